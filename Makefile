@@ -1,0 +1,50 @@
+# `make` prints this list. Each target makes the environment it needs by itself.
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long lint lock clean distclean
+
+# A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
+PYTHON ?=
+export PYTHON
+
+# Where Hypothesis remembers failing examples; every other cache is set in pyproject.toml.
+export HYPOTHESIS_STORAGE_DIRECTORY := .afterimage/cache/hypothesis
+
+BIN := .venv/bin
+SQL := $(wildcard models macros tests)
+
+help: ## Print this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+# Takes milliseconds where .venv is up to date: setup.sh keeps a stamp in it.
+setup: ## Make or heal the environment in .venv (PYTHON=/path/to/python chooses the Python)
+	@./setup.sh
+
+demo: setup ## Show what Afterimage does, on this machine alone
+	@$(BIN)/python -m dbt_afterimage.demo
+
+lint: setup ## Check style, formatting and types of Python, and the SQL's style
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy python_udfs
+	$(BIN)/sqlfluff lint --disable-progress-bar --processes 0 $(SQL)
+
+test: lint ## Run lint and every test that takes seconds
+	$(BIN)/python -m pytest -q
+
+test-long: lint ## Run lint and all tests
+	$(BIN)/python -m pytest -q -m "long or not long"
+
+# Needs uv on PATH (pip install uv). The newest versions that pyproject.toml allows, for Python
+# 3.10 to 3.12 on every platform; a version already locked stays unless UPGRADE=1 is given.
+lock: ## Write requirements.lock anew from pyproject.toml (UPGRADE=1: newest versions)
+	uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \
+		--extra local --extra dev --custom-compile-command "make lock" \
+		--output-file requirements.lock pyproject.toml
+
+clean: ## Remove all state: warehouse, dbt's output, caches
+	rm -rf .afterimage target logs .hypothesis
+	find . -name .venv -prune -o -name __pycache__ -prune -exec rm -rf {} +
+
+distclean: clean ## Remove the environment too
+	rm -rf .venv python_udfs/*.egg-info build dist

@@ -1,0 +1,67 @@
+{#- Checks and defaults of the options that `scd2` and the history materialization share. -#}
+
+{%- macro _check_history_options(
+    macro_name, unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names
+) -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'track_columns', track_columns) -%}
+    {%- do afterimage._check_names(macro_name, 'ignore_columns', ignore_columns) -%}
+    {%- do afterimage._check_names(macro_name, 'overwrite_columns', overwrite_columns) -%}
+    {%- do afterimage._check_choice(macro_name, 'grain', grain, ['change', 'transaction']) -%}
+    {%- do afterimage._check_choice(macro_name, 'deletes', deletes, ['close', 'version']) -%}
+    {%- if track_columns is not none and ignore_columns is not none -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": give `track_columns` or `ignore_columns`, not both. Got: " ~ track_columns ~ " and "
+            ~ ignore_columns
+        ) -%}
+    {%- endif -%}
+    {%- for name in overwrite_columns or [] -%}
+        {%- if name | lower in ((track_columns or []) + unique_key) | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": `overwrite_columns` must not name a key or a tracked column. Got: " ~ name
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if meta_column_names is not none and meta_column_names is not mapping -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `meta_column_names` must map our column names to yours. Got: " ~ meta_column_names
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Our columns of a history, quoted, by the name this project knows them by. -#}
+{%- macro _meta_columns(macro_name, meta_column_names, columns) -%}
+    {%- set ours = [
+        'valid_from', 'valid_to', 'valid_from_seq', 'valid_to_seq', 'is_current', 'is_deleted', 'version', 'operation',
+        'closed_by', 'transaction_id', 'history_id'
+    ] -%}
+    {%- set renamed = meta_column_names or {} -%}
+    {%- for name in renamed -%}
+        {%- do afterimage._check_choice(macro_name, 'meta_column_names', name, ours) -%}
+    {%- endfor -%}
+    {%- set names = {} -%}
+    {%- for name in ours -%}
+        {%- set chosen = renamed.get(name, name) -%}
+        {%- if chosen | lower in columns | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": the data column `" ~ chosen ~ "` bears the name of a history column. Rename ours: "
+                ~ "meta_column_names={'" ~ name ~ "': '_" ~ name ~ "'}"
+            ) -%}
+        {%- endif -%}
+        {%- do names.update({name: afterimage._quote(chosen)}) -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{%- endmacro -%}
+
+
+{#- A text that differs wherever the values differ: each with its length, NULL as a dash. -#}
+{%- macro _unambiguous_text(expressions) -%}
+    {%- set parts = [] -%}
+    {%- for expression in expressions -%}
+        {%- do parts.append(
+            "coalesce(concat(length(cast(" ~ expression ~ " as string)), ':', cast(" ~ expression ~ " as string)), '-')"
+        ) -%}
+    {%- endfor -%}
+    {{ return('concat(' ~ parts | join(', ') ~ ')') }}
+{%- endmacro -%}

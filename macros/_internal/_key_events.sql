@@ -1,0 +1,242 @@
+{#- What happened to each key, in order: the CTEs `events` and `states` that history and audit are cut from.
+
+    `events` has one row for each thing that happened to a key: a change of its own, its leaving (`key_change`: an
+    update gave the row another key) and each truncation of the table while it may have lived. `states` adds what
+    the key's row looked like after each event (`state`, with absent columns filled) and just before (`was_alive`,
+    `previous_state`), and `valid_at`, the running maximum of the change times.
+
+    Args: changes (a relation or SQL that stands in FROM), unique_key, columns, load_valid_from. -#}
+{%- macro _key_events(changes, unique_key, columns, load_valid_from) -%}
+{%- set keys = afterimage._key_names(unique_key) -%}
+{%- set w -%}
+partition by {{ keys | join(', ') }} order by change_seq, event_rank, load_time, change_id
+{%- endset -%}
+
+good_changes as (
+
+    select
+        change_id,
+        change_seq,
+        operation,
+        `before`,
+        `after`,
+        absent_columns,
+        changed_at,
+        transaction_id
+
+    from {{ changes }} as changes
+    where reject_reason is null
+
+),
+
+-- One row, and few truncations in it, so every change can look up the next one without a sort of the whole table.
+truncations as (
+
+    select array_sort(collect_set(struct(change_seq, change_id, changed_at, transaction_id))) as truncations
+
+    from good_changes
+    where operation = 'truncate'
+
+),
+
+own_events as (
+
+    select
+        {%- for key in unique_key %}
+        {{ afterimage._row_of_change('operation') }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+        {%- endfor %}
+        change_seq,
+        array_position(array('load', 'insert', 'update', 'delete'), operation) as event_rank,
+        if(operation = 'load', changed_at, null) as load_time,
+        change_id,
+        operation,
+        if(operation = 'delete', 'delete', null) as ended_by,
+        operation <> 'delete' as is_row,
+        if(
+            size(absent_columns) > 0,
+            named_struct(
+                {%- for column in columns %}
+                {%- set name = afterimage._quote(column) %}
+                {{ afterimage._literal(column) }},
+                if(
+                    array_contains(absent_columns, {{ afterimage._literal(column) }}),
+                    `before`.{{ name }},
+                    `after`.{{ name }}
+                ){{ ',' if not loop.last }}
+                {%- endfor %}
+            ),
+            `after`
+        ) as image,
+        -- NULL in a before-image may mean "not captured" as well, so it does not fill an absent column.
+        if(
+            size(absent_columns) > 0,
+            filter(
+                absent_columns,
+                name -> case name
+                    {%- for column in columns %}
+                    when {{ afterimage._literal(column) }} then `before`.{{ afterimage._quote(column) }} is null
+                    {%- endfor %}
+                    else false
+                end
+            ),
+            null
+        ) as unknown_columns,
+        `before` as before_image,
+        changed_at,
+        transaction_id
+
+    from good_changes
+    where operation in ('load', 'insert', 'update', 'delete')
+
+),
+
+-- An update that changed the key: the row leaves its old key.
+departures as (
+
+    select
+        {%- for key in unique_key %}
+        `before`.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+        {%- endfor %}
+        change_seq,
+        0 as event_rank,
+        cast(null as timestamp) as load_time,
+        change_id,
+        operation,
+        'key_change' as ended_by,
+        false as is_row,
+        if(true, null, `after`) as image,
+        cast(null as array<string>) as unknown_columns,
+        if(true, null, `before`) as before_image,
+        changed_at,
+        transaction_id
+
+    from good_changes
+    where
+        operation = 'update'
+        and `before` is not null
+        and not ({{ afterimage._same_columns('`before`', '`after`', unique_key) }})
+
+),
+
+-- Every row that a key was given meets the next truncation; where it met its end before that, nothing happens then.
+ends_by_truncation as (
+
+    select
+        {%- for key in keys %}
+        {{ key }},
+        {%- endfor %}
+        next_truncation.change_seq,
+        9 as event_rank,
+        cast(null as timestamp) as load_time,
+        next_truncation.change_id,
+        'truncate' as operation,
+        'truncate' as ended_by,
+        false as is_row,
+        if(true, null, image) as image,
+        cast(null as array<string>) as unknown_columns,
+        if(true, null, before_image) as before_image,
+        next_truncation.changed_at,
+        next_truncation.transaction_id
+
+    from (
+        select
+            own_events.*,
+            element_at(filter(truncations, t -> t.change_seq >= own_events.change_seq), 1) as next_truncation
+
+        from own_events
+        cross join truncations
+        where own_events.is_row and size(truncations) > 0
+    ) as met
+    where next_truncation is not null
+
+),
+
+events as (
+
+    select * from own_events
+    union all
+    select * from departures
+    union all
+    select * from ends_by_truncation
+
+),
+
+lives as (
+
+    select
+        *,
+        coalesce(lag(is_row) over ({{ w }}), false) as was_alive
+
+    from events
+
+),
+
+states as (
+
+    select
+        *,
+        named_struct(
+            {%- for column in columns %}
+            {%- set name = afterimage._quote(column) %}
+            {{ afterimage._literal(column) }},
+            {%- if column | lower in unique_key | map('lower') %}
+            {{ keys[(unique_key | map('lower') | list).index(column | lower)] }}
+            {%- else %}
+            last(
+                if(
+                    is_row and (not was_alive or not coalesce(
+                        array_contains(unknown_columns, {{ afterimage._literal(column) }}), false
+                    )),
+                    struct(image.{{ name }} as value),
+                    null
+                ),
+                true
+            ) over ({{ w }} rows between unbounded preceding and current row).value
+            {%- endif %}
+            {%- if not loop.last %},{% endif %}
+            {%- endfor %}
+        ) as state,
+        -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
+        max(
+            if(ended_by = 'truncate' and not was_alive, null, coalesce(changed_at, {{ load_valid_from }}))
+        ) over ({{ w }} rows between unbounded preceding and current row) as valid_at
+
+    from lives
+
+)
+{%- endmacro -%}
+
+
+{#- The names that the key's columns bear between the CTEs, so that no data column's name is in the way. -#}
+{%- macro _key_names(unique_key) -%}
+    {%- set names = [] -%}
+    {%- for key in unique_key -%}
+        {%- do names.append('_key_' ~ loop.index) -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{%- endmacro -%}
+
+
+{#- The image that bears a change's own key. -#}
+{%- macro _row_of_change(operation) -%}
+    {{ return("if(" ~ operation ~ " = 'delete', coalesce(`before`, `after`), `after`)") }}
+{%- endmacro -%}
+
+
+{#- The data columns of a change stream, the fields of `after`: a list of {name, type}, the type unknown where the
+    caller names the columns. -#}
+{%- macro _stream_columns(changes, columns=none) -%}
+    {%- set found = [] -%}
+    {%- if columns is not none -%}
+        {%- for column in columns -%}
+            {%- do found.append({'name': column, 'type': none}) -%}
+        {%- endfor -%}
+        {{ return(found) }}
+    {%- endif -%}
+    {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
+    {%- set fields = 'select `after`.* from ' ~ stream ~ ' as changes where false' -%}
+    {%- for column in adapter.get_column_schema_from_query(fields) -%}
+        {%- do found.append({'name': column.name, 'type': column.dtype | lower}) -%}
+    {%- endfor -%}
+    {{ return(found) }}
+{%- endmacro -%}

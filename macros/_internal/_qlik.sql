@@ -1,0 +1,140 @@
+{#- What only Qlik change tables need. -#}
+
+{#- Checks the arguments of qlik_change_table and finds out how the table is laid out: the data columns in
+    ordinal order, how many columns stand before them, and an expression for each header column (NULL where
+    the task does not write it: each can be switched off in the task's settings). -#}
+{%- macro _qlik_layout(relation, unique_key, columns, header_prefix, header_columns, mask_encoding) -%}
+    {%- set macro_name = 'qlik_change_table' -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- do afterimage._check_text(macro_name, 'header_prefix', header_prefix) -%}
+    {%- do afterimage._check_number(macro_name, 'header_columns', header_columns) -%}
+    {%- if mask_encoding is not none -%}
+        {%- do afterimage._check_choice(
+            macro_name, 'mask_encoding', mask_encoding, ['bytes', 'hex', 'hex_bytes']
+        ) -%}
+    {%- endif -%}
+    {%- if not execute -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set found = namespace(header={}, data=[], leading=0) -%}
+    {%- for column in afterimage._relation_columns(relation) -%}
+        {%- if (column.name | lower).startswith(header_prefix | lower) -%}
+            {%- do found.header.update({column.name[header_prefix | length:] | lower: column}) -%}
+            {%- set found.leading = found.leading + (1 if not found.data else 0) -%}
+        {%- else -%}
+            {%- do found.data.append(column.name) -%}
+        {%- endif -%}
+    {%- endfor -%}
+
+    {%- if not found.data and not found.header -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": the columns of " ~ relation ~ " cannot be read. It must be a table that exists"
+            ~ " (in a unit test: one in the schema of the model or of the target)."
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found.data) -%}
+    {%- set columns = columns or found.data -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
+    {%- if 'change_seq' not in found.header
+        or ('change_oper' not in found.header and 'operation' not in found.header) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " must have the columns " ~ header_prefix ~ "change_seq and "
+            ~ header_prefix ~ "change_oper (or " ~ header_prefix ~ "operation). With the `header_prefix` '"
+            ~ header_prefix ~ "' it has: " ~ (found.header.keys() | list)
+        ) -%}
+    {%- endif -%}
+
+    {%- set expressions = {} -%}
+    {%- for name, template in {
+        'change_seq': 'trim(cast(<column> as string))',
+        'change_oper': 'upper(trim(cast(<column> as string)))',
+        'operation': 'upper(trim(cast(<column> as string)))',
+        'timestamp': 'cast(<column> as timestamp)',
+        'transaction_id': 'cast(<column> as string)',
+        'change_mask': '<column>',
+    }.items() -%}
+        {%- set type = 'timestamp' if name == 'timestamp' else 'string' -%}
+        {%- if name in found.header -%}
+            {%- do expressions.update(
+                {name: template | replace('<column>', afterimage._quote(found.header[name].name))}
+            ) -%}
+        {%- else -%}
+            {%- do expressions.update({name: 'cast(null as ' ~ type ~ ')'}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set mask_is_binary = 'change_mask' in found.header and found.header.change_mask.type == 'binary' -%}
+
+    {{ return({
+        'columns': columns,
+        'header': expressions,
+        'header_columns': header_columns if header_columns is not none else found.leading,
+        'mask_as_text': 'hex(change_mask)' if mask_is_binary else 'change_mask',
+    }) }}
+{%- endmacro -%}
+
+
+{#- Where an incremental run starts to read: the newest change_seq taken in, less the look-back; none for all.
+    A query while compiling, so that the bound is a literal and prunes files. -#}
+{%- macro _qlik_lookback_start() -%}
+    {%- if not is_incremental() -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set hours = var('afterimage_lookback_hours') -%}
+    {%- do afterimage._check_number('qlik_change_table', 'var afterimage_lookback_hours', hours) -%}
+    {%- set query -%}
+        select
+            concat(
+                date_format(
+                    {{ afterimage._qlik_seq_time('max(change_seq)') }} - interval {{ hours }} hours, 'yyyyMMddHHmmss'
+                ),
+                repeat('0', 21)
+            )
+        from {{ this }}
+        where reject_reason is null
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0]) }}
+{%- endmacro -%}
+
+
+{#- The time in a change_seq (`YYYYMMDDHHmmSShh` and a 19-digit counter), to a hundredth of a second; NULL if it is
+    none. -#}
+{%- macro _qlik_seq_time(change_seq) -%}
+make_timestamp(
+    cast(substr({{ change_seq }}, 1, 4) as int),
+    cast(substr({{ change_seq }}, 5, 2) as int),
+    cast(substr({{ change_seq }}, 7, 2) as int),
+    cast(substr({{ change_seq }}, 9, 2) as int),
+    cast(substr({{ change_seq }}, 11, 2) as int),
+    cast(concat(substr({{ change_seq }}, 13, 2), '.', substr({{ change_seq }}, 15, 2)) as decimal(8, 6)),
+    'UTC'
+)
+{%- endmacro -%}
+
+
+{#- Columns of an update that hold NULL although the mask says they did not change: what the source did not log
+    (Qlik, "Limitations and considerations" of the Oracle source: columns without supplemental logging, LOBs above all,
+    are NULL in the change table unless updated). NULL where there is no such column or no mask to tell by. -#}
+{%- macro _qlik_absent_columns(columns, unique_key) -%}
+    {%- set candidates = columns | reject('in', unique_key) | list -%}
+    {%- if not candidates -%}
+        {{ return('cast(null as array<string>)') }}
+    {%- endif -%}
+if(
+    kind = 'update' and flagged_columns is not null,
+    nullif(
+        array_except(
+            array_compact(array(
+                {%- for column in candidates %}
+                if(image.{{ afterimage._quote(column) }} is null, {{ afterimage._literal(column) }}, null)
+                {%- if not loop.last %},{% endif %}
+                {%- endfor %}
+            )),
+            flagged_columns
+        ),
+        cast(array() as array<string>)
+    ),
+    null
+)
+{%- endmacro -%}

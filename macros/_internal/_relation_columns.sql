@@ -1,0 +1,28 @@
+{#- The columns of a relation in physical order: a list of {name, type}; empty where they cannot be known
+    (while parsing, or for a CTE that no table stands behind). -#}
+{%- macro _relation_columns(relation) -%}
+    {%- if not execute or relation is string -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set columns = [] -%}
+    {%- for column in adapter.get_columns_in_relation(afterimage._stored_relation(relation)) -%}
+        {%- do columns.append({'name': column.name, 'type': column.dtype | lower}) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{%- endmacro -%}
+
+
+{#- In a unit test dbt hands over a CTE named after the input; the input's own table has its columns. -#}
+{%- macro _stored_relation(relation) -%}
+    {%- if not relation.identifier.startswith('__dbt__cte__') -%}
+        {{ return(relation) }}
+    {%- endif -%}
+    {%- set identifier = relation.identifier | replace('__dbt__cte__', '') -%}
+    {%- for schema in [model.schema, target.schema] | unique -%}
+        {%- set stored = load_relation(api.Relation.create(schema=schema, identifier=identifier)) -%}
+        {%- if stored is not none -%}
+            {{ return(stored) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(relation) }}
+{%- endmacro -%}

@@ -1,0 +1,33 @@
+{#- Column names as Spark identifiers, so that hyphens, leading underscores and reserved words work. -#}
+{%- macro _quote(name) -%}
+    {{ return('`' ~ (name | replace('`', '``')) ~ '`') }}
+{%- endmacro -%}
+
+
+{#- A text as a Spark literal. -#}
+{%- macro _literal(text) -%}
+    {{ return("'" ~ (text | replace('\\', '\\\\') | replace("'", "\\'")) ~ "'") }}
+{%- endmacro -%}
+
+
+{#- `named_struct('a', <prefix>a, 'b', <prefix>b)`: a struct whose field names are spelled as given. -#}
+{%- macro _struct(columns, prefix='') -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}
+        {%- do fields.append(afterimage._literal(column) ~ ', ' ~ prefix ~ afterimage._quote(column)) -%}
+    {%- endfor -%}
+    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- `array('a', 'b')` of literals, typed also when it is empty. -#}
+{%- macro _string_array(values) -%}
+    {%- if not values -%}
+        {{ return("cast(array() as array<string>)") }}
+    {%- endif -%}
+    {%- set literals = [] -%}
+    {%- for value in values -%}
+        {%- do literals.append(afterimage._literal(value)) -%}
+    {%- endfor -%}
+    {{ return('array(' ~ literals | join(', ') ~ ')') }}
+{%- endmacro -%}

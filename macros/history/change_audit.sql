@@ -1,0 +1,84 @@
+{#- A change stream -> who changed what, one row a changed column. Arguments: macros/history/_history.yml. -#}
+{%- macro change_audit(changes, unique_key) -%}
+    {%- do afterimage._check_names('change_audit', 'unique_key', unique_key, required=true) -%}
+    {%- if not execute -%}
+        {{ return('select 1 as parsed') }}
+    {%- endif -%}
+    {%- set typed_columns = afterimage._stream_columns(changes) -%}
+    {%- set columns = typed_columns | map(attribute='name') | list -%}
+    {%- do afterimage._check_known('change_audit', 'unique_key', unique_key, columns) -%}
+    {%- set keys = afterimage._key_names(unique_key) -%}
+    {%- set load_valid_from -%}
+timestamp {{ afterimage._literal(var('afterimage_load_valid_from') | string) }}
+    {%- endset -%}
+
+with
+
+{{ afterimage._key_events(changes, unique_key, columns, load_valid_from) }},
+
+-- The row before each event: for an end that is the state itself, which ends carry along.
+transitions as (
+
+    select
+        *,
+        if(
+            is_row,
+            lag(state) over (partition by {{ keys | join(', ') }} order by change_seq, event_rank, load_time, change_id),
+            state
+        ) as previous_state
+
+    from states
+
+),
+
+compared as (
+
+    select
+        *,
+        array(
+            {%- for column in typed_columns %}
+            {%- set name = afterimage._quote(column.name) %}
+            named_struct(
+                'column_name', {{ afterimage._literal(column.name) }},
+                'old_value', coalesce(
+                    {{ afterimage._as_text('before_image.' ~ name, column.type) }},
+                    if(was_alive, {{ afterimage._as_text('previous_state.' ~ name, column.type) }}, null)
+                ),
+                'new_value', if(is_row, {{ afterimage._as_text('state.' ~ name, column.type) }}, null),
+                'old_value_from', case
+                    when before_image.{{ name }} is not null then 'before_image'
+                    when was_alive then 'version_before'
+                end
+            ){{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as comparisons
+
+    from transitions
+    -- What leaves for another key is told there, with the old key as a changed column.
+    where (is_row or was_alive) and not coalesce(ended_by = 'key_change', false)
+
+)
+
+select
+    {%- for key in unique_key %}
+    compared.{{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
+    {%- endfor %}
+    compared.change_id,
+    compared.change_seq,
+    compared.operation,
+    compared.changed_at,
+    compared.transaction_id,
+    difference.column_name,
+    difference.old_value,
+    difference.new_value,
+    difference.old_value_from
+
+from compared
+lateral view explode(filter(comparisons, c -> not (c.old_value <=> c.new_value))) as difference
+{%- endmacro -%}
+
+
+{#- A value as text; bytes as hex, which a plain cast would garble. -#}
+{%- macro _as_text(expression, type) -%}
+    {{ return(('hex(' ~ expression ~ ')') if type == 'binary' else ('cast(' ~ expression ~ ' as string)')) }}
+{%- endmacro -%}

@@ -1,0 +1,28 @@
+{#- A history -> the rows that live now, without the columns of the history. -#}
+{%- macro current_state(history, meta_column_names=none) -%}
+    {%- if not execute -%}
+        {{ return('select 1 as parsed') }}
+    {%- endif -%}
+    {%- set renamed = meta_column_names or {} -%}
+    {%- set ours = [] -%}
+    {%- for name in afterimage._meta_columns('current_state', meta_column_names, []) -%}
+        {%- do ours.append(renamed.get(name, name) | lower) -%}
+    {%- endfor -%}
+    {%- set columns = [] -%}
+    {%- for column in afterimage._relation_columns(history) -%}
+        {%- if column.name | lower not in ours -%}
+            {%- do columns.append(afterimage._quote(column.name)) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set meta = afterimage._meta_columns('current_state', meta_column_names, []) -%}
+
+select
+    {{ columns | join(',\n    ') }},
+    {{ meta.valid_from }},
+    {{ meta.valid_from_seq }},
+    {{ meta.version }},
+    {{ meta.transaction_id }}
+
+from {{ history }}
+where {{ meta.is_current }} and not {{ meta.is_deleted }}
+{%- endmacro -%}

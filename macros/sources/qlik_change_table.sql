@@ -1,0 +1,326 @@
+{#- Qlik change table (`<table>__ct`) -> change contract. Arguments: macros/sources/_sources.yml. -#}
+{%- macro qlik_change_table(
+    relation,
+    unique_key,
+    columns=none,
+    header_prefix='header__',
+    header_columns=none,
+    mask_encoding=none
+) -%}
+    {%- set layout = afterimage._qlik_layout(
+        relation, unique_key, columns, header_prefix, header_columns, mask_encoding
+    ) -%}
+    {%- if not execute -%}
+        {{ return('select 1 as parsed') }}
+    {%- endif -%}
+    {%- set columns = layout.columns -%}
+    {%- set header = layout.header -%}
+    {%- set key_json = 'to_json(' ~ afterimage._struct(unique_key, 'image.') ~ ')' -%}
+    {%- set lookback_start = afterimage._qlik_lookback_start() -%}
+
+with
+
+source_rows as (
+
+    select
+        {{ header.change_seq }} as landed_seq,
+        {{ header.change_oper }} as change_oper,
+        {{ header.operation }} as operation_word,
+        {{ header.timestamp }} as landed_at,
+        {{ header.transaction_id }} as transaction_id,
+        {{ header.change_mask }} as change_mask,
+        {{ afterimage._struct(columns) }} as image
+
+    from {{ relation }}
+    {%- if lookback_start is not none %}
+
+    -- Rows without a change_seq (full load, malformed) have no place in time: all are read again.
+    where
+        {{ header.change_seq }} >= '{{ lookback_start }}'
+        or {{ header.change_seq }} is null
+        or not {{ header.change_seq }} rlike '^[0-9]{35}$'
+    {%- endif %}
+
+),
+
+-- A change table holds few distinct masks: each is decoded once, then looked up.
+masks as (
+
+    select
+        change_mask,
+        decode_change_mask(
+            change_mask, {{ layout.header_columns }}
+            {%- if mask_encoding is not none %}, '{{ mask_encoding }}'{% endif %}
+        ) as ordinals
+
+    from (select distinct change_mask from source_rows where change_mask is not null) as distinct_masks
+
+),
+
+flags as (
+
+    select
+        change_mask,
+        transform(
+            filter(ordinals, k -> k <= {{ columns | length }}),
+            k -> element_at({{ afterimage._string_array(columns) }}, k)
+        ) as flagged_columns,
+        filter(ordinals, k -> k > {{ columns | length }}) as unknown_ordinals
+
+    from masks
+
+),
+
+read_rows as (
+
+    select
+        source_rows.*,
+        flags.flagged_columns,
+        flags.unknown_ordinals,
+        -- A full load leaves change_seq empty; zeros are what some landings make of that.
+        coalesce(source_rows.landed_seq rlike '^0*$', true) as has_no_seq,
+        coalesce(source_rows.landed_seq rlike '^[0-9]{35}$', false) as has_seq,
+        case source_rows.change_oper
+            when 'I' then 'insert'
+            when 'U' then 'update'
+            when 'D' then 'delete'
+            when 'B' then 'before_image'
+        end as kind_by_letter,
+        case source_rows.operation_word
+            when 'INSERT' then 'insert'
+            when 'UPDATE' then 'update'
+            when 'DELETE' then 'delete'
+            when 'BEFOREIMAGE' then 'before_image'
+            -- One row a truncation of the source table; what change_oper says then is not documented.
+            when 'TRUNCATE' then 'truncate'
+        end as kind_by_word,
+        -- PostgreSQL sources show 1970-01-01 until the transaction is committed.
+        case
+            when source_rows.landed_at >= timestamp '1970-01-02 00:00:00' then source_rows.landed_at
+        end as source_time,
+        -- xxhash64 skips NULLs; saying which columns hold one keeps (NULL, 1) and (1, NULL) apart.
+        xxhash64(
+            {%- for column in columns %}
+            source_rows.image.{{ afterimage._quote(column) }},
+            isnull(source_rows.image.{{ afterimage._quote(column) }})
+            {%- if not loop.last %},{% endif %}
+            {%- endfor %}
+        ) as image_hash
+
+    from source_rows
+    left outer join flags
+        on source_rows.change_mask = flags.change_mask
+
+),
+
+classified as (
+
+    select
+        *,
+        case
+            when kind_by_word = 'truncate' then 'truncate'
+            when kind_by_letter <> kind_by_word then 'unknown'
+            when change_oper <> '' and kind_by_letter is null then 'unknown'
+            when coalesce(kind_by_letter, kind_by_word) = 'insert' and has_no_seq then 'load'
+            else coalesce(kind_by_letter, kind_by_word, 'unknown')
+        end as kind
+
+    from read_rows
+
+),
+
+judged as (
+
+    select
+        *,
+        case
+            when kind = 'unknown'
+                then concat(
+                    'unknown operation: change_oper ', coalesce(concat('"', change_oper, '"'), 'NULL'),
+                    ', operation ', coalesce(concat('"', operation_word, '"'), 'NULL')
+                )
+            when kind <> 'load' and not has_seq
+                then concat('change_seq is not 35 digits: ', coalesce(concat('"', landed_seq, '"'), 'NULL'))
+            when
+                kind <> 'truncate'
+                and ({% for key in unique_key %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %})
+                then 'NULL in the key ({{ unique_key | join(", ") | replace("'", "\\'") }})'
+            when kind in ('insert', 'update') and change_mask is not null and flagged_columns is null
+                then concat('change_mask cannot be decoded: ', {{ layout.mask_as_text }})
+        end as reject_reason,
+        -- What belongs together: the rows of one change_seq, the load rows of one key, or a malformed row alone.
+        case
+            when kind = 'load' then concat('load-', md5({{ key_json }}))
+            when has_seq then landed_seq
+            else concat('unordered-', md5(to_json(struct(
+                landed_seq, change_oper, operation_word, landed_at, transaction_id, image
+            ))))
+        end as change_group,
+        -- A before-image and its update are one change, so they share a letter and with it an identity.
+        case kind
+            when 'before_image' then 'U'
+            when 'unknown' then 'X'
+            else upper(left(kind, 1))
+        end as letter
+
+    from classified
+
+),
+
+-- A row delivered twice counts once; of its copies the one with the first real timestamp stands.
+copies as (
+
+    select
+        *,
+        row_number() over (
+            partition by change_group, kind, image_hash
+            order by
+                source_time asc nulls last,
+                transaction_id asc nulls last,
+                change_mask asc nulls last,
+                change_oper asc nulls last,
+                operation_word asc nulls last
+        ) as copy_number,
+        count(*) over (partition by change_group, kind, image_hash) as copies
+
+    from judged
+
+),
+
+distinct_rows as (
+
+    select
+        *,
+        row_number() over (
+            partition by
+                change_group,
+                kind
+                {%- for key in unique_key %},
+                image.{{ afterimage._quote(key) }}
+                {%- endfor %}
+            order by image_hash
+        ) as number_of_key,
+        count_if(kind = 'update') over (partition by change_group) as updates,
+        count_if(kind = 'before_image' and reject_reason is null) over (partition by change_group) as before_images
+
+    from copies
+    where copy_number = 1
+
+),
+
+-- The vendor's recipe is a left outer join of the changes with the before-images of the same change_seq; it is
+-- a full one here so that a before-image without an update is kept too. The keys of the two differ only where
+-- the update changed the key, which is certain only if there is one of each.
+paired as (
+
+    select
+        changes.kind is null as is_orphan,
+        coalesce(changes.change_group, before_images.change_group) as change_group,
+        coalesce(changes.letter, before_images.letter) as letter,
+        coalesce(changes.kind, before_images.kind) as kind,
+        coalesce(changes.has_seq, before_images.has_seq) as has_seq,
+        coalesce(changes.landed_seq, before_images.landed_seq) as landed_seq,
+        coalesce(changes.image_hash, before_images.image_hash) as image_hash,
+        if(changes.kind is null, before_images.source_time, changes.source_time) as source_time,
+        if(changes.kind is null, before_images.transaction_id, changes.transaction_id) as transaction_id,
+        if(
+            changes.kind is null,
+            coalesce(
+                before_images.reject_reason,
+                'before-image without its update: no update of this key has this change_seq'
+            ),
+            changes.reject_reason
+        ) as reject_reason,
+        changes.image,
+        before_images.image as before_image,
+        changes.flagged_columns,
+        changes.unknown_ordinals,
+        coalesce(changes.copies, 0) + coalesce(before_images.copies, 0) as source_rows
+
+    from (select * from distinct_rows where kind <> 'before_image') as changes
+    full outer join (select * from distinct_rows where kind = 'before_image') as before_images
+        on
+            changes.change_group = before_images.change_group
+            and changes.kind = 'update'
+            and before_images.reject_reason is null
+            and changes.number_of_key = 1
+            and before_images.number_of_key = 1
+            and (
+                (changes.updates = 1 and changes.before_images = 1)
+                or ({{ afterimage._same_columns('changes.image', 'before_images.image', unique_key) }})
+            )
+
+),
+
+-- Different changes that share a change_seq are told apart: by a number in change_id, and for one key by a
+-- suffix of change_seq that puts them in a declared order, delete last.
+numbered as (
+
+    select
+        *,
+        row_number() over (
+            partition by change_group, letter order by is_orphan asc, source_time asc nulls last, image_hash asc
+        ) as number_of_letter,
+        row_number() over (
+            partition by
+                change_group,
+                reject_reason is null
+                {%- for key in unique_key %},
+                coalesce(image, before_image).{{ afterimage._quote(key) }}
+                {%- endfor %}
+            order by
+                array_position(array('load', 'insert', 'update', 'delete', 'truncate'), kind) asc,
+                source_time asc nulls last,
+                image_hash asc
+        ) as turn
+
+    from paired
+
+),
+
+changes as (
+
+    select
+        concat(change_group, '-', letter, if(number_of_letter > 1, concat('-', number_of_letter), '')) as change_id,
+        concat(
+            if(kind <> 'load' and has_seq, landed_seq, ''),
+            if(turn > 1 and reject_reason is null, concat('.', lpad(turn, 3, '0')), '')
+        ) as change_seq,
+        case kind when 'unknown' then cast(null as string) when 'before_image' then 'update' else kind end as operation,
+        case
+            when kind in ('update', 'before_image') then before_image
+            when kind = 'delete' then image
+        end as `before`,
+        if(kind in ('load', 'insert', 'update', 'unknown'), image, null) as `after`,
+        if(kind in ('insert', 'update'), flagged_columns, null) as changed_columns,
+        {{ afterimage._qlik_absent_columns(columns, unique_key) | indent(8) }} as absent_columns,
+        coalesce(source_time, {{ afterimage._qlik_seq_time('landed_seq') | indent(8) }}) as changed_at,
+        transaction_id,
+        reject_reason,
+        nullif(array_compact(array(
+            if(kind <> 'load' and source_time is null, 'changed_at is taken from change_seq', null),
+            if(
+                size(unknown_ordinals) > 0,
+                concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
+                null
+            ),
+            if(
+                turn > 1 and reject_reason is null,
+                'another change of this key has the same change_seq',
+                null
+            ),
+            if(
+                kind = 'update' and before_image is null
+                and arrays_overlap(flagged_columns, {{ afterimage._string_array(unique_key) }}),
+                'the key changed, but without a before-image the old key is unknown',
+                null
+            )
+        )), cast(array() as array<string>)) as warnings,
+        source_rows
+
+    from numbered
+
+)
+
+{{ afterimage._staged('changes') }}
+{%- endmacro -%}

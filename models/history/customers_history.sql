@@ -1,0 +1,3 @@
+{{ config(unique_key=['id'], ignore_columns=['scenario']) }}
+
+select * from {{ ref('stg_qlik__customers') }}

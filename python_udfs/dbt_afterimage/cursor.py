@@ -1,0 +1,55 @@
+"""dbt-spark's session cursor, with our session in it.
+
+dbt-spark opens its Spark session inside `Cursor.execute` and offers no hook there, so `install`
+puts a subclass in the place of that one class. Everything that depends on dbt-spark's inside is in
+this file, and `test_cursor.py` holds it against the installed version.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dbt.adapters.spark import session as dbt_spark_session
+from dbt_common.exceptions import DbtDatabaseError
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from dbt_afterimage.session import open_session
+from dbt_afterimage.warehouse import exclusive_writes
+
+_STACK_LINE = re.compile(r"^\s+at |^\t\.\.\. \d+ more")
+
+
+class AfterimageCursor(dbt_spark_session.Cursor):  # type: ignore[misc]
+    """Runs statements in the process's one session, which knows Afterimage's UDFs."""
+
+    def execute(self, sql: str, *parameters: Any) -> None:
+        """Run one statement.
+
+        Args:
+            sql: The statement.
+            *parameters: Values for its `%s` places, already rendered by dbt-spark.
+
+        Raises:
+            DbtDatabaseError: Spark refused or failed the statement.
+        """
+        if parameters:
+            sql = sql % parameters
+        spark = open_session(self.server_side_parameters)
+        try:
+            with exclusive_writes(spark, sql):
+                self._df = spark.sql(sql)
+        except (PySparkException, Py4JJavaError) as error:
+            raise DbtDatabaseError(readable(error)) from None
+
+
+def readable(error: BaseException) -> str:
+    """Return what Spark says went wrong, without the Java stack: causes stay, frames go."""
+    lines = [line for line in str(error).splitlines() if not _STACK_LINE.match(line)]
+    return "\n".join(line for line in lines if line.strip())
+
+
+def install() -> None:
+    """Make dbt-spark's session connections use `AfterimageCursor`; more than once does no harm."""
+    dbt_spark_session.Cursor = AfterimageCursor

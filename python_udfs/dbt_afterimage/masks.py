@@ -1,0 +1,109 @@
+"""Change masks and field maps: which columns a source says a change touched.
+
+Pure functions without a Spark import; `registry` gives them their SQL names.
+"""
+
+from __future__ import annotations
+
+import re
+
+Mask = bytes | bytearray | memoryview | str
+
+MASK_ENCODINGS = ("bytes", "hex", "hex_bytes")
+
+_HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]*)")
+
+
+class MaskError(ValueError):
+    """A mask that cannot be read; the message says why."""
+
+
+def decode_change_mask(
+    mask: Mask | None, header_columns: int = 0, encoding: str | None = None
+) -> list[int] | None:
+    """Return the ordinals of the data columns that a change mask flags.
+
+    Bit k of the mask stands for the k-th column of the change table, header columns counted
+    (Qlik, "Change tables", `change_mask`). The header columns' own bits are left out, so ordinal 1
+    is the first data column. Zero bytes at the end may have been trimmed; any width is read.
+
+    Args:
+        mask: The mask as landed: bytes, or text.
+        header_columns: How many columns stand before the data in the change table.
+        encoding: `bytes` (byte 0 holds bits 7..0; the default for binary masks), `hex` (a hex
+            numeral, most significant digit first; the default for text masks) or `hex_bytes`
+            (text of bytes, byte 0 first, as `hex(binary)` gives it).
+
+    Returns:
+        Ascending ordinals, 1-based. `None` for a NULL mask: unknown is not "nothing changed".
+        Ordinals past the last column of the table are the caller's to report.
+
+    Raises:
+        MaskError: The mask does not fit its encoding.
+
+    Example:
+        >>> decode_change_mask("0B")
+        [1, 2, 4]
+        >>> decode_change_mask(bytes.fromhex("000B01"), header_columns=7)
+        [2, 3, 5, 10]
+    """
+    if mask is None:
+        return None
+    bits = _mask_bits(mask, encoding) >> int(header_columns)
+    # The numeral's digits read backward are the bits from the lowest up.
+    return [k for k, bit in enumerate(reversed(f"{bits:b}"), start=1) if bit == "1"]
+
+
+def _mask_bits(mask: Mask, encoding: str | None) -> int:
+    is_text = isinstance(mask, str)
+    encoding = encoding or ("hex" if is_text else "bytes")
+    if encoding not in MASK_ENCODINGS:
+        raise MaskError(f"mask_encoding must be one of {list(MASK_ENCODINGS)}, got {encoding!r}")
+    if encoding == "bytes":
+        if is_text:
+            raise MaskError("the mask is text, but mask_encoding is 'bytes'")
+        return int.from_bytes(bytes(mask), "little")  # type: ignore[arg-type]
+    digits = _hex_digits(mask if is_text else bytes(mask).decode("ascii", "replace"))  # type: ignore[arg-type]
+    if encoding == "hex":
+        return int(digits or "0", 16)
+    if len(digits) % 2:
+        raise MaskError(f"{digits!r} has an odd number of hex digits, so it is no text of bytes")
+    return int.from_bytes(bytes.fromhex(digits), "little")
+
+
+def _hex_digits(text: str) -> str:
+    match = _HEX.fullmatch(text.strip())
+    if match is None:
+        raise MaskError(f"{text!r} is not hex")
+    return match.group(1)
+
+
+def decode_field_map(field_map: Mask | None) -> list[int] | None:
+    """Return the positions of the fields that an OpenEdge `_Change-FieldMap` flags.
+
+    Fields are read from left to right (Progress, "CDC_get_changed_columns": with fields F1 to F5
+    the map 11001 means F1, F2 and F5), the opposite of a Qlik mask. Raw bytes are read the same
+    way, most significant bit first.
+
+    Args:
+        field_map: Text of bits (`11001`) or raw bytes.
+
+    Returns:
+        Ascending positions, 1-based; `None` for NULL.
+
+    Raises:
+        MaskError: A text holds something else than 0 and 1.
+
+    Example:
+        >>> decode_field_map("11001")
+        [1, 2, 5]
+    """
+    if field_map is None:
+        return None
+    if isinstance(field_map, str):
+        bits = field_map.strip()
+        if set(bits) - {"0", "1"}:
+            raise MaskError(f"{field_map!r} is not a text of bits")
+    else:
+        bits = "".join(f"{byte:08b}" for byte in bytes(field_map))
+    return [position for position, bit in enumerate(bits, start=1) if bit == "1"]

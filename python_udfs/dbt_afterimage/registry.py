@@ -1,0 +1,28 @@
+"""The one list of what Afterimage adds to Spark SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dbt_afterimage.masks import decode_change_mask, decode_field_map
+
+
+@dataclass(frozen=True)
+class Udf:
+    """A pure function and how Spark SQL knows it.
+
+    A `ValueError` of the function is a refusal: SQL gets NULL for an argument that is not NULL,
+    which the staging macros turn into a `reject_reason`.
+    """
+
+    sql_name: str
+    function: Callable[..., Any]
+    return_type: str
+
+
+REGISTRY: tuple[Udf, ...] = (
+    Udf("decode_change_mask", decode_change_mask, "array<int>"),
+    Udf("decode_field_map", decode_field_map, "array<int>"),
+)

@@ -1,0 +1,104 @@
+"""Opens the Spark session that dbt runs on: what a static profile cannot say is filled in here."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dbt_afterimage import java
+from dbt_afterimage.spark import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
+
+_LOG4J = Path(__file__).with_name("log4j2.properties")
+
+_lock = threading.Lock()
+_ready: SparkSession | None = None
+
+
+def open_session(parameters: Mapping[str, Any]) -> SparkSession:
+    """Return the process's Spark session with the UDFs registered, started if there is none yet.
+
+    A session that is already there (a notebook's, a test's) is used as it is.
+
+    Args:
+        parameters: The profile's `server_side_parameters`.
+
+    Returns:
+        The session.
+    """
+    global _ready
+    with _lock:
+        if _ready is None or _ready.sparkContext._jsc is None:
+            _ready = _start(parameters)
+            register(_ready)
+        return _ready
+
+
+def _start(parameters: Mapping[str, Any]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    _use_utc()
+    java.apply(os.environ)
+    conf = {key: str(value) for key, value in parameters.items()}
+    complete(conf)
+    builder = SparkSession.builder
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def complete(conf: dict[str, str]) -> None:
+    """Add to a profile's settings what depends on the machine: jar, folders, interpreter, logs.
+
+    Args:
+        conf: Spark settings, changed in place. What the profile sets itself is kept.
+    """
+    local = conf.setdefault("spark.master", "local[*]").startswith("local")
+    if ICEBERG_CATALOG in conf.values() and "spark.jars.packages" not in conf:
+        _add_iceberg(conf, in_one_process=conf["spark.master"].startswith("local["))
+    for key in [k for k, value in conf.items() if value == ICEBERG_CATALOG]:
+        folder = conf.get(f"{key}.warehouse")
+        if folder and conf.get(f"{key}.type") == "hadoop" and "://" not in folder:
+            # Executors have another working directory, and the catalog wants the folder made.
+            path = Path(folder).absolute()
+            path.mkdir(parents=True, exist_ok=True)
+            conf[f"{key}.warehouse"] = str(path)
+    if local:
+        # A `python3` found on PATH may be another version than the one that runs dbt.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    options = conf.get("spark.driver.extraJavaOptions", "")
+    if "log4j2.configurationFile" not in options:
+        quiet = f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"
+        conf["spark.driver.extraJavaOptions"] = f"{options} {quiet}".strip()
+
+
+def _add_iceberg(conf: dict[str, str], *, in_one_process: bool) -> None:
+    try:
+        import snowpark_connect_deps_iceberg as wheel
+    except ModuleNotFoundError:
+        return  # The cluster's own Spark has Iceberg on its class path.
+    jar = Path(wheel.__file__).parent / "jars" / "iceberg-spark-runtime-3.5_2.12-1.10.2.jar"
+    # On the class path the jar is used where it lies; `spark.jars` would copy it for each start,
+    # but is what reaches executors in processes of their own.
+    key = "spark.driver.extraClassPath" if in_one_process else "spark.jars"
+    separator = os.pathsep if in_one_process else ","
+    conf[key] = separator.join(filter(None, [conf.get(key), str(jar)]))
+
+
+def _use_utc() -> None:
+    # PySpark turns timestamps into this process's own zone when it collects them.
+    os.environ["TZ"] = "UTC"
+    time.tzset()
