@@ -10,7 +10,6 @@ export PYTHON
 export HYPOTHESIS_STORAGE_DIRECTORY := .afterimage/cache/hypothesis
 
 BIN := .venv/bin
-SQL := $(wildcard models macros tests)
 
 help: ## Print this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -26,7 +25,9 @@ lint: setup ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy python_udfs
-	$(BIN)/sqlfluff lint --disable-progress-bar --processes 0 $(SQL)
+	$(BIN)/sqlfluff lint --disable-progress-bar models tests
+# The body of a macro renders to nothing, so sqlfluff takes each of its indents for wrong.
+	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent macros
 
 test: lint ## Run lint and every test that takes seconds
 	$(BIN)/python -m pytest -q

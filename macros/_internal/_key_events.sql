@@ -106,7 +106,7 @@ departures as (
         false as is_row,
         if(true, null, `after`) as image,
         cast(null as array<string>) as unknown_columns,
-        if(true, null, `before`) as before_image,
+        `before` as before_image,
         changed_at,
         transaction_id
 

@@ -31,3 +31,13 @@
     {%- endfor -%}
     {{ return('array(' ~ literals | join(', ') ~ ')') }}
 {%- endmacro -%}
+
+
+{#- Columns as a list for SELECT, GROUP BY or PARTITION BY. -#}
+{%- macro _quoted_list(columns) -%}
+    {%- set quoted = [] -%}
+    {%- for column in columns -%}
+        {%- do quoted.append(afterimage._quote(column)) -%}
+    {%- endfor -%}
+    {{ return(quoted | join(', ')) }}
+{%- endmacro -%}

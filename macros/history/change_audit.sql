@@ -25,7 +25,14 @@ transitions as (
             is_row,
             lag(state) over (partition by {{ keys | join(', ') }} order by change_seq, event_rank, load_time, change_id),
             state
-        ) as previous_state
+        ) as previous_state,
+        -- A row that came from another key is held against its own before-image alone.
+        is_row and before_image is not null and not (
+            {%- for key in unique_key %}
+            before_image.{{ afterimage._quote(key) }} <=> {{ keys[loop.index0] }}
+            {%- if not loop.last %} and{% endif %}
+            {%- endfor %}
+        ) as has_moved
 
     from states
 
@@ -42,20 +49,23 @@ compared as (
                 'column_name', {{ afterimage._literal(column.name) }},
                 'old_value', coalesce(
                     {{ afterimage._as_text('before_image.' ~ name, column.type) }},
-                    if(was_alive, {{ afterimage._as_text('previous_state.' ~ name, column.type) }}, null)
+                    if(was_alive and not has_moved, {{ afterimage._as_text('previous_state.' ~ name, column.type) }}, null)
                 ),
                 'new_value', if(is_row, {{ afterimage._as_text('state.' ~ name, column.type) }}, null),
                 'old_value_from', case
                     when before_image.{{ name }} is not null then 'before_image'
-                    when was_alive then 'version_before'
+                    when was_alive and not has_moved then 'version_before'
                 end
             ){{ ',' if not loop.last }}
             {%- endfor %}
         ) as comparisons
 
     from transitions
-    -- What leaves for another key is told there, with the old key as a changed column.
-    where (is_row or was_alive) and not coalesce(ended_by = 'key_change', false)
+    -- What leaves for another key is told there, with the old key as a changed column. The delete of a row that
+    -- was never seen still tells what its before-image held.
+    where
+        not coalesce(ended_by = 'key_change', false)
+        and (is_row or was_alive or (ended_by = 'delete' and before_image is not null))
 
 )
 

@@ -21,7 +21,7 @@ from dbt_afterimage.warehouse import exclusive_writes
 _STACK_LINE = re.compile(r"^\s+at |^\t\.\.\. \d+ more")
 
 
-class AfterimageCursor(dbt_spark_session.Cursor):  # type: ignore[misc]
+class AfterimageCursor(dbt_spark_session.Cursor):
     """Runs statements in the process's one session, which knows Afterimage's UDFs."""
 
     def execute(self, sql: str, *parameters: Any) -> None:
@@ -52,4 +52,4 @@ def readable(error: BaseException) -> str:
 
 def install() -> None:
     """Make dbt-spark's session connections use `AfterimageCursor`; more than once does no harm."""
-    dbt_spark_session.Cursor = AfterimageCursor
+    setattr(dbt_spark_session, "Cursor", AfterimageCursor)  # noqa: B010 (a class cannot be assigned to for mypy)

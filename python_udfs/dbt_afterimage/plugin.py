@@ -7,7 +7,7 @@ import importlib.util
 from dbt.plugins.manager import dbtPlugin
 
 
-class AfterimagePlugin(dbtPlugin):  # type: ignore[misc]
+class AfterimagePlugin(dbtPlugin):
     """Makes every Spark session that dbt opens know Afterimage's UDFs."""
 
     def initialize(self) -> None:

@@ -44,11 +44,11 @@ def open_session(parameters: Mapping[str, Any]) -> SparkSession:
 
 
 def _start(parameters: Mapping[str, Any]) -> SparkSession:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
+    if SparkContext._active_spark_context is not None:
+        return SparkSession.builder.getOrCreate()
     _use_utc()
     java.apply(os.environ)
     conf = {key: str(value) for key, value in parameters.items()}

@@ -28,8 +28,8 @@ def register(spark: SparkSession) -> None:
 
     cloudpickle.register_pickle_by_value(sys.modules["dbt_afterimage"])
     for udf in REGISTRY:
-        batch_function = vectorised(udf.function)
-        spark.udf.register(udf.sql_name, pandas_udf(batch_function, returnType=udf.return_type))
+        batch_function: Any = vectorised(udf.function)
+        spark.udf.register(udf.sql_name, pandas_udf(batch_function, udf.return_type))
 
 
 def vectorised(function: Callable[..., Any]) -> Callable[..., pd.Series]:

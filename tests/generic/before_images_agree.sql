@@ -1,0 +1,74 @@
+{#- Each before-image equals the state that the change before it left. Where one does not, the source or the tool lost a
+    change: the row names the key, the sequence and the columns. -#}
+{% test before_images_agree(model, unique_key) %}
+    {%- if not execute -%}
+        {{ return('select 1 as parsed') }}
+    {%- endif -%}
+    {%- set columns = afterimage._stream_columns(model) | map(attribute='name') | list %}
+    {%- set keys = afterimage._key_names(unique_key) %}
+
+with
+
+{{ afterimage._key_events(model, unique_key, columns, "timestamp '1900-01-01 00:00:00'") }},
+
+transitions as (
+
+    select
+        *,
+        if(
+            is_row,
+            lag(state) over (partition by {{ keys | join(', ') }} order by change_seq, event_rank, load_time, change_id),
+            state
+        ) as previous_state
+
+    from states
+
+),
+
+compared as (
+
+    select
+        {%- for key in unique_key %}
+        {{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
+        {%- endfor %}
+        change_seq,
+        operation,
+        if(
+            not was_alive,
+            array('there was no row'),
+            array_compact(array(
+                {%- for column in columns %}
+                {%- set name = afterimage._quote(column) %}
+                if(
+                    -- NULL is no claim in the image of a delete, which may hold the key alone, nor for a column that
+                    -- the source did not capture.
+                    (
+                        before_image.{{ name }} is not null
+                        or (is_row and not coalesce(
+                            array_contains(unknown_columns, {{ afterimage._literal(column) }}), false
+                        ))
+                    )
+                    and not (before_image.{{ name }} <=> previous_state.{{ name }}),
+                    {{ afterimage._literal(column) }},
+                    null
+                ){{ ',' if not loop.last }}
+                {%- endfor %}
+            ))
+        ) as disagreements
+
+    from transitions
+    where
+        before_image is not null
+        and coalesce(ended_by, '') <> 'truncate'
+        -- An update that changed the key is held against the old key, at its departure.
+        {%- for key in unique_key %}
+        and before_image.{{ afterimage._quote(key) }} <=> {{ keys[loop.index0] }}
+        {%- endfor %}
+
+)
+
+select *
+from compared
+where size(disagreements) > 0
+
+{% endtest %}

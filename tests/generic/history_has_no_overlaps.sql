@@ -1,0 +1,27 @@
+{#- At no moment, by time or by sequence, does a key have two versions, and none ends before it begins. -#}
+{% test history_has_no_overlaps(model, unique_key, meta_column_names=none) %}
+    {%- set meta = afterimage._meta_columns('history_has_no_overlaps', meta_column_names, []) %}
+    {%- set w -%}
+partition by {{ afterimage._quoted_list(unique_key) }} order by {{ meta.version }}
+    {%- endset %}
+
+with neighbours as (
+
+    select
+        *,
+        lead({{ meta.valid_from }}) over ({{ w }}) as next_valid_from,
+        lead({{ meta.valid_from_seq }}) over ({{ w }}) as next_valid_from_seq
+
+    from {{ model }}
+
+)
+
+select *
+from neighbours
+where
+    {{ meta.valid_to }} < {{ meta.valid_from }}
+    or {{ meta.valid_to_seq }} < {{ meta.valid_from_seq }}
+    or (next_valid_from is not null and coalesce({{ meta.valid_to }} > next_valid_from, true))
+    or (next_valid_from_seq is not null and coalesce({{ meta.valid_to_seq }} > next_valid_from_seq, true))
+
+{% endtest %}

@@ -1,0 +1,38 @@
+{#- The model's rows, reduced to the columns of `expected`, are the rows of `expected`: none missing, none more, each as
+    often. Columns are cast to text, so that a fixture can spell out any type. -#}
+{% test same_rows(model, expected) %}
+    {%- if not execute -%}
+        {{ return('select 1 as parsed') }}
+    {%- endif -%}
+    {%- set casts = [] %}
+    {%- for column in afterimage._relation_columns(expected) %}
+        {%- do casts.append('cast(' ~ afterimage._quote(column.name) ~ ' as string) as ' ~ afterimage._quote(column.name)) %}
+    {%- endfor %}
+
+with
+
+actual_rows as (
+
+    select {{ casts | join(', ') }}
+    from {{ model }}
+
+),
+
+expected_rows as (
+
+    select {{ casts | join(', ') }}
+    from {{ expected }}
+
+)
+
+select
+    'missing' as problem,
+    *
+from (select * from expected_rows except all select * from actual_rows) as missing
+union all
+select
+    'not expected' as problem,
+    *
+from (select * from actual_rows except all select * from expected_rows) as surplus
+
+{% endtest %}

@@ -1,0 +1,42 @@
+{#- Versions count 1, 2, 3, … and each begins where the one before it ended, unless that one was closed by a delete, a
+    truncate or a key change: then it begins there or later. -#}
+{% test versions_chain(model, unique_key, meta_column_names=none) %}
+    {%- set meta = afterimage._meta_columns('versions_chain', meta_column_names, []) %}
+    {%- set w -%}
+partition by {{ afterimage._quoted_list(unique_key) }} order by {{ meta.version }}
+    {%- endset %}
+
+with neighbours as (
+
+    select
+        *,
+        row_number() over ({{ w }}) as expected_version,
+        lag({{ meta.valid_to }}) over ({{ w }}) as previous_valid_to,
+        lag({{ meta.valid_to_seq }}) over ({{ w }}) as previous_valid_to_seq,
+        lag({{ meta.closed_by }}) over ({{ w }}) as previous_closed_by
+
+    from {{ model }}
+
+)
+
+select *
+from neighbours
+where
+    {{ meta.version }} <> expected_version
+    or ({{ meta.closed_by }} is null) <> ({{ meta.valid_to_seq }} is null)
+    or {{ meta.closed_by }} not in ('update', 'delete', 'truncate', 'key_change')
+    or (
+        expected_version > 1
+        and case
+            when previous_closed_by = 'update'
+                then not (
+                    previous_valid_to <=> {{ meta.valid_from }}
+                    and previous_valid_to_seq <=> {{ meta.valid_from_seq }}
+                )
+            else coalesce(
+                previous_valid_to > {{ meta.valid_from }} or previous_valid_to_seq > {{ meta.valid_from_seq }}, true
+            )
+        end
+    )
+
+{% endtest %}

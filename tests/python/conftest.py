@@ -1,0 +1,129 @@
+"""What the tests share: one Spark session, and throw-away dbt projects on real Iceberg tables."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.cli.main import dbtRunner
+from pyspark.sql import SparkSession
+
+from dbt_afterimage.session import open_session
+
+ROOT = Path(__file__).resolve().parents[2]
+SCHEMA = "afterimage"
+
+
+class DbtError(AssertionError):
+    """A dbt command failed; the message holds what dbt said of each node."""
+
+
+class Project:
+    """A dbt project in a folder of its own with Afterimage's macros and tests, but its own models.
+
+    dbt runs in this process, so that all tests share one JVM.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name in ("macros", "profiles", "dbt_project.yml"):
+            (folder / name).symlink_to(ROOT / name)
+        (folder / "tests").mkdir()
+        (folder / "tests" / "generic").symlink_to(ROOT / "tests" / "generic")
+        for name in ("models", "seeds"):
+            (folder / name).mkdir()
+
+    def file(self, path: str, text: str) -> None:
+        """Write a file of the project, such as `models/staging/stg_orders.sql`."""
+        target = self.folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text)
+
+    def dbt(self, *arguments: str) -> Any:
+        """Run a dbt command and return its result, or raise what it said."""
+        before = Path.cwd()
+        os.chdir(self.folder)
+        try:
+            outcome = dbtRunner().invoke(
+                ["--quiet", *arguments, "--profiles-dir", str(self.folder / "profiles")]
+            )
+        finally:
+            os.chdir(before)
+        if outcome.exception is not None:
+            raise DbtError(str(outcome.exception)) from outcome.exception
+        if not outcome.success:
+            failures = [
+                f"{result.node.name}: {result.message}"
+                for result in getattr(outcome.result, "results", [])
+                if result.status not in ("success", "pass")
+            ]
+            raise DbtError("\n".join(failures))
+        return outcome.result
+
+    def compile(self, inline: str) -> str:
+        """Return the SQL that a piece of Jinja renders to."""
+        compiled: str = self.dbt("compile", "--inline", inline).results[0].node.compiled_code
+        return compiled
+
+
+class Lake:
+    """The tables of the test warehouse, as rows in and rows out."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+
+    def create(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+        """Make a table anew; `columns` maps names to Spark types, a missing value is NULL."""
+        self._frame(columns, rows).writeTo(f"{SCHEMA}.{table}").using("iceberg").createOrReplace()
+
+    def append(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+        """Add rows to a table."""
+        self._frame(columns, rows).writeTo(f"{SCHEMA}.{table}").append()
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        """Return what a query gives; structs come as dictionaries."""
+        return [row.asDict(recursive=True) for row in self.spark.sql(query).collect()]
+
+    def _frame(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> Any:
+        schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+        data = [tuple(row.get(name) for name in columns) for row in rows]
+        return self.spark.createDataFrame(data, schema)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _state(tmp_path_factory: pytest.TempPathFactory) -> None:
+    # Set before anything starts a session: the profile reads it.
+    os.environ["AFTERIMAGE_WAREHOUSE"] = str(tmp_path_factory.mktemp("warehouse"))
+    os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
+
+
+@pytest.fixture(scope="session")
+def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Project]:
+    """A function that makes an empty project."""
+
+    def make(name: str) -> Project:
+        return Project(tmp_path_factory.mktemp(name))
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session that dbt itself has opened, with the settings of the shipped profile."""
+    project = Project(tmp_path_factory.mktemp("session"))
+    project.file("models/first.sql", "select 1 as one")
+    project.dbt("run")
+    session = open_session({})
+    yield session
+    session.stop()
+    shutil.rmtree(os.environ["AFTERIMAGE_WAREHOUSE"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def lake(spark: SparkSession) -> Lake:
+    """The test warehouse."""
+    return Lake(spark)

@@ -1,0 +1,471 @@
+"""The history of a change stream, worked out one change at a time in plain Python.
+
+This is the oracle that the SQL engine is held against. It shares no code with it and is written for
+clarity alone: it takes one key, walks that key's events in order, and notes down what a person with
+pencil and paper would note down. The rules are those of the design, section 4; the numbers in the
+comments ("rule 5") are those of the list below.
+
+1.  A rejected change is never applied and counts for nothing.
+2.  The order within a key is `change_seq`, compared as a string; load rows bear `''` and come
+    first. Several changes with one key and one `change_seq` are applied in the order load, insert,
+    update, delete, then by `change_id` (load rows by `changed_at` first). Events of a key with one
+    `change_seq` count as one: only what they came to can open or close a version.
+3.  An update whose before-image has another key takes the row out of the old key (an event "out",
+    ahead of the old key's own change with that `change_seq`) and is an upsert at the new key.
+4.  A truncate ends the life of every key that is alive then; among events with one `change_seq` it
+    is the last.
+5.  A column that the source could not capture takes its value from the before-image, else from the
+    state just before if the key is alive, else it is NULL. All other values are taken as they are.
+6.  An upsert opens a version if the key is not alive or a tracked column differs from the state
+    just before. In any case it is the new state.
+7.  Overwritten columns show the key's last state in every version.
+8.  A delete of a key that is not alive does nothing (and does not part what counts as one); one
+    of a living key ends its life.
+9.  With `deletes="version"` the end of a life opens a version marked as deleted.
+10. Times are the running maximum of `changed_at` over the key's events. A truncate is an event of a
+    key only if the key was alive just before it; all other events count whatever they did.
+11. With `grain="transaction"` neighbouring events of one transaction count as one.
+12. Versions are numbered from 1 within a key.
+
+Times are `datetime` objects without a time zone and mean UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+Operation = Literal["load", "insert", "update", "delete", "truncate"]
+Grain = Literal["change", "transaction"]
+Deletes = Literal["close", "version"]
+
+LOAD_VALID_FROM = datetime(1900, 1, 1)
+
+# What orders changes with one key and one change_seq (rule 2).
+PRECEDENCE: dict[Operation, int] = {
+    "load": 1,
+    "insert": 2,
+    "update": 3,
+    "delete": 4,
+    "truncate": 5,
+}
+
+# The columns of a history that are not data columns, in their order.
+META_COLUMNS = (
+    "valid_from",
+    "valid_to",
+    "valid_from_seq",
+    "valid_to_seq",
+    "is_current",
+    "is_deleted",
+    "version",
+    "operation",
+    "closed_by",
+    "transaction_id",
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """One row of a staging model: the change contract without `ingested_at`."""
+
+    change_id: str
+    change_seq: str
+    operation: Operation
+    before: Row | None = None
+    after: Row | None = None
+    changed_columns: list[str] | None = None
+    absent_columns: list[str] | None = None
+    changed_at: datetime | None = None
+    transaction_id: str | None = None
+    reject_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """What a change means for one key.
+
+    An update that changes the key is two events: "out" at the old key, "upsert" at the new one.
+    """
+
+    kind: Literal["out", "upsert", "delete", "truncate"]
+    change: Change
+
+
+@dataclass(frozen=True)
+class Step:
+    """One event of a key, with what was before it and what is after it."""
+
+    event: Event
+    moment: datetime  # the running maximum of changed_at, this event included
+    was_alive: bool
+    is_alive: bool
+    state_before: Row  # the last known row of the key, also while it is not alive; {} if never seen
+    state: Row
+
+
+def history(
+    changes: Iterable[Change],
+    unique_key: Sequence[str],
+    columns: Sequence[str],
+    track_columns: Sequence[str] | None = None,
+    ignore_columns: Sequence[str] | None = None,
+    overwrite_columns: Sequence[str] | None = None,
+    grain: Grain = "change",
+    deletes: Deletes = "close",
+    load_valid_from: datetime = LOAD_VALID_FROM,
+) -> list[Row]:
+    """Work out the history of a table from its changes.
+
+    Args:
+        changes: The changes, in any order; the same change may come several times.
+        unique_key: The names of the key columns.
+        columns: The names of all data columns, the key columns among them, in source order.
+        track_columns: The columns whose change opens a version. All but the key, the ignored and
+            the overwritten ones where left out.
+        ignore_columns: The columns whose change opens no version.
+        overwrite_columns: The columns that show their last value in every version.
+        grain: Whether each change counts or only what a transaction came to.
+        deletes: Whether the end of a life opens a version of its own.
+        load_valid_from: The time of changes that bear none.
+
+    Returns:
+        The versions, by key and version number: the data columns, then `META_COLUMNS`.
+
+    Raises:
+        ValueError: An argument has a value that is not allowed, or a change breaks the contract.
+    """
+    if grain not in ("change", "transaction"):
+        raise ValueError(f"grain must be 'change' or 'transaction', not {grain!r}")
+    if deletes not in ("close", "version"):
+        raise ValueError(f"deletes must be 'close' or 'version', not {deletes!r}")
+    overwritten = list(overwrite_columns or [])
+    if track_columns is None:
+        untracked = {*unique_key, *(ignore_columns or []), *overwritten}
+        tracked = [column for column in columns if column not in untracked]
+    else:
+        tracked = list(track_columns)
+
+    rows: list[Row] = []
+    for steps in _walk_all(changes, unique_key, columns, load_valid_from):
+        versions = _versions(_runs(steps, grain), columns, tracked, deletes)
+        for version in versions:  # rule 7
+            for column in overwritten:
+                version[column] = _last_upsert(steps).state[column]
+        rows.extend(versions)
+    return rows
+
+
+def current(history_rows: Iterable[Row]) -> list[Row]:
+    """Keep the versions that are open and not deleted: the rows of the table now."""
+    return [row for row in history_rows if row["valid_to"] is None and not row["is_deleted"]]
+
+
+def as_of(history_rows: Iterable[Row], moment: datetime) -> list[Row]:
+    """Keep the versions that were valid at a moment: the rows of the table then.
+
+    Intervals are half-open, so a version that began and ended at one time is never among them.
+    """
+    return [
+        row
+        for row in history_rows
+        if not row["is_deleted"]
+        and row["valid_from"] <= moment
+        and (row["valid_to"] is None or moment < row["valid_to"])
+    ]
+
+
+def audit(
+    changes: Iterable[Change], unique_key: Sequence[str], columns: Sequence[str]
+) -> list[Row]:
+    """Say who changed what: one row for each column that a change changed.
+
+    The value before comes from the before-image if there is one and it is not NULL there, else
+    from the state of the key if it is alive, else it is NULL. An update that changes the key is
+    held against its before-image alone, gives rows (the key columns among them) for the new key,
+    and none for the old one. A delete of a key that is not alive still says what its before-image
+    held; a truncate has rows for the keys that are alive.
+
+    Args:
+        changes: The changes, in any order; the same change may come several times.
+        unique_key: The names of the key columns.
+        columns: The names of all data columns, the key columns among them, in source order.
+
+    Returns:
+        By key, then in the order of changes, then in the order of columns: the key columns,
+        `change_seq`, `operation`, `changed_at`, `column_name`, `old_value`, `new_value`.
+    """
+    rows: list[Row] = []
+    for steps in _walk_all(changes, unique_key, columns, LOAD_VALID_FROM):
+        for step in steps:
+            change = step.event.change
+            if step.event.kind == "out":
+                continue  # the new key's rows tell it
+            for column in columns:
+                old = _value_before(step, column, unique_key)
+                new = step.state[column] if step.event.kind == "upsert" else None
+                if same(old, new):
+                    continue
+                if step.event.kind == "truncate":
+                    key = _key_of(step.state, unique_key)
+                else:
+                    key = _own_key(change, unique_key)
+                row: Row = dict(zip(unique_key, key, strict=True))
+                row["change_seq"] = change.change_seq
+                row["operation"] = change.operation
+                row["changed_at"] = change.changed_at
+                row["column_name"] = column
+                row["old_value"] = old
+                row["new_value"] = new
+                rows.append(row)
+    return rows
+
+
+def same(left: Any, right: Any) -> bool:
+    """Tell whether two values are the same as SQL's `<=>` has it: NULL is NULL, NaN is NaN."""
+    if left is None or right is None:
+        return left is None and right is None
+    return bool(left == right) or bool(left != left and right != right)
+
+
+def sort_key(key: Key) -> tuple[tuple[bool, Any], ...]:
+    """Give something to sort keys by that bears NULLs, which come first."""
+    return tuple((value is not None, value) for value in key)
+
+
+# --- from changes to the events of one key ------------------------------------------------------
+
+
+def _walk_all(
+    changes: Iterable[Change],
+    unique_key: Sequence[str],
+    columns: Sequence[str],
+    load_valid_from: datetime,
+) -> list[list[Step]]:
+    """Walk the events of each key that has any, key after key."""
+    missing = [column for column in unique_key if column not in columns]
+    if missing or not unique_key:
+        raise ValueError(f"unique_key {list(unique_key)} must be some of columns {list(columns)}")
+    applied = _applied(changes, unique_key)
+    keys: set[Key] = set()
+    for change in applied:
+        if change.operation != "truncate":
+            keys.add(_own_key(change, unique_key))
+        old_key = _key_left(change, unique_key)
+        if old_key is not None:
+            keys.add(old_key)
+    walks = []
+    for key in sorted(keys, key=sort_key):
+        events = _events(applied, key, unique_key)
+        walks.append(_walk(events, columns, load_valid_from))
+    return walks
+
+
+def _applied(changes: Iterable[Change], unique_key: Sequence[str]) -> list[Change]:
+    """Keep the changes that are applied: good ones, each once (rule 1)."""
+    distinct: dict[str, Change] = {}
+    for change in changes:
+        if change.reject_reason is not None:
+            continue
+        _check(change, unique_key)
+        if distinct.setdefault(change.change_id, change) != change:
+            raise ValueError(f"two different changes bear the change_id {change.change_id!r}")
+    return list(distinct.values())
+
+
+def _check(change: Change, unique_key: Sequence[str]) -> None:
+    """Refuse a change that breaks the contract and yet is not marked as rejected."""
+    name = f"change {change.change_id!r} ({change.operation})"
+    if change.operation not in ("load", "insert", "update", "delete", "truncate"):
+        raise ValueError(f"{name}: no such operation")
+    if change.operation == "load" and change.change_seq != "":
+        raise ValueError(f"{name}: a load row has the change_seq ''")
+    if change.operation in ("load", "insert", "update") and change.after is None:
+        raise ValueError(f"{name}: has no after")
+    if change.operation == "delete" and change.before is None:
+        raise ValueError(f"{name}: has no before")
+    absent = change.absent_columns or []
+    if any(column in absent for column in unique_key):
+        raise ValueError(f"{name}: a key column is absent")
+
+
+def _rank(change: Change) -> tuple[int, bool, datetime, str]:
+    """Give what orders changes with one key and one change_seq."""
+    precedence = PRECEDENCE[change.operation]
+    if change.operation == "load" and change.changed_at is not None:
+        return (precedence, True, change.changed_at, change.change_id)
+    return (precedence, False, datetime.min, change.change_id)
+
+
+def _key_of(row: Row, unique_key: Sequence[str]) -> Key:
+    return tuple(row[column] for column in unique_key)
+
+
+def _own_key(change: Change, unique_key: Sequence[str]) -> Key:
+    """Give the key of a change: that of the row after it, for a delete that of the row before."""
+    row = change.before if change.operation == "delete" else change.after
+    assert row is not None  # _check saw to it
+    return _key_of(row, unique_key)
+
+
+def _key_left(change: Change, unique_key: Sequence[str]) -> Key | None:
+    """Give the key that the row bore before an update that changed it; else None (rule 3)."""
+    if change.operation != "update" or change.before is None:
+        return None
+    old_key = _key_of(change.before, unique_key)
+    return old_key if old_key != _own_key(change, unique_key) else None
+
+
+def _events(applied: Sequence[Change], key: Key, unique_key: Sequence[str]) -> list[Event]:
+    """List the events of one key in order, all truncates among them."""
+    # Within one change_seq: rows that leave the key, then the key's own change, then truncates.
+    placed: list[tuple[tuple[str, int, tuple[int, bool, datetime, str]], Event]] = []
+
+    def place(event: Event, phase: int) -> None:
+        placed.append(((event.change.change_seq, phase, _rank(event.change)), event))
+
+    for change in applied:
+        if change.operation == "truncate":
+            place(Event("truncate", change), 3)
+            continue
+        if _key_left(change, unique_key) == key:
+            place(Event("out", change), 1)
+        if _own_key(change, unique_key) == key:
+            place(Event("delete" if change.operation == "delete" else "upsert", change), 2)
+    return [event for _, event in sorted(placed, key=lambda pair: pair[0])]
+
+
+# --- from the events of one key to its states ---------------------------------------------------
+
+
+def _walk(events: Sequence[Event], columns: Sequence[str], load_valid_from: datetime) -> list[Step]:
+    """Go through the events of one key and note what each leaves behind."""
+    steps: list[Step] = []
+    alive = False
+    state: Row = {}
+    moment: datetime | None = None
+    for event in events:
+        if event.kind == "truncate" and not alive:
+            continue  # no event of this key (rule 10)
+        at = event.change.changed_at
+        if at is None:
+            at = load_valid_from
+        moment = at if moment is None else max(moment, at)
+        was_alive, state_before = alive, state
+        if event.kind == "upsert":
+            state = _filled(event.change, columns, state if alive else None)
+            alive = True
+        else:
+            alive = False  # the state stays behind as the last one known
+        steps.append(Step(event, moment, was_alive, alive, state_before, state))
+    return steps
+
+
+def _filled(change: Change, columns: Sequence[str], state_before: Row | None) -> Row:
+    """Give the whole row after an upsert (rule 5)."""
+    assert change.after is not None  # _check saw to it
+    absent = change.absent_columns or []
+    row: Row = {}
+    for column in columns:
+        if column not in absent:
+            row[column] = change.after[column]
+        elif change.before is not None and change.before[column] is not None:
+            row[column] = change.before[column]
+        elif state_before is not None:
+            row[column] = state_before[column]
+        else:
+            row[column] = None
+    return row
+
+
+def _value_before(step: Step, column: str, unique_key: Sequence[str]) -> Any:
+    """Give the value of a column before a change, as the audit has it."""
+    before = step.event.change.before
+    if step.event.kind == "upsert" and _key_left(step.event.change, unique_key) is not None:
+        assert before is not None  # or there were no key to leave
+        return before[column]
+    if before is not None and before[column] is not None:
+        return before[column]
+    return step.state_before[column] if step.was_alive else None
+
+
+# --- from the states of one key to its versions -------------------------------------------------
+
+
+def _runs(steps: Sequence[Step], grain: Grain) -> list[list[Step]]:
+    """Put together the steps that count as one (rules 2 and 11)."""
+    runs: list[list[Step]] = []
+    for step in steps:
+        if step.event.kind != "upsert" and not step.was_alive:
+            continue  # nothing happened (rule 8)
+        change = step.event.change
+        last = runs[-1][-1].event.change if runs else None
+        if last is not None and (
+            change.change_seq == last.change_seq
+            or (
+                grain == "transaction"
+                and change.transaction_id is not None
+                and change.transaction_id == last.transaction_id
+            )
+        ):
+            runs[-1].append(step)
+        else:
+            runs.append([step])
+    return runs
+
+
+def _versions(
+    runs: Sequence[Sequence[Step]],
+    columns: Sequence[str],
+    tracked: Sequence[str],
+    deletes: Deletes,
+) -> list[Row]:
+    """Cut the versions of one key; the overwritten columns are still to be set."""
+    versions: list[Row] = []
+
+    def close(step: Step, closed_by: str) -> None:
+        if versions and versions[-1]["is_current"]:
+            versions[-1]["valid_to"] = step.moment
+            versions[-1]["valid_to_seq"] = step.event.change.change_seq
+            versions[-1]["is_current"] = False
+            versions[-1]["closed_by"] = closed_by
+
+    def open_(step: Step, operation: str, is_deleted: bool) -> None:
+        row: Row = {column: step.state[column] for column in columns}
+        row["valid_from"] = step.moment
+        row["valid_to"] = None
+        row["valid_from_seq"] = step.event.change.change_seq
+        row["valid_to_seq"] = None
+        row["is_current"] = True
+        row["is_deleted"] = is_deleted
+        row["version"] = len(versions) + 1
+        row["operation"] = operation
+        row["closed_by"] = None
+        row["transaction_id"] = step.event.change.transaction_id
+        versions.append(row)
+
+    for run in runs:
+        was_alive, state_before = run[0].was_alive, run[0].state_before
+        is_alive, state = run[-1].is_alive, run[-1].state
+        if is_alive:
+            if was_alive and all(same(state_before[name], state[name]) for name in tracked):
+                continue  # nothing tracked has changed (rule 6)
+            step = _last_upsert(run)
+            close(step, "update")
+            open_(step, step.event.change.operation, is_deleted=False)
+        elif was_alive:
+            step = [step for step in run if step.was_alive and not step.is_alive][-1]
+            ended_by = "key_change" if step.event.kind == "out" else step.event.kind
+            close(step, ended_by)
+            if deletes == "version":
+                open_(step, ended_by, is_deleted=True)
+        # Not alive before, not alive after: nothing to be seen (rule 8).
+    return versions
+
+
+def _last_upsert(steps: Sequence[Step]) -> Step:
+    return [step for step in steps if step.event.kind == "upsert"][-1]

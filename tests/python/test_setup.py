@@ -1,0 +1,208 @@
+"""Which Python `setup.sh` takes. The Pythons here are scripts that answer as such a Python does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).resolve().parents[2]
+TOOLS = ["cat", "dirname", "sh"]
+
+
+class Machine:
+    """A machine with nothing on PATH but what setup.sh calls and what a test puts there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.tools = self.folder("tools")
+        for tool in TOOLS:
+            found = shutil.which(tool)
+            assert found
+            (self.tools / tool).symlink_to(found)
+        self.path: list[Path] = []
+
+    def folder(self, name: str) -> Path:
+        folder = self.root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def program(self, name: str, script: str, folder: str = "bin") -> Path:
+        """Put a shell script on PATH, in its folder."""
+        place = self.folder(folder)
+        if place not in self.path and not folder.startswith("home"):
+            self.path.append(place)
+        program = place / name
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+        return program
+
+    def python(self, name: str, folder: str = "bin", *, version: str | None = None) -> Path:
+        """Put a Python on PATH: the one that runs this test, posing as another version."""
+        if version is None:
+            return self.program(name, f'exec "{sys.executable}" "$@"', folder)
+        numbers = version.replace(".", ", ")
+        pose = f"import sys; sys.version_info = ({numbers})"
+        return self.program(name, f'exec "{sys.executable}" -c "{pose}\n$2"', folder)
+
+    def which(self, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run `setup.sh --which`."""
+        env = {
+            "PATH": os.pathsep.join(map(str, [*self.path, self.tools])),
+            "HOME": str(self.root / "home"),
+            **variables,
+        }
+        return subprocess.run(
+            [str(self.tools / "sh"), str(PROJECT / "setup.sh"), "--which"],
+            env=env,
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def chosen(self, **variables: str) -> str:
+        result = self.which(**variables)
+        assert result.returncode == 0, result.stderr
+        assert result.stderr == ""
+        return result.stdout.strip()
+
+    def refused(self, **variables: str) -> str:
+        result = self.which(**variables)
+        assert result.returncode == 1
+        assert result.stdout == ""
+        return result.stderr
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+BROKEN = "echo 'pyenv: python3.11: command not found' >&2; exit 127"
+
+
+def test_311_goes_before_the_others(machine: Machine) -> None:
+    for name in ["python", "python3", "python3.10", "python3.12"]:
+        machine.python(name)
+    wanted = machine.python("python3.11", "last")
+    assert machine.chosen() == str(wanted)
+
+
+@pytest.mark.parametrize("version", ["3.10.0", "3.11.9", "3.12.13"])
+def test_plain_python3_is_judged_by_its_version(machine: Machine, version: str) -> None:
+    wanted = machine.python("python3", version=version)
+    assert machine.chosen() == str(wanted)
+
+
+def test_broken_shim_is_passed_over(machine: Machine) -> None:
+    machine.program("python3.11", BROKEN)
+    wanted = machine.python("python3.12")
+    assert machine.chosen() == str(wanted)
+
+
+def test_broken_shim_does_not_hide_a_python_of_the_same_name(machine: Machine) -> None:
+    machine.program("python3.11", BROKEN, "shims")
+    wanted = machine.python("python3.11", "usr")
+    machine.python("python3.12", "usr")
+    assert machine.chosen() == str(wanted)
+
+
+def test_folder_with_a_space_is_no_trouble(machine: Machine) -> None:
+    wanted = machine.python("python3.11", "my tools")
+    assert machine.chosen() == str(wanted)
+
+
+def test_python_that_says_success_but_nothing_else_is_passed_over(machine: Machine) -> None:
+    machine.program("python3.11", "exit 0")
+    assert "python3.11: does not run as Python" in machine.refused()
+
+
+def test_pyenvs_own_pythons_are_found_behind_their_shims(machine: Machine) -> None:
+    machine.program("python3.11", BROKEN)
+    wanted = machine.python("python", "home/.pyenv/versions/3.11.7/bin")
+    assert machine.chosen() == str(wanted)
+
+
+def test_pyenv_root_is_heeded(machine: Machine) -> None:
+    wanted = machine.python("python", "home/elsewhere/versions/3.12.1/bin")
+    assert machine.chosen(PYENV_ROOT=str(machine.root / "home" / "elsewhere")) == str(wanted)
+
+
+def test_uv_brings_a_python_where_none_fits(machine: Machine) -> None:
+    machine.python("python3", version="3.13.0")
+    machine.program("uv", "exit 0")
+    assert machine.chosen() == "uv"
+
+
+def test_python_that_fits_goes_before_uv(machine: Machine) -> None:
+    machine.program("uv", "exit 0")
+    wanted = machine.python("python3")
+    assert machine.chosen() == str(wanted)
+
+
+def test_message_names_every_python_that_was_found(machine: Machine) -> None:
+    newer = machine.python("python3", version="3.13.0")
+    older = machine.python("python", version="2.7.18")
+    shim = machine.program("python3.11", BROKEN)
+    message = machine.refused()
+    assert "setup: No Python 3.10, 3.11 or 3.12 found." in message
+    assert f"{newer}: 3.13.0 is too new" in message
+    assert f"{older}: 2.7.18 is too old" in message
+    assert f"{shim}: does not run as Python" in message
+    assert "apt install python3 python3-venv" in message
+    assert "make PYTHON=" in message
+
+
+def test_message_without_any_python_says_what_to_install(machine: Machine) -> None:
+    message = machine.refused()
+    assert "Looked at" not in message
+    assert "apt install python3 python3-venv" in message
+
+
+def test_python_without_ensurepip_is_named_with_the_remedy(machine: Machine) -> None:
+    block = "import sys; sys.modules['ensurepip'] = None"
+    bare = machine.program("python3", f'exec "{sys.executable}" -c "{block}\n$2"')
+    version = ".".join(map(str, sys.version_info[:3]))
+    package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+    message = machine.refused()
+    assert (
+        f"{bare}: {version} lacks venv or ensurepip (on Debian: apt install {package})" in message
+    )
+
+
+def test_named_python_goes_before_all(machine: Machine) -> None:
+    machine.python("python3.11")
+    wanted = machine.python("mine", "home/other")
+    assert machine.chosen(PYTHON=str(wanted)) == str(wanted)
+
+
+def test_named_python_may_be_a_name_on_path(machine: Machine) -> None:
+    machine.python("python3.11")
+    wanted = machine.python("python3.12")
+    assert machine.chosen(PYTHON="python3.12") == str(wanted)
+
+
+def test_named_python_that_does_not_fit_is_an_error_not_a_hint(machine: Machine) -> None:
+    machine.python("python3.11")
+    wrong = machine.python("mine", version="3.9.18")
+    message = machine.refused(PYTHON=str(wrong))
+    assert f"setup: PYTHON={wrong} cannot be used." in message
+    assert f"{wrong}: 3.9.18 is too old" in message
+
+
+def test_named_python_that_is_not_there_is_named(machine: Machine) -> None:
+    machine.python("python3.11")
+    assert "nowhere/python: does not run as Python" in machine.refused(PYTHON="nowhere/python")
+
+
+def test_unknown_option_is_refused() -> None:
+    result = subprocess.run(
+        [PROJECT / "setup.sh", "--wich"], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 2
+    assert "usage:" in result.stderr
