@@ -71,8 +71,10 @@ choose() {
             if [ -f "$python" ] && [ -x "$python" ] && fits "$python"; then return 0; fi
         done
     done
-    for python in "${PYENV_ROOT:-${HOME:-}/.pyenv}"/versions/3.1[012]*/bin/python; do
-        if [ -x "$python" ] && fits "$python"; then return 0; fi
+    for version in 3.11 3.12 3.10; do
+        for python in "${PYENV_ROOT:-${HOME:-}/.pyenv}/versions/$version"*/bin/python; do
+            if [ -x "$python" ] && fits "$python"; then return 0; fi
+        done
     done
     python=uv
     command -v uv >/dev/null && return 0

@@ -39,7 +39,7 @@ def decode_change_mask(
         Ordinals past the last column of the table are the caller's to report.
 
     Raises:
-        MaskError: The mask does not fit its encoding.
+        MaskError: The mask does not fit its encoding, or an argument is none that is allowed.
 
     Example:
         >>> decode_change_mask("0B")
@@ -49,14 +49,28 @@ def decode_change_mask(
     """
     if mask is None:
         return None
-    bits = _mask_bits(mask, encoding) >> int(header_columns)
+    bits = _mask_bits(mask, encoding) >> _count(header_columns)
     # The numeral's digits read backward are the bits from the lowest up.
     return [k for k, bit in enumerate(reversed(f"{bits:b}"), start=1) if bit == "1"]
 
 
+def _count(header_columns: float) -> int:
+    # SQL integers come as floats, NULL as NaN, where pandas has them in a column with NULLs.
+    try:
+        count = int(header_columns)
+    except (TypeError, ValueError, OverflowError):
+        count = -1
+    if count < 0 or count != header_columns:
+        raise MaskError(f"header_columns must be a whole number, 0 or more, got {header_columns!r}")
+    return count
+
+
 def _mask_bits(mask: Mask, encoding: str | None) -> int:
+    if not isinstance(mask, Mask):
+        raise MaskError(f"a mask is bytes or text, got {type(mask).__name__}")
     is_text = isinstance(mask, str)
-    encoding = encoding or ("hex" if is_text else "bytes")
+    if encoding is None:
+        encoding = "hex" if is_text else "bytes"
     if encoding not in MASK_ENCODINGS:
         raise MaskError(f"mask_encoding must be one of {list(MASK_ENCODINGS)}, got {encoding!r}")
     if encoding == "bytes":
@@ -92,7 +106,7 @@ def decode_field_map(field_map: Mask | None) -> list[int] | None:
         Ascending positions, 1-based; `None` for NULL.
 
     Raises:
-        MaskError: A text holds something else than 0 and 1.
+        MaskError: A text holds something else than 0 and 1, or it is neither text nor bytes.
 
     Example:
         >>> decode_field_map("11001")
@@ -100,6 +114,8 @@ def decode_field_map(field_map: Mask | None) -> list[int] | None:
     """
     if field_map is None:
         return None
+    if not isinstance(field_map, Mask):
+        raise MaskError(f"a field map is bytes or text, got {type(field_map).__name__}")
     if isinstance(field_map, str):
         bits = field_map.strip()
         if set(bits) - {"0", "1"}:

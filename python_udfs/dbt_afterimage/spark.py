@@ -24,12 +24,16 @@ def register(spark: SparkSession) -> None:
         spark: The session that is to know the functions.
     """
     from pyspark import cloudpickle
-    from pyspark.sql.functions import pandas_udf
+    from pyspark.sql import functions
 
-    cloudpickle.register_pickle_by_value(sys.modules["dbt_afterimage"])
+    # PySpark's types of these two are too narrow for a function of any number of columns.
+    pickle_by_value: Any = cloudpickle.register_pickle_by_value
+    pandas_udf: Any = functions.pandas_udf
+
+    pickle_by_value(sys.modules["dbt_afterimage"])
     for udf in REGISTRY:
-        batch_function: Any = vectorised(udf.function)
-        spark.udf.register(udf.sql_name, pandas_udf(batch_function, udf.return_type))
+        batch_function = vectorised(udf.function)
+        spark.udf.register(udf.sql_name, pandas_udf(batch_function, returnType=udf.return_type))
 
 
 def vectorised(function: Callable[..., Any]) -> Callable[..., pd.Series]:

@@ -293,18 +293,19 @@ class _Source:
         )
 
 
-@st.composite
-def streams(draw: st.DrawFn, max_changes: int = 20, honest: bool = False) -> Stream:
-    """Draw a table and its change stream.
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table, and the keys that its streams know."""
 
-    Args:
-        draw: Hypothesis gives it.
-        max_changes: The greatest number of different changes.
-        honest: Whether the stream tells the truth: every change is legal, before-images agree, a
-            place has one change, full-load rows stood in the table before the first change, and
-            only unchanged columns are absent from updates. Times, order and repetition stay wild.
-            `Stream.table` is then the table at the end.
-    """
+    unique_key: list[str]
+    columns: list[str]
+    types: dict[str, str]
+    keys: list[Row]
+
+
+@st.composite
+def schemas(draw: st.DrawFn) -> Schema:
+    """Draw a table's columns."""
     unique_key = draw(st.lists(st.sampled_from(KEY_NAMES), min_size=1, max_size=3, unique=True))
     data = draw(st.lists(st.sampled_from(DATA_NAMES), min_size=1, max_size=8, unique=True))
     columns = [*unique_key, *data]
@@ -315,8 +316,27 @@ def streams(draw: st.DrawFn, max_changes: int = 20, honest: bool = False) -> Str
     key = st.fixed_dictionaries(
         {name: st.sampled_from(KEY_DOMAINS[types[name]]) for name in unique_key}
     )
-    keys = draw(st.lists(key, min_size=1, max_size=4))
-    source = _Source(draw, unique_key, columns, types, honest, keys)
+    return Schema(unique_key, columns, types, draw(st.lists(key, min_size=1, max_size=4)))
+
+
+@st.composite
+def streams(
+    draw: st.DrawFn, max_changes: int = 20, honest: bool = False, schema: Schema | None = None
+) -> Stream:
+    """Draw a table and its change stream.
+
+    Args:
+        draw: Hypothesis gives it.
+        max_changes: The greatest number of different changes.
+        honest: Whether the stream tells the truth: every change is legal, before-images agree, a
+            place has one change, full-load rows stood in the table before the first change, and
+            only unchanged columns are absent from updates. Times, order and repetition stay wild.
+            `Stream.table` is then the table at the end.
+        schema: The table's columns; drawn where left out.
+    """
+    if schema is None:
+        schema = draw(schemas())
+    source = _Source(draw, schema.unique_key, schema.columns, schema.types, honest, schema.keys)
 
     # update comes first so that examples shrink to it, and several times so that it is frequent
     kinds = ["update"] * 6 + ["insert"] * 5 + ["delete"] * 3 + ["load", "rejected", "truncate"]
@@ -347,7 +367,52 @@ def streams(draw: st.DrawFn, max_changes: int = 20, honest: bool = False) -> Str
     if draw(st.booleans()):
         changes = draw(st.permutations(changes))
     return Stream(
-        unique_key, columns, types, changes, list(source.table.values()) if honest else None
+        schema.unique_key,
+        schema.columns,
+        schema.types,
+        changes,
+        list(source.table.values()) if honest else None,
+    )
+
+
+@st.composite
+def merged_streams(
+    draw: st.DrawFn, cases: int, max_changes: int = 20, honest: bool = False
+) -> Stream:
+    """Draw many streams of one schema and put them into one table, as one more key column.
+
+    A Spark statement costs far more than the few rows of one case, so the engine is shown many
+    cases at once. Each case has a range of places to itself, the first ones the highest, so that a
+    truncate of one case ends the lives of later cases only.
+
+    Args:
+        draw: Hypothesis gives it.
+        cases: How many streams.
+        max_changes: The greatest number of different changes of each.
+        honest: Whether the streams tell the truth (see `streams`).
+    """
+    schema = draw(schemas())
+    changes: list[Change] = []
+    for case in range(cases):
+        stream = draw(streams(max_changes=max_changes, honest=honest, schema=schema))
+        changes += [_of_case(change, case, cases - case) for change in stream.changes]
+    return Stream(
+        ["case_no", *schema.unique_key],
+        ["case_no", *schema.columns],
+        {"case_no": "int", **schema.types},
+        changes,
+    )
+
+
+def _of_case(change: Change, case: int, rank: int) -> Change:
+    """Move a change into a case's range of places and keys."""
+    place = change.change_seq
+    return replace(
+        change,
+        change_id=f"{change.change_id}-{case}",
+        change_seq=f"{int(place) + rank * 10**6:035d}" if place else place,
+        before=None if change.before is None else {"case_no": case, **change.before},
+        after=None if change.after is None else {"case_no": case, **change.after},
     )
 
 

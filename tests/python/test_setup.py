@@ -124,6 +124,7 @@ def test_python_that_says_success_but_nothing_else_is_passed_over(machine: Machi
 
 def test_pyenvs_own_pythons_are_found_behind_their_shims(machine: Machine) -> None:
     machine.program("python3.11", BROKEN)
+    machine.python("python", "home/.pyenv/versions/3.10.13/bin")
     wanted = machine.python("python", "home/.pyenv/versions/3.11.7/bin")
     assert machine.chosen() == str(wanted)
 

@@ -1,0 +1,1 @@
+{{ qlik_change_table(ref('qlik_orders__ct'), unique_key=['customer_id', 'order_no']) }}

@@ -1,0 +1,100 @@
+"""`make demo`: builds the example project and shows what came out of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from dbt.cli.main import dbtRunner
+
+from dbt_afterimage.session import open_session
+
+# Customer 5: an update that left out a long text, then one that set it to NULL.
+KEY = 5
+
+SCREENS = (
+    (
+        f"What the replication tool landed for customer {KEY}: `notes` is NULL twice, for two reasons",
+        "select right(header__change_seq, 4) as `…change_seq`, header__change_oper as oper,"
+        " hex(header__change_mask) as mask, id, name, credit_limit, notes"
+        " from qlik_customers__ct"
+        f" where id = {KEY} order by header__change_seq",
+    ),
+    (
+        "customers_history: the text was not captured first, and removed later; the mask tells which",
+        "select id, name, credit_limit, notes, valid_from, valid_to, is_current, version, closed_by"
+        f" from customers_history where id = {KEY} order by version",
+    ),
+    (
+        f"customers_audit: who changed what about customer {KEY}",
+        "select changed_at, right(transaction_id, 5) as `…transaction`, operation, column_name,"
+        " old_value, new_value, old_value_from"
+        f" from customers_audit where id = {KEY} and column_name <> 'scenario'"
+        " order by change_seq, column_name",
+    ),
+    (
+        "stg_qlik__customers: rows that nobody could apply are kept, with the reason",
+        "select coalesce(`after`.name, `before`.name) as name, operation, reject_reason"
+        " from stg_qlik__customers where reject_reason is not null order by change_id",
+    ),
+)
+
+NEXT = """
+Next:
+  . .venv/bin/activate
+  dbt show --select customers_history --limit 20      the whole history
+  dbt test                                            what is held to be true of it
+  cat models/staging/qlik/stg_qlik__customers.sql     all that was written for it
+Then put your own table in its place: see "Your own table" in README.md.
+"""
+
+
+def main() -> int:
+    """Build everything, then print the tables.
+
+    Returns:
+        The exit code: 0 if the build passed.
+    """
+    started = time.monotonic()
+    print("Building the examples with `dbt build` (Spark and Iceberg, on this machine) ...")
+    outcome = dbtRunner().invoke(["--quiet", "build"])
+    if not outcome.success:
+        print("The build failed; what dbt said is above.", file=sys.stderr)
+        return 1
+    results = outcome.result.results
+    print(f"{len(results)} models, seeds and tests done in {time.monotonic() - started:.0f} s.")
+
+    spark = open_session({})
+    spark.sql("use afterimage")
+    for title, query in SCREENS:
+        frame = spark.sql(query)
+        print(f"\n{title}\n")
+        print(table(frame.columns, [tuple(row) for row in frame.collect()]))
+    print(NEXT)
+    return 0
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """Lay rows out under their column names.
+
+    Args:
+        columns: The names.
+        rows: The values; None is shown as NULL.
+
+    Returns:
+        The lines, as one text.
+    """
+    cells = [["NULL" if value is None else str(value) for value in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(columns, *cells, strict=True)]
+
+    def line(values: Sequence[str]) -> str:
+        padded = (value.ljust(width) for value, width in zip(values, widths, strict=True))
+        return ("  " + "  ".join(padded)).rstrip()
+
+    return "\n".join([line(columns), line(["-" * width for width in widths]), *map(line, cells)])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""Raw rows in, history out: whatever the order, the batches and the repeats of delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from conftest import SCHEMA, Lake, Project
+from reference import Change, history
+from strategies import Stream, merged_streams, splits
+from test_history_engine import assert_same_history, fewer_checks
+
+RAW = "random_orders__ct"
+HEADER = {
+    "header__change_seq": "string",
+    "header__change_oper": "string",
+    "header__change_mask": "binary",
+    "header__stream_position": "string",
+    "header__operation": "string",
+    "header__transaction_id": "string",
+    "header__timestamp": "timestamp",
+}
+WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "B": "BEFOREIMAGE", "": "TRUNCATE"}
+LETTERS = {"load": "I", "insert": "I", "update": "U", "delete": "D", "truncate": ""}
+SEQ_TIME = datetime(2024, 1, 1, 12)  # what the places of `strategies` say
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("qlik_change_table")
+
+
+def landed_rows(stream: Stream) -> list[dict[str, Any]]:
+    """Write a stream as Qlik would: a row a change, and one more for each before-image."""
+    rows = []
+    for change in stream.distinct:
+        if change.reject_reason is not None:
+            continue
+        letter = LETTERS[change.operation]
+        image = change.before if change.operation == "delete" else change.after
+        rows.append(landed(change, letter, image or {}, mask(change, stream.columns)))
+        if change.operation == "update" and change.before is not None:
+            rows.append(landed(change, "B", change.before, b""))
+    return rows
+
+
+def landed(
+    change: Change, letter: str, image: dict[str, Any], bits: bytes | None
+) -> dict[str, Any]:
+    return {
+        "header__change_seq": change.change_seq,
+        "header__change_oper": letter,
+        "header__change_mask": bits,
+        "header__operation": WORDS[letter],
+        "header__transaction_id": change.transaction_id,
+        "header__timestamp": change.changed_at,
+        **image,
+    }
+
+
+def mask(change: Change, columns: list[str]) -> bytes | None:
+    """Flag the changed columns; where the stream does not say, all that were captured."""
+    if change.operation != "update":
+        return None
+    flagged = change.changed_columns
+    if flagged is None:
+        if not change.absent_columns:
+            return None
+        flagged = [name for name in columns if name not in change.absent_columns]
+    bits = sum(1 << (len(HEADER) + columns.index(name)) for name in flagged)
+    return bits.to_bytes(len(columns) // 8 + 2, "little").rstrip(b"\0")
+
+
+def as_staged(change: Change) -> Change:
+    """Give a change the time that staging finds where Qlik's own is missing or a placeholder."""
+    placeholder = change.changed_at is None or change.changed_at < datetime(1970, 1, 2)
+    if placeholder and change.operation != "load":
+        return replace(change, changed_at=SEQ_TIME)
+    return change
+
+
+@given(data=st.data())
+@fewer_checks
+def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    rows = landed_rows(stream)
+    batches = data.draw(splits(rows))
+    columns = {**HEADER, **stream.types}
+    columns = {name: columns[name] for name in [*HEADER, *stream.columns]}
+    key = stream.unique_key
+    raw = f"api.Relation.create(schema='{SCHEMA}', identifier='{RAW}')"
+    project.file(
+        "models/stg_random.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ qlik_change_table({raw}, unique_key={key}) }}}}",
+    )
+    project.file(
+        "models/random_history.sql",
+        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
+        "select * from {{ ref('stg_random') }}",
+    )
+
+    lake.create(RAW, columns, [])
+    for number, batch in enumerate(batches):
+        lake.append(RAW, columns, batch)
+        project.dbt("run", *(["--full-refresh"] if number == 0 else []))
+    in_batches = contents(lake)
+
+    assert_same_history(
+        lake.rows(f"select * from {SCHEMA}.random_history"),
+        history([as_staged(c) for c in stream.changes], key, stream.columns),
+        stream,
+    )
+    delivered = sum(len(batch) for batch in batches)
+    assert lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_random") == [
+        {"n": delivered or None}
+    ]
+
+    lake.create(RAW, columns, sorted(chain.from_iterable(batches), key=repr))
+    project.dbt("run", "--full-refresh")
+    assert contents(lake) == in_batches
+
+
+def contents(lake: Lake) -> list[list[dict[str, Any]]]:
+    """Return both tables, less the time of the run."""
+    staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
+    for row in staged:
+        del row["ingested_at"]
+    return [staged, lake.rows(f"select * from {SCHEMA}.random_history order by history_id")]

@@ -1,0 +1,282 @@
+"""The UDFs as SQL sees them: in dbt's session, in plain PySpark and on a cluster's executors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pyspark
+import pytest
+from command_line import BIN, environment, run
+from conftest import Lake, Project
+
+from dbt_afterimage.masks import decode_change_mask
+from dbt_afterimage.registry import REGISTRY
+from dbt_afterimage.spark import vectorised
+
+
+def decoded(lake: Lake, *calls: str) -> list[object]:
+    """Return what SQL calls give, each as a column of one row."""
+    row = lake.rows(f"select {', '.join(f'{call} as c{i}' for i, call in enumerate(calls))}")[0]
+    return list(row.values())
+
+
+def test_binary_and_text_masks_are_read_by_their_type(lake: Lake) -> None:
+    assert decoded(
+        lake,
+        "decode_change_mask(X'000B01', 7)",
+        "decode_change_mask('3a00', 7)",
+        "decode_change_mask('0B')",
+        "decode_change_mask('000B01', 7, 'hex_bytes')",
+        "decode_change_mask(cast('3a00' as binary), 7, 'hex')",
+        "decode_field_map('11001')",
+        "decode_field_map(X'C8')",
+    ) == [[2, 3, 5, 10], [3, 5, 6, 7], [1, 2, 4], [2, 3, 5, 10], [3, 5, 6, 7], [1, 2, 5], [1, 2, 5]]
+
+
+def test_null_is_unknown_and_empty_is_nothing(lake: Lake) -> None:
+    assert decoded(
+        lake,
+        "decode_change_mask(cast(null as binary), 7)",
+        "decode_change_mask(cast(null as string), 0)",
+        "decode_field_map(cast(null as string))",
+        "decode_change_mask(X'', 7)",
+        "decode_change_mask('', 7)",
+        "decode_change_mask('0x', 7)",
+        "decode_field_map('')",
+    ) == [None, None, None, [], [], [], []]
+
+
+def test_what_cannot_be_decoded_is_null_and_the_query_goes_on(lake: Lake) -> None:
+    assert decoded(
+        lake,
+        "decode_change_mask('0G', 0)",
+        "decode_change_mask('0B', 0, 'bytes')",
+        "decode_change_mask('0B1', 0, 'hex_bytes')",
+        "decode_change_mask('0B', 0, 'no such encoding')",
+        "decode_change_mask('0B', -1)",
+        "decode_change_mask('0B', cast(null as int))",
+        "decode_change_mask(11, 0)",
+        "decode_field_map('F1;F2')",
+        "decode_change_mask('0B', 0)",
+    ) == [None] * 8 + [[1, 2, 4]]
+
+
+def test_good_bad_and_null_masks_may_stand_in_one_batch(lake: Lake) -> None:
+    rows = lake.rows(
+        """
+        select place, decode_change_mask(mask, header_columns) as ordinals
+        from values
+            (1, X'000B01', 7), (2, null, 7), (3, X'', 7), (4, X'000B01', 7), (5, X'C042', 5),
+            (6, X'000B01', null)
+            as masks (place, mask, header_columns)
+        order by place
+        """
+    )
+    assert [row["ordinals"] for row in rows] == [
+        [2, 3, 5, 10],
+        None,
+        [],
+        [2, 3, 5, 10],
+        [2, 3, 5, 10],
+        None,
+    ]
+
+
+def test_table_without_rows_decodes_to_none(lake: Lake) -> None:
+    assert lake.rows("select decode_change_mask(hex(id), 0) as ordinals from range(0)") == []
+
+
+def test_ordinals_are_an_array_of_int_for_sql(lake: Lake) -> None:
+    query = lake.spark.sql("select decode_change_mask('0B', 0) as ordinals")
+    assert query.schema.simpleString() == "struct<ordinals:array<int>>"
+
+
+def test_every_function_of_the_registry_is_known_by_its_sql_name(lake: Lake) -> None:
+    known = {row["function"] for row in lake.rows("show user functions")}
+    assert {udf.sql_name for udf in REGISTRY} <= {name.split(".")[-1] for name in known}
+
+
+def test_each_distinct_mask_of_a_batch_is_decoded_once() -> None:
+    calls = []
+
+    def counted(mask: bytes | None, header_columns: int) -> list[int] | None:
+        calls.append(mask)
+        return decode_change_mask(mask, header_columns)
+
+    # Spark 3.5 hands binaries over as bytearray, which no dictionary takes for a key.
+    masks = [bytearray(b"\x80"), bytearray(b"\0\x01"), None, bytearray(b"\x80\0")]
+    batch = vectorised(counted)(pd.Series(masks * 1000), pd.Series([7] * 4000))
+    assert list(batch) == [[1], [2], None, [1]] * 1000
+    assert len(calls) == 4
+
+
+def test_refusal_is_remembered_too() -> None:
+    calls = []
+
+    def refusing(mask: str) -> list[int]:
+        calls.append(mask)
+        raise ValueError("no mask")
+
+    assert list(vectorised(refusing)(pd.Series(["0G"] * 100))) == [None] * 100
+    assert calls == ["0G"]
+
+
+def test_mistake_in_a_function_is_not_taken_for_a_refusal() -> None:
+    def mistaken(mask: str) -> list[int]:
+        raise KeyError(mask)
+
+    with pytest.raises(KeyError):
+        vectorised(mistaken)(pd.Series(["0B"]))
+
+
+PLAIN_PYSPARK = """\
+from pyspark.sql import SparkSession
+from dbt_afterimage import register
+spark = SparkSession.builder.getOrCreate()
+register(spark)
+print(spark.sql("select decode_change_mask('0B', 0)").first()[0])
+"""
+
+
+def test_plain_pyspark_needs_one_line(tmp_path: Path) -> None:
+    env = environment()
+    env["PATH"] = os.pathsep.join([str(BIN), env["PATH"]])  # as in an activated environment
+    result = run(sys.executable, "-c", PLAIN_PYSPARK, cwd=tmp_path, env=env)
+    assert result.stdout == "[1, 2, 4]\n"
+
+
+BLOCKER = "raise ImportError('blocked on this machine')\n"
+
+# `dbt build` as the command does it, and then a look at the executors of its very session.
+ON_A_CLUSTER = """\
+from dbt.cli.main import dbtRunner
+from dbt_afterimage.session import open_session
+
+outcome = dbtRunner().invoke(
+    ["--quiet", "build", "--target", "cluster", "--profiles-dir", "profiles"]
+)
+assert outcome.success, outcome
+
+
+def try_to_import(_):
+    try:
+        import dbt_afterimage
+    except ImportError as error:
+        return str(error)
+    return dbt_afterimage.__file__
+
+
+spark = open_session({})
+print(spark.sparkContext.master)
+print(spark.sparkContext.parallelize([1], 1).map(try_to_import).first())
+"""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A standalone cluster on this machine."""
+
+    url: str
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+    return port
+
+
+def wait_for(text: str, log: Path, process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process has logged a text."""
+    deadline = time.monotonic() + 60
+    while text not in log.read_text():
+        assert process.poll() is None, log.read_text()
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master and a worker on whose executors nothing of Afterimage can be imported."""
+    folder = tmp_path_factory.mktemp("cluster")
+    (folder / "blocker" / "dbt_afterimage").mkdir(parents=True)
+    (folder / "blocker" / "dbt_afterimage" / "__init__.py").write_text(BLOCKER)
+    home = Path(pyspark.__file__).parent
+    env = environment(SPARK_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1", SPARK_DAEMON_MEMORY="512m")
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def start(name: str, ready: str, *arguments: str, **variables: str) -> None:
+        log = folder / f"{name}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [
+                    home / "bin" / "spark-class",
+                    f"org.apache.spark.deploy.{name.lower()}.{name}",
+                    *("--host", "127.0.0.1", "--webui-port", "0"),
+                    *arguments,
+                ],
+                cwd=folder,
+                env=env | variables,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+        processes.append(process)
+        wait_for(ready, log, process)
+
+    try:
+        port = free_port()
+        url = f"spark://127.0.0.1:{port}"
+        start("Master", "I have been elected leader", "--port", str(port))
+        start(
+            "Worker",
+            "Successfully registered with master",
+            *("--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"), url),
+            PYTHONPATH=str(folder / "blocker"),
+        )
+        yield Cluster(url)
+    finally:
+        # The worker first: it ends its executors. Each is the leader of a session of its own.
+        for process in reversed(processes):
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def test_executors_that_cannot_import_the_package_run_the_udfs(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    project = Project(tmp_path)
+    project.file(
+        "models/masks.sql",
+        "select decode_change_mask(hex(id), 0) as ordinals from range(0, 1000, 1, 4)",
+    )
+    project.file(
+        "tests/eleven_is_1_2_4.sql",
+        "select * from (select count(*) as n from {{ ref('masks') }}"
+        " where ordinals = array(1, 2, 4)) where n <> 1",
+    )
+    warehouse = tmp_path / "warehouse"
+    env = environment(
+        SPARK_MASTER=cluster.url,
+        SPARK_LOCAL_IP="127.0.0.1",
+        PYSPARK_PYTHON=sys.executable,
+        AFTERIMAGE_WAREHOUSE=str(warehouse),
+    )
+    result = run(sys.executable, "-c", ON_A_CLUSTER, cwd=tmp_path, env=env)
+    assert result.stdout.splitlines() == [cluster.url, "blocked on this machine"]
+    # Written by tasks, which is to say by the executors.
+    assert len(list(warehouse.glob("afterimage/masks/data/*.parquet"))) >= 2
