@@ -1,6 +1,7 @@
 {#- dbt-spark's own loading of seeds turns NULL into the text `None`, breaks on quotes and backslashes, rounds wide
     numbers and casts each cell with a binding of its own (dbt-adapters issue 487). These overrides load every cell
-    exactly: an empty cell is NULL, a `binary` column is read as hex, and the cells travel as plain literals. -#}
+    exactly: an empty cell is NULL, a `binary` column is read as hex, and the cells travel as plain literals. A cell that
+    is no value of its column's type fails the seed, where Spark's cast alone would make it NULL. -#}
 
 {% macro spark__create_csv_table(model, agate_table) %}
     {%- set types = afterimage._seed_column_types(model, agate_table) -%}
@@ -26,10 +27,16 @@
     {%- set types = afterimage._seed_column_types(model, agate_table) -%}
     {%- set names = [] -%}
     {%- set casts = [] -%}
-    {%- for type in types.values() -%}
+    {%- for column, type in types.items() -%}
         {%- set name = 'c' ~ loop.index -%}
+        {%- set misfit = afterimage._literal('seed ' ~ model.name ~ ': column ' ~ column ~ ", '<cell>' is no " ~ type) -%}
         {%- do names.append(name) -%}
-        {%- do casts.append('unhex(' ~ name ~ ')' if type == 'binary' else 'cast(' ~ name ~ ' as ' ~ type ~ ')') -%}
+        {%- do casts.append(
+            name if type == 'string' else
+            "coalesce("
+            ~ ("unhex(" ~ name ~ ")" if type == 'binary' else "cast(" ~ name ~ " as " ~ type ~ ")")
+            ~ ", if(" ~ name ~ " is null, null, raise_error(replace(" ~ misfit ~ ", '<cell>', " ~ name ~ "))))"
+        ) -%}
     {%- endfor -%}
     {%- set first = namespace(sql='') -%}
 
@@ -38,7 +45,10 @@
         {%- for row in chunk -%}
             {%- set cells = [] -%}
             {%- for cell in row -%}
-                {%- do cells.append('null' if cell is none else afterimage._literal(cell | string)) -%}
+                {#- Spark puts values in the place of `${name}` even inside a literal, unless it cannot see the dollar. -#}
+                {%- do cells.append(
+                    'null' if cell is none else afterimage._literal(cell | string) | replace('${', '\\u0024{')
+                ) -%}
             {%- endfor -%}
             {%- do rows.append('(' ~ cells | join(', ') ~ ')') -%}
         {%- endfor -%}

@@ -19,6 +19,7 @@ from dbt_afterimage.session import open_session
 from dbt_afterimage.warehouse import exclusive_writes
 
 _STACK_LINE = re.compile(r"^\s+at |^\t\.\.\. \d+ more")
+_PY4J_PREFIX = re.compile(r"An error occurred while calling \S+\s*\n: ")
 
 
 class AfterimageCursor(dbt_spark_session.Cursor):
@@ -46,7 +47,8 @@ class AfterimageCursor(dbt_spark_session.Cursor):
 
 def readable(error: BaseException) -> str:
     """Return what Spark says went wrong, without the Java stack: causes stay, frames go."""
-    lines = [line for line in str(error).splitlines() if not _STACK_LINE.match(line)]
+    text = _PY4J_PREFIX.sub("", str(error), count=1)
+    lines = [line for line in text.splitlines() if not _STACK_LINE.match(line)]
     return "\n".join(line for line in lines if line.strip())
 
 

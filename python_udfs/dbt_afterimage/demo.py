@@ -16,14 +16,14 @@ KEY = 5
 
 SCREENS = (
     (
-        f"What the replication tool landed for customer {KEY}: `notes` is NULL twice, for two reasons",
+        f"What landed for customer {KEY}: `notes` is NULL twice, for two different reasons",
         "select right(header__change_seq, 4) as `…change_seq`, header__change_oper as oper,"
         " hex(header__change_mask) as mask, id, name, credit_limit, notes"
         " from qlik_customers__ct"
         f" where id = {KEY} order by header__change_seq",
     ),
     (
-        "customers_history: the text was not captured first, and removed later; the mask tells which",
+        "customers_history: first the text was not captured, then it was removed",
         "select id, name, credit_limit, notes, valid_from, valid_to, is_current, version, closed_by"
         f" from customers_history where id = {KEY} order by version",
     ),
@@ -63,8 +63,8 @@ def main() -> int:
     if not outcome.success:
         print("The build failed; what dbt said is above.", file=sys.stderr)
         return 1
-    results = outcome.result.results
-    print(f"{len(results)} models, seeds and tests done in {time.monotonic() - started:.0f} s.")
+    nodes: Any = outcome.result
+    print(f"{len(nodes.results)} models, seeds and tests done in {time.monotonic() - started:.0f} s.")
 
     spark = open_session({})
     spark.sql("use afterimage")

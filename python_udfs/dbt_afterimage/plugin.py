@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import decimal
 import importlib.util
 
 from dbt.plugins.manager import dbtPlugin
 
 
 class AfterimagePlugin(dbtPlugin):
-    """Makes every Spark session that dbt opens know Afterimage's UDFs."""
+    """Makes every Spark session that dbt opens know Afterimage's UDFs, and seeds keep all digits."""
 
     def initialize(self) -> None:
         """Take the place of dbt-spark's session cursor; starts no JVM.
@@ -16,6 +17,9 @@ class AfterimagePlugin(dbtPlugin):
         A project on a Thrift server needs no PySpark, and then there is nothing to do here: the
         server registers the UDFs itself.
         """
+        # dbt reads a seed's numbers in a thread, by arithmetic that rounds to the 28 digits which
+        # threads start with. A change_seq has 35, and a number too wide for Spark must show as one.
+        decimal.DefaultContext.prec = max(decimal.DefaultContext.prec, 100)
         if importlib.util.find_spec("pyspark") is None:
             return
         from dbt_afterimage import cursor

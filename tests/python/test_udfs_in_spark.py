@@ -15,9 +15,9 @@ from pathlib import Path
 import pandas as pd
 import pyspark
 import pytest
+
 from command_line import BIN, environment, run
 from conftest import Lake, Project
-
 from dbt_afterimage.masks import decode_change_mask
 from dbt_afterimage.registry import REGISTRY
 from dbt_afterimage.spark import vectorised
