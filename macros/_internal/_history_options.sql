@@ -1,7 +1,8 @@
 {#- Checks and defaults of the options that `scd2` and the history materialization share. -#}
 
-{%- macro _check_history_options(
-    macro_name, unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names
+{%- macro _history_options(
+    macro_name, unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names,
+    load_valid_from
 ) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'track_columns', track_columns) -%}
@@ -27,6 +28,43 @@
             macro_name ~ ": `meta_column_names` must map our column names to yours. Got: " ~ meta_column_names
         ) -%}
     {%- endif -%}
+    {{ return({
+        'macro_name': macro_name,
+        'unique_key': unique_key,
+        'track_columns': track_columns,
+        'ignore_columns': ignore_columns,
+        'overwrite_columns': overwrite_columns,
+        'grain': grain,
+        'deletes': deletes,
+        'meta_column_names': meta_column_names,
+        'load_valid_from': 'timestamp ' ~ afterimage._literal(
+            (load_valid_from or var('afterimage_load_valid_from')) | string
+        ),
+    }) }}
+{%- endmacro -%}
+
+
+{#- What the options come to for a stream with these columns: the tracked, the untracked and the overwritten ones (in
+    lower case), and the names of our own. -#}
+{%- macro _history_plan(options, columns) -%}
+    {%- for argument in ['unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns'] -%}
+        {%- do afterimage._check_known(options.macro_name, argument, options[argument], columns) -%}
+    {%- endfor -%}
+    {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, columns) -%}
+    {%- set key = options.unique_key | map('lower') | list -%}
+    {%- set overwritten = (options.overwrite_columns or []) | map('lower') | list -%}
+    {%- set left_out = (options.ignore_columns or []) | map('lower') | list + overwritten -%}
+    {%- set chosen = (options.track_columns or columns) | map('lower') | list -%}
+    {%- set tracked = [] -%}
+    {%- set untracked = [] -%}
+    {%- for column in columns if column | lower not in key -%}
+        {%- if column | lower in chosen and column | lower not in left_out -%}
+            {%- do tracked.append(column) -%}
+        {%- else -%}
+            {%- do untracked.append(column) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return({'tracked': tracked, 'untracked': untracked, 'overwritten': overwritten, 'meta': meta}) }}
 {%- endmacro -%}
 
 

@@ -1,16 +1,16 @@
 {#- What happened to each key, in order: the CTEs `events` and `states` that history and audit are cut from.
 
     `events` has one row for each thing that happened to a key: a change of its own, its leaving (`key_change`: an
-    update gave the row another key) and each truncation of the table while it may have lived. `states` adds what
-    the key's row looked like after each event (`state`, with absent columns filled) and just before (`was_alive`,
-    `previous_state`), and `valid_at`, the running maximum of the change times.
+    update gave the row another key) and each truncation of the table while it may have lived. `states` adds whether
+    the key lived just before (`was_alive`), what its row looks like after (`state`, with absent columns filled), and
+    `valid_at`, the running maximum of the change times.
 
-    Args: changes (a relation or SQL that stands in FROM), unique_key, columns, load_valid_from. -#}
-{%- macro _key_events(changes, unique_key, columns, load_valid_from) -%}
+    Args: changes (a relation or SQL that stands in FROM), unique_key, columns, load_valid_from, and `recut`, by which
+    an incremental run of the history materialization asks for some keys only, each from some place on: what the
+    history knows of a key before that place stands in for its earlier events (`is_known`). -#}
+{%- macro _key_events(changes, unique_key, columns, load_valid_from, recut=none) -%}
 {%- set keys = afterimage._key_names(unique_key) -%}
-{%- set w -%}
-partition by {{ keys | join(', ') }} order by change_seq, event_rank, load_time, change_id
-{%- endset -%}
+{%- set w = afterimage._event_window(keys) -%}
 
 good_changes as (
 
@@ -25,7 +25,11 @@ good_changes as (
         transaction_id
 
     from {{ changes }} as changes
-    where reject_reason is null
+    where
+        reject_reason is null
+        {%- if recut %}
+        and ({{ recut.slice }})
+        {%- endif %}
 
 ),
 
@@ -117,6 +121,11 @@ departures as (
         and not ({{ afterimage._same_columns('`before`', '`after`', unique_key) }})
 
 ),
+{%- if recut %}
+
+{{ afterimage._recut_events(recut, keys, unique_key, columns, load_valid_from) }}
+{%- endif %}
+{%- set rows_given = 'recut_events' if recut else 'own_events' %}
 
 -- Every row that a key was given meets the next truncation; where it met its end before that, nothing happens then.
 ends_by_truncation as (
@@ -137,15 +146,22 @@ ends_by_truncation as (
         if(true, null, before_image) as before_image,
         next_truncation.changed_at,
         next_truncation.transaction_id
+        {%- if recut %},
+        start_seq,
+        false as is_known,
+        cast(null as int) as version_base
+        {%- endif %}
 
     from (
         select
-            own_events.*,
-            element_at(filter(truncations, t -> t.change_seq >= own_events.change_seq), 1) as next_truncation
+            rows_given.*,
+            element_at(
+                filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if recut else 'change_seq' }}), 1
+            ) as next_truncation
 
-        from own_events
+        from {{ rows_given }} as rows_given
         cross join truncations
-        where own_events.is_row and size(truncations) > 0
+        where rows_given.is_row and size(truncations) > 0
     ) as met
     where next_truncation is not null
 
@@ -153,9 +169,11 @@ ends_by_truncation as (
 
 events as (
 
-    select * from own_events
+    select * from {{ rows_given }}
+    {%- if not recut %}
     union all
     select * from departures
+    {%- endif %}
     union all
     select * from ends_by_truncation
 
@@ -174,17 +192,17 @@ lives as (
 states as (
 
     select
-        *,
+        lives.*,
         named_struct(
             {%- for column in columns %}
             {%- set name = afterimage._quote(column) %}
             {{ afterimage._literal(column) }},
             {%- if column | lower in unique_key | map('lower') %}
-            {{ keys[(unique_key | map('lower') | list).index(column | lower)] }}
+            lives.{{ keys[(unique_key | map('lower') | list).index(column | lower)] }}
             {%- else %}
             last(
                 if(
-                    is_row and (not was_alive or not coalesce(
+                    {{ '(is_row or is_known)' if recut else 'is_row' }} and (not was_alive or not coalesce(
                         array_contains(unknown_columns, {{ afterimage._literal(column) }}), false
                     )),
                     struct(image.{{ name }} as value),
@@ -197,13 +215,163 @@ states as (
             {%- endfor %}
         ) as state,
         -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
-        max(
-            if(ended_by = 'truncate' and not was_alive, null, coalesce(changed_at, {{ load_valid_from }}))
-        ) over ({{ w }} rows between unbounded preceding and current row) as valid_at
+        {% if recut -%}
+        if(
+            is_known,
+            changed_at,
+            greatest(
+                earlier_times.earlier_at,
+                {{ afterimage._running_time(w, load_valid_from) | indent(16) }}
+            )
+        )
+        {%- else -%}
+        {{ afterimage._running_time(w, load_valid_from) | indent(8) }}
+        {%- endif %} as valid_at
 
     from lives
+    {%- if recut %}
+    left outer join earlier_times
+        on
+            {%- for key in keys %}
+            lives.{{ key }} <=> earlier_times.earlier{{ key }}{{ ' and' if not loop.last }}
+            {%- endfor %}
+    {%- endif %}
 
 )
+{%- endmacro -%}
+
+
+{#- The order of a key's events, as a window. -#}
+{%- macro _event_window(keys) -%}
+    {{ return('partition by ' ~ keys | join(', ') ~ ' order by change_seq, event_rank, load_time, change_id') }}
+{%- endmacro -%}
+
+
+{%- macro _running_time(w, load_valid_from) -%}
+max(
+    if(ended_by = 'truncate' and not was_alive, null, coalesce(changed_at, {{ load_valid_from }}))
+) over ({{ w }} rows between unbounded preceding and current row)
+{%- endmacro -%}
+
+
+{#- The events of the keys that an incremental run cuts anew, each from its place on, behind what the history knows:
+    the version that lived at that place, or the end of the last one. -#}
+{%- macro _recut_events(recut, keys, unique_key, columns, load_valid_from) -%}
+located_events as (
+
+    select
+        all_events.*,
+        affected.start_seq
+
+    from (
+        select * from own_events
+        union all
+        select * from departures
+    ) as all_events
+    inner join {{ recut.affected }} as affected
+        on
+            {%- for key in keys %}
+            all_events.{{ key }} <=> affected.{{ key }}{{ ' and' if not loop.last }}
+            {%- endfor %}
+
+),
+
+-- Of what came before the place only the times still matter: a later change cannot be valid before them.
+earlier_times as (
+
+    select
+        {%- for key in keys %}
+        {{ key }} as earlier{{ key }},
+        {%- endfor %}
+        max(coalesce(changed_at, {{ load_valid_from }})) as earlier_at
+
+    from located_events
+    where change_seq < start_seq
+    group by {{ keys | join(', ') }}
+
+),
+
+last_known as (
+
+    select
+        *,
+        row_number() over (partition by {{ keys | join(', ') }} order by version desc) as newest_first
+
+    from (
+        select
+            {%- for key in keys %}
+            {{ key }},
+            {%- endfor %}
+            start_seq,
+            version,
+            valid_from_seq as change_seq,
+            valid_from as changed_at,
+            history_id as change_id,
+            operation,
+            if(is_deleted, operation, null) as ended_by,
+            not is_deleted as is_row,
+            image,
+            transaction_id,
+            version - 1 as version_base
+
+        from {{ recut.touched }}
+        where valid_from_seq < start_seq
+        union all
+        select
+            {%- for key in keys %}
+            {{ key }},
+            {%- endfor %}
+            start_seq,
+            version,
+            valid_to_seq as change_seq,
+            valid_to as changed_at,
+            cast(null as string) as change_id,
+            cast(null as string) as operation,
+            closed_by as ended_by,
+            false as is_row,
+            null as image,
+            cast(null as string) as transaction_id,
+            version as version_base
+
+        from {{ recut.ended }}
+    ) as known_versions
+
+),
+
+recut_events as (
+
+    select
+        located_events.*,
+        false as is_known,
+        cast(null as int) as version_base
+
+    from located_events
+    where change_seq >= start_seq
+    union all
+    select
+        {%- for key in keys %}
+        {{ key }},
+        {%- endfor %}
+        change_seq,
+        0 as event_rank,
+        cast(null as timestamp) as load_time,
+        change_id,
+        operation,
+        ended_by,
+        is_row,
+        image,
+        cast(null as array<string>) as unknown_columns,
+        if(true, null, image) as before_image,
+        changed_at,
+        transaction_id,
+        start_seq,
+        true as is_known,
+        version_base
+
+    from last_known
+    where newest_first = 1
+
+),
 {%- endmacro -%}
 
 

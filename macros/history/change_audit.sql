@@ -23,7 +23,7 @@ transitions as (
         *,
         if(
             is_row,
-            lag(state) over (partition by {{ keys | join(', ') }} order by change_seq, event_rank, load_time, change_id),
+            lag(state) over ({{ afterimage._event_window(keys) }}),
             state
         ) as previous_state,
         -- A row that came from another key is held against its own before-image alone.

@@ -1,31 +1,39 @@
-{#- Keeps an SCD2 table of a change stream: the model's body selects the stream, the config says the rest. -#}
+{#- Keeps an SCD2 table of a change stream: the model's body selects the stream, the config says the rest.
+
+    The first run and a full refresh build the table from the whole stream. Any other run takes the rows of the stream
+    that are new by `ingested_at`, finds the keys they touch and the earliest place where each key changes, cuts those
+    keys anew from there on, and writes the versions that came out different in one MERGE. The result is that of a
+    full refresh, row for row. -#}
 {% materialization history, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = api.Relation.create(
         database=database, schema=schema, identifier=model['alias'], type='table'
     ) -%}
     {%- set existing_relation = load_relation(this) -%}
+    {%- set stream = '(\n' ~ compiled_code ~ '\n)' -%}
+    {%- set options = afterimage._history_options(
+        'history ' ~ model.name,
+        config.require('unique_key'),
+        config.get('track_columns'),
+        config.get('ignore_columns'),
+        config.get('overwrite_columns'),
+        config.get('grain', 'change'),
+        config.get('deletes', 'close'),
+        config.get('meta_column_names'),
+        config.get('load_valid_from')
+    ) -%}
+    {%- set can_merge = config.get('file_format') in ['iceberg', 'delta', 'hudi'] -%}
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- if existing_relation is not none and not existing_relation.is_iceberg and not existing_relation.is_delta -%}
-        {%- do adapter.drop_relation(existing_relation) -%}
+    {%- if existing_relation is none or should_full_refresh() or not can_merge -%}
+        {%- do afterimage._build_history(target_relation, existing_relation, stream, options) -%}
+    {%- else -%}
+        {%- do afterimage._update_history(target_relation, stream, options) -%}
     {%- endif -%}
-    {%- set history_sql = scd2(
-        '(' ~ compiled_code ~ ')',
-        unique_key=config.require('unique_key'),
-        track_columns=config.get('track_columns'),
-        ignore_columns=config.get('ignore_columns'),
-        overwrite_columns=config.get('overwrite_columns'),
-        grain=config.get('grain', 'change'),
-        deletes=config.get('deletes', 'close'),
-        meta_column_names=config.get('meta_column_names'),
-        load_valid_from=config.get('load_valid_from')
-    ) -%}
-    {%- call statement('main') -%}
-        {{ create_table_as(False, target_relation, history_sql) }}
-    {%- endcall -%}
 
-    {%- do apply_grants(target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=True)) -%}
+    {%- do apply_grants(
+        target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
+    ) -%}
     {%- do persist_docs(target_relation, model) -%}
 
     {{ run_hooks(post_hooks) }}

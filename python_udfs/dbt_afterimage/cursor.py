@@ -8,17 +8,22 @@ this file, and `test_cursor.py` holds it against the installed version.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from dbt.adapters.spark import session as dbt_spark_session
 from dbt_common.exceptions import DbtDatabaseError
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, ParseException, PySparkException
+from pyspark.sql import Row
 
 from dbt_afterimage.session import open_session
 from dbt_afterimage.warehouse import exclusive_writes
 
-_STACK_LINE = re.compile(r"^\s+at |^\t\.\.\. \d+ more")
+_STACK_LINE = re.compile(r"\s+at |\t\.\.\. \d+ more|Driver stacktrace:$")
+# What Spark appends to an analysis error: the statement's plan, thousands of lines of a wide one.
+_PLAN = re.compile(r";\n'?[A-Z].*", re.DOTALL)
 _PY4J_PREFIX = re.compile(r"An error occurred while calling \S+\s*\n: ")
 
 
@@ -38,16 +43,34 @@ class AfterimageCursor(dbt_spark_session.Cursor):
         if parameters:
             sql = sql % parameters
         spark = open_session(self.server_side_parameters)
-        try:
-            with exclusive_writes(spark, sql):
-                self._df = spark.sql(sql)
-        except (PySparkException, Py4JJavaError) as error:
-            raise DbtDatabaseError(readable(error)) from None
+        with _readable_errors(), exclusive_writes(spark, sql):
+            self._df = spark.sql(sql)
+
+    def fetchall(self) -> list[Row] | None:
+        """Return all rows; a query runs only now, so it also fails only now."""
+        with _readable_errors():
+            rows: list[Row] | None = super().fetchall()
+        return rows
+
+    def fetchone(self) -> Row | None:
+        """Return the first row."""
+        with _readable_errors():
+            return super().fetchone()
+
+
+@contextmanager
+def _readable_errors() -> Iterator[None]:
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        raise DbtDatabaseError(readable(error)) from None
 
 
 def readable(error: BaseException) -> str:
-    """Return what Spark says went wrong, without the Java stack: causes stay, frames go."""
+    """Return what Spark says went wrong, without plan and Java stack: causes stay, frames go."""
     text = _PY4J_PREFIX.sub("", str(error), count=1)
+    if isinstance(error, AnalysisException) and not isinstance(error, ParseException):
+        text = _PLAN.sub("", text)
     lines = [line for line in text.splitlines() if not _STACK_LINE.match(line)]
     return "\n".join(line for line in lines if line.strip())
 

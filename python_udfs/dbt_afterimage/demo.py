@@ -64,7 +64,8 @@ def main() -> int:
         print("The build failed; what dbt said is above.", file=sys.stderr)
         return 1
     nodes: Any = outcome.result
-    print(f"{len(nodes.results)} models, seeds and tests done in {time.monotonic() - started:.0f} s.")
+    seconds = time.monotonic() - started
+    print(f"{len(nodes.results)} models, seeds and tests done in {seconds:.0f} s.")
 
     spark = open_session({})
     spark.sql("use afterimage")

@@ -9,7 +9,7 @@ from dbt.plugins.manager import dbtPlugin
 
 
 class AfterimagePlugin(dbtPlugin):
-    """Makes every Spark session that dbt opens know Afterimage's UDFs, and seeds keep all digits."""
+    """Makes dbt's Spark sessions know Afterimage's UDFs, and its seeds keep all their digits."""
 
     def initialize(self) -> None:
         """Take the place of dbt-spark's session cursor; starts no JVM.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt_afterimage import java
 from dbt_afterimage.spark import register
+from dbt_afterimage.warehouse import local_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
+
+_JAR_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 _lock = threading.Lock()
 _ready: SparkSession | None = None
@@ -66,15 +69,21 @@ def complete(conf: dict[str, str]) -> None:
         conf: Spark settings, changed in place. What the profile sets itself is kept.
     """
     local = conf.setdefault("spark.master", "local[*]").startswith("local")
-    if ICEBERG_CATALOG in conf.values() and "spark.jars.packages" not in conf:
+    if ICEBERG_CATALOG in conf.values() and not any(
+        "iceberg-spark-runtime" in conf.get(key, "") for key in _JAR_SETTINGS
+    ):
         _add_iceberg(conf, in_one_process=conf["spark.master"].startswith("local["))
     for key in [k for k, value in conf.items() if value == ICEBERG_CATALOG]:
-        folder = conf.get(f"{key}.warehouse")
-        if folder and conf.get(f"{key}.type") == "hadoop" and "://" not in folder:
+        location = conf.get(f"{key}.warehouse", "")
+        folder = local_folder(location)
+        if folder and conf.get(f"{key}.type") == "hadoop":
             # Executors have another working directory, and the catalog wants the folder made.
-            path = Path(folder).absolute()
-            path.mkdir(parents=True, exist_ok=True)
-            conf[f"{key}.warehouse"] = str(path)
+            folder.mkdir(parents=True, exist_ok=True)
+            if not location.lower().startswith("file:"):
+                conf[f"{key}.warehouse"] = str(folder.absolute())
+            # Another process may have written: a table kept in memory would be an old one, and
+            # Iceberg refuses a merge that was planned on it.
+            conf.setdefault(f"{key}.cache-enabled", "false")
     if local:
         # A `python3` found on PATH may be another version than the one that runs dbt.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

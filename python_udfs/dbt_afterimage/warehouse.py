@@ -20,9 +20,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _WRITES = re.compile(
-    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*(?:create\s+(?:or\s+replace\s+)?table|merge|insert|update|delete"
-    r"|drop|alter|truncate|replace|call)\b",
-    re.IGNORECASE | re.DOTALL,
+    r"""
+    (?: \s | --[^\n]*\n | /\*(?:[^*]|\*(?!/))*\*/ )*  # dbt's own comment stands before all else
+    (?:
+        (?: create \s+ (?:or\s+replace\s+)? (?:external\s+)? table
+          | merge | insert | update | delete | drop | alter | truncate | replace | call ) \b
+        | (?: with | from ) \b .* \b
+          (?: insert\s+(?:into|overwrite) | merge\s+into | delete\s+from | update\s.*\sset ) \b
+    )
+    """,
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
 
 
@@ -80,5 +87,17 @@ def _local_warehouse(spark: SparkSession) -> Path | None:
     prefix = f"spark.sql.catalog.{catalog}"
     if spark.conf.get(f"{prefix}.type", None) != "hadoop":
         return None
-    folder = Path(str(spark.conf.get(f"{prefix}.warehouse", "")))
-    return folder if folder.is_dir() else None
+    folder = local_folder(str(spark.conf.get(f"{prefix}.warehouse", "")))
+    return folder if folder and folder.is_dir() else None
+
+
+def local_folder(location: str) -> Path | None:
+    """Return the folder that a catalog's location names; none where it is no folder of a machine.
+
+    Args:
+        location: A path or a URI, such as `s3://bucket/warehouse`.
+    """
+    scheme, colon, rest = location.partition(":")
+    if not colon or "/" in scheme:
+        return Path(location) if location else None
+    return Path("/" + rest.lstrip("/")) if scheme.lower() == "file" else None

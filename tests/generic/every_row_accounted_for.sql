@@ -1,5 +1,5 @@
-{#- Every row that landed is in the change stream: as a change, as the before-image of one, as a repeat of one, or as a
-    rejected change. `relation` is what the staging model reads. -#}
+{#- Every row that landed is in the change stream: as a change, as the before-image of one, as a
+    repeat of one, or as a rejected change. `relation` is what the staging model reads. -#}
 {% test every_row_accounted_for(model, relation) %}
 
 with totals as (

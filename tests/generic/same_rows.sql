@@ -1,15 +1,15 @@
-{#- The model's rows, reduced to the columns of `expected`, are the rows of `expected`: none missing, none more, each as
-    often. Columns are cast to text, so that a fixture can spell out any type; a seed cannot tell an empty text from NULL,
-    so neither does this. -#}
+{#- The model's rows, reduced to the columns of `expected`, are the rows of `expected`: none
+    missing, none more, each as often. Columns are cast to text, so that a fixture can spell out
+    any type; a seed cannot tell an empty text from NULL, so neither does this. -#}
 {% test same_rows(model, expected) %}
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
-    {%- set casts = [] %}
+    {%- set casts = [] -%}
     {%- for column in afterimage._relation_columns(expected) %}
-        {%- set name = afterimage._quote(column.name) %}
+        {%- set name = afterimage._quote(column.name) -%}
         {%- do casts.append('nullif(cast(' ~ name ~ " as string), '') as " ~ name) %}
-    {%- endfor %}
+    {%- endfor -%}
 
 with
 

@@ -26,7 +26,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 def run(
-    *command: str | Path, cwd: Path, env: dict[str, str] | None = None, timeout: float = 120
+    *command: str | Path, cwd: Path, env: dict[str, str] | None = None, timeout: float = 300
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end, which must be a good one."""
     result = subprocess.run(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import asdict
-from datetime import datetime
+from dataclasses import asdict, replace
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from conftest import SCHEMA, Lake, Project
 from reference import META_COLUMNS, Change, audit, history, sort_key
-from strategies import Options, Stream, merged_streams, options
+from strategies import Options, Stream, merged_streams, options, splits
 
 # How many cases one Spark statement is shown, and how many statements there are.
 CASES = 20
@@ -127,6 +127,39 @@ def test_a_full_build_is_what_the_reference_says(
         actual, history(stream.changes, stream.unique_key, stream.columns, **chosen), stream
     )
     assert len({row["history_id"] for row in actual}) == len(actual)
+
+
+@given(data=st.data())
+@fewer_checks
+def test_incremental_runs_give_what_the_reference_says_after_each_batch(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    stream = data.draw(merged_streams(CASES))
+    chosen = data.draw(options(stream))
+    batches = data.draw(splits(stream.distinct, max_batches=3))
+    config = ", ".join(["materialized='history'", f"unique_key={stream.unique_key}", jinja(chosen)])
+    project.file(
+        "models/batched_history.sql",
+        f"{{{{ config(file_format='iceberg', {config}) }}}}\n"
+        f"select * from {SCHEMA}.batched_changes",
+    )
+
+    delivered: dict[str, dict[str, Any]] = {}
+    for number, batch in enumerate(batches):
+        for change in batch:
+            # What comes again is written again, as a staging model does with a row that has changed.
+            delivered[change.change_id] = as_row(change, stream) | {
+                "ingested_at": datetime(2024, 1, 1) + timedelta(hours=number)
+            }
+        lake.create("batched_changes", stream_columns(stream), list(delivered.values()))
+        project.dbt("run", *(["--full-refresh"] if number == 0 else []))
+
+        so_far = [change for change in stream.distinct if change.change_id in delivered]
+        assert_same_history(
+            lake.rows(f"select * from {SCHEMA}.batched_history"),
+            history(so_far, stream.unique_key, stream.columns, **chosen),
+            replace(stream, changes=so_far),
+        )
 
 
 @given(data=st.data())

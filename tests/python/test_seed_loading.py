@@ -147,7 +147,6 @@ def load(project: Project, lake: Lake) -> Callable[..., list[dict[str, Any]]]:
         if types:
             project.file(f"seeds/{name}.yml", properties(name, types))
         project.dbt("seed", "--select", name)
-        lake.spark.catalog.refreshTable(f"{SCHEMA}.{name}")
         return lake.rows(f"select * from {SCHEMA}.{name}")
 
     return load
@@ -187,7 +186,9 @@ def test_types_that_are_not_declared_are_found_and_nothing_is_rounded(
             ["2", f"-{'9' * 38}", str(-(2**63) + 1), "None", "", "", "false"],
         ],
     )
-    types = {row["col_name"]: row["data_type"] for row in lake.rows(f"describe {SCHEMA}.undeclared")}
+    types = {
+        row["col_name"]: row["data_type"] for row in lake.rows(f"describe {SCHEMA}.undeclared")
+    }
     assert [types[name] for name in header] == [
         "bigint",
         "decimal(38,0)",

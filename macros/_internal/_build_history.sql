@@ -1,0 +1,131 @@
+{#- The whole history at once, from the whole stream, in one atomic statement where the format has one. -#}
+{%- macro _build_history(target_relation, existing_relation, stream, options) -%}
+    {%- set columns = afterimage._stream_columns(stream) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
+    {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
+    {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
+    {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+
+    {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
+    {%- if is_iceberg -%}
+        {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting these. Open versions
+            lie apart from closed ones, so that a MERGE, which mostly needs the open ones, leaves the others alone; each
+            task writes both kinds, which spares the full build a shuffle. -#}
+        {%- do properties.update({
+            'format-version': '2',
+            'write.merge.mode': 'merge-on-read',
+            'write.update.mode': 'merge-on-read',
+            'write.delete.mode': 'merge-on-read',
+            'write.distribution-mode': 'none',
+            'write.merge.distribution-mode': 'hash',
+            'write.spark.fanout.enabled': 'true',
+        }) -%}
+    {%- endif -%}
+    {%- do properties.update(config.get('tblproperties') or {}) -%}
+    {%- set assignments = [] -%}
+    {%- for name, value in properties.items() -%}
+        {%- do assignments.append(afterimage._literal(name) ~ ' = ' ~ afterimage._literal(value | string)) -%}
+    {%- endfor -%}
+
+    {%- if existing_relation is not none and not (can_replace and (
+        existing_relation.is_iceberg or existing_relation.is_delta
+    )) -%}
+        {%- do adapter.drop_relation(existing_relation) -%}
+    {%- endif -%}
+    {%- call statement('main') -%}
+create {{ 'or replace ' if can_replace }}table {{ target_relation }}
+{{ file_format_clause() }}
+{{ options_clause() }}
+tblproperties ({{ assignments | join(', ') }})
+{% if is_iceberg and config.get('partition_by') is none -%}
+partitioned by ({{ meta.is_current }})
+{%- else -%}
+{{ partition_cols(label="partitioned by") }}
+{%- endif %}
+{{ clustered_cols(label="clustered by") }}
+{{ location_clause() }}
+{{ comment_clause() }}
+as
+{{ afterimage._versions(stream, columns, options) }}
+    {%- endcall -%}
+    {%- do log(model.name ~ ': built from ' ~ pending.changes ~ ' changes', info=true) -%}
+{%- endmacro -%}
+
+
+{#- What the table remembers of its runs, as table properties: which changes it has taken in, and by which options it
+    was cut. Properties are set after the versions are written: a run that is killed in between is done again by
+    the next one, to the same result. -#}
+{%- macro _bookkeeping(options, columns, taken_in, pending) -%}
+    {%- set remembered = afterimage._remember(taken_in, pending) -%}
+    {{ return({
+        'afterimage.taken_in': tojson(remembered),
+        'afterimage.options': afterimage._options_text(options),
+    }) }}
+{%- endmacro -%}
+
+
+{#- The options as one text to compare; the order of names does not matter. -#}
+{%- macro _options_text(options) -%}
+    {%- set parts = [] -%}
+    {%- for name in [
+        'unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns', 'grain', 'deletes', 'load_valid_from'
+    ] -%}
+        {%- set value = options[name] -%}
+        {%- set is_list = value is sequence and value is not string -%}
+        {%- do parts.append(name ~ '=' ~ ((value | map('lower') | sort | join(',')) if is_list else (value or ''))) -%}
+    {%- endfor -%}
+    {{ return(parts | join('; ')) }}
+{%- endmacro -%}
+
+
+{#- Which changes are taken in: all up to `until` (microseconds of `ingested_at`) and those of the later `runs`. Runs of a
+    day are kept one by one, because a staging run that began earlier may commit later than another. -#}
+{%- macro _remember(taken_in, pending) -%}
+    {%- set day = 24 * 60 * 60 * 1000000 -%}
+    {%- set runs = ((taken_in.runs if taken_in else []) + pending.runs) | unique | sort | list -%}
+    {%- set newest = runs[-1] if runs else 0 -%}
+    {%- set until = [taken_in.until if taken_in else 0, newest - day, runs[-1000] if runs | length > 1000 else 0] | max -%}
+    {{ return({
+        'until': until,
+        'runs': runs | select('gt', until) | list,
+        'max_seq': [taken_in.max_seq if taken_in else '', pending.max_seq or ''] | max,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The condition on the stream that holds for changes which the table has not taken in. -#}
+{%- macro _pending_condition(taken_in) -%}
+    {%- if taken_in is none -%}
+        {{ return('true') }}
+    {%- endif -%}
+    {%- set runs = [] -%}
+    {%- for run in taken_in.runs -%}
+        {%- do runs.append('timestamp_micros(' ~ run ~ ')') -%}
+    {%- endfor -%}
+    {{ return(
+        '(ingested_at is null or (ingested_at > timestamp_micros(' ~ taken_in.until ~ ')'
+        ~ (' and ingested_at not in (' ~ runs | join(', ') ~ ')' if runs else '') ~ '))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- A summary of the changes that a condition selects: one row, whatever their number. -#}
+{%- macro _pending_changes(stream, condition, options) -%}
+    {%- set query -%}
+        select to_json(named_struct(
+            'changes', count(*),
+            'min_seq', min(change_seq),
+            'max_seq', max(change_seq),
+            'min_rejected_seq', min(if(reject_reason is not null and (`before` is not null or `after` is not null), change_seq, null)),
+            'min_time', unix_micros(min(coalesce(changed_at, {{ options.load_valid_from }}))),
+            'truncates', count_if(operation = 'truncate'),
+            'sparse', count_if(size(absent_columns) > 0),
+            'runs', sort_array(collect_set(unix_micros(ingested_at)))
+        ), map('ignoreNullFields', 'false')) as summary
+
+        from {{ stream }} as changes
+        where {{ condition or 'true' }}
+    {%- endset -%}
+    {{ return(fromjson(run_query(query).columns[0].values()[0])) }}
+{%- endmacro -%}

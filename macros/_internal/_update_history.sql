@@ -1,0 +1,330 @@
+{#- One incremental run of a history: see macros/materializations/history.sql for what it does, and _key_events for how
+    the versions of some keys are cut from a place on. -#}
+{%- macro _update_history(target_relation, stream, options) -%}
+    {%- set taken_in = afterimage._checked_bookkeeping(target_relation, options) -%}
+    {%- set columns = afterimage._checked_columns(target_relation, stream, options) -%}
+    {%- set condition = afterimage._pending_condition(taken_in) -%}
+    {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
+
+    {%- if pending.changes == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do log(model.name ~ ': nothing new', info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set recut = afterimage._recut_scope(target_relation, stream, columns, options, taken_in, condition, pending) -%}
+    {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, pending) -%}
+    {%- call statement('remember') -%}
+        alter table {{ target_relation }} set tblproperties (
+            'afterimage.taken_in' = {{ afterimage._literal(tojson(afterimage._remember(taken_in, pending))) }}
+        )
+    {%- endcall -%}
+    {%- for view in [recut.difference, recut.ended, recut.touched, recut.affected] -%}
+        {%- do run_query('drop view ' ~ view) -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- What the table says of itself, or an error that asks for a full refresh. -#}
+{%- macro _checked_bookkeeping(target_relation, options) -%}
+    {%- set properties = {} -%}
+    {%- for row in run_query('show tblproperties ' ~ target_relation) -%}
+        {%- do properties.update({row[0]: row[1]}) -%}
+    {%- endfor -%}
+    {%- if 'afterimage.taken_in' not in properties -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": " ~ target_relation ~ " was not built by the history materialization. "
+            ~ "Run once with --full-refresh."
+        ) -%}
+    {%- endif -%}
+    {%- set now = afterimage._options_text(options) -%}
+    {%- if properties['afterimage.options'] != now -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built, so its versions "
+            ~ "no longer fit. Run once with --full-refresh.\n  built with: " ~ properties['afterimage.options']
+            ~ "\n  now:        " ~ now
+        ) -%}
+    {%- endif -%}
+    {{ return(fromjson(properties['afterimage.taken_in'])) }}
+{%- endmacro -%}
+
+
+{#- The stream's columns; one that is new is added to the table, where earlier versions hold NULL. -#}
+{%- macro _checked_columns(target_relation, stream, options) -%}
+    {%- set columns = afterimage._stream_columns(stream) -%}
+    {%- set meta = afterimage._meta_columns(
+        options.macro_name, options.meta_column_names, columns | map(attribute='name') | list
+    ) -%}
+    {%- set ours = meta.values() | map('lower') | list -%}
+    {%- set known = {} -%}
+    {%- for column in afterimage._relation_columns(target_relation) -%}
+        {%- if afterimage._quote(column.name) | lower not in ours -%}
+            {%- do known.update({column.name | lower: column.type}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set place = namespace(after='first') -%}
+    {%- for column in columns -%}
+        {%- if column.name | lower not in known -%}
+            {%- do run_query(
+                'alter table ' ~ target_relation ~ ' add columns (' ~ afterimage._quote(column.name) ~ ' '
+                ~ column.type ~ ' ' ~ place.after ~ ')'
+            ) -%}
+        {%- elif known[column.name | lower] != column.type -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ known[column.name | lower]
+                ~ " in " ~ target_relation ~ " and " ~ column.type ~ " in the stream. Run once with --full-refresh."
+            ) -%}
+        {%- endif -%}
+        {%- set place.after = 'after ' ~ afterimage._quote(column.name) -%}
+    {%- endfor -%}
+    {%- for name in known -%}
+        {%- if name not in columns | map(attribute='name') | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ": the stream no longer has the column `" ~ name ~ "` of " ~ target_relation
+                ~ ". Run once with --full-refresh."
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{%- endmacro -%}
+
+
+{#- Which keys are to be cut anew, each from which place on, and what the table knows of them; kept in cached views, for
+    several statements read them. -#}
+{%- macro _recut_scope(target_relation, stream, columns, options, taken_in, condition, pending) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set plan = afterimage._history_plan(options, names) -%}
+    {%- set meta = plan.meta -%}
+    {%- set keys = afterimage._key_names(options.unique_key) -%}
+    {%- set prefix = 'afterimage_' ~ target_relation.schema ~ '_' ~ target_relation.identifier -%}
+    {%- set slice = (
+        "(change_seq >= " ~ afterimage._literal(pending.min_seq)
+        ~ " or coalesce(changed_at, " ~ options.load_valid_from ~ ") > timestamp_micros(" ~ pending.min_time ~ "))"
+    ) -%}
+
+    {#- The history does not hold all that a later version may need: what a transaction did before, the last values of
+        columns that open no version, the times of a change that was taken back. Then a key is cut from its beginning. -#}
+    {%- set from_the_beginning =
+        options.grain == 'transaction'
+        or plan.overwritten | length > 0
+        or (pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq)
+        or (
+            plan.untracked | length > 0
+            and afterimage._pending_changes(stream, slice ~ ' and size(absent_columns) > 0', options).changes > 0
+        )
+    -%}
+    {%- set start_seq = "''" if from_the_beginning else 'min(change_seq)' -%}
+    {%- set slice = 'true' if from_the_beginning else slice -%}
+
+    {%- set affected -%}
+        with pending as (
+
+            select * from {{ stream }} as changes
+            where {{ condition }}
+
+        )
+
+        select
+            {{ keys | join(', ') }},
+            {{ start_seq }} as start_seq
+
+        from (
+            {%- for image in ['`before`', '`after`'] %}
+            select
+                {%- for key in options.unique_key %}
+                {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                {%- endfor %}
+                change_seq
+
+            from pending
+            where {{ image }} is not null
+            {{ 'union all' if not loop.last }}
+            {%- endfor %}
+            {%- if pending.truncates > 0 %}
+            union all
+            select
+                {%- for key in options.unique_key %}
+                history.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                {%- endfor %}
+                pending.change_seq
+
+            from {{ target_relation }} as history
+            inner join pending
+                on
+                    pending.operation = 'truncate'
+                    and history.{{ meta.valid_from_seq }} <= pending.change_seq
+                    and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} > pending.change_seq)
+            {%- endif %}
+        ) as touching
+        group by {{ keys | join(', ') }}
+    {%- endset -%}
+    {%- do afterimage._cache(prefix ~ '_affected', affected) -%}
+
+    {%- set known -%}
+        select
+            {%- for key in options.unique_key %}
+            affected.{{ keys[loop.index0] }},
+            {%- endfor %}
+            affected.start_seq,
+            {%- for name in [
+                'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation',
+                'closed_by', 'is_current', 'is_deleted', 'transaction_id'
+            ] %}
+            history.{{ meta[name] }} as {{ name }},
+            {%- endfor %}
+            {{ afterimage._struct(names, 'history.') }} as image
+
+        from {{ target_relation }} as history
+        inner join {{ prefix }}_affected as affected
+            on
+                {%- for key in options.unique_key %}
+                history.{{ afterimage._quote(key) }} <=> affected.{{ keys[loop.index0] }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+    {%- endset -%}
+    {%- set touched -%}
+        {{ known }}
+        where
+            history.{{ meta.valid_to_seq }} is null
+            or history.{{ meta.valid_to_seq }} >= affected.start_seq
+        {%- if not from_the_beginning %}
+        -- The same, less precisely, but so that files can be left out by it.
+        and (
+            history.{{ meta.valid_to_seq }} is null
+            or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+        )
+        {%- endif %}
+    {%- endset -%}
+    {%- do afterimage._cache(prefix ~ '_touched', touched) -%}
+    {%- set ended -%}
+        select
+            {%- for key in keys %}
+            {{ key }},
+            {%- endfor %}
+            start_seq,
+            max_by(version, version) as version,
+            max_by(valid_to_seq, version) as valid_to_seq,
+            max_by(valid_to, version) as valid_to,
+            max_by(closed_by, version) as closed_by
+
+        from ({{ known }}) as known
+        where valid_to_seq < start_seq and closed_by <> 'update'
+        group by {{ keys | join(', ') }}, start_seq
+    {%- endset -%}
+    {%- do afterimage._cache(prefix ~ '_ended', ended) -%}
+
+    {{ return({
+        'affected': prefix ~ '_affected',
+        'touched': prefix ~ '_touched',
+        'ended': prefix ~ '_ended',
+        'difference': prefix ~ '_difference',
+        'slice': slice,
+        'from_the_beginning': from_the_beginning,
+    }) }}
+{%- endmacro -%}
+
+
+{#- Cuts the versions, holds them against what is there, and writes the difference in one MERGE. -#}
+{%- macro _apply_recut(target_relation, stream, columns, options, recut, pending) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
+    {%- set written = [] -%}
+    {%- for name in names -%}
+        {%- do written.append(afterimage._quote(name)) -%}
+    {%- endfor -%}
+    {%- do written.extend(meta.values()) -%}
+
+    {%- set difference -%}
+        select
+            case
+                when cut.{{ meta.history_id }} is null then 'removed'
+                when touched.history_id is null then 'opened'
+                when touched.is_current and not cut.{{ meta.is_current }} then 'closed'
+                else 'recut'
+            end as afterimage_action,
+            coalesce(cut.{{ meta.history_id }}, touched.history_id) as afterimage_id,
+            cut.*
+
+        from ({{ afterimage._versions(stream, columns, options, recut) }}) as cut
+        full outer join {{ recut.touched }} as touched
+            on cut.{{ meta.history_id }} = touched.history_id
+        where
+            cut.{{ meta.history_id }} is null
+            or touched.history_id is null
+            or not (
+                {%- for column in columns %}
+                {%- set name = afterimage._quote(column.name) %}
+                {{ afterimage._comparable('cut.' ~ name, column.type) }}
+                <=> {{ afterimage._comparable('touched.image.' ~ name, column.type) }}
+                and
+                {%- endfor %}
+                {%- for name in meta if name != 'history_id' %}
+                cut.{{ meta[name] }} <=> touched.{{ name }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+            )
+    {%- endset -%}
+    {%- do afterimage._cache(recut.difference, difference) -%}
+
+    {%- set counts_query -%}
+        select to_json(named_struct(
+            'opened', count_if(afterimage_action = 'opened'),
+            'closed', count_if(afterimage_action = 'closed'),
+            'recut', count_if(afterimage_action = 'recut'),
+            'removed', count_if(afterimage_action = 'removed'),
+            'keys', (select count(*) from {{ recut.affected }})
+        ))
+        from {{ recut.difference }}
+    {%- endset -%}
+    {%- set counts = fromjson(run_query(counts_query).columns[0].values()[0]) -%}
+    {%- do log(
+        model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ counts['keys'] ~ ' keys touched; versions: '
+        ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.recut ~ ' re-cut, '
+        ~ counts.removed ~ ' removed',
+        info=true
+    ) -%}
+
+    {%- if counts.opened + counts.closed + counts.recut + counts.removed == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- no version has changed {%- endcall -%}
+    {%- else -%}
+        {%- call statement('main') -%}
+merge into {{ target_relation }} as history
+using {{ recut.difference }} as difference
+    on
+        history.{{ meta.history_id }} = difference.afterimage_id
+        {%- if not recut.from_the_beginning %}
+        and (
+            history.{{ meta.valid_to_seq }} is null
+            or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+        )
+        {%- endif %}
+when matched and difference.afterimage_action = 'removed' then delete
+when matched then update set
+    {%- for name in written %}
+    history.{{ name }} = difference.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+when not matched then insert ({{ written | join(', ') }})
+values (
+    {%- for name in written %}
+    difference.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+        {%- endcall -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Runs a query once and keeps its rows for the statements to come. A run that failed may have left the view behind,
+    over tables that have changed since, which only a plain `drop` copes with. -#}
+{%- macro _cache(view, query) -%}
+    {%- do run_query('create or replace temporary view ' ~ view ~ ' as select 1 as nothing') -%}
+    {%- do run_query('drop view ' ~ view) -%}
+    {%- do run_query('cache table ' ~ view ~ ' as\n' ~ query) -%}
+{%- endmacro -%}
+
+
+{#- An expression that `<=>` can compare: Spark compares everything but maps. -#}
+{%- macro _comparable(expression, type) -%}
+    {%- if type and type.startswith('map<') and 'map<' not in type[4:] -%}
+        {{ return('array_sort(map_entries(' ~ expression ~ '))') }}
+    {%- endif -%}
+    {{ return('to_json(' ~ expression ~ ')' if type and 'map<' in type else expression) }}
+{%- endmacro -%}

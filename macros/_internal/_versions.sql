@@ -1,0 +1,101 @@
+{#- The select that cuts versions: all of them, or with `recut` (see _key_events) those of some keys from a place on. -#}
+{%- macro _versions(changes, typed_columns, options, recut=none) -%}
+    {%- set columns = typed_columns | map(attribute='name') | list -%}
+    {%- set plan = afterimage._history_plan(options, columns) -%}
+    {%- set tracked = [] -%}
+    {%- for column in typed_columns if column.name in plan.tracked -%}
+        {%- do tracked.append(afterimage._comparable('state.' ~ afterimage._quote(column.name), column.type)) -%}
+    {%- endfor -%}
+    {%- set meta = plan.meta -%}
+    {%- set keys = afterimage._key_names(options.unique_key) -%}
+    {%- set w = afterimage._event_window(keys) -%}
+    {%- set output = 'is_row' if options.deletes == 'close' else 'true' -%}
+
+with
+
+{{ afterimage._key_events(changes, options.unique_key, columns, options.load_valid_from, recut) }},
+
+-- An end that finds no row, such as a delete of an unknown key, changes nothing.
+effective as (
+
+    select
+        *,
+        {%- if plan.overwritten %}
+        last(if(is_row, state, null), true) over (
+            {{ w }} rows between unbounded preceding and unbounded following
+        ) as last_state,
+        {%- endif %}
+        not coalesce(
+            lead(change_seq) over ({{ w }}) = change_seq
+            {%- if options.grain == 'transaction' %}
+            or lead(transaction_id) over ({{ w }}) = transaction_id
+            {%- endif %},
+            false
+        ) as is_outcome
+
+    from states
+    where is_row or was_alive{{ ' or is_known' if recut }}
+
+),
+
+-- Of events that are one by change_seq (or by transaction) the outcome counts, held against the outcome before.
+outcomes as (
+
+    select
+        *,
+        coalesce(lag(is_row) over ({{ w }}), false) as lived_before,
+        {% if tracked -%}
+        struct({{ tracked | join(', ') }}) <=> lag(struct({{ tracked | join(', ') }})) over ({{ w }})
+        {%- else -%}
+        true
+        {%- endif %} as is_same
+
+    from effective
+    where is_outcome
+
+),
+
+boundaries as (
+
+    select
+        *,
+        lead(valid_at) over ({{ w }}) as next_valid_at,
+        lead(change_seq) over ({{ w }}) as next_change_seq,
+        lead(coalesce(ended_by, 'update')) over ({{ w }}) as next_cause,
+        count_if({{ output }}) over ({{ w }} rows between unbounded preceding and current row)
+        {%- if recut %}
+        + coalesce(first(version_base) over ({{ w }} rows between unbounded preceding and current row), 0)
+        {%- endif %} as version_number
+
+    from outcomes
+    where
+        (is_row and not (lived_before and is_same))
+        or (not is_row and lived_before)
+        {%- if recut %}
+        or is_known
+        {%- endif %}
+
+)
+
+select
+    {%- for column in columns %}
+    {%- set name = afterimage._quote(column) %}
+    {{ 'last_state' if column | lower in plan.overwritten else 'state' }}.{{ name }} as {{ name }},
+    {%- endfor %}
+    valid_at as {{ meta.valid_from }},
+    next_valid_at as {{ meta.valid_to }},
+    change_seq as {{ meta.valid_from_seq }},
+    next_change_seq as {{ meta.valid_to_seq }},
+    next_change_seq is null as {{ meta.is_current }},
+    not is_row as {{ meta.is_deleted }},
+    cast(version_number as int) as {{ meta.version }},
+    coalesce(ended_by, operation) as {{ meta.operation }},
+    next_cause as {{ meta.closed_by }},
+    transaction_id as {{ meta.transaction_id }},
+    md5({{ afterimage._unambiguous_text(keys + ['change_seq']) }}) as {{ meta.history_id }}
+
+from boundaries
+{%- if options.deletes == 'close' %}
+where is_row
+{%- endif %}
+{%- endmacro -%}

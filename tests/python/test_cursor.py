@@ -1,0 +1,145 @@
+"""What `cursor.py` replaces in dbt-spark is still there, and errors read well."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+
+import pytest
+from dbt.adapters.spark import session as dbt_spark_session
+from dbt_common.exceptions import DbtDatabaseError
+from pyspark.sql import SparkSession
+
+from dbt_afterimage import cursor
+from dbt_afterimage.cursor import AfterimageCursor
+
+
+@pytest.fixture
+def original() -> Iterator[type]:
+    """dbt-spark's own cursor, in its place again for the time of a test."""
+    own = AfterimageCursor.__mro__[1]
+    installed = dbt_spark_session.Cursor
+    setattr(dbt_spark_session, "Cursor", own)  # noqa: B010 (a class cannot be assigned to for mypy)
+    yield own
+    setattr(dbt_spark_session, "Cursor", installed)  # noqa: B010
+
+
+def test_the_replaced_class_is_dbt_sparks_own(original: type) -> None:
+    assert original.__module__ == "dbt.adapters.spark.session"
+    assert original.__name__ == "Cursor"
+    assert original is not AfterimageCursor
+
+
+@pytest.mark.parametrize("method", ["execute", "fetchall", "fetchone"])
+def test_replaced_methods_take_what_dbt_sparks_take(original: type, method: str) -> None:
+    theirs = inspect.signature(getattr(original, method))
+    ours = inspect.signature(getattr(AfterimageCursor, method))
+    assert list(ours.parameters) == list(theirs.parameters)
+    assert [p.kind for p in ours.parameters.values()] == [
+        p.kind for p in theirs.parameters.values()
+    ]
+
+
+def test_execute_takes_a_statement_and_its_values(original: type) -> None:
+    parameters = inspect.signature(original.execute).parameters.values()  # type: ignore[attr-defined]
+    assert [(p.name, p.kind.name) for p in parameters] == [
+        ("self", "POSITIONAL_OR_KEYWORD"),
+        ("sql", "POSITIONAL_OR_KEYWORD"),
+        ("parameters", "VAR_POSITIONAL"),
+    ]
+
+
+def test_cursor_holds_the_settings_and_the_result_where_ours_puts_them(original: type) -> None:
+    theirs = original(server_side_parameters={"spark.master": "local[1]"})
+    assert theirs.server_side_parameters == {"spark.master": "local[1]"}
+    assert theirs._df is None
+    assert theirs.fetchall() is None
+    assert theirs.description == []
+
+
+@pytest.mark.usefixtures("original")
+def test_connections_take_the_cursor_that_stands_in_the_module() -> None:
+    cursor.install()
+    connection = dbt_spark_session.Connection(server_side_parameters={"a": "b"})
+    opened = connection.cursor()
+    assert type(opened) is AfterimageCursor
+    assert opened.server_side_parameters == {"a": "b"}
+
+
+@pytest.mark.usefixtures("original")
+def test_second_install_changes_nothing() -> None:
+    cursor.install()
+    first = dbt_spark_session.Cursor
+    cursor.install()
+    assert dbt_spark_session.Cursor is first is AfterimageCursor
+
+
+Rows = list[tuple[object, ...]]
+
+
+@pytest.fixture
+def execute(spark: SparkSession) -> Callable[..., Rows]:
+    """A function that runs a statement as dbt does."""
+    assert spark
+
+    def execute(sql: str, *parameters: object) -> Rows:
+        opened = AfterimageCursor(server_side_parameters={})
+        opened.execute(sql, *parameters)
+        return [tuple(row) for row in opened.fetchall() or []]
+
+    return execute
+
+
+def test_values_take_their_places_and_a_statement_without_keeps_its_percents(
+    execute: Callable[..., Rows],
+) -> None:
+    assert execute("select %s, %s", "'a'", 1) == [("a", 1)]
+    assert execute("select '100%', '%s'") == [("100%", "%s")]
+
+
+def test_fetchone_gives_the_first_row_and_a_result_has_a_description(spark: SparkSession) -> None:
+    opened = AfterimageCursor(server_side_parameters={})
+    opened.execute("select 1 as one, 'a' as word from range(2)")
+    assert [column[:2] for column in opened.description] == [("one", "int"), ("word", "string")]
+    assert tuple(opened.fetchone() or ()) == (1, "a")
+
+
+FAILURES = {
+    "[TABLE_OR_VIEW_NOT_FOUND] The table or view `nowhere`": "select * from nowhere",
+    "[PARSE_SYNTAX_ERROR] Syntax error at or near 'selec'": "selec 1",
+    "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column or function parameter with name `b`": (
+        "select 1 as a from (select 2 as c) where b = 1"
+    ),
+    "[DATATYPE_MISMATCH.BINARY_OP_DIFF_TYPES] Cannot resolve": (
+        "create temporary view broken as\nwith a as (\n    select 1 as b\n)\n"
+        "select * from a where array(b) <=> map(b, b)"
+    ),
+    "java.lang.RuntimeException: while optimizing": (
+        "select raise_error(c1) from values ('while optimizing') as cells (c1)"
+    ),
+    "org.apache.spark.SparkException: Job aborted": "select raise_error('in a task') from range(1)",
+}
+
+
+@pytest.mark.parametrize(("beginning", "sql"), FAILURES.items())
+def test_error_begins_with_the_problem_and_shows_no_java_frames_and_no_plan(
+    execute: Callable[..., Rows], beginning: str, sql: str
+) -> None:
+    with pytest.raises(DbtDatabaseError) as failure:
+        execute(sql)
+    text = str(failure.value.msg)
+    assert text.startswith(beginning)
+    assert "\tat " not in text
+    assert "Relation" not in text
+    assert "ViewCommand" not in text
+    assert len(text.splitlines()) <= 5
+
+
+def test_error_of_a_task_says_its_cause(execute: Callable[..., Rows]) -> None:
+    with pytest.raises(DbtDatabaseError, match=r"Caused by: .*RuntimeException: in a task"):
+        execute("select raise_error('in a task') from range(1)")
+
+
+def test_error_names_the_place_in_the_statement(execute: Callable[..., Rows]) -> None:
+    with pytest.raises(DbtDatabaseError, match="line 3 pos 6"):
+        execute("select 1 as a\nfrom (select 2 as c)\nwhere b = 1")

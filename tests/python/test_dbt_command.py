@@ -1,0 +1,296 @@
+"""The `dbt` command as a user types it: no wrapper, no flags, processes of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import BIN, environment, run
+from conftest import ROOT, SCHEMA, Lake, Project
+from dbt_afterimage import java
+
+HEADER = {
+    "header__change_seq": "string",
+    "header__change_oper": "string",
+    "header__change_mask": "binary",
+    "header__stream_position": "string",
+    "header__operation": "string",
+    "header__transaction_id": "string",
+    "header__timestamp": "timestamp",
+}
+WIDE = [f"c{i:04d}" for i in range(1, 1201)]
+FLAGGED = [1, 2, 64, 65, 513, 1018, 1200]  # beside what 64 bits and 128 bytes can hold
+
+# Whoever stands in New York reads UTC all the same.
+ELSEWHERE = {"TZ": "America/New_York"}
+
+
+def sequence(number: int) -> str:
+    return f"2023032121341658{number:019d}"
+
+
+def mask(ordinals: list[int], header_columns: int) -> bytes:
+    number = sum(1 << (header_columns + ordinal - 1) for ordinal in ordinals)
+    return number.to_bytes(-(-number.bit_length() // 8), "little")
+
+
+def change(number: int, oper: str, flagged: list[int] | None, **values: Any) -> dict[str, Any]:
+    """Return a row of a change table."""
+    return {
+        "header__change_seq": sequence(number),
+        "header__change_oper": oper,
+        "header__change_mask": None if flagged is None else mask(flagged, len(HEADER)),
+        "header__timestamp": datetime(2023, 3, 21, 21, 34, 16, 123456),
+        **values,
+    }
+
+
+def staging(table: str, unique_key: str) -> str:
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+    return f"{{{{ qlik_change_table({relation}, unique_key=['{unique_key}']) }}}}"
+
+
+class Command:
+    """`dbt` in a project's folder, on the warehouse of the tests' own session."""
+
+    def __init__(self, project: Project) -> None:
+        self.folder = project.folder
+
+    def __call__(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        env = environment(AFTERIMAGE_WAREHOUSE=os.environ["AFTERIMAGE_WAREHOUSE"], **variables)
+        return run(BIN / "dbt", *arguments, cwd=self.folder, env=env)
+
+
+@pytest.fixture(scope="module")
+def dbt(make_project: Callable[[str], Project], lake: Lake) -> Command:
+    """The command, in a project with three change tables to stage."""
+    project = make_project("command")
+    (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
+    project.file("models/masks.sql", "select decode_change_mask('0B', 0) as ordinals")
+
+    columns = dict.fromkeys(WIDE, "int")
+    first: dict[str, Any] = {name: place for place, name in enumerate(WIDE, start=1)}
+    second = first | {WIDE[k - 1]: -k for k in FLAGGED if k != 1}
+    lake.create(
+        "wide__ct",
+        HEADER | columns,
+        [
+            change(1, "I", list(range(1, len(WIDE) + 1)), **first),
+            change(2, "U", FLAGGED[1:], **second),
+        ],
+    )
+    project.file("models/staging/stg_wide.sql", staging("wide__ct", "c0001"))
+
+    lake.create(
+        "drift__ct",
+        HEADER | {"id": "int", "name": "string", "city": "string"},
+        [
+            change(1, "I", [1, 2, 3], id=1, name="Ada", city="London"),
+            change(2, "U", [2, 5, 9], id=1, name="Ada L.", city="London"),
+        ],
+    )
+    project.file("models/staging/stg_drift.sql", staging("drift__ct", "id"))
+
+    lake.create(
+        "bare__ct",
+        {
+            "header__change_seq": "string",
+            "header__change_oper": "string",
+            "header__timestamp": "timestamp",
+            "id": "int",
+            "name": "string",
+        },
+        [
+            change(1, "I", None, id=1, name="Ada"),
+            change(2, "B", None, id=1, name="Ada"),
+            change(2, "U", None, id=1, name="Ada L."),
+            change(3, "D", None, id=1, name="Ada L."),
+        ],
+    )
+    project.file("models/staging/stg_bare.sql", staging("bare__ct", "id"))
+    return Command(project)
+
+
+@pytest.fixture(scope="module")
+def first_run(dbt: Command) -> subprocess.CompletedProcess[str]:
+    """A plain `dbt run`."""
+    return dbt("run", **ELSEWHERE)
+
+
+def rows_of(lake: Lake, model: str) -> list[dict[str, Any]]:
+    return lake.rows(f"select * from {SCHEMA}.{model} order by change_seq")
+
+
+@pytest.mark.usefixtures("first_run")
+def test_plain_run_has_the_udfs(lake: Lake) -> None:
+    assert lake.rows(f"select * from {SCHEMA}.masks") == [{"ordinals": [1, 2, 4]}]
+
+
+def test_run_says_what_dbt_says_and_nothing_of_spark(
+    first_run: subprocess.CompletedProcess[str],
+) -> None:
+    assert first_run.stderr == ""
+    noise = re.compile(r"\bWARN\b(?!=)|Setting default log level|Stage \d|Picked up|\bat org\.")
+    assert [line for line in first_run.stdout.splitlines() if noise.search(line)] == []
+    assert "PASS=4 WARN=0 ERROR=0" in first_run.stdout
+
+
+@pytest.mark.usefixtures("first_run")
+def test_mask_over_1200_columns_is_decoded_right(lake: Lake) -> None:
+    insert, update = rows_of(lake, "stg_wide")
+    assert insert["changed_columns"] == WIDE
+    assert update["changed_columns"] == [WIDE[k - 1] for k in FLAGGED[1:]]
+    assert [update["after"][WIDE[k - 1]] for k in FLAGGED] == [1] + [-k for k in FLAGGED[1:]]
+    assert [row["warnings"] for row in (insert, update)] == [None, None]
+    assert [row["reject_reason"] for row in (insert, update)] == [None, None]
+
+
+@pytest.mark.usefixtures("first_run")
+def test_m20_bit_past_the_last_column_yields_the_known_columns_and_a_warning(lake: Lake) -> None:
+    insert, update = rows_of(lake, "stg_drift")
+    assert insert["warnings"] is None
+    assert update["changed_columns"] == ["name"]
+    assert update["warnings"] == ["change_mask has bits past the last column: 5, 9"]
+    assert update["reject_reason"] is None
+
+
+@pytest.mark.usefixtures("first_run")
+def test_table_with_three_header_columns_and_no_mask_stages_with_unknown_changes(
+    lake: Lake,
+) -> None:
+    rows = rows_of(lake, "stg_bare")
+    assert [(row["operation"], row["before"], row["after"]) for row in rows] == [
+        ("insert", None, {"id": 1, "name": "Ada"}),
+        ("update", {"id": 1, "name": "Ada"}, {"id": 1, "name": "Ada L."}),
+        ("delete", {"id": 1, "name": "Ada L."}, None),
+    ]
+    for row in rows:
+        assert row["changed_columns"] is None
+        assert row["transaction_id"] is None
+        assert row["reject_reason"] is None
+        assert row["changed_at"] == datetime(2023, 3, 21, 21, 34, 16, 123456)
+
+
+@pytest.mark.usefixtures("first_run")
+def test_second_run_finds_the_first_ones_tables_and_adds_nothing(dbt: Command, lake: Lake) -> None:
+    before = {model: rows_of(lake, model) for model in ("stg_drift", "stg_bare")}
+    assert "PASS=3 WARN=0 ERROR=0" in dbt("run", "--exclude", "stg_wide").stdout
+    for model, rows in before.items():
+        assert rows_of(lake, model) == rows
+
+
+def test_times_are_utc_wherever_the_machine_stands(dbt: Command) -> None:
+    query = """
+        select
+            cast('2023-03-21 21:34:16.123456' as timestamp) as moment,
+            unix_micros(timestamp '2023-03-21 21:34:16.123456') as micros,
+            current_timezone() as zone,
+            abs(unix_seconds(current_timestamp()) - {{ run_started_at.timestamp() | int }}) < 600
+                as is_now
+    """
+    result = dbt("--quiet", "show", "--output", "json", "--inline", query, **ELSEWHERE)
+    (row,) = json.loads(result.stdout)["show"]
+    assert row == {
+        "moment": "2023-03-21T21:34:16.123456",
+        "micros": 1679434456123456,
+        "zone": "UTC",
+        "is_now": True,
+    }
+
+
+@pytest.mark.usefixtures("first_run")
+def test_documentation_knows_every_model_and_its_columns(dbt: Command) -> None:
+    dbt("docs", "generate", "--exclude", "stg_wide")
+    catalog = json.loads((dbt.folder / ".afterimage/target/catalog.json").read_text())
+    assert catalog["errors"] is None
+    columns = {
+        name.split(".")[-1]: {column: about["type"] for column, about in node["columns"].items()}
+        for name, node in catalog["nodes"].items()
+    }
+    assert columns["masks"] == {"ordinals": "array<int>"}
+    assert columns["stg_bare"]["changed_columns"] == "array<string>"
+
+
+FAKE_JAVA = '#!/bin/sh\necho "$0 $*" >>"$JAVA_MARK"\nexit 1\n'
+
+
+def test_commands_that_need_no_spark_start_no_java(
+    make_project: Callable[[str], Project], tmp_path: Path
+) -> None:
+    project = make_project("no_java")
+    project.file("models/masks.sql", "select decode_change_mask('0B', 0) as ordinals")
+    (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
+    program = tmp_path / "jdk" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(FAKE_JAVA)
+    program.chmod(0o755)
+    mark = tmp_path / "java_was_here"
+    env = environment(JAVA_HOME=str(program.parents[1]), JAVA_MARK=str(mark))
+    env["PATH"] = os.pathsep.join([str(program.parent), env["PATH"]])
+
+    def dbt(command: str) -> str:
+        own = ("--target-path", f"target/{command}") if command in ("parse", "ls") else ()
+        return run(BIN / "dbt", *command.split(), *own, cwd=project.folder, env=env).stdout
+
+    with ThreadPoolExecutor(2) as pool:
+        commands = ["ls", "parse", "deps", "clean", "--help"]
+        said = dict(zip(commands, pool.map(dbt, commands), strict=True))
+    assert "afterimage.masks" in said["ls"]
+    assert not mark.exists()
+    # The mark is no idle one: where Spark is wanted, this very Java is asked first.
+    assert java.choose_java(env).home != program.parents[1]
+    assert str(program) in mark.read_text()
+
+
+WRITER = """
+{%% set writes = [] %%}
+{%% for n in range(%(rounds)d) %%}
+    {%% do writes.append("insert into %(table)s values ('%(name)s', " ~ n ~ ", 0)") %%}
+    {%% do writes.append(
+        "merge into %(table)s as known using (select '%(name)s' as writer, " ~ n ~ " as n) as new"
+        ~ " on known.writer = new.writer and known.n = new.n"
+        ~ " when matched then update set touched = known.touched + 1"
+    ) %%}
+{%% endfor %%}
+{{ config(post_hook=writes) }}
+select '%(name)s' as writer
+"""
+ROUNDS = 8
+
+
+def test_two_processes_may_write_to_one_table_at_once(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    table = f"{SCHEMA}.written_by_two"
+    lake.create("written_by_two", {"writer": "string", "n": "int", "touched": "int"}, [])
+    commands = []
+    for name in ("anna", "bert"):
+        project = make_project(name)
+        (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
+        settings = {"rounds": ROUNDS, "table": table, "name": name}
+        project.file(f"models/written_by_{name}.sql", WRITER % settings)
+        commands.append(Command(project))
+    with ThreadPoolExecutor(2) as pool:
+        for outcome in [pool.submit(command, "run") for command in commands]:
+            assert "PASS=1 WARN=0 ERROR=0" in outcome.result().stdout
+    assert lake.rows(f"select * from {table} order by writer, n") == [
+        {"writer": name, "n": n, "touched": 1} for name in ("anna", "bert") for n in range(ROUNDS)
+    ]
+    commits = lake.rows(f"select * from {table}.snapshots")
+    assert len(commits) == 1 + 2 * 2 * ROUNDS
+
+
+def test_profile_is_found_in_the_projects_root() -> None:
+    link = ROOT / "profiles.yml"
+    assert link.is_symlink()
+    assert not Path(os.readlink(link)).is_absolute()
+    assert link.resolve() == ROOT / "profiles" / "profiles.yml"

@@ -1,0 +1,244 @@
+"""Which statements take turns between processes, and how."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from dbt_afterimage.warehouse import _WRITES, exclusive_writes, local_folder
+
+DBT_COMMENT = '/* {"app": "dbt", "dbt_version": "1.11.16", "node_id": "model.afterimage.a"} */\n'
+
+WRITES = [
+    "create table a as select 1",
+    "CREATE OR REPLACE TABLE a using iceberg as select 1",
+    "create table if not exists a (b int)",
+    "create external table a (b int)",
+    "replace table a as select 1",
+    "insert into a values (1)",
+    "insert overwrite a select 1",
+    "merge into a using b on a.c = b.c when matched then delete",
+    "update a set b = 1",
+    "delete from a",
+    "truncate table a",
+    "drop table if exists a",
+    "alter table a add column b int",
+    "call lake.system.rewrite_data_files('a')",
+    "with b as (select 1) insert into a select * from b",
+    "with b as (select 1)\nmerge into a using b on true when not matched then insert *",
+    "with b as (select 1) delete from a where c in (select * from b)",
+    "with b as (select 1) update a set c = 1",
+    "from b insert into a select *",
+]
+READS = [
+    "select 1",
+    "select 'insert into a'",
+    "select * from a /* insert into b */",
+    "with b as (select 1) select * from b",
+    "with b as (select 1 as updated) select updated from b",
+    "show tables in a",
+    "describe table a",
+    "explain insert into a values (1)",
+    "set spark.sql.ansi.enabled = true",
+    "create namespace if not exists a",
+    "create temporary view a as select 1",
+    "-- insert into a\nselect 1",
+    "/* insert into a */ select 1",
+    "inserted",
+    "",
+]
+PREFIXES = ["", "\n  ", DBT_COMMENT, "-- a note\n", "/**/ /* * ** */ -- x\n\t", "/* a\nb */"]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("sql", WRITES)
+def test_statement_that_writes_is_known_by_its_first_word(prefix: str, sql: str) -> None:
+    assert _WRITES.match(prefix + sql)
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("sql", READS)
+def test_statement_that_reads_waits_for_no_one(prefix: str, sql: str) -> None:
+    assert not _WRITES.match(prefix + sql)
+
+
+def test_long_statement_is_judged_at_once() -> None:
+    comments = "/* one of many */ " * 200
+    columns = ", ".join(f"'update' as update_{i} /* c */" for i in range(2000))
+    begun = time.monotonic()
+    assert not _WRITES.match(f"{comments}select {columns}")
+    assert not _WRITES.match(f"{comments}with a as (select {columns}) select * from a")
+    assert time.monotonic() - begun < 1
+
+
+@pytest.mark.parametrize(
+    ("location", "folder"),
+    [
+        ("/data/warehouse", "/data/warehouse"),
+        ("warehouse", "warehouse"),
+        ("/data/12:30", "/data/12:30"),
+        ("file:/data/warehouse", "/data/warehouse"),
+        ("file:///data/warehouse", "/data/warehouse"),
+        ("s3://bucket/warehouse", None),
+        ("hdfs://host:8020/warehouse", None),
+        ("hdfs:/warehouse", None),
+        ("", None),
+    ],
+)
+def test_location_is_a_folder_or_not(location: str, folder: str | None) -> None:
+    assert local_folder(location) == (Path(folder) if folder else None)
+
+
+class Conf(dict[str, str]):
+    """A session's settings; `get` is all that is asked of them."""
+
+
+class Session:
+    """A session on a catalog in a folder, without a JVM."""
+
+    def __init__(self, folder: Path | str, kind: str = "hadoop") -> None:
+        self.conf = Conf(
+            {
+                "spark.sql.defaultCatalog": "lake",
+                "spark.sql.catalog.lake.type": kind,
+                "spark.sql.catalog.lake.warehouse": str(folder),
+            }
+        )
+
+
+def session(folder: Path | str, kind: str = "hadoop") -> SparkSession:
+    fake: Any = Session(folder, kind)
+    return cast(SparkSession, fake)
+
+
+WAIT_FOR_THE_LOCK = """\
+import fcntl, sys, time
+with open(sys.argv[1], "w") as file:
+    print("ready", flush=True)
+    fcntl.flock(file, fcntl.LOCK_EX)
+    print("mine", flush=True)
+    sys.stdin.read()
+"""
+
+
+class OtherProcess:
+    """A process that takes the lock of a warehouse and holds it until it is told to let go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.said: list[str] = []
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WAIT_FOR_THE_LOCK, folder / ".afterimage-lock"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self.wait_for("ready")
+
+    def _read(self) -> None:
+        assert self._process.stdout
+        for line in self._process.stdout:
+            self.said.append(line.strip())
+
+    def wait_for(self, word: str) -> None:
+        deadline = time.monotonic() + 20
+        while word not in self.said:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+    def let_go(self) -> None:
+        self._process.communicate()
+        self._reader.join()
+
+
+def test_other_process_waits_while_this_one_writes(tmp_path: Path) -> None:
+    with exclusive_writes(session(tmp_path), "insert into a values (1)"):
+        other = OtherProcess(tmp_path)
+        time.sleep(0.3)
+        assert other.said == ["ready"]
+    other.wait_for("mine")
+    other.let_go()
+
+
+def test_this_process_waits_while_another_writes(tmp_path: Path) -> None:
+    other = OtherProcess(tmp_path)
+    other.wait_for("mine")
+    entered = threading.Event()
+
+    def write() -> None:
+        with exclusive_writes(session(tmp_path), "insert into a values (1)"):
+            entered.set()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    assert not entered.wait(0.3)
+    with exclusive_writes(session(tmp_path), "select 1"):
+        pass  # a read goes ahead
+    other.let_go()
+    assert entered.wait(20)
+    thread.join()
+
+
+def test_threads_of_one_process_write_at_once(tmp_path: Path) -> None:
+    together = threading.Barrier(3, timeout=20)
+
+    def write() -> None:
+        with exclusive_writes(session(tmp_path), "insert into a values (1)"):
+            together.wait()
+
+    threads = [threading.Thread(target=write) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not together.broken
+
+
+def test_last_thread_to_end_gives_the_lock_back(tmp_path: Path) -> None:
+    with exclusive_writes(session(tmp_path), "insert into a values (1)"):
+        with exclusive_writes(session(tmp_path), "insert into b values (1)"):
+            pass
+        other = OtherProcess(tmp_path)
+        time.sleep(0.3)
+        assert other.said == ["ready"]
+    other.wait_for("mine")
+    other.let_go()
+
+
+def test_statement_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
+    with (
+        pytest.raises(RuntimeError, match="refused"),
+        exclusive_writes(session(tmp_path), "insert into a values (1)"),
+    ):
+        raise RuntimeError("refused")
+    other = OtherProcess(tmp_path)
+    other.wait_for("mine")
+    other.let_go()
+
+
+def test_file_uri_has_the_lock_of_its_folder(tmp_path: Path) -> None:
+    with exclusive_writes(session(f"file://{tmp_path}"), "insert into a values (1)"):
+        assert (tmp_path / ".afterimage-lock").exists()
+
+
+@pytest.mark.parametrize("kind", ["rest", "hive"])
+def test_catalog_that_settles_commits_itself_needs_no_lock(tmp_path: Path, kind: str) -> None:
+    with exclusive_writes(session(tmp_path, kind), "insert into a values (1)"):
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("location", ["s3://bucket/warehouse", "", "/no/such/folder"])
+def test_storage_without_a_folder_here_needs_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with exclusive_writes(session(location), "insert into a values (1)"):
+        assert list(tmp_path.iterdir()) == []
