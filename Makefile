@@ -24,10 +24,10 @@ demo: setup ## Show what Afterimage does, on this machine alone
 lint: setup ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy python_udfs
-	$(BIN)/sqlfluff lint --disable-progress-bar models tests
-# The body of a macro renders to nothing, so sqlfluff takes each of its indents for wrong.
-	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent macros
+	$(BIN)/mypy python_udfs tests/python
+	$(BIN)/sqlfluff lint --disable-progress-bar models
+# The body of a macro renders to nothing, so sqlfluff takes its indents and its end for wrong.
+	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent,layout.end_of_file macros tests/generic
 
 test: lint ## Run lint and every test that takes seconds
 	$(BIN)/python -m pytest -q

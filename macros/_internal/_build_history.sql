@@ -79,13 +79,14 @@ as
 {%- endmacro -%}
 
 
-{#- Which changes are taken in: all up to `until` (microseconds of `ingested_at`) and those of the later `runs`. Runs of a
-    day are kept one by one, because a staging run that began earlier may commit later than another. -#}
+{#- Which changes are taken in: all up to `until` (microseconds of `ingested_at`) and those of the later `runs`. Runs
+    of a day are kept one by one, because a staging run that began earlier may commit later than another. -#}
 {%- macro _remember(taken_in, pending) -%}
     {%- set day = 24 * 60 * 60 * 1000000 -%}
     {%- set runs = ((taken_in.runs if taken_in else []) + pending.runs) | unique | sort | list -%}
     {%- set newest = runs[-1] if runs else 0 -%}
-    {%- set until = [taken_in.until if taken_in else 0, newest - day, runs[-1000] if runs | length > 1000 else 0] | max -%}
+    {%- set oldest_kept = runs[-1000] if runs | length > 1000 else 0 -%}
+    {%- set until = [taken_in.until if taken_in else 0, newest - day, oldest_kept] | max -%}
     {{ return({
         'until': until,
         'runs': runs | select('gt', until) | list,

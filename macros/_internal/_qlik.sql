@@ -35,8 +35,18 @@
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found.data) -%}
-    {%- set columns = columns or found.data -%}
+    {%- set columns = afterimage._as_spelled(columns or found.data, found.data) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
+
+    {#- A list of all columns says in which order the source has them. A list of some cannot, so their places are those
+        that they have in the table. -#}
+    {%- set ordinals = columns if columns | length == found.data | length else found.data -%}
+    {%- if columns | list != ordinals | select('in', columns) | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` leaves out columns, so those it names must stand in the order of the table: "
+            ~ found.data ~ ". Got: " ~ columns
+        ) -%}
+    {%- endif -%}
     {%- if 'change_seq' not in found.header
         or ('change_oper' not in found.header and 'operation' not in found.header) -%}
         {%- do exceptions.raise_compiler_error(
@@ -68,6 +78,8 @@
 
     {{ return({
         'columns': columns,
+        'unique_key': afterimage._as_spelled(unique_key, columns),
+        'ordinals': ordinals,
         'header': expressions,
         'header_columns': header_columns if header_columns is not none else found.leading,
         'mask_as_text': 'hex(change_mask)' if mask_is_binary else 'change_mask',
@@ -78,7 +90,7 @@
 {#- Where an incremental run starts to read: the newest change_seq taken in, less the look-back; none for all.
     A query while compiling, so that the bound is a literal and prunes files. -#}
 {%- macro _qlik_lookback_start() -%}
-    {%- if not is_incremental() -%}
+    {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set hours = var('afterimage_lookback_hours') -%}

@@ -41,3 +41,9 @@
     {%- endfor -%}
     {{ return(quoted | join(', ')) }}
 {%- endmacro -%}
+
+
+{#- A value as text; bytes as hex, which a plain cast would garble. -#}
+{%- macro _as_text(expression, type) -%}
+    {{ return(('hex(' ~ expression ~ ')') if type == 'binary' else ('cast(' ~ expression ~ ' as string)')) }}
+{%- endmacro -%}

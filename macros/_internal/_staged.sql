@@ -21,7 +21,7 @@ select
     timestamp '{{ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") }}' as ingested_at
 
 from {{ changes }}
-{%- if is_incremental() %}
+{%- if afterimage._is_incremental() %}
 left outer join {{ this }} as known
     on {{ changes }}.change_id = known.change_id
 where
@@ -45,4 +45,10 @@ where
         ) -%}
     {%- endfor -%}
     {{ return(conditions | join(' and ')) }}
+{%- endmacro -%}
+
+
+{#- dbt's own asks for the model's table, which an ephemeral model and an inline query do not have. -#}
+{%- macro _is_incremental() -%}
+    {{ return(this is not none and is_incremental()) }}
 {%- endmacro -%}

@@ -3,7 +3,8 @@
 {%- macro _update_history(target_relation, stream, options) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, options) -%}
     {%- set columns = afterimage._checked_columns(target_relation, stream, options) -%}
-    {%- set condition = afterimage._pending_condition(taken_in) -%}
+    {%- set rebuild = var('afterimage_rebuild') -%}
+    {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
 
     {%- if pending.changes == 0 -%}
@@ -14,14 +15,17 @@
 
     {%- set recut = afterimage._recut_scope(target_relation, stream, columns, options, taken_in, condition, pending) -%}
     {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, pending) -%}
-    {%- call statement('remember') -%}
-        alter table {{ target_relation }} set tblproperties (
-            'afterimage.taken_in' = {{ afterimage._literal(tojson(afterimage._remember(taken_in, pending))) }}
-        )
-    {%- endcall -%}
+    {%- if not rebuild -%}
+        {%- call statement('remember') -%}
+            alter table {{ target_relation }} set tblproperties (
+                'afterimage.taken_in' = {{ afterimage._literal(tojson(afterimage._remember(taken_in, pending))) }}
+            )
+        {%- endcall -%}
+    {%- endif -%}
     {%- for view in [recut.difference, recut.ended, recut.touched, recut.affected] -%}
         {%- do run_query('drop view ' ~ view) -%}
     {%- endfor -%}
+    {%- do afterimage._compact_when_due(target_relation) -%}
 {%- endmacro -%}
 
 
@@ -97,6 +101,7 @@
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set prefix = 'afterimage_' ~ target_relation.schema ~ '_' ~ target_relation.identifier -%}
+    {%- set snapshot = afterimage._snapshot(target_relation) -%}
     {%- set slice = (
         "(change_seq >= " ~ afterimage._literal(pending.min_seq)
         ~ " or coalesce(changed_at, " ~ options.load_valid_from ~ ") > timestamp_micros(" ~ pending.min_time ~ "))"
@@ -105,7 +110,8 @@
     {#- The history does not hold all that a later version may need: what a transaction did before, the last values of
         columns that open no version, the times of a change that was taken back. Then a key is cut from its beginning. -#}
     {%- set from_the_beginning =
-        options.grain == 'transaction'
+        var('afterimage_rebuild') is not none
+        or options.grain == 'transaction'
         or plan.overwritten | length > 0
         or (pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq)
         or (
@@ -219,6 +225,7 @@
         'difference': prefix ~ '_difference',
         'slice': slice,
         'from_the_beginning': from_the_beginning,
+        'snapshot': snapshot,
     }) }}
 {%- endmacro -%}
 
@@ -282,12 +289,28 @@
         info=true
     ) -%}
 
+    {%- set overtaken = afterimage._literal(
+        options.macro_name ~ ': another run has changed ' ~ target_relation ~ ' meanwhile. Run again.'
+    ) -%}
+
     {%- if counts.opened + counts.closed + counts.recut + counts.removed == 0 -%}
+        {%- if afterimage._snapshot(target_relation) != recut.snapshot -%}
+            {%- do exceptions.raise_compiler_error(overtaken) -%}
+        {%- endif -%}
         {%- call noop_statement('main', 'OK') -%} -- no version has changed {%- endcall -%}
     {%- else -%}
         {%- call statement('main') -%}
 merge into {{ target_relation }} as history
-using {{ recut.difference }} as difference
+using (
+    select difference.*
+
+    from {{ recut.difference }} as difference
+    {%- if recut.snapshot is not none %}
+    -- The difference was taken from this snapshot; what came in between must not be written over.
+    cross join (select snapshot_id from {{ target_relation }}.refs where name = 'main') as present
+    where if(present.snapshot_id = {{ recut.snapshot }}, true, raise_error({{ overtaken }}))
+    {%- endif %}
+) as difference
     on
         history.{{ meta.history_id }} = difference.afterimage_id
         {%- if not recut.from_the_beginning %}
@@ -327,4 +350,16 @@ values (
         {{ return('array_sort(map_entries(' ~ expression ~ '))') }}
     {%- endif -%}
     {{ return('to_json(' ~ expression ~ ')' if type and 'map<' in type else expression) }}
+{%- endmacro -%}
+
+
+{#- The snapshot that an Iceberg table is at; none for other formats, whose own checks must do. -#}
+{%- macro _snapshot(relation) -%}
+    {%- if config.get('file_format') != 'iceberg' -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set query -%}
+        select cast(max(snapshot_id) as string) from {{ relation }}.refs where name = 'main'
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0]) }}
 {%- endmacro -%}

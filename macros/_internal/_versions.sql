@@ -1,4 +1,4 @@
-{#- The select that cuts versions: all of them, or with `recut` (see _key_events) those of some keys from a place on. -#}
+{#- The select that cuts versions: all, or with `recut` (see _key_events) those of some keys from a place on. -#}
 {%- macro _versions(changes, typed_columns, options, recut=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, columns) -%}

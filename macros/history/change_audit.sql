@@ -86,9 +86,3 @@ select
 from compared
 lateral view explode(filter(comparisons, c -> not (c.old_value <=> c.new_value))) as difference
 {%- endmacro -%}
-
-
-{#- A value as text; bytes as hex, which a plain cast would garble. -#}
-{%- macro _as_text(expression, type) -%}
-    {{ return(('hex(' ~ expression ~ ')') if type == 'binary' else ('cast(' ~ expression ~ ' as string)')) }}
-{%- endmacro -%}

@@ -29,7 +29,9 @@
     {%- set casts = [] -%}
     {%- for column, type in types.items() -%}
         {%- set name = 'c' ~ loop.index -%}
-        {%- set misfit = afterimage._literal('seed ' ~ model.name ~ ': column ' ~ column ~ ", '<cell>' is no " ~ type) -%}
+        {%- set misfit = afterimage._literal(
+            'seed ' ~ model.name ~ ': column ' ~ column ~ ", '<cell>' is no " ~ type
+        ) -%}
         {%- do names.append(name) -%}
         {%- do casts.append(
             name if type == 'string' else

@@ -61,11 +61,21 @@ flags as (
 
     select
         change_mask,
+        {% if columns | length < layout.ordinals | length -%}
+        array_intersect(
+            transform(
+                filter(ordinals, k -> k <= {{ layout.ordinals | length }}),
+                k -> element_at({{ afterimage._string_array(layout.ordinals) }}, k)
+            ),
+            {{ afterimage._string_array(columns) }}
+        )
+        {%- else -%}
         transform(
             filter(ordinals, k -> k <= {{ columns | length }}),
             k -> element_at({{ afterimage._string_array(columns) }}, k)
-        ) as flagged_columns,
-        filter(ordinals, k -> k > {{ columns | length }}) as unknown_ordinals
+        )
+        {%- endif %} as flagged_columns,
+        filter(ordinals, k -> k > {{ layout.ordinals | length }}) as unknown_ordinals
 
     from masks
 
@@ -181,7 +191,8 @@ copies as (
                 change_oper asc nulls last,
                 operation_word asc nulls last
         ) as copy_number,
-        count(*) over (partition by change_group, kind, image_hash) as copies
+        count(*) over (partition by change_group, kind, image_hash) as copies,
+        max(source_time) over (partition by change_group, kind, image_hash) as last_time
 
     from judged
 
@@ -235,6 +246,7 @@ paired as (
         before_images.image as before_image,
         changes.flagged_columns,
         changes.unknown_ordinals,
+        changes.last_time,
         coalesce(changes.copies, 0) + coalesce(before_images.copies, 0) as source_rows
 
     from (select * from distinct_rows where kind <> 'before_image') as changes
@@ -253,7 +265,8 @@ paired as (
 ),
 
 -- Different changes that share a change_seq are told apart: by a number in change_id, and for one key by a
--- suffix of change_seq that puts them in a declared order, delete last.
+-- suffix of change_seq that puts them in a declared order, delete last. Of different load rows of one key, which
+-- have no change_seq, the one loaded last stands.
 numbered as (
 
     select
@@ -270,9 +283,17 @@ numbered as (
                 {%- endfor %}
             order by
                 array_position(array('load', 'insert', 'update', 'delete', 'truncate'), kind) asc,
-                source_time asc nulls last,
+                if(kind = 'load', last_time, source_time) asc nulls first,
                 image_hash asc
-        ) as turn
+        ) as turn,
+        count(*) over (
+            partition by
+                change_group,
+                reject_reason is null
+                {%- for key in unique_key %},
+                coalesce(image, before_image).{{ afterimage._quote(key) }}
+                {%- endfor %}
+        ) as turns
 
     from paired
 
@@ -284,7 +305,7 @@ changes as (
         concat(change_group, '-', letter, if(number_of_letter > 1, concat('-', number_of_letter), '')) as change_id,
         concat(
             if(kind <> 'load' and has_seq, landed_seq, ''),
-            if(turn > 1 and reject_reason is null, concat('.', lpad(turn, 3, '0')), '')
+            if(is_tied, concat('.', lpad(turn, 3, '0')), '')
         ) as change_seq,
         case kind when 'unknown' then cast(null as string) when 'before_image' then 'update' else kind end as operation,
         case
@@ -293,10 +314,14 @@ changes as (
         end as `before`,
         if(kind in ('load', 'insert', 'update', 'unknown'), image, null) as `after`,
         if(kind in ('insert', 'update'), flagged_columns, null) as changed_columns,
-        {{ afterimage._qlik_absent_columns(columns, unique_key) | indent(8) }} as absent_columns,
+        {{ afterimage._qlik_absent_columns(columns, layout.unique_key) | indent(8) }} as absent_columns,
         coalesce(source_time, {{ afterimage._qlik_seq_time('landed_seq') | indent(8) }}) as changed_at,
         transaction_id,
-        reject_reason,
+        if(
+            kind = 'load' and reject_reason is null and turn < turns,
+            'superseded: a later load has other values for this key',
+            reject_reason
+        ) as reject_reason,
         nullif(array_compact(array(
             if(kind <> 'load' and source_time is null, 'changed_at is taken from change_seq', null),
             if(
@@ -304,21 +329,23 @@ changes as (
                 concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
                 null
             ),
-            if(
-                turn > 1 and reject_reason is null,
-                'another change of this key has the same change_seq',
-                null
-            ),
+            if(is_tied, 'another change of this key has the same change_seq', null),
             if(
                 kind = 'update' and before_image is null
-                and arrays_overlap(flagged_columns, {{ afterimage._string_array(unique_key) }}),
+                and arrays_overlap(flagged_columns, {{ afterimage._string_array(layout.unique_key) }}),
                 'the key changed, but without a before-image the old key is unknown',
                 null
             )
         )), cast(array() as array<string>)) as warnings,
         source_rows
 
-    from numbered
+    from (
+        select
+            *,
+            turn > 1 and kind <> 'load' and reject_reason is null as is_tied
+
+        from numbered
+    ) as told_apart
 
 )
 

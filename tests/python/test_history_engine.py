@@ -147,7 +147,7 @@ def test_incremental_runs_give_what_the_reference_says_after_each_batch(
     delivered: dict[str, dict[str, Any]] = {}
     for number, batch in enumerate(batches):
         for change in batch:
-            # What comes again is written again, as a staging model does with a row that has changed.
+            # What comes again is written again, as staging does with a row that has changed.
             delivered[change.change_id] = as_row(change, stream) | {
                 "ingested_at": datetime(2024, 1, 1) + timedelta(hours=number)
             }

@@ -1,0 +1,15 @@
+{#- A history -> the rows that lived at a moment: a date or time as text, or any SQL that gives a timestamp.
+    Arguments: macros/history/_history.yml. -#}
+{%- macro as_of(history, moment, meta_column_names=none) -%}
+    {%- do afterimage._check_text('as_of', 'moment', moment) -%}
+    {%- set meta = afterimage._meta_columns('as_of', meta_column_names, []) -%}
+    {%- set is_literal = modules.re.match('\d{4}-\d{2}-\d{2}([ T].*)?$', moment) is not none -%}
+    {%- set moment = 'timestamp ' ~ afterimage._literal(moment) if is_literal else '(' ~ moment ~ ')' -%}
+
+select *
+from {{ history }}
+where
+    not {{ meta.is_deleted }}
+    and {{ meta.valid_from }} <= {{ moment }}
+    and ({{ meta.valid_to }} is null or {{ moment }} < {{ meta.valid_to }})
+{%- endmacro -%}

@@ -1,0 +1,72 @@
+{#- A change stream -> what became of each change: one row a bucket and reason, and one with the total.
+    Arguments: macros/history/_history.yml. -#}
+{%- macro change_accounting(changes, unique_key) -%}
+    {%- do afterimage._check_names('change_accounting', 'unique_key', unique_key, required=true) -%}
+    {%- if not execute -%}
+        {{ return('select 1 as parsed') }}
+    {%- endif -%}
+    {%- set columns = afterimage._stream_columns(changes) | map(attribute='name') | list -%}
+    {%- do afterimage._check_known('change_accounting', 'unique_key', unique_key, columns) -%}
+    {%- set w = afterimage._event_window(afterimage._key_names(unique_key)) -%}
+    {%- set counts_rows = 'source_rows' in afterimage._relation_columns(changes) | map(attribute='name') -%}
+
+with
+
+{{ afterimage._key_events(changes, unique_key, columns, "timestamp '1900-01-01 00:00:00'") }},
+
+-- What a change did to its own key. That it also ended another key's row, or a truncate many, is not counted twice.
+effects as (
+
+    select
+        change_id,
+        case
+            when ended_by = 'delete' and not was_alive then 'delete of a row that was not there'
+            when
+                operation = 'update' and not was_alive
+                -- A row that comes from another key was there, under that key.
+                and (before_image is null or {{ afterimage._same_columns("before_image", "image", unique_key) }})
+                then 'update of a row that was not there'
+            when operation = 'insert' and was_alive then 'insert of a row that was there'
+            when is_row and was_alive and to_json(state) = to_json(lag(state) over ({{ w }})) then 'nothing changed'
+        end as reason,
+        coalesce(ended_by, '') in ('key_change', 'truncate') as is_of_another_change
+
+    from states
+
+),
+
+buckets as (
+
+    select
+        stream.operation,
+        case
+            -- What follows the colon is particular to the row.
+            when stream.reject_reason is not null then split(stream.reject_reason, ':')[0]
+            else effects.reason
+        end as reason,
+        case
+            when stream.reject_reason is not null then 'rejected'
+            when effects.reason in ('delete of a row that was not there', 'nothing changed') then 'without effect'
+            else 'applied'
+        end as bucket,
+        {{ 'stream.source_rows' if counts_rows else '1' }} as source_rows
+
+    from {{ changes }} as stream
+    left outer join effects
+        on
+            stream.change_id = effects.change_id
+            and stream.reject_reason is null
+            and not effects.is_of_another_change
+
+)
+
+select
+    if(grouping(bucket) = 1, 'total', bucket) as bucket,
+    operation,
+    reason,
+    count(*) as changes,
+    sum(source_rows) as source_rows
+
+from buckets
+group by grouping sets ((bucket, operation, reason), ())
+{%- endmacro -%}

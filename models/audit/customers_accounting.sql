@@ -1,0 +1,1 @@
+{{ change_accounting(ref('stg_qlik__customers'), unique_key=['id']) }}

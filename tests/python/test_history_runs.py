@@ -1,0 +1,219 @@
+"""What a history run promises beside the right rows: no needless commit, clear errors, safety."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, DbtError, Lake, Project
+
+FIELDS = "id: int, name: string, city: string"
+COLUMNS = {
+    "change_id": "string",
+    "change_seq": "string",
+    "operation": "string",
+    "before": f"struct<{FIELDS}>",
+    "after": f"struct<{FIELDS}>",
+    "changed_columns": "array<string>",
+    "absent_columns": "array<string>",
+    "changed_at": "timestamp",
+    "transaction_id": "string",
+    "reject_reason": "string",
+    "ingested_at": "timestamp",
+}
+START = datetime(2024, 1, 1)
+
+
+def change(number: int, operation: str, row: tuple[Any, ...], run: int = 0) -> dict[str, Any]:
+    """Return the change with a number, of a run with a number."""
+    return {
+        "change_id": f"c{number}",
+        "change_seq": f"{number:035d}",
+        "operation": operation,
+        "before" if operation == "delete" else "after": row,
+        "changed_at": START + timedelta(minutes=number),
+        "ingested_at": START + timedelta(hours=run),
+    }
+
+
+@pytest.fixture
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    project = make_project("history_runs")
+    write_model(project)
+    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
+    project.dbt("run", "--full-refresh")
+    return project
+
+
+def write_model(project: Project, **config: Any) -> None:
+    arguments = {"materialized": "history", "unique_key": ["id"], "file_format": "iceberg"} | config
+    listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    project.file(
+        "models/people_history.sql",
+        f"{{{{ config({listed}) }}}}\nselect * from {SCHEMA}.changes",
+    )
+
+
+def snapshots(lake: Lake) -> int:
+    return len(lake.rows(f"select * from {SCHEMA}.people_history.snapshots"))
+
+
+def versions(lake: Lake) -> list[tuple[Any, ...]]:
+    rows = lake.rows(f"select * from {SCHEMA}.people_history order by id, version")
+    return [(r["id"], r["name"], r["city"], r["version"], r["closed_by"]) for r in rows]
+
+
+def test_a_run_that_changes_no_version_makes_no_commit(project: Project, lake: Lake) -> None:
+    before = snapshots(lake)
+    project.dbt("run")
+    lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Rome"), run=1)])
+    project.dbt("run")
+    lake.append("changes", COLUMNS, [change(3, "delete", (9, None, None), run=2)])
+    project.dbt("run")
+    assert snapshots(lake) == before
+    lake.append("changes", COLUMNS, [change(4, "update", (1, "Ada", "Oslo"), run=3)])
+    project.dbt("run")
+    assert snapshots(lake) == before + 1
+
+
+def test_a_batch_of_deletes_does_not_turn_the_watermark_back(project: Project, lake: Lake) -> None:
+    lake.append("changes", COLUMNS, [change(2, "delete", (1, None, None), run=5)])
+    project.dbt("run")
+    lake.append("changes", COLUMNS, [change(3, "insert", (2, "Ben", "Bonn"), run=6)])
+    project.dbt("run")
+    assert versions(lake) == [(1, "Ada", "Rome", 1, "delete"), (2, "Ben", "Bonn", 1, None)]
+
+
+def test_a_staging_run_that_commits_late_is_still_taken_in(project: Project, lake: Lake) -> None:
+    lake.append("changes", COLUMNS, [change(3, "insert", (3, "Cleo", "Cairo"), run=6)])
+    project.dbt("run")
+    # It began before the run that was taken in, and has committed only now.
+    lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=5)])
+    project.dbt("run")
+    assert [row[0] for row in versions(lake)] == [1, 2, 3]
+
+
+def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: Lake) -> None:
+    lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])
+    project.dbt("run")
+    taken_back = change(2, "update", (1, "Ada", "Oslo"), run=2) | {"reject_reason": "superseded"}
+    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome")), taken_back])
+    project.dbt("run")
+    assert versions(lake) == [(1, "Ada", "Rome", 1, None)]
+
+
+def test_a_new_column_is_added_and_opens_no_version(project: Project, lake: Lake) -> None:
+    wider = COLUMNS | dict.fromkeys(("before", "after"), f"struct<{FIELDS}, zip: string>")
+    rows = [
+        change(1, "insert", (1, "Ada", "Rome", None)),
+        change(2, "update", (1, "Ada", "Rome", "00100"), run=1),
+        change(3, "insert", (2, "Ben", "Bonn", None), run=1),
+    ]
+    lake.create("changes", wider, rows)
+    project.dbt("run")
+    found = lake.rows(f"select * from {SCHEMA}.people_history order by id, version")
+    assert list(found[0])[:4] == ["id", "name", "city", "zip"]
+    assert [(r["id"], r["zip"], r["version"]) for r in found] == [
+        (1, None, 1),
+        (1, "00100", 2),
+        (2, None, 1),
+    ]
+
+
+def test_changed_options_ask_for_a_full_refresh(project: Project) -> None:
+    write_model(project, ignore_columns=["city"])
+    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
+        project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    project.dbt("run")
+
+
+def test_a_column_that_is_gone_asks_for_a_full_refresh(project: Project, lake: Lake) -> None:
+    narrower = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string>")
+    lake.create("changes", narrower, [change(2, "insert", (2, "Ben"), run=1)])
+    with pytest.raises(DbtError, match=r"no longer has the column `city`.*full-refresh"):
+        project.dbt("run")
+
+
+def test_some_keys_can_be_rebuilt_and_the_rest_is_untouched(project: Project, lake: Lake) -> None:
+    lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
+    project.dbt("run")
+    lake.spark.sql(f"update {SCHEMA}.people_history set name = 'spoilt'")
+    project.dbt("run", "--vars", "{afterimage_rebuild: 'after.id = 1'}")
+    assert [row[1] for row in versions(lake)] == ["Ada", "spoilt"]
+
+
+def test_many_small_batches_leave_few_files(project: Project, lake: Lake) -> None:
+    write_model(project, compact_after=6)
+    seconds = []
+    for number in range(2, 14):
+        city = f"town {number}"
+        lake.append("changes", COLUMNS, [change(number, "update", (1, "Ada", city), run=number)])
+        started = time.monotonic()
+        project.dbt("run")
+        seconds.append(time.monotonic() - started)
+    assert [row[3] for row in versions(lake)] == list(range(1, 14))
+    newest = lake.rows(
+        f"select summary from {SCHEMA}.people_history.snapshots order by committed_at desc limit 1"
+    )[0]["summary"]
+    assert int(newest["total-delete-files"]) <= 8
+    assert int(newest["total-data-files"]) <= 20
+
+
+def run_in_background(project: Project) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [str(Path(sys.executable).with_name("dbt")), "run"],
+        cwd=project.folder,
+        env={**os.environ, "DBT_PROFILES_DIR": str(project.folder / "profiles")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.long
+def test_a_run_killed_at_any_moment_leaves_the_table_as_before_or_as_after(
+    project: Project, lake: Lake
+) -> None:
+    clock = random.Random(7)
+    started = time.monotonic()
+    assert run_in_background(project).wait() == 0
+    whole = time.monotonic() - started
+    for number in range(2, 12):
+        before = versions(lake)
+        after = [*before, (number, "Ada", "Rome", 1, None)]
+        row = change(number, "insert", (number, "Ada", "Rome"), run=number)
+        lake.append("changes", COLUMNS, [row])
+        process = run_in_background(project)
+        # The first half is Python and the JVM starting; the moments that matter come later.
+        time.sleep(whole * clock.uniform(0.4, 1.0))
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        lake.spark.sql(f"refresh table {SCHEMA}.people_history")
+        assert versions(lake) in (before, after)
+        project.dbt("run")
+        assert versions(lake) == after
+
+
+@pytest.mark.long
+def test_two_runs_at_once_leave_the_table_right(project: Project, lake: Lake) -> None:
+    rows = [change(n, "insert", (n, "Ada", "Rome"), run=1) for n in range(2, 200)]
+    lake.append("changes", COLUMNS, rows)
+    processes = [run_in_background(project) for _ in range(2)]
+    outputs = [process.communicate()[0] for process in processes]
+    assert 0 in [process.returncode for process in processes], outputs
+    for process, output in zip(processes, outputs, strict=True):
+        assert process.returncode == 0 or "another run has changed" in output, output
+    project.dbt("run")
+    assert [row[0] for row in versions(lake)] == list(range(1, 200))
