@@ -43,60 +43,20 @@ source_rows as (
 
 ),
 
--- A change table holds few distinct masks: each is decoded once, then looked up.
-masks as (
-
-    select
-        change_mask,
-        decode_change_mask(
-            change_mask, {{ layout.header_columns }}
-            {%- if mask_encoding is not none %}, '{{ mask_encoding }}'{% endif %}
-        ) as ordinals
-
-    from (select distinct change_mask from source_rows where change_mask is not null) as distinct_masks
-
-),
-
-flags as (
-
-    select
-        change_mask,
-        {% if columns | length < layout.ordinals | length -%}
-        array_intersect(
-            transform(
-                filter(ordinals, k -> k <= {{ layout.ordinals | length }}),
-                k -> element_at({{ afterimage._string_array(layout.ordinals) }}, k)
-            ),
-            {{ afterimage._string_array(columns) }}
-        )
-        {%- else -%}
-        transform(
-            filter(ordinals, k -> k <= {{ columns | length }}),
-            k -> element_at({{ afterimage._string_array(columns) }}, k)
-        )
-        {%- endif %} as flagged_columns,
-        filter(ordinals, k -> k > {{ layout.ordinals | length }}) as unknown_ordinals
-
-    from masks
-
-),
-
 read_rows as (
 
     select
-        source_rows.*,
-        flags.flagged_columns,
-        flags.unknown_ordinals,
+        *,
         -- A full load leaves change_seq empty; zeros are what some landings make of that.
-        coalesce(source_rows.landed_seq rlike '^0*$', true) as has_no_seq,
-        coalesce(source_rows.landed_seq rlike '^[0-9]{35}$', false) as has_seq,
-        case source_rows.change_oper
+        coalesce(landed_seq rlike '^0*$', true) as has_no_seq,
+        coalesce(landed_seq rlike '^[0-9]{35}$', false) as has_seq,
+        case change_oper
             when 'I' then 'insert'
             when 'U' then 'update'
             when 'D' then 'delete'
             when 'B' then 'before_image'
         end as kind_by_letter,
-        case source_rows.operation_word
+        case operation_word
             when 'INSERT' then 'insert'
             when 'UPDATE' then 'update'
             when 'DELETE' then 'delete'
@@ -106,20 +66,18 @@ read_rows as (
         end as kind_by_word,
         -- PostgreSQL sources show 1970-01-01 until the transaction is committed.
         case
-            when source_rows.landed_at >= timestamp '1970-01-02 00:00:00' then source_rows.landed_at
+            when landed_at >= timestamp '1970-01-02 00:00:00' then landed_at
         end as source_time,
         -- xxhash64 skips NULLs; saying which columns hold one keeps (NULL, 1) and (1, NULL) apart.
         xxhash64(
             {%- for column in columns %}
-            source_rows.image.{{ afterimage._quote(column) }},
-            isnull(source_rows.image.{{ afterimage._quote(column) }})
+            image.{{ afterimage._quote(column) }},
+            isnull(image.{{ afterimage._quote(column) }})
             {%- if not loop.last %},{% endif %}
             {%- endfor %}
         ) as image_hash
 
     from source_rows
-    left outer join flags
-        on source_rows.change_mask = flags.change_mask
 
 ),
 
@@ -155,8 +113,6 @@ judged as (
                 kind <> 'truncate'
                 and ({% for key in unique_key %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %})
                 then 'NULL in the key ({{ unique_key | join(", ") | replace("'", "\\'") }})'
-            when kind in ('insert', 'update') and change_mask is not null and flagged_columns is null
-                then concat('change_mask cannot be decoded: ', {{ layout.mask_as_text }})
         end as reject_reason,
         -- What belongs together: the rows of one change_seq, the load rows of one key, or a malformed row alone.
         case
@@ -244,8 +200,7 @@ paired as (
         ) as reject_reason,
         changes.image,
         before_images.image as before_image,
-        changes.flagged_columns,
-        changes.unknown_ordinals,
+        changes.change_mask,
         changes.last_time,
         coalesce(changes.copies, 0) + coalesce(before_images.copies, 0) as source_rows
 
@@ -261,6 +216,77 @@ paired as (
                 (changes.updates = 1 and changes.before_images = 1)
                 or ({{ afterimage._same_columns('changes.image', 'before_images.image', unique_key) }})
             )
+
+),
+
+-- A change table holds few distinct masks: each is decoded once, then looked up.
+masks as (
+
+    select
+        change_mask,
+        decode_change_mask(
+            change_mask, {{ layout.header_columns }}
+            {%- if mask_encoding is not none %}, '{{ mask_encoding }}'{% endif %}
+        ) as ordinals
+
+    from (select distinct change_mask from source_rows where change_mask is not null) as distinct_masks
+
+),
+
+flags as (
+
+    select
+        change_mask,
+        {% if columns | length < layout.ordinals | length -%}
+        array_intersect(
+            transform(
+                filter(ordinals, k -> k <= {{ layout.ordinals | length }}),
+                k -> element_at({{ afterimage._string_array(layout.ordinals) }}, k)
+            ),
+            {{ afterimage._string_array(columns) }}
+        )
+        {%- else -%}
+        transform(
+            filter(ordinals, k -> k <= {{ columns | length }}),
+            k -> element_at({{ afterimage._string_array(columns) }}, k)
+        )
+        {%- endif %} as flagged_columns,
+        filter(ordinals, k -> k > {{ layout.ordinals | length }}) as unknown_ordinals
+
+    from masks
+
+),
+
+masked as (
+
+    select
+        paired.is_orphan,
+        paired.change_group,
+        paired.letter,
+        paired.kind,
+        paired.has_seq,
+        paired.landed_seq,
+        paired.image_hash,
+        paired.source_time,
+        paired.last_time,
+        paired.transaction_id,
+        paired.image,
+        paired.before_image,
+        paired.source_rows,
+        flags.flagged_columns,
+        flags.unknown_ordinals,
+        if(
+            paired.reject_reason is null
+            and paired.kind in ('insert', 'update')
+            and paired.change_mask is not null
+            and flags.flagged_columns is null,
+            concat('change_mask cannot be decoded: ', {{ layout.mask_as_text }}),
+            paired.reject_reason
+        ) as reject_reason
+
+    from paired
+    left outer join flags
+        on paired.change_mask = flags.change_mask
 
 ),
 
@@ -295,7 +321,7 @@ numbered as (
                 {%- endfor %}
         ) as turns
 
-    from paired
+    from masked
 
 ),
 

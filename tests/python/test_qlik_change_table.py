@@ -9,13 +9,13 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, Lake, Project
 from reference import Change, history
 from strategies import Stream, merged_streams, splits
-from test_history_engine import assert_same_history, fewer_checks
+from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
 
 RAW = "random_orders__ct"
 HEADER = {
@@ -87,7 +87,7 @@ def as_staged(change: Change) -> Change:
 
 
 @given(data=st.data())
-@fewer_checks
+@settings(fewer_checks, max_examples=max(2, EXAMPLES // 2))
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
