@@ -153,6 +153,7 @@ def test_some_keys_can_be_rebuilt_and_the_rest_is_untouched(project: Project, la
     assert [row[1] for row in versions(lake)] == ["Ada", "spoilt"]
 
 
+@pytest.mark.long
 def test_many_small_batches_leave_few_files(project: Project, lake: Lake) -> None:
     write_model(project, compact_after=6)
     seconds = []

@@ -16,7 +16,10 @@ def test_the_examples_build_and_every_test_of_theirs_passes(spark: object, tmp_p
     os.chdir(ROOT)
     try:
         outcome = dbtRunner().invoke(
-            ["--quiet", "build", "--target-path", str(tmp_path), "--log-path", str(tmp_path)]
+            [
+                *("--quiet", "build", "--threads", "4"),
+                *("--target-path", str(tmp_path), "--log-path", str(tmp_path)),
+            ]
         )
     finally:
         os.chdir(before)
