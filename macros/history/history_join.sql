@@ -56,7 +56,8 @@ select
     {%- for prefix, history in histories.items() %}
     {%- set alias = 'history_' ~ loop.index %}
     {%- for column in afterimage._relation_columns(history) %}
-    {%- if column.name | lower not in unique_key | map('lower') and afterimage._quote(column.name) | lower not in ours %}
+    {%- set is_key = column.name | lower in unique_key | map('lower') %}
+    {%- if not is_key and afterimage._quote(column.name) | lower not in ours %}
     {{ alias }}.{{ afterimage._quote(column.name) }} as {{ afterimage._quote(prefix ~ column.name) }},
     {%- endif %}
     {%- endfor %}
