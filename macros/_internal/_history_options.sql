@@ -38,7 +38,7 @@
         'deletes': deletes,
         'meta_column_names': meta_column_names,
         'load_valid_from': 'timestamp ' ~ afterimage._literal(
-            (load_valid_from or var('afterimage_load_valid_from')) | string
+            (load_valid_from or afterimage._setting('afterimage_load_valid_from')) | string
         ),
     }) }}
 {%- endmacro -%}

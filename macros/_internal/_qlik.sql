@@ -93,7 +93,7 @@
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set hours = var('afterimage_lookback_hours') -%}
+    {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('qlik_change_table', 'var afterimage_lookback_hours', hours) -%}
     {%- set query -%}
         select

@@ -3,7 +3,7 @@
 {%- macro _update_history(target_relation, stream, options) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, options) -%}
     {%- set columns = afterimage._checked_columns(target_relation, stream, options) -%}
-    {%- set rebuild = var('afterimage_rebuild') -%}
+    {%- set rebuild = afterimage._setting('afterimage_rebuild') -%}
     {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
 
@@ -110,7 +110,7 @@
     {#- The history does not hold all that a later version may need: what a transaction did before, the last values of
         columns that open no version, the times of a change that was taken back. Then a key is cut from its beginning. -#}
     {%- set from_the_beginning =
-        var('afterimage_rebuild') is not none
+        afterimage._setting('afterimage_rebuild') is not none
         or options.grain == 'transaction'
         or plan.overwritten | length > 0
         or (pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq)

@@ -9,7 +9,7 @@
     {%- do afterimage._check_known('change_audit', 'unique_key', unique_key, columns) -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
     {%- set load_valid_from -%}
-timestamp {{ afterimage._literal(var('afterimage_load_valid_from') | string) }}
+timestamp {{ afterimage._literal(afterimage._setting('afterimage_load_valid_from') | string) }}
     {%- endset -%}
 
 with

@@ -1,0 +1,10 @@
+{#- The project's settings and their defaults. The defaults are here and not in dbt_project.yml, because a macro that is
+    called from another project's model sees that project's vars only. README.md says what each is for. -#}
+{%- macro _setting(name) -%}
+    {%- set defaults = {
+        'afterimage_lookback_hours': 72,
+        'afterimage_load_valid_from': '1900-01-01 00:00:00',
+        'afterimage_rebuild': none,
+    } -%}
+    {{ return(var(name, defaults[name])) }}
+{%- endmacro -%}
