@@ -17,7 +17,7 @@ def test_the_examples_build_and_every_test_of_theirs_passes(spark: object, tmp_p
     try:
         outcome = dbtRunner().invoke(
             [
-                *("--quiet", "build", "--threads", "4"),
+                *("--quiet", "build"),
                 *("--target-path", str(tmp_path), "--log-path", str(tmp_path)),
             ]
         )
