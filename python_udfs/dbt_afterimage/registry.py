@@ -13,13 +13,17 @@ from dbt_afterimage.masks import decode_change_mask, decode_field_map
 class Udf:
     """A pure function and how Spark SQL knows it.
 
-    A `ValueError` of the function is a refusal: SQL gets NULL for an argument that is not NULL,
-    which the staging macros turn into a `reject_reason`.
+    A `ValueError` of the function is a refusal, which the staging macros turn into a
+    `reject_reason`: SQL gets NULL for an argument that is not NULL, or, from a function that gives
+    a struct with an `error`, the refusal's text there and NULL in all other fields.
     """
 
     sql_name: str
     function: Callable[..., Any]
     return_type: str
+    # The names of the struct's fields, in the order of `return_type`; the function then gives a
+    # mapping. Empty for a single value.
+    fields: tuple[str, ...] = ()
 
 
 REGISTRY: tuple[Udf, ...] = (

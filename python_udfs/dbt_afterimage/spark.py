@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -32,23 +32,26 @@ def register(spark: SparkSession) -> None:
 
     pickle_by_value(sys.modules["dbt_afterimage"])
     for udf in REGISTRY:
-        batch_function = vectorised(udf.function)
+        batch_function = vectorised(udf.function, udf.fields)
         spark.udf.register(udf.sql_name, pandas_udf(batch_function, returnType=udf.return_type))
 
 
-def vectorised(function: Callable[..., Any]) -> Callable[..., pd.Series]:
+def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Callable[..., Any]:
     """Turn a function of single values into one of a batch that calls it once per distinct input.
 
     Real change tables hold few distinct masks, so nearly every row is a look-up.
 
     Args:
-        function: A pure function; a `ValueError` of it becomes NULL.
+        function: A pure function. A `ValueError` of it becomes NULL, or where `fields` has an
+            `error`, that field's text.
+        fields: The fields of the struct that the function gives as a mapping; empty where it gives
+            a single value.
 
     Returns:
         A function of pandas Series as `pandas_udf` wants it.
     """
 
-    def batch(*columns: pd.Series) -> pd.Series:
+    def batch(*columns: pd.Series) -> Any:
         known: dict[tuple[Any, ...], Any] = {}
         results = []
         for arguments in zip(*columns, strict=True):
@@ -56,11 +59,19 @@ def vectorised(function: Callable[..., Any]) -> Callable[..., pd.Series]:
             if key not in known:
                 try:
                     known[key] = function(*key)
-                except ValueError:
-                    known[key] = None
+                except ValueError as refusal:
+                    known[key] = {"error": str(refusal)} if "error" in fields else None
             results.append(known[key])
-        return pd.Series(results, dtype=object)
+        if not fields:
+            return pd.Series(results, dtype=object)
+        return pd.DataFrame(
+            {
+                name: pd.Series([result and result.get(name) for result in results], dtype=object)
+                for name in fields
+            }
+        )
 
     # Spark reads the kind of pandas UDF off the signature; ours must not be text.
-    batch.__annotations__ = {"columns": pd.Series, "return": pd.Series}
+    returned = pd.DataFrame if fields else pd.Series
+    batch.__annotations__ = {"columns": pd.Series, "return": returned}
     return batch
