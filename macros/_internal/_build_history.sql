@@ -47,7 +47,7 @@ partitioned by ({{ meta.is_current }})
 {{ location_clause() }}
 {{ comment_clause() }}
 as
-{{ afterimage._versions(stream, columns, options) }}
+{{ afterimage._versions(stream, columns, options, facts=afterimage._remember(none, pending)) }}
     {%- endcall -%}
     {%- do log(model.name ~ ': built from ' ~ pending.changes ~ ' changes', info=true) -%}
 {%- endmacro -%}
@@ -79,8 +79,10 @@ as
 {%- endmacro -%}
 
 
-{#- Which changes are taken in: all up to `until` (microseconds of `ingested_at`) and those of the later `runs`. Runs
-    of a day are kept one by one, because a staging run that began earlier may commit later than another. -#}
+{#- What the table remembers of the changes that it has taken in. Which they are: all up to `until` (microseconds of
+    `ingested_at`) and those of the later `runs`; runs of a day are kept one by one, because a staging run that began
+    earlier may commit later than another. And what they hold: the last place, whether the source table was ever
+    truncated, which columns were ever absent. -#}
 {%- macro _remember(taken_in, pending) -%}
     {%- set day = 24 * 60 * 60 * 1000000 -%}
     {%- set runs = ((taken_in.runs if taken_in else []) + pending.runs) | unique | sort | list -%}
@@ -91,6 +93,8 @@ as
         'until': until,
         'runs': runs | select('gt', until) | list,
         'max_seq': [taken_in.max_seq if taken_in else '', pending.max_seq or ''] | max,
+        'truncates': (taken_in.truncates if taken_in else false) or pending.truncates > 0,
+        'sparse_columns': ((taken_in.sparse_columns if taken_in else []) + pending.sparse_columns) | unique | sort | list,
     }) }}
 {%- endmacro -%}
 
@@ -100,14 +104,18 @@ as
     {%- if taken_in is none -%}
         {{ return('true') }}
     {%- endif -%}
-    {%- set runs = [] -%}
+    {#- As the gaps between the runs, and not with `not in`, so that files which hold one run only are left out. -#}
+    {%- set gaps = [] -%}
     {%- for run in taken_in.runs -%}
-        {%- do runs.append('timestamp_micros(' ~ run ~ ')') -%}
+        {%- do gaps.append(
+            '(ingested_at > timestamp_micros(' ~ (taken_in.runs[loop.index0 - 1] if loop.index0 else taken_in.until)
+            ~ ') and ingested_at < timestamp_micros(' ~ run ~ '))'
+        ) -%}
     {%- endfor -%}
-    {{ return(
-        '(ingested_at is null or (ingested_at > timestamp_micros(' ~ taken_in.until ~ ')'
-        ~ (' and ingested_at not in (' ~ runs | join(', ') ~ ')' if runs else '') ~ '))'
-    ) }}
+    {%- do gaps.append(
+        'ingested_at > timestamp_micros(' ~ (taken_in.runs[-1] if taken_in.runs else taken_in.until) ~ ')'
+    ) -%}
+    {{ return('(ingested_at is null or ' ~ gaps | join(' or ') ~ ')') }}
 {%- endmacro -%}
 
 
@@ -118,10 +126,14 @@ as
             'changes', count(*),
             'min_seq', min(change_seq),
             'max_seq', max(change_seq),
-            'min_rejected_seq', min(if(reject_reason is not null and (`before` is not null or `after` is not null), change_seq, null)),
+            {%- if condition %}
+            'min_rejected_seq', min(
+                if(reject_reason is not null and (`before` is not null or `after` is not null), change_seq, null)
+            ),
+            {%- endif %}
             'min_time', unix_micros(min(coalesce(changed_at, {{ options.load_valid_from }}))),
             'truncates', count_if(operation = 'truncate'),
-            'sparse', count_if(size(absent_columns) > 0),
+            'sparse_columns', array_distinct(flatten(collect_set(absent_columns))),
             'runs', sort_array(collect_set(unix_micros(ingested_at)))
         ), map('ignoreNullFields', 'false')) as summary
 

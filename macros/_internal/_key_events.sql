@@ -7,10 +7,21 @@
 
     Args: changes (a relation or SQL that stands in FROM), unique_key, columns, load_valid_from, and `recut`, by which
     an incremental run of the history materialization asks for some keys only, each from some place on: what the
-    history knows of a key before that place stands in for its earlier events (`is_known`). -#}
-{%- macro _key_events(changes, unique_key, columns, load_valid_from, recut=none) -%}
+    history knows of a key before that place stands in for its earlier events (`is_known`).
+
+    Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
+    table was ever truncated) and `ends_have_state=false`, where nobody looks at the `state` of an end. -#}
+{%- macro _key_events(
+    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true
+) -%}
 {%- set keys = afterimage._key_names(unique_key) -%}
 {%- set w = afterimage._event_window(keys) -%}
+{%- set key_names = unique_key | map('lower') | list -%}
+{%- set sparse = [] -%}
+{%- for column in columns if column | lower not in key_names and (facts is none or column in facts.sparse_columns) -%}
+    {%- do sparse.append(column) -%}
+{%- endfor -%}
+{%- set truncates = facts is none or facts.truncates -%}
 
 good_changes as (
 
@@ -32,6 +43,7 @@ good_changes as (
         {%- endif %}
 
 ),
+{%- if truncates %}
 
 -- One row, and few truncations in it, so every change can look up the next one without a sort of the whole table.
 truncations as (
@@ -42,6 +54,7 @@ truncations as (
     where operation = 'truncate'
 
 ),
+{%- endif %}
 
 own_events as (
 
@@ -56,17 +69,23 @@ own_events as (
         operation,
         if(operation = 'delete', 'delete', null) as ended_by,
         operation <> 'delete' as is_row,
+        {%- if sparse %}
         if(
             size(absent_columns) > 0,
             named_struct(
                 {%- for column in columns %}
                 {%- set name = afterimage._quote(column) %}
                 {{ afterimage._literal(column) }},
+                {%- if column in sparse %}
                 if(
                     array_contains(absent_columns, {{ afterimage._literal(column) }}),
                     `before`.{{ name }},
                     `after`.{{ name }}
-                ){{ ',' if not loop.last }}
+                )
+                {%- else %}
+                `after`.{{ name }}
+                {%- endif %}
+                {%- if not loop.last %},{% endif %}
                 {%- endfor %}
             ),
             `after`
@@ -77,7 +96,7 @@ own_events as (
             filter(
                 absent_columns,
                 name -> case name
-                    {%- for column in columns %}
+                    {%- for column in sparse %}
                     when {{ afterimage._literal(column) }} then `before`.{{ afterimage._quote(column) }} is null
                     {%- endfor %}
                     else false
@@ -85,6 +104,10 @@ own_events as (
             ),
             null
         ) as unknown_columns,
+        {%- else %}
+        `after` as image,
+        cast(null as array<string>) as unknown_columns,
+        {%- endif %}
         `before` as before_image,
         changed_at,
         transaction_id
@@ -126,6 +149,7 @@ departures as (
 {{ afterimage._recut_events(recut, keys, unique_key, columns, load_valid_from) }}
 {%- endif %}
 {%- set rows_given = 'recut_events' if recut else 'own_events' %}
+{%- if truncates %}
 
 -- Every row that a key was given meets the next truncation; where it met its end before that, nothing happens then.
 ends_by_truncation as (
@@ -166,6 +190,7 @@ ends_by_truncation as (
     where next_truncation is not null
 
 ),
+{%- endif %}
 
 events as (
 
@@ -174,8 +199,10 @@ events as (
     union all
     select * from departures
     {%- endif %}
+    {%- if truncates %}
     union all
     select * from ends_by_truncation
+    {%- endif %}
 
 ),
 
@@ -183,23 +210,31 @@ lives as (
 
     select
         *,
+        {%- if ends_have_state %}
+        -- An end that finds a row leaves that row's image behind.
+        lag(image) over ({{ w }}) as image_before,
+        {%- endif %}
         coalesce(lag(is_row) over ({{ w }}), false) as was_alive
 
     from events
 
 ),
 
+{%- set image = 'lives.image' -%}
+{%- if ends_have_state -%}
+    {%- set image = 'if(is_row' ~ (' or is_known' if recut else '') ~ ', lives.image, lives.image_before)' -%}
+{%- endif %}
+
 states as (
 
     select
         lives.*,
+        {%- if sparse %}
         named_struct(
             {%- for column in columns %}
             {%- set name = afterimage._quote(column) %}
             {{ afterimage._literal(column) }},
-            {%- if column | lower in unique_key | map('lower') %}
-            lives.{{ keys[(unique_key | map('lower') | list).index(column | lower)] }}
-            {%- else %}
+            {%- if column in sparse %}
             last(
                 if(
                     {{ '(is_row or is_known)' if recut else 'is_row' }} and (not was_alive or not coalesce(
@@ -210,34 +245,31 @@ states as (
                 ),
                 true
             ) over ({{ w }} rows between unbounded preceding and current row).value
+            {%- else %}
+            {{ image }}.{{ name }}
             {%- endif %}
             {%- if not loop.last %},{% endif %}
             {%- endfor %}
         ) as state,
+        {%- else %}
+        {{ image }} as state,
+        {%- endif %}
         -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
         {% if recut -%}
-        if(
-            is_known,
-            changed_at,
-            greatest(
-                earlier_times.earlier_at,
-                {{ afterimage._running_time(w, load_valid_from) | indent(16) }}
-            )
-        )
+        if(is_known, changed_at, {{ afterimage._running_time(w, load_valid_from) }})
         {%- else -%}
-        {{ afterimage._running_time(w, load_valid_from) | indent(8) }}
+        {{ afterimage._running_time(w, load_valid_from) }}
         {%- endif %} as valid_at
 
     from lives
-    {%- if recut %}
-    left outer join earlier_times
-        on
-            {%- for key in keys %}
-            lives.{{ key }} <=> earlier_times.earlier{{ key }}{{ ' and' if not loop.last }}
-            {%- endfor %}
-    {%- endif %}
 
 )
+{%- endmacro -%}
+
+
+{#- The row that stood before each of the `states`; for an end that is the state itself, which ends carry along. -#}
+{%- macro _previous_state(keys) -%}
+    {{ return('if(is_row, lag(state) over (' ~ afterimage._event_window(keys) ~ '), state)') }}
 {%- endmacro -%}
 
 
@@ -248,9 +280,10 @@ states as (
 
 
 {%- macro _running_time(w, load_valid_from) -%}
-max(
-    if(ended_by = 'truncate' and not was_alive, null, coalesce(changed_at, {{ load_valid_from }}))
-) over ({{ w }} rows between unbounded preceding and current row)
+    {{ return(
+        "max(if(ended_by = 'truncate' and not was_alive, null, coalesce(changed_at, " ~ load_valid_from ~ ")))"
+        ~ " over (" ~ w ~ " rows between unbounded preceding and current row)"
+    ) }}
 {%- endmacro -%}
 
 
@@ -273,21 +306,6 @@ located_events as (
             {%- for key in keys %}
             all_events.{{ key }} <=> affected.{{ key }}{{ ' and' if not loop.last }}
             {%- endfor %}
-
-),
-
--- Of what came before the place only the times still matter: a later change cannot be valid before them.
-earlier_times as (
-
-    select
-        {%- for key in keys %}
-        {{ key }} as earlier{{ key }},
-        {%- endfor %}
-        max(coalesce(changed_at, {{ load_valid_from }})) as earlier_at
-
-    from located_events
-    where change_seq < start_seq
-    group by {{ keys | join(', ') }}
 
 ),
 
@@ -347,6 +365,30 @@ recut_events as (
 
     from located_events
     where change_seq >= start_seq
+    union all
+    -- Of what came before the place only the times still matter, for a later change cannot be valid before them.
+    select
+        {%- for key in keys %}
+        {{ key }},
+        {%- endfor %}
+        '' as change_seq,
+        -1 as event_rank,
+        load_time,
+        change_id,
+        operation,
+        cast(null as string) as ended_by,
+        false as is_row,
+        null as image,
+        cast(null as array<string>) as unknown_columns,
+        null as before_image,
+        changed_at,
+        transaction_id,
+        start_seq,
+        false as is_known,
+        cast(null as int) as version_base
+
+    from located_events
+    where change_seq < start_seq
     union all
     select
         {%- for key in keys %}

@@ -13,12 +13,15 @@
         {{ return(none) }}
     {%- endif -%}
 
-    {%- set recut = afterimage._recut_scope(target_relation, stream, columns, options, taken_in, condition, pending) -%}
-    {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, pending) -%}
+    {%- set remembered = afterimage._remember(taken_in, pending) -%}
+    {%- set recut = afterimage._recut_scope(
+        target_relation, stream, columns, options, taken_in, remembered, condition, pending
+    ) -%}
+    {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, remembered, pending) -%}
     {%- if not rebuild -%}
         {%- call statement('remember') -%}
             alter table {{ target_relation }} set tblproperties (
-                'afterimage.taken_in' = {{ afterimage._literal(tojson(afterimage._remember(taken_in, pending))) }}
+                'afterimage.taken_in' = {{ afterimage._literal(tojson(remembered)) }}
             )
         {%- endcall -%}
     {%- endif -%}
@@ -95,16 +98,18 @@
 
 {#- Which keys are to be cut anew, each from which place on, and what the table knows of them; kept in cached views, for
     several statements read them. -#}
-{%- macro _recut_scope(target_relation, stream, columns, options, taken_in, condition, pending) -%}
+{%- macro _recut_scope(target_relation, stream, columns, options, taken_in, facts, condition, pending) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, names) -%}
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set prefix = 'afterimage_' ~ target_relation.schema ~ '_' ~ target_relation.identifier -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {#- In a form that leaves out files; `changed_at is null` is no matter where such changes are valid from long ago. -#}
     {%- set slice = (
         "(change_seq >= " ~ afterimage._literal(pending.min_seq)
-        ~ " or coalesce(changed_at, " ~ options.load_valid_from ~ ") > timestamp_micros(" ~ pending.min_time ~ "))"
+        ~ " or changed_at > timestamp_micros(" ~ pending.min_time ~ ")"
+        ~ " or (changed_at is null and " ~ options.load_valid_from ~ " > timestamp_micros(" ~ pending.min_time ~ ")))"
     ) -%}
 
     {#- The history does not hold all that a later version may need: what a transaction did before, the last values of
@@ -116,6 +121,7 @@
         or (pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq)
         or (
             plan.untracked | length > 0
+            and facts.sparse_columns | length > 0
             and afterimage._pending_changes(stream, slice ~ ' and size(absent_columns) > 0', options).changes > 0
         )
     -%}
@@ -231,7 +237,7 @@
 
 
 {#- Cuts the versions, holds them against what is there, and writes the difference in one MERGE. -#}
-{%- macro _apply_recut(target_relation, stream, columns, options, recut, pending) -%}
+{%- macro _apply_recut(target_relation, stream, columns, options, recut, facts, pending) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
     {%- set written = [] -%}
@@ -251,7 +257,7 @@
             coalesce(cut.{{ meta.history_id }}, touched.history_id) as afterimage_id,
             cut.*
 
-        from ({{ afterimage._versions(stream, columns, options, recut) }}) as cut
+        from ({{ afterimage._versions(stream, columns, options, recut, facts) }}) as cut
         full outer join {{ recut.touched }} as touched
             on cut.{{ meta.history_id }} = touched.history_id
         where
@@ -335,12 +341,16 @@ values (
 {%- endmacro -%}
 
 
-{#- Runs a query once and keeps its rows for the statements to come. A run that failed may have left the view behind,
-    over tables that have changed since, which only a plain `drop` copes with. -#}
+{#- Runs a query once and keeps its rows for the statements to come. By default Spark keeps a temporary view as text, and
+    of a text with CTEs it does not see that its rows are there already (CTEs are numbered anew each time it is read), so
+    it has to keep the plan. A run that failed may have left the view behind, over tables that have changed since, which
+    only a plain `drop` copes with. -#}
 {%- macro _cache(view, query) -%}
     {%- do run_query('create or replace temporary view ' ~ view ~ ' as select 1 as nothing') -%}
     {%- do run_query('drop view ' ~ view) -%}
+    {%- do run_query('set spark.sql.legacy.storeAnalyzedPlanForView = true') -%}
     {%- do run_query('cache table ' ~ view ~ ' as\n' ~ query) -%}
+    {%- do run_query('set spark.sql.legacy.storeAnalyzedPlanForView = false') -%}
 {%- endmacro -%}
 
 

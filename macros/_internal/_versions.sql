@@ -1,5 +1,5 @@
 {#- The select that cuts versions: all, or with `recut` (see _key_events) those of some keys from a place on. -#}
-{%- macro _versions(changes, typed_columns, options, recut=none) -%}
+{%- macro _versions(changes, typed_columns, options, recut=none, facts=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, columns) -%}
     {%- set tracked = [] -%}
@@ -13,7 +13,10 @@
 
 with
 
-{{ afterimage._key_events(changes, options.unique_key, columns, options.load_valid_from, recut) }},
+{{ afterimage._key_events(
+    changes, options.unique_key, columns, options.load_valid_from, recut, facts,
+    ends_have_state=options.deletes == 'version'
+) }},
 
 -- An end that finds no row, such as a delete of an unknown key, changes nothing.
 effective as (

@@ -16,16 +16,11 @@ with
 
 {{ afterimage._key_events(changes, unique_key, columns, load_valid_from) }},
 
--- The row before each event: for an end that is the state itself, which ends carry along.
 transitions as (
 
     select
         *,
-        if(
-            is_row,
-            lag(state) over ({{ afterimage._event_window(keys) }}),
-            state
-        ) as previous_state,
+        {{ afterimage._previous_state(keys) }} as previous_state,
         -- A row that came from another key is held against its own before-image alone.
         is_row and before_image is not null and not (
             {%- for key in unique_key %}

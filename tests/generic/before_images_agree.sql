@@ -15,11 +15,7 @@ transitions as (
 
     select
         *,
-        if(
-            is_row,
-            lag(state) over ({{ afterimage._event_window(keys) }}),
-            state
-        ) as previous_state
+        {{ afterimage._previous_state(keys) }} as previous_state
 
     from states
 
