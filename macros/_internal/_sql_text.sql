@@ -47,3 +47,15 @@
 {%- macro _as_text(expression, type) -%}
     {{ return(('hex(' ~ expression ~ ')') if type == 'binary' else ('cast(' ~ expression ~ ' as string)')) }}
 {%- endmacro -%}
+
+
+{#- NULL-safe equality of some fields of two structs. -#}
+{%- macro _same_columns(left, right, columns) -%}
+    {%- set conditions = [] -%}
+    {%- for column in columns -%}
+        {%- do conditions.append(
+            left ~ '.' ~ afterimage._quote(column) ~ ' <=> ' ~ right ~ '.' ~ afterimage._quote(column)
+        ) -%}
+    {%- endfor -%}
+    {{ return(conditions | join(' and ')) }}
+{%- endmacro -%}

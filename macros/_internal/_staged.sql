@@ -36,18 +36,6 @@ where
 {%- endmacro -%}
 
 
-{#- NULL-safe equality of some fields of two structs. -#}
-{%- macro _same_columns(left, right, columns) -%}
-    {%- set conditions = [] -%}
-    {%- for column in columns -%}
-        {%- do conditions.append(
-            left ~ '.' ~ afterimage._quote(column) ~ ' <=> ' ~ right ~ '.' ~ afterimage._quote(column)
-        ) -%}
-    {%- endfor -%}
-    {{ return(conditions | join(' and ')) }}
-{%- endmacro -%}
-
-
 {#- dbt's own asks for the model's table, which an ephemeral model and an inline query do not have. -#}
 {%- macro _is_incremental() -%}
     {{ return(this is not none and is_incremental()) }}

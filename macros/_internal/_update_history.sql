@@ -295,9 +295,7 @@
         info=true
     ) -%}
 
-    {%- set overtaken = afterimage._literal(
-        options.macro_name ~ ': another run has changed ' ~ target_relation ~ ' meanwhile. Run again.'
-    ) -%}
+    {%- set overtaken = options.macro_name ~ ': another run has changed ' ~ target_relation ~ ' meanwhile. Run again.' -%}
 
     {%- if counts.opened + counts.closed + counts.recut + counts.removed == 0 -%}
         {%- if afterimage._snapshot(target_relation) != recut.snapshot -%}
@@ -314,7 +312,7 @@ using (
     {%- if recut.snapshot is not none %}
     -- The difference was taken from this snapshot; what came in between must not be written over.
     cross join (select snapshot_id from {{ target_relation }}.refs where name = 'main') as present
-    where if(present.snapshot_id = {{ recut.snapshot }}, true, raise_error({{ overtaken }}))
+    where if(present.snapshot_id = {{ recut.snapshot }}, true, raise_error({{ afterimage._literal(overtaken) }}))
     {%- endif %}
 ) as difference
     on

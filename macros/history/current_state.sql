@@ -3,18 +3,13 @@
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
-    {%- set renamed = meta_column_names or {} -%}
-    {%- set ours = [] -%}
-    {%- for name in afterimage._meta_columns('current_state', meta_column_names, []) -%}
-        {%- do ours.append(renamed.get(name, name) | lower) -%}
-    {%- endfor -%}
+    {%- set meta = afterimage._meta_columns('current_state', meta_column_names, []) -%}
     {%- set columns = [] -%}
     {%- for column in afterimage._relation_columns(history) -%}
-        {%- if column.name | lower not in ours -%}
+        {%- if afterimage._quote(column.name) | lower not in meta.values() | map('lower') -%}
             {%- do columns.append(afterimage._quote(column.name)) -%}
         {%- endif -%}
-    {%- endfor -%}
-    {%- set meta = afterimage._meta_columns('current_state', meta_column_names, []) -%}
+    {%- endfor %}
 
 select
     {{ columns | join(',\n    ') }},

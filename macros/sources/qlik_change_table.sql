@@ -133,13 +133,26 @@ judged as (
 
 ),
 
+-- All that follows happens within a change_group, so the rows are shuffled once. The hash stands first wherever they are
+-- sorted, since the beginning of a change_seq, by which Spark would compare, is nearly the same in all rows.
+grouped as (
+
+    select
+        *,
+        xxhash64(change_group) as group_hash
+
+    from judged
+    distribute by group_hash
+
+),
+
 -- A row delivered twice counts once; of its copies the one with the first real timestamp stands.
 copies as (
 
     select
         *,
         row_number() over (
-            partition by change_group, kind, image_hash
+            partition by group_hash, change_group, kind, image_hash
             order by
                 source_time asc nulls last,
                 transaction_id asc nulls last,
@@ -147,10 +160,10 @@ copies as (
                 change_oper asc nulls last,
                 operation_word asc nulls last
         ) as copy_number,
-        count(*) over (partition by change_group, kind, image_hash) as copies,
-        max(source_time) over (partition by change_group, kind, image_hash) as last_time
+        count(*) over (partition by group_hash, change_group, kind, image_hash) as copies,
+        max(source_time) over (partition by group_hash, change_group, kind, image_hash) as last_time
 
-    from judged
+    from grouped
 
 ),
 
@@ -158,64 +171,87 @@ distinct_rows as (
 
     select
         *,
-        row_number() over (
-            partition by
-                change_group,
-                kind
-                {%- for key in unique_key %},
-                image.{{ afterimage._quote(key) }}
-                {%- endfor %}
-            order by image_hash
-        ) as number_of_key,
-        count_if(kind = 'update') over (partition by change_group) as updates,
-        count_if(kind = 'before_image' and reject_reason is null) over (partition by change_group) as before_images
+        count_if(kind = 'update') over (partition by group_hash, change_group) as updates,
+        count_if(kind = 'before_image' and reject_reason is null)
+            over (partition by group_hash, change_group) as before_images
 
     from copies
     where copy_number = 1
 
 ),
 
--- The vendor's recipe is a left outer join of the changes with the before-images of the same change_seq; it is
--- a full one here so that a before-image without an update is kept too. The keys of the two differ only where
--- the update changed the key, which is certain only if there is one of each.
+-- What a before-image and its update have in common. Their keys differ only where the update changed the key, which
+-- is certain only if there is one of each.
+matchable as (
+
+    select
+        *,
+        if(updates = 1 and before_images = 1, null, {{ afterimage._struct(unique_key, 'image.') }}) as pair_key
+
+    from distinct_rows
+
+),
+
+matched as (
+
+    select
+        *,
+        row_number() over (partition by group_hash, change_group, pair_key, kind order by image_hash) as number_of_pair
+
+    from matchable
+
+),
+
+partners as (
+
+    select
+        *,
+        first(
+            if(
+                kind = 'before_image' and reject_reason is null and number_of_pair = 1,
+                struct(image, copies),
+                null
+            ),
+            true
+        ) over (partition by group_hash, change_group, pair_key) as before_partner,
+        max(kind = 'update' and number_of_pair = 1) over (partition by group_hash, change_group, pair_key) as has_update
+
+    from matched
+
+),
+
+-- The vendor's recipe is a left outer join of the changes with the before-images of the same change_seq. Looking from
+-- each update at the before-image beside it is the same without a second reading of the table, and keeps in sight
+-- a before-image that has no update.
 paired as (
 
     select
-        changes.kind is null as is_orphan,
-        coalesce(changes.change_group, before_images.change_group) as change_group,
-        coalesce(changes.letter, before_images.letter) as letter,
-        coalesce(changes.kind, before_images.kind) as kind,
-        coalesce(changes.has_seq, before_images.has_seq) as has_seq,
-        coalesce(changes.landed_seq, before_images.landed_seq) as landed_seq,
-        coalesce(changes.image_hash, before_images.image_hash) as image_hash,
-        if(changes.kind is null, before_images.source_time, changes.source_time) as source_time,
-        if(changes.kind is null, before_images.transaction_id, changes.transaction_id) as transaction_id,
+        group_hash,
+        change_group,
+        letter,
+        kind,
+        kind = 'before_image' as is_orphan,
+        has_seq,
+        landed_seq,
+        image_hash,
+        source_time,
+        last_time,
+        transaction_id,
+        change_mask,
+        if(kind = 'before_image', null, image) as image,
+        case
+            when kind = 'before_image' then image
+            when kind = 'update' and number_of_pair = 1 then before_partner.image
+        end as before_image,
         if(
-            changes.kind is null,
-            coalesce(
-                before_images.reject_reason,
-                'before-image without its update: no update of this key has this change_seq'
-            ),
-            changes.reject_reason
+            kind = 'before_image' and reject_reason is null,
+            'before-image without its update: no update of this key has this change_seq',
+            reject_reason
         ) as reject_reason,
-        changes.image,
-        before_images.image as before_image,
-        changes.change_mask,
-        changes.last_time,
-        coalesce(changes.copies, 0) + coalesce(before_images.copies, 0) as source_rows
+        copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows
 
-    from (select * from distinct_rows where kind <> 'before_image') as changes
-    full outer join (select * from distinct_rows where kind = 'before_image') as before_images
-        on
-            changes.change_group = before_images.change_group
-            and changes.kind = 'update'
-            and before_images.reject_reason is null
-            and changes.number_of_key = 1
-            and before_images.number_of_key = 1
-            and (
-                (changes.updates = 1 and changes.before_images = 1)
-                or ({{ afterimage._same_columns('changes.image', 'before_images.image', unique_key) }})
-            )
+    from partners
+    where not (kind = 'before_image' and reject_reason is null and number_of_pair = 1 and has_update)
 
 ),
 
@@ -259,8 +295,10 @@ flags as (
 
 masked as (
 
-    select
+    -- The few masks go to the rows, not the rows to the masks.
+    select /*+ broadcast(flags) */
         paired.is_orphan,
+        paired.group_hash,
         paired.change_group,
         paired.letter,
         paired.kind,
@@ -298,30 +336,26 @@ numbered as (
     select
         *,
         row_number() over (
-            partition by change_group, letter order by is_orphan asc, source_time asc nulls last, image_hash asc
+            partition by group_hash, change_group, letter
+            order by is_orphan asc, source_time asc nulls last, image_hash asc
         ) as number_of_letter,
         row_number() over (
-            partition by
-                change_group,
-                reject_reason is null
-                {%- for key in unique_key %},
-                coalesce(image, before_image).{{ afterimage._quote(key) }}
-                {%- endfor %}
+            partition by group_hash, change_group, is_good, own_key
             order by
                 array_position(array('load', 'insert', 'update', 'delete', 'truncate'), kind) asc,
                 if(kind = 'load', last_time, source_time) asc nulls first,
                 image_hash asc
         ) as turn,
-        count(*) over (
-            partition by
-                change_group,
-                reject_reason is null
-                {%- for key in unique_key %},
-                coalesce(image, before_image).{{ afterimage._quote(key) }}
-                {%- endfor %}
-        ) as turns
+        count(*) over (partition by group_hash, change_group, is_good, own_key) as turns
 
-    from masked
+    from (
+        select
+            *,
+            reject_reason is null as is_good,
+            {{ afterimage._struct(unique_key, 'coalesce(image, before_image).') }} as own_key
+
+        from masked
+    ) as keyed
 
 ),
 

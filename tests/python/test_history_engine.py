@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -16,8 +19,10 @@ from conftest import SCHEMA, Lake, Project
 from reference import META_COLUMNS, Change, audit, history, sort_key
 from strategies import Options, Stream, merged_streams, options, splits
 
-# How many cases one Spark statement is shown, and how many statements there are.
+# How many cases one statement is shown, how many histories one run keeps, and how many examples
+# there are of such runs: 300 cases in all, and ten times as many where AFTERIMAGE_EXAMPLES says 50.
 CASES = 20
+HISTORIES = 3
 EXAMPLES = int(os.environ.get("AFTERIMAGE_EXAMPLES", "5"))
 
 fewer_checks = settings(
@@ -76,6 +81,48 @@ def jinja(chosen: Options) -> str:
     return ", ".join(arguments)
 
 
+def as_fixture(changes: list[Change], stream: Stream) -> str:
+    """Write changes as a seed, and the model that makes a change stream of it."""
+    images = [(image, name) for image in ("before", "after") for name in stream.columns]
+    names = ["change_id", "change_seq", "operation", "changed_at", "transaction_id"]
+    names += ["reject_reason", "changed_columns", "absent_columns", "has_before", "has_after"]
+    out = io.StringIO()
+    seed = csv.writer(out)
+    seed.writerow([*names, *(f"{image}__{name}" for image, name in images)])
+    for change in changes:
+        cells = asdict(change) | {
+            "has_before": change.before is not None,
+            "has_after": change.after is not None,
+        }
+        for name in ("changed_columns", "absent_columns"):
+            cells[name] = None if cells[name] is None else ";".join(cells[name])
+        row = [cells[name] for name in names]
+        row += [(cells[image] or {}).get(name) for image, name in images]
+        seed.writerow([text(cell) for cell in row])
+    structs = [
+        f"    if(has_{image}, named_struct("
+        + ", ".join(
+            f"'{name}', cast(`{image}__{name}` as {stream.types[name]})" for name in stream.columns
+        )
+        + f"), null) as `{image}`,"
+        for image in ("before", "after")
+    ]
+    lists = [f"    split({n}, ';') as {n}," for n in ("changed_columns", "absent_columns")]
+    return "\n".join(
+        [
+            "a seed of the case (an empty cell is NULL), and the stream made of it:",
+            out.getvalue(),
+            "select",
+            "    change_id, change_seq, operation,",
+            *structs,
+            *lists,
+            "    cast(changed_at as timestamp) as changed_at, transaction_id, reject_reason,",
+            "    current_timestamp() as ingested_at",
+            "from {{ ref('the_seed') }}",
+        ]
+    )
+
+
 def in_order(rows: list[dict[str, Any]], unique_key: list[str]) -> list[dict[str, Any]]:
     """Order rows as the reference does."""
     return sorted(
@@ -86,7 +133,7 @@ def in_order(rows: list[dict[str, Any]], unique_key: list[str]) -> list[dict[str
 def assert_same_history(
     actual: list[dict[str, Any]], expected: list[dict[str, Any]], stream: Stream
 ) -> None:
-    """Compare row for row, and show the changes of the first key that differs."""
+    """Compare row for row, and show the first case that differs as a fixture ready to paste."""
     names = [*stream.columns, *META_COLUMNS]
     got = [{name: row[name] for name in names} for row in in_order(actual, stream.unique_key)]
     if got == expected:
@@ -95,11 +142,17 @@ def assert_same_history(
         left = [row for row in got if row["case_no"] == case]
         right = [row for row in expected if row["case_no"] == case]
         if left != right:
-            for change in stream.changes:
-                if change.operation == "truncate" or case in {
-                    (change.after or change.before or {}).get("case_no")
-                }:
-                    note(f"{change}")
+            note(
+                as_fixture(
+                    [
+                        change
+                        for change in stream.changes
+                        if change.operation == "truncate"
+                        or (change.after or change.before or {}).get("case_no") == case
+                    ],
+                    stream,
+                )
+            )
             for row in left:
                 note(f"got      {row}")
             for row in right:
@@ -134,32 +187,121 @@ def test_a_full_build_is_what_the_reference_says(
 def test_incremental_runs_give_what_the_reference_says_after_each_batch(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    stream = data.draw(merged_streams(CASES))
-    chosen = data.draw(options(stream))
-    batches = data.draw(splits(stream.distinct, max_batches=3))
-    config = ", ".join(["materialized='history'", f"unique_key={stream.unique_key}", jinja(chosen)])
-    project.file(
-        "models/batched_history.sql",
-        f"{{{{ config(file_format='iceberg', {config}) }}}}\n"
-        f"select * from {SCHEMA}.batched_changes",
-    )
+    cases = []
+    for name in [f"batched_{number}" for number in range(HISTORIES)]:
+        stream = data.draw(merged_streams(CASES))
+        chosen = data.draw(options(stream))
+        batches = data.draw(splits(stream.distinct, max_batches=3))
+        config = ", ".join(
+            ["materialized='history'", f"unique_key={stream.unique_key}", jinja(chosen)]
+        )
+        project.file(
+            f"models/{name}.sql",
+            f"{{{{ config(file_format='iceberg', {config}) }}}}\n"
+            f"select * from {SCHEMA}.{name}_changes",
+        )
+        delivered: dict[str, dict[str, Any]] = {}
+        cases.append((name, stream, chosen, batches, delivered))
 
-    delivered: dict[str, dict[str, Any]] = {}
-    for number, batch in enumerate(batches):
-        for change in batch:
-            # What comes again is written again, as staging does with a row that has changed.
-            delivered[change.change_id] = as_row(change, stream) | {
-                "ingested_at": datetime(2024, 1, 1) + timedelta(hours=number)
-            }
-        lake.create("batched_changes", stream_columns(stream), list(delivered.values()))
+    for number in range(max(len(batches) for _, _, _, batches, _ in cases)):
+        for name, stream, _, batches, delivered in cases:
+            for change in batches[number] if number < len(batches) else []:
+                # What comes again is written again, as staging does with a row that has changed.
+                delivered[change.change_id] = as_row(change, stream) | {
+                    "ingested_at": datetime(2024, 1, 1) + timedelta(hours=number)
+                }
+            lake.create(f"{name}_changes", stream_columns(stream), list(delivered.values()))
         project.dbt("run", *(["--full-refresh"] if number == 0 else []))
 
-        so_far = [change for change in stream.distinct if change.change_id in delivered]
-        assert_same_history(
-            lake.rows(f"select * from {SCHEMA}.batched_history"),
-            history(so_far, stream.unique_key, stream.columns, **chosen),
-            replace(stream, changes=so_far),
+        for name, stream, chosen, _, delivered in cases:
+            so_far = [change for change in stream.distinct if change.change_id in delivered]
+            assert_same_history(
+                lake.rows(f"select * from {SCHEMA}.{name}"),
+                history(so_far, stream.unique_key, stream.columns, **chosen),
+                replace(stream, changes=so_far),
+            )
+
+
+# Of each type a value, an equal one written otherwise where there is one, and another.
+VALUES: dict[str, tuple[Any, Any, Any]] = {
+    "int": (0, 0, -2147483648),
+    "bigint": (9007199254740993, 9007199254740993, 9007199254740992),
+    "float": (0.0, -0.0, float("nan")),
+    "double": (float("nan"), float("nan"), 1e-300),
+    "decimal(38,10)": (Decimal("1.5"), Decimal("1.50"), Decimal("1.5000000001")),
+    "string": ("a", "a", "a "),
+    "binary": (bytearray(b"\x00\xff"), bytearray(b"\x00\xff"), bytearray(b"\x00\xfe")),
+    "boolean": (False, False, True),
+    "date": (date(1, 1, 1), date(1, 1, 1), date(9999, 12, 31)),
+    "timestamp": (datetime(2024, 1, 1), datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 0, 1)),
+    "timestamp_ntz": (datetime(2024, 1, 1), datetime(2024, 1, 1), datetime(2024, 1, 1, 0, 0, 1)),
+}
+NESTED: dict[str, tuple[Any, Any, Any]] = {
+    "array<int>": ([1, None], [1, None], [None, 1]),
+    "struct<x: int, y: string>": ((1, None), (1, None), (None, "1")),
+    "map<string, int>": ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 2, "b": 1}),
+    "array<map<string, int>>": ([{"a": 1}], [{"a": 1}], [{"a": 2}]),
+}
+
+
+def test_keys_and_columns_of_every_type_are_compared_by_value(project: Project, lake: Lake) -> None:
+    types = {f"key_{n}": kind for n, kind in enumerate(VALUES)}
+    key = list(types)
+    types |= {f"column_{n}": kind for n, kind in enumerate([*VALUES, *NESTED])}
+    data = [*VALUES.values(), *NESTED.values()]
+    stream = Stream(key, list(types), types, [])
+
+    def change(
+        number: int, row_key: list[Any], values: Sequence[Any], batch: int
+    ) -> dict[str, Any]:
+        return {
+            "change_id": f"c{number}",
+            "change_seq": f"{number:035d}",
+            "operation": "update" if number else "insert",
+            "after": (*row_key, *values),
+            "changed_at": datetime(2024, 1, 1, 0, number),
+            "ingested_at": datetime(2024, 1, 1 + batch),
+        }
+
+    # Each key differs from the first in one column, and from itself not at all.
+    first, same = [v[0] for v in VALUES.values()], [v[1] for v in VALUES.values()]
+    keys = [
+        [v[2] if n == m else v[0] for m, v in enumerate(VALUES.values())] for n in range(len(key))
+    ]
+    rows = [
+        change(0, first, [v[0] for v in data], 0),
+        change(1, same, [v[1] for v in data], 0),
+        *(change(2 + n, k, [v[0] for v in data], n % 2) for n, k in enumerate(keys)),
+        # One column after the other takes another value, then all are NULL, twice.
+        *(
+            change(20 + n, same, [v[2 if m <= n else 0] for m, v in enumerate(data)], 1)
+            for n in range(len(data))
+        ),
+        change(40, first, [None] * len(data), 1),
+        change(41, same, [None] * len(data), 1),
+    ]
+    project.file(
+        "models/typed_history.sql",
+        f"{{{{ config(materialized='history', file_format='iceberg', unique_key={key}) }}}}\n"
+        f"select * from {SCHEMA}.typed_changes",
+    )
+    for batch in (0, 1):
+        lake.create(
+            "typed_changes",
+            stream_columns(stream),
+            [row for row in rows if row["ingested_at"] <= datetime(2024, 1, 1 + batch)],
         )
+        project.dbt("run", "--select", "typed_history", *([] if batch else ["--full-refresh"]))
+    by_key = (
+        f"select count(*) as n from {SCHEMA}.typed_history group by {', '.join(key)} order by n"
+    )
+    counts = [row["n"] for row in lake.rows(by_key)]
+    assert counts == [1] * len(keys) + [1 + len(data) + 1]
+
+    in_batches = lake.rows(f"select * from {SCHEMA}.typed_history order by history_id")
+    project.dbt("run", "--select", "typed_history", "--full-refresh")
+    whole = lake.rows(f"select * from {SCHEMA}.typed_history order by history_id")
+    assert repr(in_batches) == repr(whole)
 
 
 @given(data=st.data())
