@@ -6,6 +6,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
@@ -294,3 +295,80 @@ def test_profile_is_found_in_the_projects_root() -> None:
     assert link.is_symlink()
     assert not Path(os.readlink(link)).is_absolute()
     assert link.resolve() == ROOT / "profiles" / "profiles.yml"
+
+
+PLAIN_PROFILE = """
+afterimage:
+  target: plain
+  outputs:
+    plain:
+      type: spark
+      method: session
+      host: localhost
+      schema: plain
+      threads: 1
+      server_side_parameters:
+        spark.master: local[2]
+        spark.sql.catalogImplementation: in-memory
+        spark.sql.warehouse.dir: {folder}/warehouse
+        spark.sql.session.timeZone: UTC
+        spark.sql.shuffle.partitions: "2"
+"""
+PLAIN_CHANGES = """
+{{ config(materialized='table', file_format='parquet') }}
+select
+    concat('c', number) as change_id,
+    lpad(number, 35, '0') as change_seq,
+    operation,
+    if(operation = 'delete', named_struct('id', id, 'city', city), null) as `before`,
+    if(operation = 'delete', null, named_struct('id', id, 'city', city)) as `after`,
+    cast(null as array<string>) as changed_columns,
+    cast(null as array<string>) as absent_columns,
+    timestamp_seconds(number) as changed_at,
+    cast(null as string) as transaction_id,
+    cast(null as string) as reject_reason,
+    timestamp_seconds(run) as ingested_at
+from values
+    (1, 'insert', 1, 'Rome', 0), (2, 'insert', 2, 'Bonn', 0),
+    (4, 'delete', 2, null, 1), (3, 'update', 1, 'Oslo', 1), (0, 'insert', 1, 'Lima', 1)
+    as changes (number, operation, id, city, run)
+where run <= {{ var('run') }}
+"""
+PLAIN_RUNS = """
+import json
+from dbt.cli.main import dbtRunner
+from pyspark.sql import SparkSession
+
+for run in (0, 1, 1):
+    outcome = dbtRunner().invoke(["--quiet", "run", "--vars", f"run: {run}"])
+    assert outcome.success, outcome.exception or outcome.result
+rows = SparkSession.builder.getOrCreate().sql(
+    "select id, city, version, closed_by from plain.plain_history order by id, version"
+).collect()
+print(json.dumps([list(row) for row in rows]))
+"""
+
+
+def test_a_format_without_merge_is_built_anew_by_every_run(
+    make_project: Callable[[str], Project],
+) -> None:
+    project = make_project("plain")
+    project.file("plain/profiles.yml", PLAIN_PROFILE.format(folder=project.folder))
+    project.file("models/plain_changes.sql", PLAIN_CHANGES)
+    project.file(
+        "models/plain_history.sql",
+        "{{ config(materialized='history', unique_key=['id'], file_format='parquet') }}\n"
+        "select * from {{ ref('plain_changes') }}",
+    )
+    result = run(
+        sys.executable,
+        *("-c", PLAIN_RUNS),
+        cwd=project.folder,
+        env=environment(DBT_PROFILES_DIR=str(project.folder / "plain")),
+    )
+    assert json.loads(result.stdout.splitlines()[-1]) == [
+        [1, "Lima", 1, "update"],
+        [1, "Rome", 2, "update"],
+        [1, "Oslo", 3, None],
+        [2, "Bonn", 1, "delete"],
+    ]
