@@ -1,0 +1,743 @@
+{#- The CTEs from an event log's rows to its changes, for netiq_event_log and xds_documents. `changes` has the change
+    contract's columns, and beside them `kind`, `is_query_back`, `fields` (the events, in order), `table_key` and
+    `perpetrator`. What the order of these steps is worth: docs/netiq_event_log.md. -#}
+{%- macro _netiq_changes(layout, incremental) -%}
+{%- set log = layout.log -%}
+{%- set statuses = afterimage._string_array(layout.statuses) -%}
+{%- set start = afterimage._netiq_lookback_start(layout) if incremental else none -%}
+{%- set fold = layout.force_username_case or '' -%}
+{%- set object_window = 'partition by object_id, is_event order by event_seq' -%}
+log_rows as (
+
+    select
+        -- A NUMBER without a scale lands as 10.0000000000.
+        regexp_replace(trim(cast({{ log.record_id }} as string)), '[.]0*$', '') as record_text,
+        cast({{ log.status }} as string) as status,
+        regexp_replace(trim(cast({{ log.event_type }} as string)), '[.]0*$', '') as event_type_text,
+        cast({{ log.event_time }} as string) as event_time_text,
+        try_cast({{ log.event_time }} as timestamp) as event_time,
+        cast({{ log.perpetrator }} as string) as perpetrator,
+        cast({{ log.table_key }} as string) as table_key,
+        cast({{ log.column_name }} as string) as column_text,
+        cast({{ log.old_value }} as string) as old_value,
+        cast({{ log.new_value }} as string) as new_value
+
+    from {{ layout.relation }}
+    where lower(trim({{ log.table_name }})) = {{ afterimage._literal(layout.table | lower) }}
+
+),
+
+numbered_rows as (
+
+    select
+        *,
+        if(
+            record_text rlike '^0*[1-9][0-9]{0,19}$', lpad(trim(leading '0' from record_text), 20, '0'), null
+        ) as record_no,
+        try_cast(event_type_text as int) as event_type
+        {%- if start is not none %},
+        -- The same for all ways to write one key, at least.
+        coalesce(
+            array_join(
+                array_sort(split(
+                    regexp_replace(regexp_replace(lower(table_key), '["\\\\\\s]', ''), '=0+(?=[0-9])', '='), '[+]'
+                )),
+                '+'
+            ),
+            ''
+        ) as loose_key
+        {%- endif %}
+
+    from log_rows
+
+),
+{%- if start is not none %}
+
+-- An event is judged by those before and after it on the same row, so rows with something new are read as a whole.
+source_rows as (
+
+    select *
+    from numbered_rows
+    where
+        loose_key in (
+            select fresh.loose_key
+            from numbered_rows as fresh
+            where fresh.record_no >= '{{ start }}' or fresh.record_no is null
+        )
+
+),
+{%- endif %}
+
+parsed_rows as (
+
+    select
+        *,
+        parse_table_key(table_key{{ ', true' if layout.trim_key_numbers }}) as parsed
+
+    from {{ 'source_rows' if start is not none else 'numbered_rows' }}
+
+),
+
+key_texts as (
+
+    select
+        *,
+        named_struct(
+            {%- for key in layout.keys %}
+            {{ afterimage._literal(key.name) }},
+            try_element_at(
+                filter(map_entries(parsed.parts), e -> lower(trim(e.key)) = {{ afterimage._literal(key.name | lower) }}), 1
+            ).value{{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as key_text
+
+    from parsed_rows
+
+),
+
+keyed as (
+
+    select
+        *,
+        named_struct(
+            {%- for key in layout.keys %}
+            {{ afterimage._literal(key.name) }},
+            {{ afterimage._netiq_cast('key_text.' ~ afterimage._quote(key.name), key.type) }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as key_values,
+        case lower(trim(column_text))
+            {%- for name in layout.names %}
+            when {{ afterimage._literal(name | lower) }} then {{ afterimage._literal(name) }}
+            {%- endfor %}
+        end as column_name
+
+    from key_texts
+
+),
+
+objects as (
+
+    select
+        *,
+        case
+            when table_key is null then 'malformed table_key: NULL'
+            when parsed.error is not null then concat('malformed table_key: ', parsed.error)
+            when
+                size(parsed.parts) <> {{ layout.keys | length }}
+                {%- for key in layout.keys %}
+                or key_text.{{ afterimage._quote(key.name) }} is null
+                {%- endfor %}
+                then concat('table_key has not the columns of the key ({{ layout.unique_key | join(", ") | replace("'", "\\'") }}): ', table_key)
+            {%- for key in layout.keys %}
+            when key_values.{{ afterimage._quote(key.name) }} is null
+                then concat(
+                    'table_key does not cast: ', {{ afterimage._literal(key.name ~ ' is no ' ~ key.type ~ ': ') }},
+                    to_json(array(key_text.{{ afterimage._quote(key.name) }}))
+                )
+            {%- endfor %}
+        end as key_reason,
+        {{ afterimage._netiq_object_id(layout.keys, 'key_values.') }} as key_id
+
+    from keyed
+
+),
+
+-- A row landed again is one event, also when the driver has changed its status in between.
+copies as (
+
+    select
+        *,
+        row_number() over (
+            partition by
+                object_id, record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value,
+                new_value
+            order by array_contains({{ statuses }}, status) desc nulls last, status asc nulls last
+        ) as copy_number,
+        count(*) over (
+            partition by
+                object_id, record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value,
+                new_value
+        ) as copies
+
+    from (
+        select
+            *,
+            if(key_reason is null, key_id, concat('? ', coalesce(table_key, ''))) as object_id
+
+        from objects
+    ) as addressed
+
+),
+
+contents as (
+
+    select
+        *,
+        coalesce(parsed.canonical, table_key, '') as key_label,
+        md5(to_json(struct(
+            record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value, new_value
+        ))) as content_hash
+
+    from copies
+    where copy_number = 1
+
+),
+
+-- record_id is unique by contract; where it is not, the events stand in a declared order: delete last.
+identified as (
+
+    select
+        *,
+        row_number() over (
+            partition by object_id, record_no, key_label
+            order by array_position(array(1, 5, 7, 2, 3, 6, 8, 4), event_type) asc, content_hash asc
+        ) as number_of_record,
+        count(*) over (partition by object_id, record_no) as events_of_record
+
+    from contents
+
+),
+
+named_events as (
+
+    select
+        *,
+        if(
+            record_no is null,
+            concat('unordered-', content_hash),
+            concat(record_no, '-', key_label, if(number_of_record > 1, concat('-', number_of_record), ''))
+        ) as event_id,
+        if(
+            record_no is null or {{ 'event_time is null' if layout.future_events else 'false' }},
+            '',
+            concat(
+                {%- if layout.future_events %}
+                date_format(event_time, 'yyyyMMddHHmmssSSSSSS'),
+                '-',
+                {%- endif %}
+                record_no,
+                if(number_of_record > 1, concat('.', lpad(number_of_record, 3, '0')), '')
+            )
+        ) as event_seq
+
+    from identified
+
+),
+{%- if incremental %}
+
+-- What the driver has processed since an earlier run took it in stays taken in: its status is N no more, or would be
+-- asked for by its own event_id, or, where it was put together with others, by what it changed.
+taken_in as (
+
+    select
+        change_id as known_id,
+        reject_reason as known_reason,
+        `after` as known_after,
+        changed_columns as known_columns
+
+    from {{ this }}
+
+),
+
+taken_in_fields as (
+
+    select distinct
+        {{ afterimage._netiq_object_id(layout.keys, 'coalesce(`after`, `before`).') }} as known_object,
+        changed_at as known_at,
+        known_column
+
+    from {{ this }}
+    lateral view explode(changed_columns) as known_column
+    where reject_reason is null
+
+),
+{%- endif %}
+
+remembered as (
+
+    select
+        named_events.*,
+        {%- if incremental %}
+        taken_in.known_reason,
+        taken_in.known_columns,
+        taken_in.known_after,
+        taken_in.known_id is not null and taken_in.known_reason is null as is_known_change,
+        coalesce(taken_in.known_reason like 'overruled:%', false) as is_known_overruled,
+        (taken_in.known_id is not null and not coalesce(taken_in.known_reason like 'not eligible: status%', false))
+        or taken_in_fields.known_object is not null as was_new
+        {%- else %}
+        false as was_new
+        {%- endif %}
+
+    from named_events
+    {%- if incremental %}
+    left outer join taken_in
+        on named_events.event_id = taken_in.known_id
+    left outer join taken_in_fields
+        on
+            named_events.object_id = taken_in_fields.known_object
+            and named_events.event_time = taken_in_fields.known_at
+            and named_events.column_name = taken_in_fields.known_column
+            and not coalesce(array_contains({{ statuses }}, named_events.status), false)
+    {%- endif %}
+
+),
+
+judged_alone as (
+
+    select
+        *,
+        case
+            -- The vendor compares the status with case; NULL is no status at all.
+            when not was_new and not coalesce(array_contains({{ statuses }}, status), false)
+                then concat('not eligible: status ', coalesce(concat('"', status, '"'), 'NULL'))
+            {%- if layout.driver_user is not none and not layout.allow_loopback %}
+            -- NULL is somebody else (vendor), so it must not get lost in this comparison.
+            when {{ fold }}(perpetrator) <=> {{ fold }}({{ afterimage._literal(layout.driver_user) }})
+                then concat('not eligible: perpetrator is the driver: ', perpetrator)
+            {%- endif %}
+            when record_no is null
+                then concat(
+                    'record_id is not a positive whole number: ', coalesce(concat('"', record_text, '"'), 'NULL')
+                )
+            when not coalesce(event_type between 1 and 8, false)
+                then concat('unknown event_type: ', coalesce(event_type_text, 'NULL'))
+            when event_time is null
+                then concat('event_time is no time: ', coalesce(concat('"', event_time_text, '"'), 'NULL'))
+            when key_reason is not null then key_reason
+            when event_type in (1, 2, 3, 7, 8) and column_name is null
+                then concat('unknown column_name: ', coalesce(concat('"', column_text, '"'), 'NULL'))
+            {%- if layout.base is none %}
+            when event_type >= 5 then concat('query-back without `base`: event_type ', event_type)
+            {%- endif %}
+            {%- if layout.future_events %}
+            when event_time > timestamp '{{ layout.as_of }}'
+                then concat('held back: event_time is in the future: ', cast(event_time as string))
+            {%- endif %}
+        end as row_reason,
+        case
+            when event_type = 1 then 'insert'
+            when event_type in (2, 3) then 'update'
+            when event_type = 4 then 'delete'
+            when event_type = 5 then 'row_insert'
+            when event_type = 6 then 'row_update'
+            when event_type = 7 then 'field_insert'
+            when event_type = 8 then 'field_update'
+        end as kind
+
+    from remembered
+
+),
+
+-- From here on `is_event` rows alone say anything about each other. A generation is what lies between two deletes;
+-- a stretch is what lies side by side and is of one kind and time.
+ordered as (
+
+    select
+        *,
+        coalesce(
+            count_if(event_type = 4) over ({{ object_window }} rows between unbounded preceding and 1 preceding), 0
+        ) as generation,
+        not coalesce(
+            event_type in (1, 2, 3, 7, 8)
+            and lag(kind) over ({{ object_window }}) = kind
+            and lag(event_time) over ({{ object_window }}) = event_time,
+            false
+        ) as is_start
+
+    from (
+        select
+            *,
+            row_reason is null as is_event
+
+        from judged_alone
+    ) as classified
+
+),
+
+stretches as (
+
+    select
+        *,
+        count_if(is_start) over ({{ object_window }} rows between unbounded preceding and current row) as stretch,
+        max(if(event_type in (5, 6), event_seq, null)) over (
+            partition by object_id, is_event, generation
+        ) as row_query_back,
+        min(if(event_type = 4, record_no, null)) over (partition by object_id, is_event, generation) as deleted_by
+
+    from ordered
+
+),
+
+fields_in_order as (
+
+    select
+        *,
+        max(if(event_type in (7, 8), event_seq, null)) over (
+            partition by object_id, is_event, generation, column_name
+        ) as field_query_back,
+        -- A field that is written again opens another change.
+        row_number() over (
+            partition by object_id, is_event, stretch, column_name
+            order by event_seq, event_id
+        ) as occurrence
+
+    from stretches
+
+),
+
+overruled as (
+
+    select
+        *,
+        -- Query-back beats what was logged of the same field, and query-back of the row beats all on its fields.
+        case
+            when not is_event then null
+            when event_type in (1, 2, 3, 7, 8) and row_query_back is not null then row_query_back
+            when event_type in (1, 2, 3) and field_query_back is not null then field_query_back
+        end as overruled_by
+
+    from fields_in_order
+
+),
+
+judged as (
+
+    select
+        *,
+        case
+            when row_reason is not null then row_reason
+            when overruled_by = row_query_back
+                then concat('overruled: by the query-back of the row, record ', {{ afterimage._netiq_record('overruled_by') }})
+            when overruled_by is not null
+                then concat('overruled: by the query-back of the field, record ', {{ afterimage._netiq_record('overruled_by') }})
+        end as event_reason
+        {%- if incremental %},
+        -- The last query-back answers for all that is overruled, so it must be read anew for what it has not yet seen.
+        coalesce(
+            case
+                when event_type in (5, 6)
+                    then event_seq = row_query_back
+                        and max(overruled_by = row_query_back and not is_known_overruled) over (
+                            partition by object_id, is_event, generation
+                        )
+                when event_type in (7, 8)
+                    then event_seq = field_query_back
+                        and max(overruled_by = field_query_back and not is_known_overruled) over (
+                            partition by object_id, is_event, generation, column_name
+                        )
+            end,
+            false
+        ) as reads_anew
+        {%- endif %}
+
+    from overruled
+
+),
+
+grouped as (
+
+    select
+        object_id,
+        min_by(event_id, event_seq) as change_id,
+        min(event_seq) as change_seq,
+        min(kind) as kind,
+        min(event_type) as event_type,
+        min(event_time) as changed_at,
+        min_by(perpetrator, event_seq) as perpetrator,
+        min_by(table_key, event_seq) as table_key,
+        min_by(key_values, event_seq) as key_values,
+        min(event_reason) as event_reason,
+        min(deleted_by) as deleted_by,
+        min(parsed.warning) as key_warning,
+        max(number_of_record > 1) as is_tied,
+        max(events_of_record > 1) as shares_record,
+        {%- if incremental %}
+        min_by(known_after, event_seq) as known_after,
+        min_by(known_columns, event_seq) as known_columns,
+        min_by(is_known_change, event_seq) as is_known_change,
+        max(reads_anew) as reads_anew,
+        {%- endif %}
+        array_sort(collect_list(if(
+            column_name is not null and event_type in (1, 2, 3, 7, 8),
+            named_struct(
+                'event_seq', event_seq,
+                'column_name', column_name,
+                'event_type', event_type,
+                'old_value', old_value,
+                'new_value', new_value
+            ),
+            null
+        ))) as fields,
+        cast(sum(copies) as int) as source_rows
+
+    from judged
+    group by
+        object_id,
+        if(event_reason is null, concat(stretch, '-', occurrence), event_id)
+
+),
+
+field_maps as (
+
+    select
+        *,
+        map_from_entries(transform(fields, f -> struct(f.column_name, f))) as field_of,
+        nullif(
+            array_intersect(
+                {{ afterimage._string_array(layout.names) }}, transform(fields, f -> f.column_name)
+            ),
+            cast(array() as array<string>)
+        ) as changed_columns,
+        coalesce(event_type >= 5, false) as is_query_back,
+        case
+            when event_type in (1, 5, 7) then 'insert'
+            when event_type in (2, 3, 6, 8) then 'update'
+            when event_type = 4 then 'delete'
+        end as operation
+
+    from grouped
+
+),
+
+typed as (
+
+    select
+        *,
+        {{ afterimage._netiq_typed_fields(layout, 'new_value') | indent(8) }} as new_values,
+        {{ afterimage._netiq_typed_fields(layout, 'old_value') | indent(8) }} as old_values
+
+    from field_maps
+
+),
+
+checked as (
+
+    select
+        *,
+        coalesce(
+            event_reason,
+            if(
+                is_query_back or kind is null,
+                null,
+                try_element_at(
+                    array_compact(array(
+                        {%- for column in layout.columns %}
+                        {{ afterimage._netiq_value_reason(column, column.name in layout.unique_key) | indent(24) }}
+                        {{- ',' if not loop.last }}
+                        {%- endfor %}
+                    )),
+                    1
+                )
+            )
+        ) as value_reason
+
+    from typed
+
+),
+{%- if layout.base is not none %}
+
+-- A row of the table as it is now. A key has one; of several the greatest stands, so that no change is doubled.
+base_rows as (
+
+    select
+        {{ afterimage._netiq_object_id(layout.keys, 'image.') }} as base_id,
+        max(image) as image,
+        count(*) as rows_of_key
+
+    from (
+        select
+            named_struct(
+                {%- for column in layout.columns %}
+                {{ afterimage._literal(column.name) }}, cast({{ afterimage._quote(column.name) }} as {{ column.type }})
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            ) as image
+
+        from {{ layout.base }}
+    ) as images
+    group by 1
+
+),
+{%- endif %}
+
+looked_up as (
+
+    select
+        checked.*,
+        {%- if layout.base is not none %}
+        base_rows.image as present,
+        base_rows.rows_of_key
+        {%- else %}
+        if(true, null, new_values) as present,
+        0 as rows_of_key
+        {%- endif %}
+        {%- if incremental %},
+        -- What was read while the row was there stays: a later reading is further from the event.
+        coalesce(
+            is_query_back and is_known_change and known_after is not null and known_columns <=> changed_columns, false
+        ) as stays
+        {%- else %},
+        false as stays
+        {%- endif %}
+
+    from checked
+    {%- if layout.base is not none %}
+    left outer join base_rows
+        on
+            checked.object_id = base_rows.base_id
+            and checked.is_query_back
+    {%- endif %}
+
+),
+
+read_back as (
+
+    select
+        *,
+        case
+            when value_reason is not null or not is_query_back or stays then value_reason
+            when deleted_by is not null
+                then concat('row gone: deleted by record ', {{ afterimage._netiq_record('deleted_by') }})
+            when present is null then 'row gone: it is not in `base`'
+        end as reject_reason
+
+    from looked_up
+
+),
+
+changes as (
+
+    select
+        change_id,
+        change_seq,
+        operation,
+        case
+            when operation = 'delete' or exists(
+                fields, f -> f.event_type = 2 or (f.event_type = 3 and f.old_value is not null)
+            )
+                then {{ afterimage._netiq_image(layout, 'old_values') | indent(16) }}
+        end as `before`,
+        {%- if incremental %}
+        if(
+            stays and not (reads_anew and deleted_by is null and present is not null),
+            known_after,
+            {{ afterimage._netiq_after(layout) | indent(12) }}
+        ) as `after`,
+        {%- else %}
+        {{ afterimage._netiq_after(layout) | indent(8) }} as `after`,
+        {%- endif %}
+        changed_columns,
+        if(
+            changed_columns is not null,
+            nullif(
+                array_except(
+                    {{ afterimage._string_array(layout.data_columns | map(attribute='name') | list) }}, changed_columns
+                ),
+                cast(array() as array<string>)
+            ),
+            null
+        ) as absent_columns,
+        changed_at,
+        cast(null as string) as transaction_id,
+        reject_reason,
+        nullif(array_compact(array(
+            if(is_query_back and reject_reason is null, 'query-back: the values may be newer than the event', null),
+            if(key_warning is not null, concat('table_key has ', key_warning), null),
+            if(is_query_back and rows_of_key > 1, concat('`base` has ', rows_of_key, ' rows of this key'), null),
+            if(shares_record and change_seq <> '', 'another event of this key has the same record_id', null)
+        )), cast(array() as array<string>)) as warnings,
+        source_rows,
+        kind,
+        is_query_back,
+        fields,
+        table_key,
+        perpetrator
+
+    from read_back
+
+)
+{%- endmacro -%}
+
+
+{#- The record_id in an event's place. -#}
+{%- macro _netiq_record(place) -%}
+    {{ return("trim(leading '0' from regexp_extract(" ~ place ~ ", '([0-9]{20})(?:[.][0-9]+)?$', 1))") }}
+{%- endmacro -%}
+
+
+{#- The logged values of the fields, each cast to its type. -#}
+{%- macro _netiq_typed_fields(layout, value) -%}
+named_struct(
+    {%- for column in layout.columns %}
+    {%- set text = 'try_element_at(field_of, ' ~ afterimage._literal(column.name) ~ ').' ~ value %}
+    {{ afterimage._literal(column.name) }}, {{ afterimage._netiq_cast(text, column.type) }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+{%- endmacro -%}
+
+
+{#- Why the values of a field are none, or NULL. Type 3 takes no heed of the old value. -#}
+{%- macro _netiq_value_reason(column, is_key) -%}
+{%- set name = afterimage._quote(column.name) -%}
+{%- set field = 'try_element_at(field_of, ' ~ afterimage._literal(column.name) ~ ')' -%}
+case
+    {%- if column.type != 'string' %}
+    when {{ field }}.new_value is not null and new_values.{{ name }} is null
+        then concat(
+            'value does not cast: ', {{ afterimage._literal('new_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': ') }},
+            to_json(array({{ field }}.new_value))
+        )
+    when {{ field }}.event_type = 2 and {{ field }}.old_value is not null and old_values.{{ name }} is null
+        then concat(
+            'value does not cast: ', {{ afterimage._literal('old_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': ') }},
+            to_json(array({{ field }}.old_value))
+        )
+    {%- endif %}
+    {%- if is_key %}
+    when {{ field }} is not null and not (new_values.{{ name }} <=> key_values.{{ name }})
+        then concat('the event changes the key: ', {{ afterimage._literal(column.name) }})
+    {%- endif %}
+    {%- if column.type == 'string' and not is_key %}
+    when false then ''
+    {%- endif %}
+end
+{%- endmacro -%}
+
+
+{#- A row that holds the key and the values of the logged fields. -#}
+{%- macro _netiq_image(layout, values) -%}
+named_struct(
+    {%- for column in layout.columns %}
+    {%- set name = afterimage._quote(column.name) %}
+    {{ afterimage._literal(column.name) }},
+    {{ ('key_values.' if column.name in layout.unique_key else values ~ '.') ~ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+{%- endmacro -%}
+
+
+{#- The row after a change: from the log, or, of a query-back, the present row, where a field event names its fields. -#}
+{%- macro _netiq_after(layout) -%}
+case
+    when operation is null or operation = 'delete' then null
+    when not is_query_back
+        then {{ afterimage._netiq_image(layout, 'new_values') | indent(8) }}
+    when present is null or deleted_by is not null then null
+    else named_struct(
+        {%- for column in layout.columns %}
+        {%- set name = afterimage._quote(column.name) %}
+        {{ afterimage._literal(column.name) }},
+        {%- if column.name in layout.unique_key %}
+        key_values.{{ name }}
+        {%- else %}
+        if(
+            changed_columns is null or array_contains(changed_columns, {{ afterimage._literal(column.name) }}),
+            present.{{ name }},
+            null
+        )
+        {%- endif %}{{ ',' if not loop.last }}
+        {%- endfor %}
+    )
+end
+{%- endmacro -%}
