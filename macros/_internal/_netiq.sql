@@ -42,7 +42,7 @@
     {{ return({
         'relation': relation,
         'unique_key': unique_key,
-        'keys': typed | selectattr('name', 'in', unique_key) | list,
+        'key_columns': typed | selectattr('name', 'in', unique_key) | list,
         'table': table,
         'columns': typed,
         'data_columns': typed | rejectattr('name', 'in', unique_key) | list,
@@ -194,7 +194,7 @@
                 reject_reason like 'held back:%' and changed_at <= timestamp '{{ layout.as_of }}' as is_due
 
             from {{ this }}
-            where change_id rlike '^[0-9]{20}-'
+            where change_id rlike '^[0-9]{20}[.-]'
         ) as known
     {%- endset -%}
     {{ return(run_query(query).columns[0].values()[0]) }}

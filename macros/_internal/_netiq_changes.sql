@@ -83,7 +83,7 @@ key_texts as (
     select
         *,
         named_struct(
-            {%- for key in layout.keys %}
+            {%- for key in layout.key_columns %}
             {{ afterimage._literal(key.name) }},
             try_element_at(
                 filter(map_entries(parsed.parts), e -> lower(trim(e.key)) = {{ afterimage._literal(key.name | lower) }}), 1
@@ -100,7 +100,7 @@ keyed as (
     select
         *,
         named_struct(
-            {%- for key in layout.keys %}
+            {%- for key in layout.key_columns %}
             {{ afterimage._literal(key.name) }},
             {{ afterimage._netiq_cast('key_text.' ~ afterimage._quote(key.name), key.type) }}{{ ',' if not loop.last }}
             {%- endfor %}
@@ -123,20 +123,20 @@ objects as (
             when table_key is null then 'malformed table_key: NULL'
             when parsed.error is not null then concat('malformed table_key: ', parsed.error)
             when
-                size(parsed.parts) <> {{ layout.keys | length }}
-                {%- for key in layout.keys %}
+                size(parsed.parts) <> {{ layout.key_columns | length }}
+                {%- for key in layout.key_columns %}
                 or key_text.{{ afterimage._quote(key.name) }} is null
                 {%- endfor %}
                 then concat('table_key has not the columns of the key ({{ layout.unique_key | join(", ") | replace("'", "\\'") }}): ', table_key)
-            {%- for key in layout.keys %}
+            {%- for key in layout.key_columns %}
             when key_values.{{ afterimage._quote(key.name) }} is null
                 then concat(
                     'table_key does not cast: ', {{ afterimage._literal(key.name ~ ' is no ' ~ key.type ~ ': ') }},
-                    to_json(array(key_text.{{ afterimage._quote(key.name) }}))
+                    '"', key_text.{{ afterimage._quote(key.name) }}, '"'
                 )
             {%- endfor %}
         end as key_reason,
-        {{ afterimage._netiq_object_id(layout.keys, 'key_values.') }} as key_id
+        {{ afterimage._netiq_object_id(layout.key_columns, 'key_values.') }} as key_id
 
     from keyed
 
@@ -162,7 +162,8 @@ copies as (
     from (
         select
             *,
-            if(key_reason is null, key_id, concat('? ', coalesce(table_key, ''))) as object_id
+            coalesce(parsed.canonical, table_key, '') as key_label,
+            if(key_reason is null, key_id, concat('? ', coalesce(parsed.canonical, table_key, ''))) as object_id
 
         from objects
     ) as addressed
@@ -173,7 +174,6 @@ contents as (
 
     select
         *,
-        coalesce(parsed.canonical, table_key, '') as key_label,
         md5(to_json(struct(
             record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value, new_value
         ))) as content_hash
@@ -205,7 +205,7 @@ named_events as (
         if(
             record_no is null,
             concat('unordered-', content_hash),
-            concat(record_no, '-', key_label, if(number_of_record > 1, concat('-', number_of_record), ''))
+            concat(record_no, if(number_of_record > 1, concat('.', lpad(number_of_record, 3, '0')), ''), '-', key_label)
         ) as event_id,
         if(
             record_no is null or {{ 'event_time is null' if layout.future_events else 'false' }},
@@ -242,7 +242,7 @@ taken_in as (
 taken_in_fields as (
 
     select distinct
-        {{ afterimage._netiq_object_id(layout.keys, 'coalesce(`after`, `before`).') }} as known_object,
+        {{ afterimage._netiq_object_id(layout.key_columns, 'coalesce(`after`, `before`).') }} as known_object,
         changed_at as known_at,
         known_column
 
@@ -450,7 +450,6 @@ grouped as (
         min(event_reason) as event_reason,
         min(deleted_by) as deleted_by,
         min(parsed.warning) as key_warning,
-        max(number_of_record > 1) as is_tied,
         max(events_of_record > 1) as shares_record,
         {%- if incremental %}
         min_by(known_after, event_seq) as known_after,
@@ -520,14 +519,11 @@ checked as (
             if(
                 is_query_back or kind is null,
                 null,
-                try_element_at(
-                    array_compact(array(
-                        {%- for column in layout.columns %}
-                        {{ afterimage._netiq_value_reason(column, column.name in layout.unique_key) | indent(24) }}
-                        {{- ',' if not loop.last }}
-                        {%- endfor %}
-                    )),
-                    1
+                coalesce(
+                    {%- for column in layout.columns if column.type != 'string' or column.name in layout.unique_key %}
+                    {{ afterimage._netiq_value_reason(column, column.name in layout.unique_key) | indent(20) }},
+                    {%- endfor %}
+                    cast(null as string)
                 )
             )
         ) as value_reason
@@ -541,22 +537,28 @@ checked as (
 base_rows as (
 
     select
-        {{ afterimage._netiq_object_id(layout.keys, 'image.') }} as base_id,
+        base_id,
         max(image) as image,
         count(*) as rows_of_key
 
     from (
         select
-            named_struct(
-                {%- for column in layout.columns %}
-                {{ afterimage._literal(column.name) }}, cast({{ afterimage._quote(column.name) }} as {{ column.type }})
-                {{- ',' if not loop.last }}
-                {%- endfor %}
-            ) as image
+            images.image,
+            {{ afterimage._netiq_object_id(layout.key_columns, 'images.image.') }} as base_id
 
-        from {{ layout.base }}
-    ) as images
-    group by 1
+        from (
+            select
+                named_struct(
+                    {%- for column in layout.columns %}
+                    {{ afterimage._literal(column.name) }},
+                    cast({{ afterimage._quote(column.name) }} as {{ column.type }}){{ ',' if not loop.last }}
+                    {%- endfor %}
+                ) as image
+
+            from {{ layout.base }}
+        ) as images
+    ) as keyed_images
+    group by base_id
 
 ),
 {%- endif %}
@@ -686,20 +688,17 @@ case
     when {{ field }}.new_value is not null and new_values.{{ name }} is null
         then concat(
             'value does not cast: ', {{ afterimage._literal('new_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': ') }},
-            to_json(array({{ field }}.new_value))
+            '"', {{ field }}.new_value, '"'
         )
     when {{ field }}.event_type = 2 and {{ field }}.old_value is not null and old_values.{{ name }} is null
         then concat(
             'value does not cast: ', {{ afterimage._literal('old_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': ') }},
-            to_json(array({{ field }}.old_value))
+            '"', {{ field }}.old_value, '"'
         )
     {%- endif %}
     {%- if is_key %}
     when {{ field }} is not null and not (new_values.{{ name }} <=> key_values.{{ name }})
         then concat('the event changes the key: ', {{ afterimage._literal(column.name) }})
-    {%- endif %}
-    {%- if column.type == 'string' and not is_key %}
-    when false then ''
     {%- endif %}
 end
 {%- endmacro -%}
