@@ -27,7 +27,7 @@ select
     change_id,
     cast(nullif(regexp_extract(change_id, '^[0-9]{20}', 0), '') as decimal(20, 0)) as record_id,
     split(reject_reason, ':')[0] as verdict,
-    cast(nullif(regexp_extract(reject_reason, 'record ([0-9]+)$', 1), '') as decimal(20, 0)) as decided_by_record_id,
+    cast(nullif(regexp_extract(reject_reason, '^(?:overruled|row gone):.* record ([0-9]+)$', 1), '') as decimal(20, 0)) as decided_by_record_id,
     reject_reason,
     source_rows
 
