@@ -38,5 +38,7 @@ REGISTRY: tuple[Udf, ...] = (
         ("parts", "canonical", "warning", "error"),
     ),
     Udf("format_table_key", format_table_key, "string"),
-    Udf("xds_document", xds_document, "struct<document:string,error:string>", ("document", "error")),
+    Udf(
+        "xds_document", xds_document, "struct<document:string,error:string>", ("document", "error")
+    ),
 )

@@ -54,7 +54,9 @@ def xds_document(change: Mapping[str, Any] | str | None) -> dict[str, str] | Non
     event = change.get("event")
     if event not in EVENTS:
         raise XdsError(f"event must be one of {list(EVENTS)}, got {event!r}")
-    attributes = change.get("attributes") or []
+    attributes = change.get("attributes")
+    if attributes is None:
+        attributes = []
     if not isinstance(attributes, list) or not all(isinstance(a, Mapping) for a in attributes):
         raise XdsError("attributes must be a list of mappings")
     class_name = _escaped(change.get("class_name"), "the class name", _ATTRIBUTE)
