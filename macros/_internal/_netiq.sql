@@ -62,7 +62,7 @@
 
 {%- macro _netiq_check_columns(macro_name, columns) -%}
     {%- set allowed = '(string|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp|binary'
-        ~ '|decimal\\(\\s*\\d+\\s*,\\s*\\d+\\s*\\))' -%}
+        ~ '|decimal[(] *[0-9]+ *, *[0-9]+ *[)])' -%}
     {%- set is_list = columns is sequence and columns is not string and columns is not mapping -%}
     {%- if not is_list or not columns -%}
         {%- do exceptions.raise_compiler_error(
@@ -93,7 +93,7 @@
 
 {%- macro _netiq_check_moment(macro_name, as_of) -%}
     {%- if as_of is not none and not modules.re.fullmatch(
-        '\\d{4}-\\d\\d-\\d\\d([ T]\\d\\d:\\d\\d(:\\d\\d(\\.\\d{1,6})?)?)?', as_of | string
+        '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?', as_of | string
     ) -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `as_of` must be a moment in UTC, as '2024-01-31' or '2024-01-31 12:00:00'. Got: " ~ as_of
@@ -158,16 +158,6 @@
         {{ return("regexp_replace(base64(" ~ expression ~ "), '[\\\\r\\\\n]', '')") }}
     {%- endif -%}
     {{ return('cast(' ~ expression ~ ' as string)') }}
-{%- endmacro -%}
-
-
-{#- Key values as one text, the same for equal values, on both sides of a join. -#}
-{%- macro _netiq_object_id(keys, prefix) -%}
-    {%- set texts = [] -%}
-    {%- for key in keys -%}
-        {%- do texts.append(afterimage._as_text(prefix ~ afterimage._quote(key.name), key.type)) -%}
-    {%- endfor -%}
-    {{ return('to_json(array(' ~ texts | join(', ') ~ '))') }}
 {%- endmacro -%}
 
 

@@ -1,19 +1,47 @@
 {#- The CTEs from an event log's rows to its changes, for netiq_event_log and xds_documents. `changes` has the change
     contract's columns, and beside them `kind`, `is_query_back`, `fields` (the events, in order), `table_key` and
-    `perpetrator`. What the order of these steps is worth: docs/netiq_event_log.md. -#}
+    `perpetrator`. Steps are joined where they can be: Spark resolves a query from the inside out, a few rounds a step,
+    and gives up after 100 rounds. -#}
 {%- macro _netiq_changes(layout, incremental) -%}
 {%- set log = layout.log -%}
 {%- set statuses = afterimage._string_array(layout.statuses) -%}
+{%- set is_eligible = 'coalesce(array_contains(' ~ statuses ~ ', status), false)' -%}
 {%- set start = afterimage._netiq_lookback_start(layout) if incremental else none -%}
 {%- set fold = layout.force_username_case or '' -%}
-{%- set object_window = 'partition by object_id, is_event order by event_seq' -%}
+{#- A NUMBER without a scale lands as 10.0000000000. -#}
+{%- set record_text = "regexp_replace(trim(cast(" ~ log.record_id ~ " as string)), '[.]0*$', '')" -%}
+{%- set event_type_text = "regexp_replace(trim(cast(" ~ log.event_type ~ " as string)), '[.]0*$', '')" -%}
+{#- What is no event, because it has a reason not to be one, says nothing about those that are. -#}
+{%- set object = 'partition by object_id, row_reason is null' -%}
+{%- set in_order = object ~ ' order by event_seq' -%}
+{%- set is_field = 'event_type in (1, 2, 3, 7, 8)' -%}
+{#- Query-back beats what was logged of the same field, and query-back of the row beats all on its fields. -#}
+{%- set overruled_by_row = 'row_reason is null and ' ~ is_field ~ ' and row_query_back is not null' -%}
+{%- set overruled_by_field -%}
+row_reason is null and event_type in (1, 2, 3) and row_query_back is null and field_query_back is not null
+{%- endset -%}
+{%- set field_struct -%}
+named_struct(
+            'event_seq', event_seq,
+            'column_name', column_name,
+            'event_type', event_type,
+            'old_value', old_value,
+            'new_value', new_value
+        )
+{%- endset -%}
+{%- set is_field_event = 'if(column_name is not null and ' ~ is_field ~ ', ' -%}
 log_rows as (
 
     select
-        -- A NUMBER without a scale lands as 10.0000000000.
-        regexp_replace(trim(cast({{ log.record_id }} as string)), '[.]0*$', '') as record_text,
+        {{ record_text }} as record_text,
+        if(
+            {{ record_text }} rlike '^0*[1-9][0-9]{0,19}$',
+            lpad(trim(leading '0' from {{ record_text }}), 20, '0'),
+            null
+        ) as record_no,
         cast({{ log.status }} as string) as status,
-        regexp_replace(trim(cast({{ log.event_type }} as string)), '[.]0*$', '') as event_type_text,
+        {{ event_type_text }} as event_type_text,
+        try_cast({{ event_type_text }} as int) as event_type,
         cast({{ log.event_time }} as string) as event_time_text,
         try_cast({{ log.event_time }} as timestamp) as event_time,
         cast({{ log.perpetrator }} as string) as perpetrator,
@@ -21,26 +49,15 @@ log_rows as (
         cast({{ log.column_name }} as string) as column_text,
         cast({{ log.old_value }} as string) as old_value,
         cast({{ log.new_value }} as string) as new_value
-
-    from {{ layout.relation }}
-    where lower(trim({{ log.table_name }})) = {{ afterimage._literal(layout.table | lower) }}
-
-),
-
-numbered_rows as (
-
-    select
-        *,
-        if(
-            record_text rlike '^0*[1-9][0-9]{0,19}$', lpad(trim(leading '0' from record_text), 20, '0'), null
-        ) as record_no,
-        try_cast(event_type_text as int) as event_type
         {%- if start is not none %},
         -- The same for all ways to write one key, at least.
         coalesce(
             array_join(
                 array_sort(split(
-                    regexp_replace(regexp_replace(lower(table_key), '["\\\\\\s]', ''), '=0+(?=[0-9])', '='), '[+]'
+                    regexp_replace(
+                        regexp_replace(lower(cast({{ log.table_key }} as string)), '["\\\\\\s]', ''), '=0+(?=[0-9])', '='
+                    ),
+                    '[+]'
                 )),
                 '+'
             ),
@@ -48,153 +65,87 @@ numbered_rows as (
         ) as loose_key
         {%- endif %}
 
-    from log_rows
+    from {{ layout.relation }}
+    where lower(trim({{ log.table_name }})) = {{ afterimage._literal(layout.table | lower) }}
 
 ),
-{%- if start is not none %}
-
--- An event is judged by those before and after it on the same row, so rows with something new are read as a whole.
-source_rows as (
-
-    select *
-    from numbered_rows
-    where
-        loose_key in (
-            select fresh.loose_key
-            from numbered_rows as fresh
-            where fresh.record_no >= '{{ start }}' or fresh.record_no is null
-        )
-
-),
-{%- endif %}
 
 parsed_rows as (
 
     select
         *,
-        parse_table_key(table_key{{ ', true' if layout.trim_key_numbers }}) as parsed
-
-    from {{ 'source_rows' if start is not none else 'numbered_rows' }}
-
-),
-
-key_texts as (
-
-    select
-        *,
+        parse_table_key(table_key{{ ', true' if layout.trim_key_numbers }}) as parsed,
         named_struct(
             {%- for key in layout.key_columns %}
             {{ afterimage._literal(key.name) }},
             try_element_at(
-                filter(map_entries(parsed.parts), e -> lower(trim(e.key)) = {{ afterimage._literal(key.name | lower) }}), 1
+                filter(
+                    map_entries(parse_table_key(table_key{{ ', true' if layout.trim_key_numbers }}).parts),
+                    e -> lower(trim(e.key)) = {{ afterimage._literal(key.name | lower) }}
+                ),
+                1
             ).value{{ ',' if not loop.last }}
             {%- endfor %}
-        ) as key_text
-
-    from parsed_rows
-
-),
-
-keyed as (
-
-    select
-        *,
-        named_struct(
-            {%- for key in layout.key_columns %}
-            {{ afterimage._literal(key.name) }},
-            {{ afterimage._netiq_cast('key_text.' ~ afterimage._quote(key.name), key.type) }}{{ ',' if not loop.last }}
-            {%- endfor %}
-        ) as key_values,
+        ) as key_text,
         case lower(trim(column_text))
             {%- for name in layout.names %}
             when {{ afterimage._literal(name | lower) }} then {{ afterimage._literal(name) }}
             {%- endfor %}
         end as column_name
 
-    from key_texts
+    from log_rows
+    {%- if start is not none %}
+
+    -- An event is judged by those before and after it on the same row, so rows with something new are read as a whole.
+    where
+        loose_key in (
+            select fresh.loose_key
+            from log_rows as fresh
+            where fresh.record_no >= '{{ start }}' or fresh.record_no is null
+        )
+    {%- endif %}
 
 ),
 
-objects as (
+addressed as (
 
     select
         *,
-        case
-            when table_key is null then 'malformed table_key: NULL'
-            when parsed.error is not null then concat('malformed table_key: ', parsed.error)
-            when
-                size(parsed.parts) <> {{ layout.key_columns | length }}
-                {%- for key in layout.key_columns %}
-                or key_text.{{ afterimage._quote(key.name) }} is null
-                {%- endfor %}
-                then concat('table_key has not the columns of the key ({{ layout.unique_key | join(", ") | replace("'", "\\'") }}): ', table_key)
-            {%- for key in layout.key_columns %}
-            when key_values.{{ afterimage._quote(key.name) }} is null
-                then concat(
-                    'table_key does not cast: ', {{ afterimage._literal(key.name ~ ' is no ' ~ key.type ~ ': ') }},
-                    '"', key_text.{{ afterimage._quote(key.name) }}, '"'
-                )
-            {%- endfor %}
-        end as key_reason,
-        {{ afterimage._netiq_object_id(layout.key_columns, 'key_values.') }} as key_id
+        {{ afterimage._netiq_key_values(layout) | indent(8) }} as key_values,
+        {{ afterimage._netiq_key_reason(layout) | indent(8) }} as key_reason,
+        coalesce(
+            {{ afterimage._netiq_object_id(layout) }},
+            concat('? ', coalesce(parsed.canonical, table_key, ''))
+        ) as object_id,
+        coalesce(parsed.canonical, table_key, '') as key_label,
+        md5(to_json(struct(
+            record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value, new_value
+        ))) as content_hash
 
-    from keyed
+    from parsed_rows
+    -- All that follows is of one row of the table at a time, and needs no other exchange.
+    distribute by object_id
 
 ),
 
--- A row landed again is one event, also when the driver has changed its status in between.
+-- A row landed again is one event, also when the driver has changed its status in between. record_id is unique by
+-- contract; where it is not, the events stand in a declared order: delete last.
 copies as (
 
     select
         *,
         row_number() over (
-            partition by
-                object_id, record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value,
-                new_value
-            order by array_contains({{ statuses }}, status) desc nulls last, status asc nulls last
+            partition by object_id, content_hash
+            order by {{ is_eligible }} desc, status asc nulls last
         ) as copy_number,
-        count(*) over (
-            partition by
-                object_id, record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value,
-                new_value
-        ) as copies
-
-    from (
-        select
-            *,
-            coalesce(parsed.canonical, table_key, '') as key_label,
-            if(key_reason is null, key_id, concat('? ', coalesce(parsed.canonical, table_key, ''))) as object_id
-
-        from objects
-    ) as addressed
-
-),
-
-contents as (
-
-    select
-        *,
-        md5(to_json(struct(
-            record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value, new_value
-        ))) as content_hash
-
-    from copies
-    where copy_number = 1
-
-),
-
--- record_id is unique by contract; where it is not, the events stand in a declared order: delete last.
-identified as (
-
-    select
-        *,
-        row_number() over (
+        count(*) over (partition by object_id, content_hash) as copies,
+        dense_rank() over (
             partition by object_id, record_no, key_label
             order by array_position(array(1, 5, 7, 2, 3, 6, 8, 4), event_type) asc, content_hash asc
         ) as number_of_record,
-        count(*) over (partition by object_id, record_no) as events_of_record
+        size(collect_set(content_hash) over (partition by object_id, record_no)) as events_of_record
 
-    from contents
+    from addressed
 
 ),
 
@@ -208,7 +159,7 @@ named_events as (
             concat(record_no, if(number_of_record > 1, concat('.', lpad(number_of_record, 3, '0')), ''), '-', key_label)
         ) as event_id,
         if(
-            record_no is null or {{ 'event_time is null' if layout.future_events else 'false' }},
+            record_no is null{{ ' or event_time is null' if layout.future_events }},
             '',
             concat(
                 {%- if layout.future_events %}
@@ -218,103 +169,7 @@ named_events as (
                 record_no,
                 if(number_of_record > 1, concat('.', lpad(number_of_record, 3, '0')), '')
             )
-        ) as event_seq
-
-    from identified
-
-),
-{%- if incremental %}
-
--- What the driver has processed since an earlier run took it in stays taken in: its status is N no more, or would be
--- asked for by its own event_id, or, where it was put together with others, by what it changed.
-taken_in as (
-
-    select
-        change_id as known_id,
-        reject_reason as known_reason,
-        `after` as known_after,
-        changed_columns as known_columns
-
-    from {{ this }}
-
-),
-
-taken_in_fields as (
-
-    select distinct
-        {{ afterimage._netiq_object_id(layout.key_columns, 'coalesce(`after`, `before`).') }} as known_object,
-        changed_at as known_at,
-        known_column
-
-    from {{ this }}
-    lateral view explode(changed_columns) as known_column
-    where reject_reason is null
-
-),
-{%- endif %}
-
-remembered as (
-
-    select
-        named_events.*,
-        {%- if incremental %}
-        taken_in.known_reason,
-        taken_in.known_columns,
-        taken_in.known_after,
-        taken_in.known_id is not null and taken_in.known_reason is null as is_known_change,
-        coalesce(taken_in.known_reason like 'overruled:%', false) as is_known_overruled,
-        (taken_in.known_id is not null and not coalesce(taken_in.known_reason like 'not eligible: status%', false))
-        or taken_in_fields.known_object is not null as was_new
-        {%- else %}
-        false as was_new
-        {%- endif %}
-
-    from named_events
-    {%- if incremental %}
-    left outer join taken_in
-        on named_events.event_id = taken_in.known_id
-    left outer join taken_in_fields
-        on
-            named_events.object_id = taken_in_fields.known_object
-            and named_events.event_time = taken_in_fields.known_at
-            and named_events.column_name = taken_in_fields.known_column
-            and not coalesce(array_contains({{ statuses }}, named_events.status), false)
-    {%- endif %}
-
-),
-
-judged_alone as (
-
-    select
-        *,
-        case
-            -- The vendor compares the status with case; NULL is no status at all.
-            when not was_new and not coalesce(array_contains({{ statuses }}, status), false)
-                then concat('not eligible: status ', coalesce(concat('"', status, '"'), 'NULL'))
-            {%- if layout.driver_user is not none and not layout.allow_loopback %}
-            -- NULL is somebody else (vendor), so it must not get lost in this comparison.
-            when {{ fold }}(perpetrator) <=> {{ fold }}({{ afterimage._literal(layout.driver_user) }})
-                then concat('not eligible: perpetrator is the driver: ', perpetrator)
-            {%- endif %}
-            when record_no is null
-                then concat(
-                    'record_id is not a positive whole number: ', coalesce(concat('"', record_text, '"'), 'NULL')
-                )
-            when not coalesce(event_type between 1 and 8, false)
-                then concat('unknown event_type: ', coalesce(event_type_text, 'NULL'))
-            when event_time is null
-                then concat('event_time is no time: ', coalesce(concat('"', event_time_text, '"'), 'NULL'))
-            when key_reason is not null then key_reason
-            when event_type in (1, 2, 3, 7, 8) and column_name is null
-                then concat('unknown column_name: ', coalesce(concat('"', column_text, '"'), 'NULL'))
-            {%- if layout.base is none %}
-            when event_type >= 5 then concat('query-back without `base`: event_type ', event_type)
-            {%- endif %}
-            {%- if layout.future_events %}
-            when event_time > timestamp '{{ layout.as_of }}'
-                then concat('held back: event_time is in the future: ', cast(event_time as string))
-            {%- endif %}
-        end as row_reason,
+        ) as event_seq,
         case
             when event_type = 1 then 'insert'
             when event_type in (2, 3) then 'update'
@@ -325,33 +180,135 @@ judged_alone as (
             when event_type = 8 then 'field_update'
         end as kind
 
-    from remembered
+    from copies
+    where copy_number = 1
+
+),
+{%- if incremental %}
+
+taken_in as (
+
+    select
+        change_id as known_id,
+        reject_reason as known_reason,
+        `after` as known_after,
+        changed_columns as known_columns,
+        reject_reason is null as is_known_change
+
+    from {{ this }}
 
 ),
 
--- From here on `is_event` rows alone say anything about each other. A generation is what lies between two deletes;
--- a stretch is what lies side by side and is of one kind and time.
+taken_in_fields as (
+
+    select
+        fields_of_changes.known_object,
+        fields_of_changes.changed_at,
+        fields_of_changes.known_column,
+        collect_list(fields_of_changes.change_id) as known_changes
+
+    from (
+        select
+            change_id,
+            changed_at,
+            {{ afterimage._netiq_key_text(layout.key_columns, 'coalesce(`after`, `before`).') }} as known_object,
+            explode(changed_columns) as known_column
+
+        from {{ this }}
+        where reject_reason is null
+    ) as fields_of_changes
+    group by fields_of_changes.known_object, fields_of_changes.changed_at, fields_of_changes.known_column
+
+),
+
+remembered as (
+
+    select
+        named_events.*,
+        taken_in.known_id,
+        taken_in.known_reason,
+        taken_in.known_after,
+        taken_in.known_columns,
+        taken_in.is_known_change,
+        taken_in_fields.known_changes,
+        collect_list(if({{ is_eligible }}, taken_in.known_id, null)) over (
+            partition by named_events.object_id
+        ) as pending_ids
+
+    from named_events
+    left outer join taken_in
+        on named_events.event_id = taken_in.known_id
+    left outer join taken_in_fields
+        on
+            named_events.object_id = taken_in_fields.known_object
+            and named_events.event_time = taken_in_fields.changed_at
+            and named_events.column_name = taken_in_fields.known_column
+            and not {{ is_eligible }}
+
+),
+{%- endif %}
+
+judged_alone as (
+
+    select
+        *,
+        case
+            -- The vendor compares the status with case; NULL is no status at all.
+            when
+                not {{ is_eligible }}
+                {%- if incremental %}
+                -- What the driver has processed since an earlier run took it in stays taken in: an event that has
+                -- its change_id, or one put together with an event that is processed or deleted by now.
+                and not (known_id is not null and not coalesce(known_reason like 'not eligible: status%', false))
+                and not coalesce(
+                    exists(known_changes, k -> k < event_id and not array_contains(pending_ids, k)), false
+                )
+                {%- endif %}
+                then concat('not eligible: status ', coalesce(concat('"', status, '"'), 'NULL'))
+            {%- if layout.driver_user is not none and not layout.allow_loopback %}
+            -- NULL is somebody else (vendor), so it must not get lost in this comparison.
+            when {{ fold }}(perpetrator) <=> {{ fold }}({{ afterimage._literal(layout.driver_user) }})
+                then concat('not eligible: perpetrator is the driver: ', perpetrator)
+            {%- endif %}
+            when record_no is null
+                then concat(
+                    'record_id is not a positive whole number: ', coalesce(concat('"', record_text, '"'), 'NULL')
+                )
+            when kind is null then concat('unknown event_type: ', coalesce(event_type_text, 'NULL'))
+            when event_time is null
+                then concat('event_time is no time: ', coalesce(concat('"', event_time_text, '"'), 'NULL'))
+            when key_reason is not null then key_reason
+            when {{ is_field }} and column_name is null
+                then concat('unknown column_name: ', coalesce(concat('"', column_text, '"'), 'NULL'))
+            {%- if layout.base is none %}
+            when event_type >= 5 then concat('query-back without `base`: event_type ', event_type)
+            {%- endif %}
+            {%- if layout.future_events %}
+            when event_time > timestamp '{{ layout.as_of }}'
+                then concat('held back: event_time is in the future: ', cast(event_time as string))
+            {%- endif %}
+        end as row_reason
+
+    from {{ 'remembered' if incremental else 'named_events' }}
+
+),
+
+-- A generation is what lies between two deletes; a stretch is what lies side by side and is of one kind and time.
 ordered as (
 
     select
         *,
         coalesce(
-            count_if(event_type = 4) over ({{ object_window }} rows between unbounded preceding and 1 preceding), 0
+            count_if(event_type = 4) over ({{ in_order }} rows between unbounded preceding and 1 preceding), 0
         ) as generation,
         not coalesce(
-            event_type in (1, 2, 3, 7, 8)
-            and lag(kind) over ({{ object_window }}) = kind
-            and lag(event_time) over ({{ object_window }}) = event_time,
+            {{ is_field }}
+            and lag(kind) over ({{ in_order }}) = kind
+            and lag(event_time) over ({{ in_order }}) = event_time,
             false
         ) as is_start
 
-    from (
-        select
-            *,
-            row_reason is null as is_event
-
-        from judged_alone
-    ) as classified
+    from judged_alone
 
 ),
 
@@ -359,45 +316,12 @@ stretches as (
 
     select
         *,
-        count_if(is_start) over ({{ object_window }} rows between unbounded preceding and current row) as stretch,
-        max(if(event_type in (5, 6), event_seq, null)) over (
-            partition by object_id, is_event, generation
-        ) as row_query_back,
-        min(if(event_type = 4, record_no, null)) over (partition by object_id, is_event, generation) as deleted_by
+        count_if(is_start) over ({{ in_order }} rows between unbounded preceding and current row) as stretch,
+        max(if(event_type in (5, 6), event_seq, null)) over ({{ object }}, generation) as row_query_back,
+        min(if(event_type = 4, record_no, null)) over ({{ object }}, generation) as deleted_by,
+        max(if(event_type in (7, 8), event_seq, null)) over ({{ object }}, generation, column_name) as field_query_back
 
     from ordered
-
-),
-
-fields_in_order as (
-
-    select
-        *,
-        max(if(event_type in (7, 8), event_seq, null)) over (
-            partition by object_id, is_event, generation, column_name
-        ) as field_query_back,
-        -- A field that is written again opens another change.
-        row_number() over (
-            partition by object_id, is_event, stretch, column_name
-            order by event_seq, event_id
-        ) as occurrence
-
-    from stretches
-
-),
-
-overruled as (
-
-    select
-        *,
-        -- Query-back beats what was logged of the same field, and query-back of the row beats all on its fields.
-        case
-            when not is_event then null
-            when event_type in (1, 2, 3, 7, 8) and row_query_back is not null then row_query_back
-            when event_type in (1, 2, 3) and field_query_back is not null then field_query_back
-        end as overruled_by
-
-    from fields_in_order
 
 ),
 
@@ -405,33 +329,35 @@ judged as (
 
     select
         *,
+        -- A field that is written again opens another change.
+        row_number() over ({{ object }}, stretch, column_name order by event_seq, event_id) as occurrence,
         case
             when row_reason is not null then row_reason
-            when overruled_by = row_query_back
-                then concat('overruled: by the query-back of the row, record ', {{ afterimage._netiq_record('overruled_by') }})
-            when overruled_by is not null
-                then concat('overruled: by the query-back of the field, record ', {{ afterimage._netiq_record('overruled_by') }})
+            when {{ overruled_by_row }}
+                then concat(
+                    'overruled: by the query-back of the row, record ', {{ afterimage._netiq_record('row_query_back') }}
+                )
+            when {{ overruled_by_field }}
+                then concat(
+                    'overruled: by the query-back of the field, record ', {{ afterimage._netiq_record('field_query_back') }}
+                )
         end as event_reason
         {%- if incremental %},
-        -- The last query-back answers for all that is overruled, so it must be read anew for what it has not yet seen.
+        -- The last query-back answers for all that is overruled, so it is read anew for what it has not yet seen.
         coalesce(
-            case
-                when event_type in (5, 6)
-                    then event_seq = row_query_back
-                        and max(overruled_by = row_query_back and not is_known_overruled) over (
-                            partition by object_id, is_event, generation
-                        )
-                when event_type in (7, 8)
-                    then event_seq = field_query_back
-                        and max(overruled_by = field_query_back and not is_known_overruled) over (
-                            partition by object_id, is_event, generation, column_name
-                        )
-            end,
+            if(event_type in (5, 6), event_seq = row_query_back, event_seq = field_query_back)
+            and if(
+                event_type in (5, 6),
+                max({{ overruled_by_row }} and not coalesce(known_reason like 'overruled:%', false))
+                    over ({{ object }}, generation),
+                max({{ overruled_by_field }} and not coalesce(known_reason like 'overruled:%', false))
+                    over ({{ object }}, generation, column_name)
+            ),
             false
         ) as reads_anew
         {%- endif %}
 
-    from overruled
+    from stretches
 
 ),
 
@@ -442,7 +368,12 @@ grouped as (
         min_by(event_id, event_seq) as change_id,
         min(event_seq) as change_seq,
         min(kind) as kind,
-        min(event_type) as event_type,
+        case
+            when min(event_type) in (1, 5, 7) then 'insert'
+            when min(event_type) in (2, 3, 6, 8) then 'update'
+            when min(event_type) = 4 then 'delete'
+        end as operation,
+        coalesce(min(event_type) between 5 and 8, false) as is_query_back,
         min(event_time) as changed_at,
         min_by(perpetrator, event_seq) as perpetrator,
         min_by(table_key, event_seq) as table_key,
@@ -456,18 +387,16 @@ grouped as (
         min_by(known_columns, event_seq) as known_columns,
         min_by(is_known_change, event_seq) as is_known_change,
         max(reads_anew) as reads_anew,
+        collect_list(struct(known_id, event_seq)) as known_places,
         {%- endif %}
-        array_sort(collect_list(if(
-            column_name is not null and event_type in (1, 2, 3, 7, 8),
-            named_struct(
-                'event_seq', event_seq,
-                'column_name', column_name,
-                'event_type', event_type,
-                'old_value', old_value,
-                'new_value', new_value
+        array_sort(collect_list({{ is_field_event }}{{ field_struct }}, null))) as fields,
+        map_from_entries(collect_list({{ is_field_event }}struct(column_name, {{ field_struct }}), null))) as field_of,
+        nullif(
+            array_intersect(
+                {{ afterimage._string_array(layout.names) }}, collect_list({{ is_field_event }}column_name, null))
             ),
-            null
-        ))) as fields,
+            cast(array() as array<string>)
+        ) as changed_columns,
         cast(sum(copies) as int) as source_rows
 
     from judged
@@ -477,138 +406,66 @@ grouped as (
 
 ),
 
-field_maps as (
-
-    select
-        *,
-        map_from_entries(transform(fields, f -> struct(f.column_name, f))) as field_of,
-        nullif(
-            array_intersect(
-                {{ afterimage._string_array(layout.names) }}, transform(fields, f -> f.column_name)
-            ),
-            cast(array() as array<string>)
-        ) as changed_columns,
-        coalesce(event_type >= 5, false) as is_query_back,
-        case
-            when event_type in (1, 5, 7) then 'insert'
-            when event_type in (2, 3, 6, 8) then 'update'
-            when event_type = 4 then 'delete'
-        end as operation
-
-    from grouped
-
-),
-
-typed as (
-
-    select
-        *,
-        {{ afterimage._netiq_typed_fields(layout, 'new_value') | indent(8) }} as new_values,
-        {{ afterimage._netiq_typed_fields(layout, 'old_value') | indent(8) }} as old_values
-
-    from field_maps
-
-),
-
-checked as (
-
-    select
-        *,
-        coalesce(
-            event_reason,
-            if(
-                is_query_back or kind is null,
-                null,
-                coalesce(
-                    {%- for column in layout.columns if column.type != 'string' or column.name in layout.unique_key %}
-                    {{ afterimage._netiq_value_reason(column, column.name in layout.unique_key) | indent(20) }},
-                    {%- endfor %}
-                    cast(null as string)
-                )
-            )
-        ) as value_reason
-
-    from typed
-
-),
 {%- if layout.base is not none %}
 
 -- A row of the table as it is now. A key has one; of several the greatest stands, so that no change is doubled.
 base_rows as (
 
     select
-        base_id,
-        max(image) as image,
+        images.base_id,
+        max(images.image) as image,
         count(*) as rows_of_key
 
     from (
         select
-            images.image,
-            {{ afterimage._netiq_object_id(layout.key_columns, 'images.image.') }} as base_id
+            {{ afterimage._netiq_key_text(layout.key_columns, '', cast_to_type=true) }} as base_id,
+            named_struct(
+                {%- for column in layout.columns %}
+                {{ afterimage._literal(column.name) }},
+                cast({{ afterimage._quote(column.name) }} as {{ column.type }}){{ ',' if not loop.last }}
+                {%- endfor %}
+            ) as image
 
-        from (
-            select
-                named_struct(
-                    {%- for column in layout.columns %}
-                    {{ afterimage._literal(column.name) }},
-                    cast({{ afterimage._quote(column.name) }} as {{ column.type }}){{ ',' if not loop.last }}
-                    {%- endfor %}
-                ) as image
-
-            from {{ layout.base }}
-        ) as images
-    ) as keyed_images
-    group by base_id
+        from {{ layout.base }}
+    ) as images
+    group by images.base_id
 
 ),
 {%- endif %}
 
-looked_up as (
+read_back as (
 
     select
-        checked.*,
+        grouped.*,
+        {{ afterimage._netiq_typed_fields(layout, 'new_value') | indent(8) }} as new_values,
+        {{ afterimage._netiq_typed_fields(layout, 'old_value') | indent(8) }} as old_values,
         {%- if layout.base is not none %}
         base_rows.image as present,
-        base_rows.rows_of_key
+        base_rows.rows_of_key,
         {%- else %}
-        if(true, null, new_values) as present,
-        0 as rows_of_key
+        cast(null as {{ afterimage._netiq_row_type(layout) }}) as present,
+        0 as rows_of_key,
         {%- endif %}
-        {%- if incremental %},
+        {%- if incremental %}
         -- What was read while the row was there stays: a later reading is further from the event.
         coalesce(
             is_query_back and is_known_change and known_after is not null and known_columns <=> changed_columns, false
         ) as stays
-        {%- else %},
+        {%- else %}
         false as stays
         {%- endif %}
 
-    from checked
+    from grouped
     {%- if layout.base is not none %}
     left outer join base_rows
         on
-            checked.object_id = base_rows.base_id
-            and checked.is_query_back
+            grouped.object_id = base_rows.base_id
+            and grouped.is_query_back
     {%- endif %}
 
 ),
 
-read_back as (
-
-    select
-        *,
-        case
-            when value_reason is not null or not is_query_back or stays then value_reason
-            when deleted_by is not null
-                then concat('row gone: deleted by record ', {{ afterimage._netiq_record('deleted_by') }})
-            when present is null then 'row gone: it is not in `base`'
-        end as reject_reason
-
-    from looked_up
-
-),
-
-changes as (
+{{ 'judged_changes' if incremental else 'changes' }} as (
 
     select
         change_id,
@@ -642,9 +499,26 @@ changes as (
         ) as absent_columns,
         changed_at,
         cast(null as string) as transaction_id,
-        reject_reason,
+        case
+            when event_reason is not null then event_reason
+            when not is_query_back
+                then coalesce(
+                    {%- for column in layout.columns if column.type != 'string' or column.name in layout.unique_key %}
+                    {{ afterimage._netiq_value_reason(column, column.name in layout.unique_key) | indent(20) }},
+                    {%- endfor %}
+                    cast(null as string)
+                )
+            when stays then null
+            when deleted_by is not null
+                then concat('row gone: deleted by record ', {{ afterimage._netiq_record('deleted_by') }})
+            when present is null then 'row gone: it is not in `base`'
+        end as reject_reason,
         nullif(array_compact(array(
-            if(is_query_back and reject_reason is null, 'query-back: the values may be newer than the event', null),
+            if(
+                is_query_back and event_reason is null and (stays or (deleted_by is null and present is not null)),
+                'query-back: the values may be newer than the event',
+                null
+            ),
             if(key_warning is not null, concat('table_key has ', key_warning), null),
             if(is_query_back and rows_of_key > 1, concat('`base` has ', rows_of_key, ' rows of this key'), null),
             if(shares_record and change_seq <> '', 'another event of this key has the same record_id', null)
@@ -655,10 +529,111 @@ changes as (
         fields,
         table_key,
         perpetrator
+        {%- if incremental %},
+        known_places
+        {%- endif %}
 
     from read_back
 
 )
+{%- if incremental %},
+
+-- An event that arrives after others of its change, but stands before them, gives the change another identity. What
+-- the table has under the old one then stands for nothing.
+changes as (
+
+    select
+        coalesce(place.known_id, change_id) as change_id,
+        coalesce(place.event_seq, change_seq) as change_seq,
+        operation,
+        `before`,
+        `after`,
+        changed_columns,
+        absent_columns,
+        changed_at,
+        transaction_id,
+        if(place is null, reject_reason, concat('moved: it is part of ', change_id)) as reject_reason,
+        warnings,
+        if(place is null, source_rows, 0) as source_rows
+
+    from judged_changes
+    lateral view explode(
+        concat(array(if(true, null, known_places[0])), filter(known_places, p -> p.known_id <> change_id))
+    ) as place
+
+)
+{%- endif %}
+{%- endmacro -%}
+
+
+{#- The row's key, cast to its types. -#}
+{%- macro _netiq_key_values(layout) -%}
+named_struct(
+    {%- for key in layout.key_columns %}
+    {{ afterimage._literal(key.name) }},
+    {{ afterimage._netiq_cast('key_text.' ~ afterimage._quote(key.name), key.type) }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+{%- endmacro -%}
+
+
+{#- What tells the rows of the table apart: the key's values as one text; NULL where table_key does not give them. -#}
+{%- macro _netiq_object_id(layout) -%}
+    {%- set values = [] -%}
+    {%- for key in layout.key_columns -%}
+        {%- set value = afterimage._netiq_cast('key_text.' ~ afterimage._quote(key.name), key.type) -%}
+        {%- do values.append(afterimage._as_text(value, key.type)) -%}
+    {%- endfor -%}
+    {{ return(
+        'if(size(parsed.parts) = ' ~ values | length ~ ' and ' ~ values | join(' is not null and ')
+        ~ ' is not null, to_json(array(' ~ values | join(', ') ~ ')), null)'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The same of a row whose key has its types. -#}
+{%- macro _netiq_key_text(keys, prefix, cast_to_type=false) -%}
+    {%- set values = [] -%}
+    {%- for key in keys -%}
+        {%- set value = prefix ~ afterimage._quote(key.name) -%}
+        {%- do values.append(
+            afterimage._as_text('cast(' ~ value ~ ' as ' ~ key.type ~ ')' if cast_to_type else value, key.type)
+        ) -%}
+    {%- endfor -%}
+    {{ return('to_json(array(' ~ values | join(', ') ~ '))') }}
+{%- endmacro -%}
+
+
+{#- Why a table_key gives no key of this table, or NULL. -#}
+{%- macro _netiq_key_reason(layout) -%}
+{%- set misfit = 'table_key has not the columns of the key (' ~ layout.unique_key | join(', ') ~ '): ' -%}
+case
+    when table_key is null then 'malformed table_key: NULL'
+    when parsed.error is not null then concat('malformed table_key: ', parsed.error)
+    when
+        size(parsed.parts) <> {{ layout.key_columns | length }}
+        {%- for key in layout.key_columns %}
+        or key_text.{{ afterimage._quote(key.name) }} is null
+        {%- endfor %}
+        then concat({{ afterimage._literal(misfit) }}, table_key)
+    {%- for key in layout.key_columns %}
+    {%- set text = 'key_text.' ~ afterimage._quote(key.name) %}
+    when {{ afterimage._netiq_cast(text, key.type) }} is null
+        then concat(
+            'table_key does not cast: ', {{ afterimage._literal(key.name ~ ' is no ' ~ key.type ~ ': ') }}, '"', {{ text }}, '"'
+        )
+    {%- endfor %}
+end
+{%- endmacro -%}
+
+
+{#- The type of a row. -#}
+{%- macro _netiq_row_type(layout) -%}
+    {%- set fields = [] -%}
+    {%- for column in layout.columns -%}
+        {%- do fields.append(afterimage._quote(column.name) ~ ': ' ~ column.type) -%}
+    {%- endfor -%}
+    {{ return('struct<' ~ fields | join(', ') ~ '>') }}
 {%- endmacro -%}
 
 

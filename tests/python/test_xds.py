@@ -125,7 +125,7 @@ def test_whatever_the_values_the_document_holds_them(
 
 
 @pytest.mark.parametrize(
-    "character", ["\0", "\x01", "\x08", "\x0b", "\x1f", "\ud800", "\udfff", "\ufffe", "\uffff"]
+    "character", ["\0", "\x01", "\x08", "\x0b", "\x1f", "\ud800", "\ufffe", "\uffff"]
 )
 @pytest.mark.parametrize("place", ["class_name", "association", "name", "add", "remove"])
 def test_what_xml_has_no_place_for_is_refused(character: str, place: str) -> None:
