@@ -55,7 +55,9 @@ log_rows as (
             array_join(
                 array_sort(split(
                     regexp_replace(
-                        regexp_replace(lower(cast({{ log.table_key }} as string)), '["\\\\\\s]', ''), '=0+(?=[0-9])', '='
+                        regexp_replace(lower(cast({{ log.table_key }} as string)), '["\\\\\\s]', ''),
+                        '=0+(?=[0-9])',
+                        '='
                     ),
                     '[+]'
                 )),
@@ -339,7 +341,8 @@ judged as (
                 )
             when {{ overruled_by_field }}
                 then concat(
-                    'overruled: by the query-back of the field, record ', {{ afterimage._netiq_record('field_query_back') }}
+                    'overruled: by the query-back of the field, record ',
+                    {{ afterimage._netiq_record('field_query_back') }}
                 )
         end as event_reason
         {%- if incremental %},
@@ -563,155 +566,4 @@ changes as (
 
 )
 {%- endif %}
-{%- endmacro -%}
-
-
-{#- The row's key, cast to its types. -#}
-{%- macro _netiq_key_values(layout) -%}
-named_struct(
-    {%- for key in layout.key_columns %}
-    {{ afterimage._literal(key.name) }},
-    {{ afterimage._netiq_cast('key_text.' ~ afterimage._quote(key.name), key.type) }}{{ ',' if not loop.last }}
-    {%- endfor %}
-)
-{%- endmacro -%}
-
-
-{#- What tells the rows of the table apart: the key's values as one text; NULL where table_key does not give them. -#}
-{%- macro _netiq_object_id(layout) -%}
-    {%- set values = [] -%}
-    {%- for key in layout.key_columns -%}
-        {%- set value = afterimage._netiq_cast('key_text.' ~ afterimage._quote(key.name), key.type) -%}
-        {%- do values.append(afterimage._as_text(value, key.type)) -%}
-    {%- endfor -%}
-    {{ return(
-        'if(size(parsed.parts) = ' ~ values | length ~ ' and ' ~ values | join(' is not null and ')
-        ~ ' is not null, to_json(array(' ~ values | join(', ') ~ ')), null)'
-    ) }}
-{%- endmacro -%}
-
-
-{#- The same of a row whose key has its types. -#}
-{%- macro _netiq_key_text(keys, prefix, cast_to_type=false) -%}
-    {%- set values = [] -%}
-    {%- for key in keys -%}
-        {%- set value = prefix ~ afterimage._quote(key.name) -%}
-        {%- do values.append(
-            afterimage._as_text('cast(' ~ value ~ ' as ' ~ key.type ~ ')' if cast_to_type else value, key.type)
-        ) -%}
-    {%- endfor -%}
-    {{ return('to_json(array(' ~ values | join(', ') ~ '))') }}
-{%- endmacro -%}
-
-
-{#- Why a table_key gives no key of this table, or NULL. -#}
-{%- macro _netiq_key_reason(layout) -%}
-{%- set misfit = 'table_key has not the columns of the key (' ~ layout.unique_key | join(', ') ~ '): ' -%}
-case
-    when table_key is null then 'malformed table_key: NULL'
-    when parsed.error is not null then concat('malformed table_key: ', parsed.error)
-    when
-        size(parsed.parts) <> {{ layout.key_columns | length }}
-        {%- for key in layout.key_columns %}
-        or key_text.{{ afterimage._quote(key.name) }} is null
-        {%- endfor %}
-        then concat({{ afterimage._literal(misfit) }}, table_key)
-    {%- for key in layout.key_columns %}
-    {%- set text = 'key_text.' ~ afterimage._quote(key.name) %}
-    when {{ afterimage._netiq_cast(text, key.type) }} is null
-        then concat(
-            'table_key does not cast: ', {{ afterimage._literal(key.name ~ ' is no ' ~ key.type ~ ': ') }}, '"', {{ text }}, '"'
-        )
-    {%- endfor %}
-end
-{%- endmacro -%}
-
-
-{#- The type of a row. -#}
-{%- macro _netiq_row_type(layout) -%}
-    {%- set fields = [] -%}
-    {%- for column in layout.columns -%}
-        {%- do fields.append(afterimage._quote(column.name) ~ ': ' ~ column.type) -%}
-    {%- endfor -%}
-    {{ return('struct<' ~ fields | join(', ') ~ '>') }}
-{%- endmacro -%}
-
-
-{#- The record_id in an event's place. -#}
-{%- macro _netiq_record(place) -%}
-    {{ return("trim(leading '0' from regexp_extract(" ~ place ~ ", '([0-9]{20})(?:[.][0-9]+)?$', 1))") }}
-{%- endmacro -%}
-
-
-{#- The logged values of the fields, each cast to its type. -#}
-{%- macro _netiq_typed_fields(layout, value) -%}
-named_struct(
-    {%- for column in layout.columns %}
-    {%- set text = 'try_element_at(field_of, ' ~ afterimage._literal(column.name) ~ ').' ~ value %}
-    {{ afterimage._literal(column.name) }}, {{ afterimage._netiq_cast(text, column.type) }}{{ ',' if not loop.last }}
-    {%- endfor %}
-)
-{%- endmacro -%}
-
-
-{#- Why the values of a field are none, or NULL. Type 3 takes no heed of the old value. -#}
-{%- macro _netiq_value_reason(column, is_key) -%}
-{%- set name = afterimage._quote(column.name) -%}
-{%- set field = 'try_element_at(field_of, ' ~ afterimage._literal(column.name) ~ ')' -%}
-case
-    {%- if column.type != 'string' %}
-    when {{ field }}.new_value is not null and new_values.{{ name }} is null
-        then concat(
-            'value does not cast: ', {{ afterimage._literal('new_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': ') }},
-            '"', {{ field }}.new_value, '"'
-        )
-    when {{ field }}.event_type = 2 and {{ field }}.old_value is not null and old_values.{{ name }} is null
-        then concat(
-            'value does not cast: ', {{ afterimage._literal('old_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': ') }},
-            '"', {{ field }}.old_value, '"'
-        )
-    {%- endif %}
-    {%- if is_key %}
-    when {{ field }} is not null and not (new_values.{{ name }} <=> key_values.{{ name }})
-        then concat('the event changes the key: ', {{ afterimage._literal(column.name) }})
-    {%- endif %}
-end
-{%- endmacro -%}
-
-
-{#- A row that holds the key and the values of the logged fields. -#}
-{%- macro _netiq_image(layout, values) -%}
-named_struct(
-    {%- for column in layout.columns %}
-    {%- set name = afterimage._quote(column.name) %}
-    {{ afterimage._literal(column.name) }},
-    {{ ('key_values.' if column.name in layout.unique_key else values ~ '.') ~ name }}{{ ',' if not loop.last }}
-    {%- endfor %}
-)
-{%- endmacro -%}
-
-
-{#- The row after a change: from the log, or, of a query-back, the present row, where a field event names its fields. -#}
-{%- macro _netiq_after(layout) -%}
-case
-    when operation is null or operation = 'delete' then null
-    when not is_query_back
-        then {{ afterimage._netiq_image(layout, 'new_values') | indent(8) }}
-    when present is null or deleted_by is not null then null
-    else named_struct(
-        {%- for column in layout.columns %}
-        {%- set name = afterimage._quote(column.name) %}
-        {{ afterimage._literal(column.name) }},
-        {%- if column.name in layout.unique_key %}
-        key_values.{{ name }}
-        {%- else %}
-        if(
-            changed_columns is null or array_contains(changed_columns, {{ afterimage._literal(column.name) }}),
-            present.{{ name }},
-            null
-        )
-        {%- endif %}{{ ',' if not loop.last }}
-        {%- endfor %}
-    )
-end
 {%- endmacro -%}

@@ -51,7 +51,8 @@ described as (
                     fields,
                     f -> named_struct(
                         'name', f.column_name,
-                        'type', if(array_contains({{ afterimage._string_array(octets) }}, f.column_name), 'octet', 'string'),
+                        'type',
+                        if(array_contains({{ afterimage._string_array(octets) }}, f.column_name), 'octet', 'string'),
                         'remove_all', f.event_type = 3,
                         'remove', if(f.event_type = 2, f.old_value, null),
                         'add', f.new_value
@@ -65,7 +66,8 @@ described as (
                         'type', '{{ "octet" if column.type == "binary" else "string" }}',
                         'remove_all', true,
                         'remove', cast(null as string),
-                        'add', {{ afterimage._netiq_as_logged('`after`.' ~ afterimage._quote(column.name), column.type) }}
+                        'add',
+                        {{ afterimage._netiq_as_logged('`after`.' ~ afterimage._quote(column.name), column.type) }}
                     ){{ ',' if not loop.last }}
                     {%- endfor %}
                 ),

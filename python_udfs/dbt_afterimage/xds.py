@@ -109,6 +109,7 @@ def _escaped(text: Any, label: str, escapes: dict[str, str]) -> str:
             f"{label}: XML has no place for the character U+{ord(wrong.group()):04X}"
             f" at position {wrong.start() + 1}"
         )
+    escaped: str = text
     for character, escape in escapes.items():  # the ampersand comes first
-        text = text.replace(character, escape)
-    return text
+        escaped = escaped.replace(character, escape)
+    return escaped

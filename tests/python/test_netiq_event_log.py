@@ -438,18 +438,18 @@ def random_log(source: random.Random, objects: int) -> list[Row]:
 
 
 @pytest.mark.parametrize(
-    ("seed", "by_time", "in_order"),
+    ("seed", "by_time", "in_order", "batches"),
     [
-        (1, False, True),
-        (2, True, False),
+        (1, False, True, 3),
+        (2, True, False, 2),
         *(
-            pytest.param(seed, seed % 2 == 0, seed % 3 == 0, marks=pytest.mark.long)
+            pytest.param(seed, seed % 2 == 0, seed % 3 == 0, 4, marks=pytest.mark.long)
             for seed in range(3, 15)
         ),
     ],
 )
 def test_any_delivery_gives_what_one_reading_gives(
-    seed: int, by_time: bool, in_order: bool, project: Project, lake: Lake
+    seed: int, by_time: bool, in_order: bool, batches: int, project: Project, lake: Lake
 ) -> None:
     """Deliver a log in batches; in order they may be read with no look-back at all."""
     source = random.Random(seed)
@@ -471,7 +471,7 @@ def test_any_delivery_gives_what_one_reading_gives(
         "as_of='2026-01-02') }}",
     )
     lake.create("random_log", LOG, [])
-    cuts = sorted(source.sample(range(len(rows)), 2))
+    cuts = sorted(source.sample(range(len(rows)), batches - 1))
     settings = json.dumps({"afterimage_lookback_hours": 0 if in_order else 72})
     for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
         lake.append("random_log", LOG, rows[begin:end])
@@ -578,15 +578,15 @@ def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
     assert (third[4]["reject_reason"], third[4]["after"]["fname"]) == (None, "due")
     assert third[8]["operation"] == "delete"
 
-    # A query-back that overrules what it has not yet seen is read anew.
-    fourth = run(
-        [event(9, 6, 9, event_time=tomorrow)], [{"idu": 9, "fname": "Old"}], "2026-01-02 12:00:00"
-    )
+    # A query-back that overrules what it has not yet seen is read anew. An event that arrives after
+    # another of its change, but stands before it, gives the change another identity.
+    overruling = event(9, 6, 9, event_time=tomorrow)
+    overruled = event(10, 2, 9, "fname", new_value="New", event_time=tomorrow)
+    late = event(11, 2, 7, "lname", new_value="y", event_time=tomorrow)
+    early = event(12, 2, 7, "fname", new_value="x", event_time=tomorrow)
+    fourth = run([overruling, early], [{"idu": 9, "fname": "Old"}], "2026-01-02 12:00:00")
     fifth = run(
-        [
-            event(9, 6, 9, event_time=tomorrow),
-            event(10, 2, 9, "fname", new_value="New", event_time=tomorrow),
-        ],
+        [overruling, overruled, late, early],
         [{"idu": 9, "fname": "New"}],
         "2026-01-02 12:00:00",
     )
@@ -594,35 +594,7 @@ def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
     assert fifth[9]["after"]["fname"] == "New"
     assert fifth[9]["warnings"] == [WARNING]
     assert fifth[10]["reject_reason"] == "overruled: by the query-back of the row, record 9"
-
-
-def test_an_event_that_comes_late_gives_its_change_another_identity(
-    project: Project, lake: Lake
-) -> None:
-    project.file(
-        "models/stg_late.sql",
-        "{{ config(materialized='incremental', incremental_strategy='merge', "
-        "unique_key='change_id', file_format='iceberg') }}\n"
-        f"{{{{ netiq_event_log({relation('late_log')}, unique_key=['idu'], table='usr', "
-        f"columns={USR}) }}}}",
-    )
-    lake.create("late_log", LOG, [event(2, 2, 1, "fname", new_value="x")])
-    project.dbt("run", "--select", "stg_late", "--full-refresh")
-    lake.append("late_log", LOG, [event(1, 2, 1, "lname", new_value="y")])
-    for _ in range(2):  # and what is settled stays settled
-        project.dbt("run", "--select", "stg_late")
-        rows = lake.rows(
-            f"select change_id, reject_reason, source_rows from {SCHEMA}.stg_late order by 1"
-        )
-        assert rows == [
-            {
-                "change_id": "00000000000000000001-idu=1",
-                "reject_reason": None,
-                "source_rows": 2,
-            },
-            {
-                "change_id": "00000000000000000002-idu=1",
-                "reject_reason": "moved: it is part of 00000000000000000001-idu=1",
-                "source_rows": 0,
-            },
-        ]
+    assert (fourth[12]["source_rows"], 11 in fourth) == (1, False)
+    assert (fifth[11]["source_rows"], fifth[11]["changed_columns"]) == (2, ["fname", "lname"])
+    assert fifth[12]["source_rows"] == 0
+    assert fifth[12]["reject_reason"] == "moved: it is part of 00000000000000000011-idu=7"
