@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt_afterimage.masks import decode_change_mask, decode_field_map
+from dbt_afterimage.table_keys import format_table_key, parse_table_key
+from dbt_afterimage.xds import xds_document
 
 
 @dataclass(frozen=True)
@@ -29,4 +31,14 @@ class Udf:
 REGISTRY: tuple[Udf, ...] = (
     Udf("decode_change_mask", decode_change_mask, "array<int>"),
     Udf("decode_field_map", decode_field_map, "array<int>"),
+    Udf(
+        "parse_table_key",
+        parse_table_key,
+        "struct<parts:map<string,string>,canonical:string,warning:string,error:string>",
+        ("parts", "canonical", "warning", "error"),
+    ),
+    Udf("format_table_key", format_table_key, "string"),
+    Udf(
+        "xds_document", xds_document, "struct<document:string,error:string>", ("document", "error")
+    ),
 )

@@ -1,0 +1,30 @@
+{#- Identity Manager JDBC event log table -> change contract. Arguments: macros/sources/netiq_event_log.yml. -#}
+{%- macro netiq_event_log(
+    relation,
+    unique_key,
+    table,
+    columns,
+    base=none,
+    driver_user=none,
+    allow_loopback=false,
+    future_events=false,
+    as_of=none,
+    column_names={},
+    force_username_case=none,
+    statuses=['N'],
+    trim_key_numbers=false
+) -%}
+    {%- set layout = afterimage._netiq_layout(
+        'netiq_event_log', relation, unique_key, table, columns, base, driver_user, allow_loopback, future_events,
+        as_of, column_names, force_username_case, statuses, trim_key_numbers
+    ) -%}
+    {%- if not execute -%}
+        {{ return('select 1 as parsed') }}
+    {%- endif -%}
+
+with
+
+{{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }}
+
+{{ afterimage._staged('changes') }}
+{%- endmacro -%}

@@ -1,0 +1,16 @@
+{{
+    xds_documents(
+        ref('netiq_usr_log'),
+        unique_key=['idu'],
+        table='usr',
+        columns=[
+            {'name': 'idu', 'type': 'int'},
+            {'name': 'fname', 'type': 'string'},
+            {'name': 'lname', 'type': 'string'},
+            {'name': 'photo', 'type': 'binary'},
+        ],
+        schema='indirect',
+        base=ref('netiq_usr'),
+        driver_user='IDMDRIVER'
+    )
+}}

@@ -1,0 +1,1 @@
+{{ change_accounting(ref('stg_netiq__usr'), unique_key=['idu']) }}

@@ -1,0 +1,1 @@
+{{ current_state(ref('usr_history')) }}

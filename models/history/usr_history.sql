@@ -1,0 +1,3 @@
+{{ config(unique_key=['idu']) }}
+
+select * from {{ ref('stg_netiq__usr') }}
