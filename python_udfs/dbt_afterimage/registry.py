@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt_afterimage.masks import decode_change_mask, decode_field_map
-from dbt_afterimage.openedge import join_array_parts
 
 
 @dataclass(frozen=True)
@@ -30,5 +29,4 @@ class Udf:
 REGISTRY: tuple[Udf, ...] = (
     Udf("decode_change_mask", decode_change_mask, "array<int>"),
     Udf("decode_field_map", decode_field_map, "array<int>"),
-    Udf("join_array_parts", join_array_parts, "string"),
 )
