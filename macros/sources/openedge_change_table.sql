@@ -395,7 +395,9 @@ described as (
             ))
         ) as differing_columns,
         -- The map is filled for updates alone; an empty one says nothing, of creates and deletes not even that.
-        if(kind = 'update' and (has_change_row or size(flagged_columns) > 0), flagged_columns, null) as changed_columns
+        if(
+            kind in ('update', 'before_image') and (has_change_row or size(flagged_columns) > 0), flagged_columns, null
+        ) as changed_columns
 
     from numbered
 

@@ -148,7 +148,9 @@ def _field_map_bits(field_map: Mask, encoding: str | None, bit_order: str) -> st
     if encoding == "hex":
         digits = _hex_digits(text)
         if len(digits) % 2:
-            raise MaskError(f"{digits!r} has an odd number of hex digits, so it is no text of bytes")
+            raise MaskError(
+                f"{digits!r} has an odd number of hex digits, so it is no text of bytes"
+            )
         return _bits_of(bytes.fromhex(digits), bit_order)
     if set(text.strip()) - {"0", "1"}:
         raise MaskError(f"{text!r} is not a text of bits")

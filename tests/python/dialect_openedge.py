@@ -1,4 +1,4 @@
-"""Writes a change stream as OpenEdge Change Data Capture would: a change table and its tracking rows.
+"""Writes a change stream as OpenEdge would: rows of a change table, and of its tracking table.
 
 An update with a before-image is two change rows (policy level 3), one without is one (level 2); a
 truncate is a tracking row alone. What OpenEdge cannot carry is left out or takes the nearest form

@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbt_afterimage.masks import BIT_ORDERS, FIELD_MAP_ENCODINGS, MaskError, decode_field_map
+from dbt_afterimage.masks import BIT_ORDERS, FIELD_MAP_ENCODINGS, Mask, MaskError, decode_field_map
+
 
 def test_m18_field_map_is_read_from_left_to_right() -> None:
     fields = ["F1", "F2", "F3", "F4", "F5"]
-    for field_map, encoding in [("11001", None), (b"\xc8", None), ("C8", "hex"), ("0xc8", "hex")]:
+    maps: list[tuple[Mask, str | None]] = [
+        ("11001", None),
+        (b"\xc8", None),
+        ("C8", "hex"),
+        ("0xc8", "hex"),
+    ]
+    for field_map, encoding in maps:
         positions = decode_field_map(field_map, encoding)
         assert positions is not None
         assert ";".join(fields[position - 1] for position in positions) == "F1;F2;F5"
