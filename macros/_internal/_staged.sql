@@ -1,10 +1,11 @@
 {#- The last step of every source macro: the change contract's columns in order, and in an incremental run only the
-    rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says. -#}
-{%- macro _staged(changes) -%}
+    rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says.
+    `further_columns` stand behind those of the contract. -#}
+{%- macro _staged(changes, further_columns=[]) -%}
     {%- set compared = [
         'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
         'transaction_id', 'reject_reason', 'warnings', 'source_rows'
-    ] -%}
+    ] + further_columns -%}
 select
     {{ changes }}.change_id,
     {{ changes }}.change_seq,
@@ -19,6 +20,9 @@ select
     {{ changes }}.warnings,
     {{ changes }}.source_rows,
     timestamp '{{ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") }}' as ingested_at
+    {%- for column in further_columns %},
+    {{ changes }}.{{ afterimage._quote(column) }}
+    {%- endfor %}
 
 from {{ changes }}
 {%- if afterimage._is_incremental() %}

@@ -10,6 +10,8 @@ import re
 Mask = bytes | bytearray | memoryview | str
 
 MASK_ENCODINGS = ("bytes", "hex", "hex_bytes")
+FIELD_MAP_ENCODINGS = ("bits", "bytes", "hex")
+BIT_ORDERS = ("high_first", "low_first")
 
 _HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]*)")
 
@@ -92,34 +94,69 @@ def _hex_digits(text: str) -> str:
     return match.group(1)
 
 
-def decode_field_map(field_map: Mask | None) -> list[int] | None:
+def decode_field_map(
+    field_map: Mask | None, encoding: str | None = None, bit_order: str = "high_first"
+) -> list[int] | None:
     """Return the positions of the fields that an OpenEdge `_Change-FieldMap` flags.
 
     Fields are read from left to right (Progress, "CDC_get_changed_columns": with fields F1 to F5
     the map 11001 means F1, F2 and F5), the opposite of a Qlik mask. Raw bytes are read the same
-    way, most significant bit first.
+    way, most significant bit first; Progress does not document them, hence `bit_order`.
 
     Args:
-        field_map: Text of bits (`11001`) or raw bytes.
+        field_map: Text of bits (`11001`), raw bytes, or raw bytes as hex.
+        encoding: `bits` (the default for text), `bytes` (the default for binary maps) or `hex`.
+        bit_order: Which bit of a byte is its first field: `high_first` or `low_first`. A text of
+            bits has no bytes.
 
     Returns:
         Ascending positions, 1-based; `None` for NULL.
 
     Raises:
-        MaskError: A text holds something else than 0 and 1, or it is neither text nor bytes.
+        MaskError: The map does not fit its encoding, or an argument is none that is allowed.
 
     Example:
         >>> decode_field_map("11001")
         [1, 2, 5]
+        >>> decode_field_map("C8", "hex")
+        [1, 2, 5]
     """
     if field_map is None:
         return None
+    bits = _field_map_bits(field_map, encoding, bit_order)
+    return [position for position, bit in enumerate(bits, start=1) if bit == "1"]
+
+
+def _field_map_bits(field_map: Mask, encoding: str | None, bit_order: str) -> str:
     if not isinstance(field_map, Mask):
         raise MaskError(f"a field map is bytes or text, got {type(field_map).__name__}")
-    if isinstance(field_map, str):
-        bits = field_map.strip()
-        if set(bits) - {"0", "1"}:
-            raise MaskError(f"{field_map!r} is not a text of bits")
-    else:
-        bits = "".join(f"{byte:08b}" for byte in bytes(field_map))
-    return [position for position, bit in enumerate(bits, start=1) if bit == "1"]
+    is_text = isinstance(field_map, str)
+    if encoding is None:
+        encoding = "bits" if is_text else "bytes"
+    if encoding not in FIELD_MAP_ENCODINGS:
+        raise MaskError(
+            f"field_map_encoding must be one of {list(FIELD_MAP_ENCODINGS)}, got {encoding!r}"
+        )
+    if bit_order not in BIT_ORDERS:
+        raise MaskError(f"bit_order must be one of {list(BIT_ORDERS)}, got {bit_order!r}")
+    if encoding == "bytes":
+        if is_text:
+            raise MaskError("the field map is text, but field_map_encoding is 'bytes'")
+        return _bits_of(bytes(field_map), bit_order)  # type: ignore[arg-type]
+    text = field_map if is_text else bytes(field_map).decode("ascii", "replace")  # type: ignore[arg-type]
+    assert isinstance(text, str)
+    if encoding == "hex":
+        digits = _hex_digits(text)
+        if len(digits) % 2:
+            raise MaskError(
+                f"{digits!r} has an odd number of hex digits, so it is no text of bytes"
+            )
+        return _bits_of(bytes.fromhex(digits), bit_order)
+    if set(text.strip()) - {"0", "1"}:
+        raise MaskError(f"{text!r} is not a text of bits")
+    return text.strip()
+
+
+def _bits_of(raw: bytes, bit_order: str) -> str:
+    step = 1 if bit_order == "high_first" else -1
+    return "".join(f"{byte:08b}"[::step] for byte in raw)

@@ -1,0 +1,1 @@
+{{ change_audit(ref('stg_openedge__items'), unique_key=['Item-Num']) }}

@@ -1,0 +1,1 @@
+{{ current_state(ref('items_history')) }}

@@ -1,0 +1,26 @@
+{#- dbt cannot write down a type whose fields have hyphens in their names, hence JSON. -#}
+select
+    change_id,
+    change_seq,
+    operation,
+    to_json(before) as before_json,
+    to_json(after) as after_json,
+    changed_columns,
+    absent_columns,
+    changed_at,
+    transaction_id,
+    reject_reason,
+    warnings,
+    to_json(tracking) as tracking,
+    source_rows
+
+from (
+    {{
+        openedge_change_table(
+            ref('openedge_reps__cdc'),
+            unique_key=['Sales-Rep'],
+            tracking=ref('openedge__cdc_change_tracking'),
+            source_table_number=15
+        )
+    }}
+) as staged

@@ -1,0 +1,285 @@
+"""OpenEdge rows in, history out: whatever the order, the batches and the repeats of delivery."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given, note, settings
+from hypothesis import strategies as st
+
+from conftest import SCHEMA, DbtError, Lake, Project
+from dialect_openedge import (
+    CHANGE_COLUMNS,
+    TABLE_NUMBER,
+    FieldMaps,
+    SplitOrder,
+    carried,
+    change_rows,
+    in_two_parts,
+    possible_splits,
+    tracking_row,
+    types_of,
+)
+from reference import Change, Row, history
+from strategies import Stream, merged_streams, splits
+from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
+
+CHANGES = "random_items__cdc"
+TRACKING = "random_cdc_tracking"
+SELECTED = ("--select", "stg_random", "random_history")
+STAGED = (
+    "change_seq",
+    "operation",
+    "before",
+    "after",
+    "changed_columns",
+    "absent_columns",
+    "changed_at",
+    "transaction_id",
+    "reject_reason",
+)
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("openedge_change_table")
+
+
+def relation(table: str) -> str:
+    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+
+
+def draw_rows(
+    data: st.DataObject,
+    changes: list[Change],
+    columns: list[str],
+    maps: FieldMaps,
+    order: SplitOrder,
+) -> list[tuple[str, Row]]:
+    """Write the changes as rows of both tables; some records break in two."""
+    rows: list[tuple[str, Row]] = []
+    for change in changes:
+        for row in change_rows(change):
+            parts = [row]
+            places = possible_splits(row, columns)
+            if places and data.draw(st.integers(0, 3)) == 3:
+                parts = in_two_parts(row, columns, data.draw(st.sampled_from(places)), order)
+            rows += [(CHANGES, part) for part in parts]
+        rows.append((TRACKING, tracking_row(change, columns, maps)))
+    return rows
+
+
+@given(data=st.data())
+@settings(fewer_checks, max_examples=max(2, EXAMPLES // 2))
+def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    maps: FieldMaps = data.draw(st.sampled_from(["bits", "names", "bytes", "hex"]))
+    order: SplitOrder = data.draw(st.sampled_from(["zero_first", "zero_last"]))
+    changes = carried(stream, maps)
+    rows = draw_rows(data, changes, stream.columns, maps, order)
+    batches = data.draw(splits(rows, max_batches=2))
+    note(f"{maps} {order} {stream.types}")
+    types = dict(zip((CHANGES, TRACKING), types_of(stream, maps), strict=True))
+    key = stream.unique_key
+    encoding = "'hex'" if maps == "hex" else "none"
+    project.file(
+        "models/stg_random.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ openedge_change_table({relation(CHANGES)}, unique_key={key}, "
+        f"tracking={relation(TRACKING)}, source_table_number={TABLE_NUMBER}, "
+        f"partition_resets='truncate', field_map_encoding={encoding}, split_order='{order}') }}}}",
+    )
+    project.file(
+        "models/random_history.sql",
+        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
+        "select * from {{ ref('stg_random') }}",
+    )
+    # Another table's changes, with the same sequences.
+    others = [tracking_row(change, stream.columns, maps, table_number=15) for change in changes]
+
+    lake.create(CHANGES, types[CHANGES], [])
+    lake.create(TRACKING, types[TRACKING], others)
+    for number, batch in enumerate(batches):
+        deliver(lake, types, batch)
+        project.dbt("run", *SELECTED, *(["--full-refresh"] if number == 0 else []))
+    in_batches = contents(lake)
+
+    assert_same_changes(lake, changes, stream)
+    assert_same_history(
+        lake.rows(f"select * from {SCHEMA}.random_history"),
+        history(changes, key, stream.columns),
+        stream,
+    )
+    delivered = sum(len(batch) for batch in batches)
+    assert lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_random") == [
+        {"n": delivered or None}
+    ]
+
+    project.dbt("run", *SELECTED, "--full-refresh")
+    assert contents(lake) == in_batches
+
+
+def deliver(lake: Lake, types: dict[str, dict[str, str]], batch: list[tuple[str, Row]]) -> None:
+    for table in (CHANGES, TRACKING):
+        lake.append(table, types[table], [row for name, row in batch if name == table])
+
+
+def contents(lake: Lake) -> list[list[dict[str, Any]]]:
+    """Return both tables, less the time of the run."""
+    staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
+    for row in staged:
+        del row["ingested_at"]
+    return [staged, lake.rows(f"select * from {SCHEMA}.random_history order by history_id")]
+
+
+def assert_same_changes(lake: Lake, changes: list[Change], stream: Stream) -> None:
+    """Compare the staging model with what the stream says, change for change."""
+    staged = {row["change_id"]: row for row in lake.rows(f"select * from {SCHEMA}.stg_random")}
+    expected = {change.change_seq: change for change in changes}
+    assert sorted(staged) == sorted(expected)
+    for change_id, change in expected.items():
+        row = staged[change_id]
+        told = {name: getattr(change, name) for name in STAGED}
+        if told["changed_columns"] is not None:
+            told["changed_columns"] = [c for c in stream.columns if c in told["changed_columns"]]
+        assert {name: row[name] for name in STAGED} == told
+        assert row["tracking"]["user_name"] == "somebody"
+
+
+def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lake) -> None:
+    """Watermark 20 was processed, then row 18 comes, and the after-image of 17.
+
+    Even without any look-back: what is read again begins at the lowest sequence that is new.
+    """
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
+
+    def row(sequence: int, operation: int, minute: int, name: str) -> Row:
+        return {
+            "_Change-Sequence": sequence,
+            "_Operation": operation,
+            "_Time-Stamp": datetime(2024, 3, 1, 12, minute),
+            "id": 1,
+            "name": name,
+        }
+
+    project.file(
+        "models/late/stg_late.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ openedge_change_table({relation('late__cdc')}, unique_key=['id']) }}}}",
+    )
+    run = ("run", "--select", "stg_late", "--vars", "{afterimage_lookback_hours: 0}")
+    lake.create("late__cdc", columns, [row(17, 3, 1, "a"), row(19, 4, 3, "c"), row(20, 4, 4, "d")])
+    project.dbt(*run, "--full-refresh")
+    lake.append("late__cdc", columns, [row(17, 4, 5, "b"), row(18, 4, 6, "c"), row(18, 4, 6, "c")])
+    project.dbt(*run)
+
+    staged = lake.rows(
+        "select cast(change_seq as int) as seq, before.name as old, after.name as new,"
+        f" reject_reason, source_rows from {SCHEMA}.stg_late order by change_id"
+    )
+    assert [tuple(row.values()) for row in staged] == [
+        (17, "a", "b", None, 2),
+        (18, None, "c", None, 2),
+        (19, None, "c", None, 1),
+        (20, None, "d", None, 1),
+    ]
+
+
+LANDED = {
+    **CHANGE_COLUMNS,
+    "_Source-Table-Number": "int",
+    "_Version": "string",
+    "_User_Name": "string",
+    "changed_fields": "string",
+    "Cust-Num": "int",
+    "_hidden": "string",
+}
+
+
+@pytest.fixture(scope="module")
+def landed(project: Project, lake: Lake) -> str:
+    """A change table and its tracking table that were landed as one, as a join of the two."""
+    common: Row = {"_Time-Stamp": datetime(2024, 3, 1), "_User_Name": "ann"}
+    rows: list[Row] = [
+        {"_Change-Sequence": 5, "_Operation": 3, "_Source-Table-Number": 12, "_hidden": "a"},
+        {"_Change-Sequence": 5, "_Operation": 4, "_Source-Table-Number": 12, "_hidden": "b"},
+        {"_Change-Sequence": 5, "_Operation": 2, "_Source-Table-Number": 15, "_hidden": "z"},
+        {"_Change-Sequence": 6, "_Operation": 2, "_Source-Table-Number": None, "_hidden": "b"},
+        {"_Change-Sequence": None, "_Operation": 2, "_Source-Table-Number": 12, "_hidden": "b"},
+    ]
+    fields: Row = {"Cust-Num": 1, "changed_fields": "_HIDDEN", "_Version": "v"}
+    lake.create("landed__cdc", LANDED, [{**common, **fields, **row} for row in rows])
+    lake.create("bare__cdc", {"id": "int"}, [])
+    return relation("landed__cdc")
+
+
+def test_tracking_columns_may_stand_in_the_change_table(
+    project: Project, lake: Lake, landed: str
+) -> None:
+    """Then nobody counts the tracking rows; and columns of the source may look like metadata."""
+    sql = project.compile(
+        f"{{{{ openedge_change_table({landed}, unique_key=['cust-num'], source_table_number=12,"
+        " field_map='Changed_Fields', columns=['_version', 'Cust-Num', '_hidden']) }}"
+    )
+    rows = sorted(lake.rows(sql), key=lambda row: str(row["change_id"]))
+    assert [
+        (row["change_seq"], row["operation"], row["changed_columns"], row["source_rows"])
+        for row in rows
+    ] == [
+        (f"{5:019d}", "update", ["_hidden"], 2),
+        (f"{6:019d}", "delete", None, 1),
+        ("", "delete", None, 1),
+    ]
+    assert rows[0]["before"] == {"_Version": "v", "Cust-Num": 1, "_hidden": "a"}
+    assert rows[0]["after"] == {"_Version": "v", "Cust-Num": 1, "_hidden": "b"}
+    assert rows[0]["tracking"]["user_name"] == "ann"
+    assert rows[0]["warnings"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("unique_key=[]", "`unique_key` must be a list of column names, with at least one"),
+        ("unique_key=['no_such']", "`unique_key` names a column that is not there"),
+        ("policy_level=4", r"`policy_level` must be one of \[None, 0, 1, 2, 3\]. Got: 4"),
+        ("partition_resets='x'", r"`partition_resets` must be one of \['reject', 'truncate'\]"),
+        ("split_order='x'", r"`split_order` must be one of \['zero_first', 'zero_last'\]. Got: x"),
+        ("field_map_encoding='x'", "`field_map_encoding` must be one of .*'hex'.*. Got: x"),
+        ("field_map_bit_order='x'", "`field_map_bit_order` must be one of .*. Got: x"),
+        ("source_table_number='12'", "`source_table_number` must be a whole number"),
+        ("source_table_number=none", "give `source_table_number`: .* Got: none"),
+        ("field_map='x'", "`field_map` must name a column of .*landed__cdc.*. Got: x"),
+        ("columns=['_hidden', 'Cust-Num']", "must stand in the order of the table"),
+        ("tracking=%s" % relation("bare__cdc"), "`tracking` must have the columns _Change-Seq"),
+        ("relation=%s" % relation("bare__cdc"), "must have the column _Change-Seq"),
+        ("relation=%s" % relation("no_such"), "the columns of .*no_such.* cannot be read"),
+    ],
+)
+def test_wrong_argument_is_refused_with_what_is_allowed(
+    project: Project,
+    landed: str,
+    capfd: pytest.CaptureFixture[str],
+    arguments: str,
+    message: str,
+) -> None:
+    given_arguments = {
+        "relation": landed,
+        "unique_key": "['Cust-Num']",
+        "source_table_number": "12",
+    }
+    name, value = arguments.split("=", 1)
+    given_arguments[name] = value
+    call = ", ".join(f"{name}={value}" for name, value in given_arguments.items())
+    with pytest.raises(DbtError) as refusal:
+        project.compile(f"{{{{ openedge_change_table({call}) }}}}")
+    # While parsing, dbt only prints what a macro says.
+    said = f"{refusal.value}\n{capfd.readouterr().out}"
+    assert re.search(f"openedge_change_table: .*{message}", said)
