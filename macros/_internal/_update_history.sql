@@ -105,7 +105,7 @@
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set prefix = 'afterimage_' ~ target_relation.schema ~ '_' ~ target_relation.identifier -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
-    {#- In a form that leaves out files; `changed_at is null` is no matter where such changes are valid from long ago. -#}
+    {#- In a form that leaves out files; changes without a time are no matter where they are valid from long ago. -#}
     {%- set slice = (
         "(change_seq >= " ~ afterimage._literal(pending.min_seq)
         ~ " or changed_at > timestamp_micros(" ~ pending.min_time ~ ")"
@@ -295,7 +295,9 @@
         info=true
     ) -%}
 
-    {%- set overtaken = options.macro_name ~ ': another run has changed ' ~ target_relation ~ ' meanwhile. Run again.' -%}
+    {%- set overtaken =
+        options.macro_name ~ ': another run has changed ' ~ target_relation ~ ' meanwhile. Run again.'
+    -%}
 
     {%- if counts.opened + counts.closed + counts.recut + counts.removed == 0 -%}
         {%- if afterimage._snapshot(target_relation) != recut.snapshot -%}
@@ -339,10 +341,10 @@ values (
 {%- endmacro -%}
 
 
-{#- Runs a query once and keeps its rows for the statements to come. By default Spark keeps a temporary view as text, and
-    of a text with CTEs it does not see that its rows are there already (CTEs are numbered anew each time it is read), so
-    it has to keep the plan. A run that failed may have left the view behind, over tables that have changed since, which
-    only a plain `drop` copes with. -#}
+{#- Runs a query once and keeps its rows for the statements to come. By default Spark keeps a temporary view as text,
+    and of a text with CTEs it does not see that its rows are there already (CTEs are numbered anew each time it is
+    read), so it has to keep the plan. A run that failed may have left the view behind, over tables that have changed
+    since, which only a plain `drop` copes with. -#}
 {%- macro _cache(view, query) -%}
     {%- do run_query('create or replace temporary view ' ~ view ~ ' as select 1 as nothing') -%}
     {%- do run_query('drop view ' ~ view) -%}

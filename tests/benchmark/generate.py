@@ -1,4 +1,4 @@
-"""A Qlik change table of any size to measure with: seeded, consistent, and skewed like real ones."""
+"""A Qlik change table of any size to measure with: seeded, consistent, skewed like real ones."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ HEADER_COLUMNS = 7
 COLUMNS: dict[str, str] = {
     "name": "concat('name ', {n} % 1000000)",
     "email": "concat('user', {n} % 1000000, '@example.com')",
-    "city": "element_at(array('Turin', 'Essen', 'Paris', 'Cairo', 'Osaka', 'Quito'), 1 + cast({n} % 6 as int))",
-    "status": "element_at(array('new', 'open', 'paid', 'shipped', 'closed'), 1 + cast({n} % 5 as int))",
+    "city": "split('Turin Essen Paris Cairo Osaka Quito', ' ')[cast({n} % 6 as int)]",
+    "status": "split('new open paid shipped closed', ' ')[cast({n} % 5 as int)]",
     "credit_limit": "cast({n} % 1000000 / 100.0 as decimal(12, 2))",
     "balance": "cast({n} % 100000000 / 10000.0 as decimal(18, 4))",
     "score": "cast({n} % 1000 as int)",
