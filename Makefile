@@ -29,8 +29,9 @@ lint: setup ## Check style, formatting and types of Python, and the SQL's style
 # The body of a macro renders to nothing, so sqlfluff takes its indents and its end for wrong.
 	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent,layout.end_of_file macros tests/generic
 
+# Two processes, each with a Spark of its own: planning, which most of the time goes into, uses one core.
 test: lint ## Run lint and every test that takes seconds
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 test-long: lint ## Run lint and all tests
 	$(BIN)/python -m pytest -q -m "long or not long"

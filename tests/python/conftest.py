@@ -94,6 +94,11 @@ class Lake:
         return self.spark.createDataFrame(data, schema)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the file that takes longest, so that no process is left alone with it."""
+    items.sort(key=lambda item: item.path.stem != "test_project")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _state(tmp_path_factory: pytest.TempPathFactory) -> None:
     # Set before anything starts a session: the profile reads it.
