@@ -245,7 +245,9 @@ case
     {%- set text = 'key_text.' ~ afterimage._quote(key.name) %}
     when {{ afterimage._netiq_cast(text, key.type) }} is null
         then concat(
-            {{ afterimage._literal('table_key does not cast: ' ~ key.name ~ ' is no ' ~ key.type ~ ': "') }}, {{ text }}, '"'
+            {{ afterimage._literal('table_key does not cast: ' ~ key.name ~ ' is no ' ~ key.type ~ ': "') }},
+            {{ text }},
+            '"'
         )
     {%- endfor %}
 end
@@ -283,17 +285,18 @@ named_struct(
 {%- macro _netiq_value_reason(column, is_key) -%}
 {%- set name = afterimage._quote(column.name) -%}
 {%- set field = 'try_element_at(field_of, ' ~ afterimage._literal(column.name) ~ ')' -%}
+{%- set misfit = '_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': "' -%}
 case
     {%- if column.type != 'string' %}
     when {{ field }}.new_value is not null and new_values.{{ name }} is null
         then concat(
-            {{ afterimage._literal('value does not cast: new_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': "') }},
+            {{ afterimage._literal('value does not cast: new' ~ misfit) }},
             {{ field }}.new_value,
             '"'
         )
     when {{ field }}.event_type = 2 and {{ field }}.old_value is not null and old_values.{{ name }} is null
         then concat(
-            {{ afterimage._literal('value does not cast: old_value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': "') }},
+            {{ afterimage._literal('value does not cast: old' ~ misfit) }},
             {{ field }}.old_value,
             '"'
         )
