@@ -1,6 +1,7 @@
 {#- The last step of every source macro: the change contract's columns in order, and in an incremental run only the
-    rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says. -#}
-{%- macro _staged(changes) -%}
+    rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says.
+    `more` names columns of a dialect's own that are kept beside the contract's. -#}
+{%- macro _staged(changes, more=[]) -%}
     {%- set compared = [
         'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
         'transaction_id', 'reject_reason', 'warnings', 'source_rows'
@@ -18,6 +19,9 @@ select
     {{ changes }}.reject_reason,
     {{ changes }}.warnings,
     {{ changes }}.source_rows,
+    {%- for column in more %}
+    {{ changes }}.{{ column }},
+    {%- endfor %}
     timestamp '{{ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") }}' as ingested_at
 
 from {{ changes }}
