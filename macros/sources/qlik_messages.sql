@@ -442,7 +442,7 @@ changes as (
         nullif(array_compact(concat(
             array(
                 if(
-                    kind <> 'load' and has_seq and source_time is null and reject_reason is null,
+                    kind <> 'load' and has_seq and source_time is null and reject_reason is null and repeat_number = 1,
                     'changed_at is taken from change_seq',
                     null
                 ),
