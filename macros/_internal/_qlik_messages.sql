@@ -43,7 +43,7 @@
 {#- The CTEs from the landing to `opened_messages`, one row a landed message: what the envelope says, and `body`, a
     struct of `fields`, which is what the JSON format has in `message` (or at the top where the task writes no
     envelope). Avro becomes the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by the schema
-    of their id. -#}
+    of their id. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
 {%- macro _qlik_opened_messages(relation, landing, fields, schemas=none, read_from=none) -%}
     {%- set types = [] -%}
     {%- set bare = [] -%}
@@ -52,22 +52,21 @@
         {%- do bare.append(afterimage._literal(name) ~ ', parsed.' ~ afterimage._quote(name)) -%}
     {%- endfor -%}
     {%- set body = types | join(', ') -%}
-    {%- set parsed_as = 'magic string, type string, messageSchemaId string, message struct<' ~ body ~ '>, ' ~ body -%}
-landed as (
-
-    select
-        {{ landing.value }} as value,
+    {%- set parsed_as = afterimage._literal(
+        'magic string, type string, messageSchemaId string, message struct<' ~ body ~ '>, ' ~ body
+    ) -%}
+    {#- A struct that a UDF gives is never NULL itself. -#}
+    {%- set is_json = 'envelope.type is null and envelope.error is null' -%}
+    {%- set landed -%}
+{{ landing.value }} as value,
         {{ landing.key }} as message_key,
         {{ landing.topic }} as topic,
         {{ landing.timestamp }} as landed_at,
         {{ landing.partition }} as landed_partition,
         {{ landing.offset }} as landed_offset
-        {%- if landing.is_binary %},
-        -- JSON may land as bytes too, since that is what a Kafka source gives.
-        coalesce(substring({{ landing.value }}, 1, 1) = X'7B', false) as is_json
-        {%- endif %}
-
-    from {{ relation }}
+    {%- endset -%}
+    {%- set new_messages -%}
+from {{ relation }}
     {%- if read_from is not none %}
 
     -- A message is read if it may be from there on: of the runs of 35 digits in it, one is its changeSequence. One
@@ -80,16 +79,16 @@ landed as (
         true
     )
     {%- endif %}
-
-),
+    {%- endset -%}
 {% if landing.is_binary %}
+-- JSON may land as bytes too, since that is what a Kafka source gives: a brace tells it from Avro.
 envelopes as (
 
     select
-        *,
-        decode_avro_message(if(is_json, null, value)) as envelope
+        {{ landed }},
+        decode_avro_message(if(substring({{ landing.value }}, 1, 1) = X'7B', null, {{ landing.value }})) as envelope
 
-    from landed
+    {{ new_messages }}
 
 ),
 
@@ -113,64 +112,38 @@ payloads as (
     {%- endif %}
 
 ),
-{% endif %}
-texts as (
-
-    select
-        value,
-        message_key,
-        topic,
-        landed_at,
-        landed_partition,
-        landed_offset,
-        {%- if landing.is_binary %}
-        if(is_json, cast(value as string), coalesce(payload.message, envelope.message)) as text,
-        envelope.type as avro_type,
-        envelope.schema_id as avro_schema_id,
-        coalesce(payload.error, envelope.error) as avro_error
-        {%- else %}
-        value as text,
-        cast(null as string) as avro_type,
-        cast(null as string) as avro_schema_id,
-        cast(null as string) as avro_error
-        {%- endif %}
-
-    from {{ 'payloads' if landing.is_binary else 'landed' }}
-
-),
-
--- Spark reads a JSON number with a fraction as a double; where there may be one, it is made a text first. (Qlik writes
--- decimals as texts, so hardly any message needs it.)
-exact_texts as (
-
-    select
-        *,
-        coalesce(
-            quote_json_numbers(if(text rlike ':\\s*-?[0-9]+[.eE][-+.eE0-9]*\\s*[,}\\]]', text, null)), text
-        ) as exact_text
-
-    from texts
-
-),
 
 parsed_messages as (
 
     select
         *,
-        from_json(exact_text, {{ afterimage._literal(parsed_as) }}) as parsed
+        from_json(
+            {{ afterimage._qlik_exact_json(
+                'if(' ~ is_json ~ ', cast(value as string), coalesce(payload.message, envelope.message))'
+            ) | indent(12) }},
+            {{ parsed_as }}
+        ) as parsed
 
-    from exact_texts
+    from payloads
 
 ),
+{% else %}
+parsed_messages as (
 
+    select
+        {{ landed }},
+        from_json(
+            {{ afterimage._qlik_exact_json(landing.value) | indent(12) }},
+            {{ parsed_as }}
+        ) as parsed
+
+    {{ new_messages }}
+
+),
+{% endif %}
 opened_messages as (
 
     select
-        message_key,
-        topic,
-        landed_at,
-        landed_partition,
-        landed_offset,
         value is null as is_tombstone,
         -- What a message is called must not depend on its schema, which may come later.
         if(
@@ -178,16 +151,36 @@ opened_messages as (
             concat('tombstone-', md5(to_json(struct(topic, message_key)))),
             md5(value)
         ) as message_id,
-        avro_type is not null as is_avro,
-        avro_error,
-        {{ 'if(avro_type is null and avro_error is null, text, null)' if landing.is_binary else 'text' }} as json_text,
+        -- NULLs sort first: what has no time came first.
+        struct(landed_at, landed_partition, landed_offset) as arrival,
+        {%- if landing.is_binary %}
+        envelope.type is not null as is_avro,
+        coalesce(payload.error, envelope.error) as avro_error,
+        if({{ is_json }}, cast(value as string), null) as json_text,
+        coalesce(envelope.type, parsed.type) as type,
+        coalesce(envelope.schema_id, parsed.messageSchemaId) as envelope_schema_id,
+        {%- else %}
+        false as is_avro,
+        cast(null as string) as avro_error,
+        value as json_text,
+        parsed.type,
+        parsed.messageSchemaId as envelope_schema_id,
+        {%- endif %}
         parsed.magic,
-        coalesce(avro_type, parsed.type) as type,
-        coalesce(avro_schema_id, parsed.messageSchemaId) as envelope_schema_id,
         coalesce(parsed.message, named_struct({{ bare | join(', ') }})) as body
 
     from parsed_messages
 
+)
+{%- endmacro -%}
+
+
+{#- A JSON text in which no number loses a digit. Spark reads one with a fraction as a double; where there may be one,
+    it is made a text first. (Qlik writes decimals as texts, so hardly any message needs it.) -#}
+{%- macro _qlik_exact_json(text) -%}
+coalesce(
+    quote_json_numbers(if({{ text }} rlike ':\\s*-?[0-9]+[.eE][-+.eE0-9]*\\s*[,}\\]]', {{ text }}, null)),
+    {{ text }}
 )
 {%- endmacro -%}
 
@@ -532,18 +525,55 @@ named_struct(
 {%- endmacro -%}
 
 
-{#- The names at the places that a mask flags; NULL where there is no mask. -#}
-{%- macro _qlik_names_at(ordinals) -%}
-filter(
-    transform(filter({{ ordinals }}, k -> k <= size(column_names)), k -> column_names[k - 1]),
-    name -> name is not null
-)
+{#- Whether a mask has the bit of a column, by the ordinals of the message's own schema. NULL where there is no mask,
+    false where the schema has no such column. -#}
+{%- macro _qlik_has_bit(mask_ordinals, column) -%}
+    {{ return(
+        'coalesce(array_contains(' ~ mask_ordinals ~ ', ordinals[' ~ afterimage._literal(column.name)
+        ~ ']), if(' ~ mask_ordinals ~ ' is null, null, false))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The columns that changed, in their order. LOBs have no bit in changeMask: whether one changed is seen from its
+    values, where both are there. -#}
+{%- macro _qlik_message_changed(columns, with_schemas) -%}
+array_compact(array(
+    {%- for column in columns %}
+    {%- set name = afterimage._literal(column.name) %}
+    if(
+        {{ afterimage._qlik_has_bit('changed_ordinals', column) }}
+        {%- if column.lob or with_schemas %}
+        or (
+            {{ afterimage._qlik_is_lob(column, with_schemas) }}
+            and if(
+                operation_word = 'UPDATE',
+                map_contains_key(data, {{ name }}) and map_contains_key(before_data, {{ name }})
+                and not data[{{ name }}] <=> before_data[{{ name }}],
+                data[{{ name }}] is not null
+            )
+        )
+        {%- endif %},
+        {{ name }},
+        null
+    ){{ ',' if not loop.last }}
+    {%- endfor %}
+))
+{%- endmacro -%}
+
+
+{%- macro _qlik_is_lob(column, with_schemas) -%}
+    {%- set declared = 'true' if column.lob else 'false' -%}
+    {%- if not with_schemas -%}
+        {{ return(declared) }}
+    {%- endif -%}
+    {{ return('coalesce(array_contains(lob_columns, ' ~ afterimage._literal(column.name) ~ '), ' ~ declared ~ ')') }}
 {%- endmacro -%}
 
 
 {#- Columns whose NULL means "unknown": not in the message, or not in its columnMask. Without that mask an update's
     changeMask serves: what did not change is as it was. It says nothing of LOBs. -#}
-{%- macro _qlik_message_absent(columns, keys) -%}
+{%- macro _qlik_message_absent(columns, keys, with_schemas) -%}
 nullif(
     array_compact(array(
         {%- for column in columns if column.name not in keys %}
@@ -553,10 +583,10 @@ nullif(
             and (
                 not map_contains_key(data, {{ name }})
                 or coalesce(
-                    not array_contains(present_columns, {{ name }}),
+                    not {{ afterimage._qlik_has_bit('present_ordinals', column) }},
                     operation_word = 'UPDATE'
-                    and not array_contains(flagged_columns, {{ name }})
-                    and not array_contains(lob_columns, {{ name }}),
+                    and not {{ afterimage._qlik_has_bit('changed_ordinals', column) }}
+                    and not {{ afterimage._qlik_is_lob(column, with_schemas) }},
                     false
                 )
             ),
@@ -571,9 +601,9 @@ nullif(
 {%- endmacro -%}
 
 
-{#- What a window over the messages of one place is divided by: the changeSequence and the key. -#}
+{#- What the windows over messages are divided by: the changeSequence and the key, good messages apart from others. -#}
 {%- macro _qlik_message_place(keys) -%}
-    {%- set parts = ['change_group'] -%}
+    {%- set parts = ['change_group', 'reject_reason is null'] -%}
     {%- for key in keys -%}
         {%- do parts.append('image.' ~ afterimage._quote(key)) -%}
     {%- endfor -%}
@@ -597,6 +627,9 @@ nullif(
 {%- macro _qlik_transactions(hours) -%}
 {%- set w -%}
 partition by coalesce(transaction_id, message_id) order by landed_seq, event_counter, message_id
+{%- endset -%}
+{%- set incomplete -%}
+has_seq and transaction_id is not null and event_counter is not null and not coalesce(events_here = last_event, false)
 {%- endset -%}
 transaction_events as (
 
@@ -643,26 +676,27 @@ sized_transactions as (
 settled_transactions as (
 
     select
-        *,
-        coalesce(
-            is_incomplete
-            and {{ afterimage._qlik_seq_time('last_seq') | indent(12) }}
-            >= {{ afterimage._qlik_seq_time('newest_seq') | indent(12) }} - interval {{ hours }} hours,
-            false
-        ) as is_held_back
+        sized_transactions.*,
+        {{ incomplete }} as is_incomplete,
+        {{ incomplete }}
+        and {{ afterimage._qlik_seq_time('last_seq') | indent(8) }}
+        >= {{ afterimage._qlik_seq_time('newest_seq') | indent(8) }} - interval {{ hours }} hours as is_held_back
 
-    from (
-        select
-            sized_transactions.*,
-            newest.newest_seq,
-            has_seq
-            and transaction_id is not null
-            and event_counter is not null
-            and not coalesce(events_here = last_event, false) as is_incomplete
-
-        from sized_transactions
-        cross join (select max(landed_seq) as newest_seq from located where has_seq) as newest
-    ) as judged_transactions
+    from sized_transactions
+    cross join (select max(landed_seq) as newest_seq from located where has_seq) as newest
 
 ),
+{%- endmacro -%}
+
+
+{#- The places of the columns where the caller's list has to say them: {map, list} of SQL. -#}
+{%- macro _qlik_given_ordinals(names) -%}
+    {%- set entries = [] -%}
+    {%- for name in names -%}
+        {%- do entries.append(afterimage._literal(name) ~ ', ' ~ loop.index) -%}
+    {%- endfor -%}
+    {{ return({
+        'map': 'map(' ~ entries | join(', ') ~ ')',
+        'list': 'sequence(1, ' ~ (names | length) ~ ')',
+    }) }}
 {%- endmacro -%}

@@ -15,17 +15,14 @@ metadata_messages as (
 
     select
         message_id,
-        body.schemaId as schema_id,
-        body.lineage as lineage,
-        body.tableStructure.tableColumns as table_columns,
-        body.dataSchema as data_schema,
-        struct(landed_at, landed_partition, landed_offset) as arrival,
+        body,
+        arrival,
         case
             when avro_error is not null then concat('not an Avro message: ', avro_error)
-            when is_avro and body is null then 'the metadata message has no messageSchema to be read by'
+            when is_avro and body.schemaId is null and body.lineage is null
+                then 'the metadata message has no messageSchema to be read by'
             when magic <> 'atMSG' then concat('magic is not atMSG: ', magic)
-            when type is null and body.schemaId is null
-                then concat('not a JSON message: ', left(json_text, 60))
+            when type is null and body.schemaId is null then concat('not a JSON message: ', left(json_text, 60))
             when coalesce(body.schemaId, '') = '' then 'the metadata message has no schemaId'
             when coalesce(size(body.tableStructure.tableColumns), 0) < 1 then 'the metadata message has no tableColumns'
         end as reject_reason
@@ -42,37 +39,33 @@ metadata_messages as (
 ),
 
 -- An id stands for one structure, however often a task repeats its message.
-last_messages as (
+ranked_messages as (
 
-    select *
-    from (
-        select
-            *,
-            row_number() over (
-                partition by if(reject_reason is null, schema_id, message_id), reject_reason is null
-                order by {{ afterimage._qlik_time('lineage.`timestamp`') }} desc nulls last, arrival desc, message_id asc
-            ) as newest_first
+    select
+        *,
+        row_number() over (
+            partition by if(reject_reason is null, body.schemaId, message_id), reject_reason is null
+            order by {{ afterimage._qlik_time('body.lineage.`timestamp`') }} desc nulls last, arrival desc, message_id asc
+        ) as newest_first
 
-        from metadata_messages
-    ) as ranked
-    where newest_first = 1
+    from metadata_messages
 
 ),
 
 described_columns as (
 
     select
-        last_messages.message_id,
-        last_messages.schema_id,
-        last_messages.lineage,
-        last_messages.data_schema,
+        ranked_messages.message_id,
+        ranked_messages.body.schemaId as schema_id,
+        ranked_messages.body.lineage as lineage,
+        ranked_messages.body.dataSchema as data_schema,
         described.column_name,
         described.properties,
         cast(described.properties.ordinal as int) as ordinal,
         cast(described.properties.`precision` as int) as numeric_precision,
         cast(described.properties.scale as int) as numeric_scale,
         coalesce(
-            last_messages.reject_reason,
+            ranked_messages.reject_reason,
             -- Positions are counted from 1, and a mask of more columns than this is no mask.
             if(
                 cast(described.properties.ordinal as int) between 1 and 10000,
@@ -81,8 +74,11 @@ described_columns as (
             )
         ) as reject_reason
 
-    from last_messages
-    lateral view outer explode(if(reject_reason is null, table_columns, null)) described as column_name, properties
+    from ranked_messages
+    lateral view outer explode(
+        if(reject_reason is null, body.tableStructure.tableColumns, null)
+    ) described as column_name, properties
+    where ranked_messages.newest_first = 1
 
 )
 

@@ -25,21 +25,23 @@
     {%- do afterimage._check_known('qlik_messages', 'unique_key', unique_key, names) -%}
     {%- set keys = afterimage._as_spelled(unique_key, names) -%}
     {%- set column_names = afterimage._string_array(names) -%}
+    {%- set given_ordinals = afterimage._qlik_given_ordinals(names) -%}
+    {%- set place = afterimage._qlik_message_place(keys) -%}
+    {%- set turn -%}
+if(kind = 'load', last_arrival, null) desc, event_counter asc nulls last, {# -#}
+array_position(array('load', 'insert', 'update', 'delete'), kind) asc, content_hash asc
+    {%- endset -%}
+    {%- set same_turn = "if(kind = 'load', last_arrival, null), event_counter, kind, content_hash" -%}
+    {%- set is_tied = "turn > 1 and kind <> 'load' and reject_reason is null and repeat_number = 1" -%}
+    {%- set schema_id = "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)" -%}
+    {%- set named_schema = 'coalesce(body.lineage.schema, body.schema, body.headers.schema)' -%}
+    {%- set named_table = 'coalesce(body.lineage.`table`, body.`table`, body.headers.`table`)' -%}
+    {%- set is_of_table = afterimage._qlik_is_table(table, 'schema_name', 'table_name') if table is not none -%}
     {%- set change_start = afterimage._qlik_messages_start(schema_rows, hold_back_hours) -%}
     {%- set read_from = afterimage._qlik_hours_before(change_start, hold_back_hours if complete_transactions else 0) -%}
-    {%- set lobs = [] -%}
-    {%- for column in columns if column.lob -%}
-        {%- do lobs.append(column.name) -%}
-    {%- endfor %}
 
 with
 {% if schema_rows is not none %}
-metadata_rows as (
-
-    {{ schema_rows | indent(4) }}
-
-),
-
 message_schemas as (
 
     select
@@ -47,17 +49,24 @@ message_schemas as (
         max(schema_name) as schema_name,
         max(table_name) as table_name,
         max(data_schema) as data_schema,
-        collect_list(if(is_lob, column_name, null)) as lob_columns,
-        -- Ordinals may have gaps; a name stands at the place of its own.
-        transform(
-            sequence(1, max(ordinal)),
-            k -> try_element_at(
-                filter(collect_list(struct(ordinal, column_name)), described -> described.ordinal = k), 1
-            ).column_name
-        ) as column_names
+        map_from_entries(collect_list(struct(column_name, ordinal))) as ordinals,
+        collect_list(ordinal) as all_ordinals,
+        collect_list(if(is_lob, column_name, null)) as lob_columns
 
-    from metadata_rows
-    where reject_reason is null
+    from (
+        select
+            schema_id,
+            column_name,
+            max(ordinal) as ordinal,
+            max(is_lob) as is_lob,
+            max(schema_name) as schema_name,
+            max(table_name) as table_name,
+            max(data_schema) as data_schema
+
+        from ({{ schema_rows | indent(8) }}) as schema_rows
+        where reject_reason is null
+        group by schema_id, column_name
+    ) as schema_columns
     group by schema_id
 
 ),
@@ -66,114 +75,65 @@ message_schemas as (
     relation, landing, afterimage._qlik_data_fields(), 'message_schemas' if schema_rows is not none, read_from
 ) }},
 
-data_messages as (
+located as (
 
     select
-        message_id,
-        is_tombstone,
-        is_avro,
-        avro_error,
-        json_text,
-        magic,
-        type,
-        type = 'MD' or (type is null and body.headers is null and body.schemaId is not null) as is_metadata,
-        body is not null and (body.headers is not null or body.data is not null or body.beforeData is not null) as has_body,
-        -- NULLs sort first: what has no time came first.
-        struct(landed_at, landed_partition, landed_offset) as arrival,
+        opened_messages.message_id,
+        opened_messages.arrival,
+        opened_messages.is_tombstone,
+        opened_messages.is_avro,
+        opened_messages.avro_error,
+        opened_messages.json_text,
+        opened_messages.magic,
+        opened_messages.type,
+        opened_messages.type = 'MD'
+        or (opened_messages.type is null and body.headers is null and body.schemaId is not null) as is_metadata,
+        coalesce(body.headers is not null or body.data is not null or body.beforeData is not null, false) as has_body,
         upper(trim(body.headers.operation)) as operation_word,
         trim(body.headers.changeSequence) as landed_seq,
-        nullif(trim(body.headers.`timestamp`), '') as landed_time,
+        coalesce(trim(body.headers.changeSequence) rlike '^[0-9]{35}$', false) as has_seq,
+        {{ afterimage._qlik_time("nullif(trim(body.headers.`timestamp`), '')") }} as landed_time,
         nullif(body.headers.transactionId, '') as transaction_id,
         nullif(trim(body.headers.changeMask), '') as change_mask,
         nullif(trim(body.headers.columnMask), '') as column_mask,
         cast(body.headers.transactionEventCounter as bigint) as event_counter,
         cast(body.headers.transactionLastEvent as boolean) as is_last_event,
-        coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId) as schema_id,
-        coalesce(body.lineage.schema, body.schema, body.headers.schema) as named_schema,
-        coalesce(body.lineage.`table`, body.`table`, body.headers.`table`) as named_table,
-        body.data as data,
-        body.beforeData as before_data
-
-    from opened_messages
-
-),
-
-located as (
-
-    select
-        data_messages.*,
-        coalesce(data_messages.landed_seq rlike '^[0-9]{35}$', false) as has_seq,
+        body.data,
+        body.beforeData as before_data,
+        {{ schema_id }} as schema_id,
         {%- if schema_rows is not none %}
         message_schemas.schema_id is not null as has_schema,
-        coalesce(message_schemas.schema_name, data_messages.named_schema) as schema_name,
-        coalesce(message_schemas.table_name, data_messages.named_table) as table_name,
-        coalesce(message_schemas.column_names, {{ column_names }}) as column_names,
-        coalesce(message_schemas.lob_columns, {{ afterimage._string_array(lobs) }}) as lob_columns
+        coalesce(message_schemas.schema_name, {{ named_schema }}) as schema_name,
+        coalesce(message_schemas.table_name, {{ named_table }}) as table_name,
+        coalesce(message_schemas.ordinals, {{ given_ordinals.map }}) as ordinals,
+        coalesce(message_schemas.all_ordinals, {{ given_ordinals.list }}) as all_ordinals,
+        message_schemas.lob_columns
         {%- else %}
-        false as has_schema,
-        data_messages.named_schema as schema_name,
-        data_messages.named_table as table_name,
-        {{ column_names }} as column_names,
-        {{ afterimage._string_array(lobs) }} as lob_columns
+        {{ named_schema }} as schema_name,
+        {{ named_table }} as table_name,
+        {{ given_ordinals.map }} as ordinals,
+        {{ given_ordinals.list }} as all_ordinals
         {%- endif %}
 
-    from data_messages
+    from opened_messages
     {%- if schema_rows is not none %}
     left outer join (select /*+ broadcast */ * from message_schemas) as message_schemas
-        on data_messages.schema_id = message_schemas.schema_id
+        on {{ schema_id }} = message_schemas.schema_id
     {%- endif %}
 
 ),
 {% if complete_transactions %}
 {{ afterimage._qlik_transactions(hold_back_hours) }}
-{%- endif %}
-{%- if table is not none %}
--- What is of another table is that table's business. A message that waited here for its schema stays, as it is here
--- already.
-of_this_table as (
-
-    select
-        located.*,
-        not {{ afterimage._qlik_is_table(table, 'schema_name', 'table_name') | indent(8) }} as is_of_another_table
-
-    from {{ 'settled_transactions' if complete_transactions else 'located' }} as located
-    {%- if afterimage._is_incremental() %}
-    left outer join (
-        select change_id
-        from {{ this }}
-        where reject_reason like concat({{ afterimage._qlik_no_schema() }}, '%')
-    ) as waiting
-        on located.message_id = waiting.change_id
-    {%- endif %}
-    where
-        located.table_name is null
-        or {{ afterimage._qlik_is_table(table, 'schema_name', 'table_name') | indent(8) }}
-        {%- if afterimage._is_incremental() %}
-        or waiting.change_id is not null
-        {%- endif %}
-
-),
 {% endif %}
 masked as (
 
     select
-        *,
+        located.*,
+        {%- if table is not none %}
+        not {{ is_of_table }} as is_of_another_table,
+        {%- endif %}
         decode_change_mask(change_mask, 0, 'hex') as changed_ordinals,
-        decode_change_mask(column_mask, 0, 'hex') as present_ordinals
-
-    from {{ 'of_this_table' if table is not none else 'settled_transactions' if complete_transactions else 'located' }}
-    {%- if change_start is not none %}
-    where landed_seq >= '{{ change_start }}' or not has_seq or operation_word = 'REFRESH'
-    {%- endif %}
-
-),
-
-flagged as (
-
-    select
-        *,
-        {{ afterimage._qlik_names_at('changed_ordinals') | indent(8) }} as flagged_columns,
-        {{ afterimage._qlik_names_at('present_ordinals') | indent(8) }} as present_columns,
+        decode_change_mask(column_mask, 0, 'hex') as present_ordinals,
         -- Of the two shapes of a delete, one has its row in data, one in beforeData.
         if(
             operation_word = 'DELETE' and data[{{ afterimage._literal(keys[0]) }}] is null,
@@ -182,50 +142,66 @@ flagged as (
         ) as row_values,
         if(operation_word = 'UPDATE', before_data, null) as before_values
 
-    from masked
+    from {{ 'settled_transactions' if complete_transactions else 'located' }} as located
+    {%- if table is not none and afterimage._is_incremental() %}
+    left outer join (
+        select change_id
+        from {{ this }}
+        where reject_reason like concat({{ afterimage._qlik_no_schema() }}, '%')
+    ) as waiting
+        on located.message_id = waiting.change_id
+    {%- endif %}
+    where
+        true
+        {%- if change_start is not none %}
+        and (landed_seq >= '{{ change_start }}' or not has_seq or operation_word = 'REFRESH')
+        {%- endif %}
+        {%- if table is not none %}
+        -- What is of another table is that table's business. A message that waited here for its schema stays, as it
+        -- is here already.
+        and (
+            table_name is null
+            or {{ is_of_table }}
+            {%- if afterimage._is_incremental() %}
+            or waiting.change_id is not null
+            {%- endif %}
+        )
+        {%- endif %}
 
 ),
 
 images as (
 
     select
-        *,
-        {{ afterimage._qlik_misfits(columns, 'row_values', '') }} as misfits,
-        {{ afterimage._qlik_misfits(columns, 'before_values', ' before') }} as misfits_before,
+        masked.*,
+        concat(
+            {{ afterimage._qlik_misfits(columns, 'row_values', '') | indent(12) }},
+            {{ afterimage._qlik_misfits(columns, 'before_values', ' before') | indent(12) }}
+        ) as misfits,
         if(row_values is null, null, {{ afterimage._qlik_image(columns, 'row_values') | indent(8) }}) as image,
         -- A before-image may leave out what it can, but the row is the same one.
         if(
-            before_values is null, null, {{ afterimage._qlik_image(columns, 'before_values', 'row_values', keys) | indent(8) }}
-        ) as before_image,
-        array_except(
-            array_union(coalesce(map_keys(data), array()), coalesce(map_keys(before_data), array())), {{ column_names }}
-        ) as undeclared,
-        {{ afterimage._qlik_message_absent(columns, keys) | indent(8) }} as absent_columns,
-        -- LOBs have no bit in changeMask: whether one changed is seen from its values, where both are there.
-        if(
-            flagged_columns is null,
+            before_values is null,
             null,
-            array_intersect(
-                {{ column_names }},
-                array_union(
-                    flagged_columns,
-                    filter(
-                        lob_columns,
-                        lob -> case
-                            when operation_word = 'UPDATE'
-                                then map_contains_key(data, lob)
-                                and map_contains_key(before_data, lob)
-                                and not data[lob] <=> before_data[lob]
-                            else data[lob] is not null
-                        end
-                    )
-                )
-            )
+            {{ afterimage._qlik_image(columns, 'before_values', 'row_values', keys) | indent(12) }}
+        ) as before_image,
+        {{ afterimage._qlik_message_absent(columns, keys, schema_rows is not none) | indent(8) }} as absent_columns,
+        if(
+            changed_ordinals is null,
+            null,
+            {{ afterimage._qlik_message_changed(columns, schema_rows is not none) | indent(12) }}
         ) as changed_columns,
-        filter(changed_ordinals, k -> k > size(column_names) or column_names[k - 1] is null) as unknown_changed,
-        filter(present_ordinals, k -> k > size(column_names) or column_names[k - 1] is null) as unknown_present
+        array_except(changed_ordinals, all_ordinals) as unknown_changed,
+        array_except(present_ordinals, all_ordinals) as unknown_present,
+        array_except(
+            array_union(
+                coalesce(map_keys(data), cast(array() as array<string>)),
+                coalesce(map_keys(before_data), cast(array() as array<string>))
+            ),
+            {{ column_names }}
+        ) as undeclared
 
-    from flagged
+    from masked
 
 ),
 
@@ -250,9 +226,15 @@ judged as (
             when 'DELETE' then 'delete'
         end as kind,
         case
-            when {{ afterimage._qlik_time('landed_time') }} >= timestamp '1970-01-02 00:00:00'
-                then {{ afterimage._qlik_time('landed_time') }}
+            when landed_time >= timestamp '1970-01-02 00:00:00' then landed_time
         end as source_time,
+        case
+            when operation_word = 'REFRESH' then 'load'
+            when has_seq then landed_seq
+            else message_id
+        end as change_group,
+        -- As JSON, because a hash of the fields themselves takes (NULL, 1) and (1, NULL) for the same.
+        xxhash64(to_json(struct(image, before_image))) as content_hash,
         case
             when is_tombstone then 'tombstone: the value is NULL'
             when avro_error is not null then concat('not an Avro message: ', avro_error)
@@ -282,10 +264,7 @@ judged as (
             when column_mask is not null and present_ordinals is null
                 then concat('columnMask cannot be decoded: "', left(column_mask, 60), '"')
             when row_values is null then 'the message holds no data'
-            when size(misfits) > 0 or size(misfits_before) > 0
-                then concat(
-                    'a value does not fit its column: ', array_join(concat(misfits, coalesce(misfits_before, array())), ', ')
-                )
+            when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))
             when
                 {% for key in keys %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %}
                 then {{ afterimage._literal('NULL in the key (' ~ (keys | join(', ')) ~ ')') }}
@@ -332,87 +311,32 @@ judged as (
 
 ),
 
-placed as (
-
-    select
-        *,
-        -- xxhash64 takes a struct's fields, but skips NULLs; as JSON they are told apart.
-        xxhash64(to_json(struct(image, before_image))) as content_hash,
-        case
-            when reject_reason is not null then message_id
-            when kind = 'load' then 'load'
-            else landed_seq
-        end as change_group
-
-    from judged
-
-),
-
--- One exchange for all windows: those that follow divide what this one has brought together.
-gathered as (
-
-    select
-        *,
-        count(*) over (partition by {{ afterimage._qlik_message_place(keys) | indent(8) }}) as messages_here
-
-    from placed
-
-),
-
 -- A message delivered twice counts once: a reload or a restart writes what it wrote before.
 copies as (
 
     select
         *,
-        row_number() over (
-            partition by {{ afterimage._qlik_message_place(keys) | indent(8) }}, message_id order by arrival
-        ) as copy_number,
-        count(*) over (partition by {{ afterimage._qlik_message_place(keys) | indent(8) }}, message_id) as copies,
-        max(arrival) over (partition by {{ afterimage._qlik_message_place(keys) | indent(8) }}, message_id) as last_arrival
+        row_number() over (partition by {{ place }}, message_id order by arrival) as copy_number,
+        count(*) over (partition by {{ place }}, message_id) as copies,
+        max(arrival) over (partition by {{ place }}, message_id) as last_arrival
 
-    from gathered
-
-),
-
-repeats as (
-
-    select
-        *,
-        if(
-            reject_reason is null and kind <> 'load',
-            row_number() over (
-                partition by {{ afterimage._qlik_message_place(keys) | indent(8) }}, kind, content_hash
-                order by arrival, message_id
-            ),
-            1
-        ) as repeat_number
-
-    from copies
-    where copy_number = 1
+    from judged
 
 ),
 
 -- Of the loads of one key the last stands. Changes of one key that share a changeSequence follow the counter of their
--- transaction, then a declared order, delete last.
+-- transaction, then a declared order, delete last. A change that two messages hold is one.
 numbered as (
 
     select
         *,
-        row_number() over (
-            partition by {{ afterimage._qlik_message_place(keys) | indent(8) }}, repeat_number > 1
-            order by
-                if(kind = 'load', last_arrival, null) asc,
-                event_counter asc nulls last,
-                array_position(array('load', 'insert', 'update', 'delete'), kind) asc,
-                content_hash asc,
-                message_id asc
-        ) as turn,
-        count(*) over (partition by {{ afterimage._qlik_message_place(keys) | indent(8) }}, repeat_number > 1) as turns,
-        size(collect_set(event_counter) over (
-            partition by {{ afterimage._qlik_message_place(keys) | indent(8) }}, repeat_number > 1
-        )) as counters
+        dense_rank() over (partition by {{ place }} order by {{ turn }}) as turn,
+        row_number() over (partition by {{ place }}, {{ same_turn }} order by arrival, message_id) as repeat_number,
+        -- Changes that the counter cannot tell apart, as there are more than one of this number.
+        size(collect_set(struct(kind, content_hash)) over (partition by {{ place }}, event_counter)) as changes_of_counter
 
-    from repeats
+    from copies
+    where copy_number = 1
 
 ),
 
@@ -422,7 +346,7 @@ changes as (
         message_id as change_id,
         concat(
             if(coalesce(kind, '') <> 'load' and has_seq, landed_seq, ''),
-            if(is_tied, concat('.', lpad(turn, 3, '0')), '')
+            if({{ is_tied }}, concat('.', lpad(turn, 3, '0')), '')
         ) as change_seq,
         kind as operation,
         case kind when 'update' then before_image when 'delete' then image end as `before`,
@@ -436,8 +360,8 @@ changes as (
         transaction_id,
         case
             when reject_reason is not null then reject_reason
+            when kind = 'load' and turn > 1 then 'superseded: a later load of this key came'
             when repeat_number > 1 then 'repeated: another message holds the same change'
-            when kind = 'load' and turn < turns then 'superseded: a later load of this key came'
         end as reject_reason,
         nullif(array_compact(concat(
             array(
@@ -446,20 +370,18 @@ changes as (
                     'changed_at is taken from change_seq',
                     null
                 ),
-                if(is_tied and counters < turns, 'another change of this key has the same change_seq', null)
+                if(
+                    {{ is_tied }} and changes_of_counter > 1,
+                    'another change of this key has the same change_seq',
+                    null
+                )
             ),
             oddities
         )), cast(array() as array<string>)) as warnings,
         copies as source_rows,
         schema_id
 
-    from (
-        select
-            *,
-            turn > 1 and kind <> 'load' and reject_reason is null and repeat_number = 1 as is_tied
-
-        from numbered
-    ) as told_apart
+    from numbered
 
 )
 
