@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt_afterimage.masks import decode_change_mask, decode_field_map
+from dbt_afterimage.messages import decode_avro_message, quote_json_numbers
 from dbt_afterimage.table_keys import format_table_key, parse_table_key
 from dbt_afterimage.xds import xds_document
 
@@ -31,6 +32,13 @@ class Udf:
 REGISTRY: tuple[Udf, ...] = (
     Udf("decode_change_mask", decode_change_mask, "array<int>"),
     Udf("decode_field_map", decode_field_map, "array<int>"),
+    Udf(
+        "decode_avro_message",
+        decode_avro_message,
+        "struct<type:string,schema_id:string,message:string,error:string>",
+        ("type", "schema_id", "message", "error"),
+    ),
+    Udf("quote_json_numbers", quote_json_numbers, "string"),
     Udf(
         "parse_table_key",
         parse_table_key,

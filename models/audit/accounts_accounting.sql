@@ -1,0 +1,1 @@
+{{ change_accounting(ref('stg_qlik__accounts'), unique_key=['ID']) }}

@@ -1,0 +1,3 @@
+{{ config(unique_key='schema_column_id') }}
+
+{{ qlik_message_schemas(ref('qlik_crm__metadata')) }}

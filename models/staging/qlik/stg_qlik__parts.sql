@@ -1,0 +1,5 @@
+{{ qlik_messages(
+    ref('qlik_parts__messages'),
+    unique_key=['PLANT', 'PART_NO'],
+    metadata=ref('qlik_parts__metadata')
+) }}

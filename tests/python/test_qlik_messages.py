@@ -1,0 +1,511 @@
+"""Messages in, history out: two formats, two versions of a table, any batches."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import datetime, timezone
+from decimal import Decimal
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import SCHEMA, DbtError, Lake, Project
+from qlik_messages import (
+    METADATA,
+    Column,
+    avro_message,
+    column,
+    data_schema,
+    headers,
+    json_message,
+    mask,
+    metadata,
+)
+from reference import Change, history
+from strategies import Stream, merged_streams, splits
+from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
+from test_qlik_change_table import as_staged
+
+LANDING = {
+    "key": "string",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+}
+FORMATS = ["json", "avro"]
+STAGED = (
+    "config(materialized='incremental', incremental_strategy='merge', unique_key='change_id',"
+    " file_format='iceberg')"
+)
+
+
+def relation(table: str) -> str:
+    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+
+
+def landing(form: str) -> dict[str, str]:
+    return {"value": "string" if form == "json" else "binary", **LANDING}
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("qlik_messages")
+
+
+VERSION_1 = [
+    column("ID", "INT4", key=1),
+    column("NAME", "STRING"),
+    column("BALANCE", "NUMERIC", 12, 2),
+]
+VERSION_2 = [VERSION_1[0], VERSION_1[1], column("EMAIL", "STRING"), VERSION_1[2]]
+VERSIONS = {"v1": VERSION_1, "v2": VERSION_2}
+
+
+def message(
+    form: str,
+    version: str,
+    operation: str,
+    place: int,
+    data: dict[str, Any] | None,
+    before: dict[str, Any] | None = None,
+    changed: Sequence[str] = (),
+    **more: Any,
+) -> dict[str, Any]:
+    """Return a landed message of the accounts table."""
+    columns = [described["name"] for described in VERSIONS[version]]
+    body = {
+        "data": data,
+        "beforeData": before,
+        "headers": headers(
+            operation,
+            changeSequence=f"2024010112000000{place:019d}" if place else None,
+            timestamp=f"2024-01-01T12:00:{place:02d}" if place else None,
+            changeMask=mask(changed, columns),
+            columnMask=mask(columns, columns),
+            externalSchemaId=version,
+            **more,
+        ),
+    }
+    if form == "json":
+        return {"value": json_message("DT", body)}
+    for image in (data, before):
+        if image and "BALANCE" in image:
+            image["BALANCE"] = Decimal(image["BALANCE"])
+    return {"value": avro_message("DT", data_schema(VERSIONS[version]), body, version)}
+
+
+def described(form: str, version: str) -> dict[str, Any]:
+    """Return a landed metadata message of the accounts table."""
+    body = metadata(version, "ACCOUNTS", int(version[1:]), VERSIONS[version])
+    if form == "json":
+        return {"value": json_message("MD", body)}
+    return {"value": avro_message("MD", METADATA, body, own_schema=True)}
+
+
+def of_version_1(form: str) -> list[dict[str, Any]]:
+    ada = {"ID": 1, "NAME": "Ada", "BALANCE": "1.00"}
+    return [
+        message(form, "v1", "REFRESH", 0, dict(ada)),
+        message(
+            form, "v1", "UPDATE", 1, {**ada, "BALANCE": "2.00"}, dict(ada), changed=["BALANCE"]
+        ),
+        message(form, "v1", "INSERT", 2, {"ID": 2, "NAME": "Bob", "BALANCE": "0.10"}),
+    ]
+
+
+def of_version_2(form: str) -> list[dict[str, Any]]:
+    ada = {"ID": 1, "NAME": "Ada", "EMAIL": None, "BALANCE": "2.00"}
+    return [
+        message(form, "v2", "UPDATE", 3, {**ada, "EMAIL": "a@x"}, dict(ada), changed=["EMAIL"]),
+        message(
+            form,
+            "v2",
+            "UPDATE",
+            4,
+            {**ada, "EMAIL": "a@x", "BALANCE": "3.00"},
+            {**ada, "EMAIL": "a@x"},
+            changed=["BALANCE"],
+        ),
+        message(form, "v2", "DELETE", 5, None, {"ID": 2, "NAME": "Bob", "BALANCE": "0.10"}),
+    ]
+
+
+TWO_VERSIONS = [
+    # ID, NAME, EMAIL, BALANCE, places, what opened and closed the version
+    (1, "Ada", None, "1.00", 0, 1, "load", "update"),
+    (1, "Ada", None, "2.00", 1, 3, "update", "update"),
+    (1, "Ada", "a@x", "2.00", 3, 4, "update", "update"),
+    (1, "Ada", "a@x", "3.00", 4, None, "update", None),
+    (2, "Bob", None, "0.10", 2, 5, "insert", "delete"),
+]
+
+
+def two_versions(lake: Lake) -> list[tuple[Any, ...]]:
+    def place(change_seq: str | None) -> int | None:
+        return change_seq and int(change_seq[16:]) if change_seq else (0, None)[change_seq is None]
+
+    rows = lake.rows(f"select * from {SCHEMA}.versioned_history order by ID, version")
+    return [
+        (
+            row["ID"],
+            row["NAME"],
+            row["EMAIL"],
+            str(row["BALANCE"]),
+            place(row["valid_from_seq"]),
+            place(row["valid_to_seq"]),
+            row["operation"],
+            row["closed_by"],
+        )
+        for row in rows
+    ]
+
+
+def staged(lake: Lake, table: str) -> list[dict[str, Any]]:
+    rows = lake.rows(f"select * from {SCHEMA}.{table} order by change_id")
+    for row in rows:
+        del row["ingested_at"]
+    return rows
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
+    form: str, project: Project, lake: Lake
+) -> None:
+    project.file(
+        "models/stg_versioned.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('versioned')}, unique_key=['ID'],"
+        " columns=[{'name': 'ID', 'type': 'int'}, {'name': 'NAME', 'type': 'string'},"
+        " {'name': 'EMAIL', 'type': 'string'}, {'name': 'BALANCE', 'type': 'decimal(12,2)'}],"
+        f" table='ACCOUNTS', metadata={relation('versioned_metadata')}) }}}}",
+    )
+    project.file(
+        "models/versioned_history.sql",
+        "{{ config(materialized='history', unique_key=['ID']) }}\n"
+        "select * from {{ ref('stg_versioned') }}",
+    )
+    run = ("run", "--select", "stg_versioned", "versioned_history")
+    lake.create("versioned", landing(form), of_version_1(form))
+    lake.create("versioned_metadata", landing(form), [described(form, "v1")])
+    project.dbt(*run, "--full-refresh")
+    # The messages of the new version come before their schema does, and after many others.
+    lake.append("versioned", landing(form), of_version_2(form))
+    late = message(form, "v1", "INSERT", 9, {"ID": 9, "NAME": "late", "BALANCE": "9.00"})
+    late["value"] = later(late["value"])
+    lake.append("versioned", landing(form), [late])
+    project.dbt(*run)
+    waiting = [
+        row["reject_reason"] for row in staged(lake, "stg_versioned") if row["schema_id"] == "v2"
+    ]
+    assert waiting == ["no metadata message has the schema id: v2"] * 3
+    lake.append("versioned_metadata", landing(form), [described(form, "v2")])
+    project.dbt(*run)
+    in_batches = staged(lake, "stg_versioned")
+    assert [row for row in two_versions(lake) if row[0] != 9] == TWO_VERSIONS
+
+    changed = {row["change_seq"][16:]: row["changed_columns"] for row in in_batches}
+    assert changed[f"{1:019d}"] == ["BALANCE"]
+    assert changed[f"{3:019d}"] == ["EMAIL"]
+    assert changed[f"{4:019d}"] == ["BALANCE"]
+    assert [row for row in in_batches if row["reject_reason"]] == []
+
+    project.dbt(*run, "--full-refresh")
+    assert staged(lake, "stg_versioned") == in_batches
+    assert [row for row in two_versions(lake) if row[0] != 9] == TWO_VERSIONS
+
+
+def later(value: str | bytes) -> str | bytes:
+    """Move a message by more than the look-back, so that nothing before it is read again."""
+    if isinstance(value, str):
+        return value.replace('"2024010112000000', '"2024020112000000')
+    return value.replace(b"2024010112000000", b"2024020112000000")
+
+
+QLIK_TYPES = {
+    "string": "STRING",
+    "int": "INT4",
+    "bigint": "INT8",
+    "boolean": "BOOLEAN",
+    "date": "DATE",
+    "timestamp": "DATETIME",
+}
+
+
+def qlik_column(name: str, spark_type: str, keys: Sequence[str]) -> Column:
+    key = keys.index(name) + 1 if name in keys else 0
+    if spark_type.startswith("decimal"):
+        return column(name, "NUMERIC", 20, 2, key)
+    return column(name, QLIK_TYPES[spark_type], key=key)
+
+
+def landed(change: Change, stream: Stream, form: str, columns: list[Column]) -> dict[str, Any]:
+    """Write a change as Qlik would."""
+    operation = {"load": "REFRESH"}.get(change.operation, change.operation.upper())
+    absent = change.absent_columns or []
+    present = [name for name in stream.columns if name not in absent]
+    changed = change.changed_columns if change.operation == "update" else None
+    body = {
+        "data": change.after,
+        "beforeData": change.before,
+        "headers": headers(
+            operation,
+            changeSequence=change.change_seq or None,
+            timestamp=change.changed_at.isoformat() if change.changed_at else None,
+            transactionId=change.transaction_id,
+            changeMask=None if changed is None else mask(changed, stream.columns),
+            columnMask=mask(present, stream.columns),
+        ),
+    }
+    if form == "json":
+        return {"value": json_message("DT", body)}
+    for image in ("data", "beforeData"):
+        values = body[image]
+        if isinstance(values, dict):
+            body[image] = {
+                name: value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) else value
+                for name, value in values.items()
+            }
+    return {"value": avro_message("DT", data_schema(columns), body, "v1")}
+
+
+@given(data=st.data())
+@settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
+@pytest.mark.parametrize("form", FORMATS)
+def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
+    form: str, data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    good = [
+        change
+        for change in stream.changes
+        if change.operation != "truncate" and change.reject_reason is None
+    ]
+    columns = [qlik_column(name, stream.types[name], stream.unique_key) for name in stream.columns]
+    batches = data.draw(splits([landed(change, stream, form, columns) for change in good]))
+    typed = [{"name": name, "type": stream.types[name]} for name in stream.columns]
+    key = stream.unique_key
+    project.file(
+        "models/stg_random_messages.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('random_messages')},"
+        f" unique_key={key}, columns={typed}, metadata={relation('random_metadata')}) }}}}",
+    )
+    project.file(
+        "models/random_messages_history.sql",
+        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
+        "select * from {{ ref('stg_random_messages') }}",
+    )
+    run = ("run", "--select", "stg_random_messages", "random_messages_history")
+    body = metadata("v1", "T", 1, columns)
+    described = (
+        json_message("MD", body)
+        if form == "json"
+        else avro_message("MD", METADATA, body, own_schema=True)
+    )
+    lake.create("random_metadata", landing(form), [{"value": described}])
+    lake.create("random_messages", landing(form), [])
+    for number, batch in enumerate(batches):
+        lake.append("random_messages", landing(form), batch)
+        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+    in_batches = contents(lake)
+
+    assert_same_history(
+        lake.rows(f"select * from {SCHEMA}.random_messages_history"),
+        history([as_staged(change) for change in good], key, stream.columns),
+        replace(stream, changes=good),
+    )
+    delivered = sum(len(batch) for batch in batches)
+    assert lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_random_messages") == [
+        {"n": delivered or None}
+    ]
+
+    together = sorted(chain.from_iterable(batches), key=repr)
+    lake.create("random_messages", landing(form), together)
+    project.dbt(*run, "--full-refresh")
+    assert contents(lake) == in_batches
+
+
+def contents(lake: Lake) -> list[list[dict[str, Any]]]:
+    """Return both tables, less the time of the run."""
+    table = f"{SCHEMA}.random_messages_history"
+    return [
+        staged(lake, "stg_random_messages"),
+        lake.rows(f"select * from {table} order by history_id"),
+    ]
+
+
+def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
+    project: Project, lake: Lake
+) -> None:
+    project.file(
+        "models/stg_held.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('held')}, unique_key=['ID'],"
+        " columns=[{'name': 'ID', 'type': 'int'}], complete_transactions=true) }}",
+    )
+
+    def event(place: int, number: int, last: bool) -> dict[str, Any]:
+        return message(
+            "json",
+            "v1",
+            "INSERT",
+            place,
+            {"ID": place},
+            transactionId="T",
+            transactionEventCounter=number,
+            transactionLastEvent=last,
+        )
+
+    def reasons() -> list[str | None]:
+        rows = lake.rows(f"select * from {SCHEMA}.stg_held order by change_seq")
+        return [row["reject_reason"] for row in rows]
+
+    held = "held back: transaction T has 2 of 3 events"
+    lake.create("held", landing("json"), [event(3, 3, True), event(1, 1, False)])
+    project.dbt("run", "--select", "stg_held", "--full-refresh")
+    assert reasons() == [held, held]
+    lake.append("held", landing("json"), [event(2, 2, False)])
+    project.dbt("run", "--select", "stg_held")
+    assert reasons() == [None, None, None]
+    in_batches = staged(lake, "stg_held")
+    project.dbt("run", "--select", "stg_held", "--full-refresh")
+    assert staged(lake, "stg_held") == in_batches
+
+
+def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lake: Lake) -> None:
+    lake.create("typeless", landing("json"), [])
+    lake.create("typeless_metadata", landing("json"), [described("json", "v1")])
+    call = f"qlik_messages({relation('typeless')}, unique_key=['ID'], %s)"
+
+    def compiled(arguments: str) -> str:
+        return project.compile("{{ " + call % arguments + " }}")
+
+    with pytest.raises(DbtError, match="`columns` leaves out the type of ID, NAME, so `metadata`"):
+        compiled("columns=['ID', 'NAME']")
+    known = f"metadata={relation('typeless_metadata')}"
+    with pytest.raises(DbtError, match="the type of the column EMAIL is not known: no metadata"):
+        compiled(f"columns=['ID', 'EMAIL'], {known}")
+    with pytest.raises(DbtError, match="no metadata message in .* of the table ORDERS is there"):
+        compiled(f"{known}, table='ORDERS'")
+    sql = compiled(f"columns=['ID', {{'name': 'BALANCE'}}], {known}, table='dbo.accounts'")
+    assert "as decimal(12,2))" in sql
+    assert "'NAME', row_values['NAME']" in compiled(known)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("unique_key='ID'", "`unique_key` must be a list of column names"),
+        ("unique_key=['ID'], columns='ID'", r"`columns` must be a list of \{name, type\}"),
+        ("unique_key=['ID']", "`columns` must be a list .* or `metadata` must be given"),
+        ("unique_key=['ID'], columns=[]", r"`columns` must be a list of .*Got: \[\]"),
+        ("unique_key=['ID'], columns=[{'type': 'int'}]", "`columns` must be a list"),
+        ("unique_key=['ID'], columns=['ID', 'id']", "`columns` names a column twice"),
+        (
+            "unique_key=['ID'], columns=[{'name': 'ID', 'type': 'array<int>'}]",
+            "gives ID a type that must be one of .* Got: array<int>",
+        ),
+        ("unique_key=['ID'], columns=['ID'], table=5", "`table` must be a text"),
+        ("unique_key=['ID'], columns=['ID'], value=''", "`value` must be a text"),
+        (
+            "unique_key=['ID'], columns=['ID'], complete_transactions='yes'",
+            r"`complete_transactions` must be one of \[True, False\]. Got: yes",
+        ),
+        ("unique_key=['ID'], columns=['ID'], hold_back_hours=-1", "`hold_back_hours` must be"),
+    ],
+)
+def test_wrong_argument_is_an_error_that_says_what_is_allowed(
+    arguments: str, message: str, project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(DbtError):
+        project.compile(f"{{{{ qlik_messages({relation('none')}, {arguments}) }}}}")
+    assert re.search(message, capsys.readouterr().out)
+
+
+def test_landing_that_cannot_be_read_is_an_error_that_says_why(
+    project: Project, lake: Lake
+) -> None:
+    lake.create("odd_landing", {"value": "int", "payload": "string"}, [])
+    columns = "unique_key=['ID'], columns=[{'name': 'ID', 'type': 'int'}]"
+    with pytest.raises(DbtError, match="`value` must be a column of the type string .* Got: value"):
+        project.compile(f"{{{{ qlik_messages({relation('odd_landing')}, {columns}) }}}}")
+    with pytest.raises(DbtError, match=r"`value` names a column that is not there.* Got: body"):
+        project.compile(
+            f"{{{{ qlik_messages({relation('odd_landing')}, {columns}, value='body') }}}}"
+        )
+    with pytest.raises(DbtError, match="the columns of .* cannot be read"):
+        project.compile(f"{{{{ qlik_messages({relation('not_there')}, {columns}) }}}}")
+    with pytest.raises(DbtError, match="`unique_key` names a column that is not there"):
+        project.compile(
+            f"{{{{ qlik_messages({relation('odd_landing')}, unique_key=['NO'],"
+            " columns=[{'name': 'ID', 'type': 'int'}], value='payload') }}"
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "spark_type", "value"),
+    [
+        ('"12.50"', "decimal(12,2)", Decimal("12.50")),
+        ("12345678901234567890.12345", "decimal(38,5)", Decimal("12345678901234567890.12345")),
+        ("1e2", "decimal(12,2)", Decimal("100.00")),
+        ('"12.505"', "decimal(12,2)", None),
+        ('"10000000000.00"', "decimal(12,2)", None),
+        ('"ten"', "decimal(12,2)", None),
+        ("1.10", "string", "1.10"),
+        ('"1.0"', "int", 1),
+        ("1.5", "int", None),
+        ("2147483648", "int", None),
+        ("9007199254740993", "bigint", 9007199254740993),
+        ('"2024-02-30"', "date", None),
+        ('"2024-02-29T00:00:00"', "date", datetime(2024, 2, 29).date()),
+        ('"2024-02-29T12:00:00"', "date", None),
+        ('"2024-02-29T12:00:00.000001"', "timestamp", datetime(2024, 2, 29, 12, 0, 0, 1)),
+        ('"noon"', "timestamp", None),
+        ("true", "boolean", True),
+        ('"maybe"', "boolean", None),
+        ('"0aFF"', "binary", bytearray(b"\x0a\xff")),
+        ('"0aF"', "binary", None),
+        ('"0g"', "binary", None),
+        ("0.1", "double", 0.1),
+        ('"NaN?"', "double", None),
+        ('{"a": 1}', "string", '{"a":1}'),
+    ],
+)
+def test_value_that_does_not_fit_its_type_is_found(
+    text: str, spark_type: str, value: Any, checked_values: dict[tuple[str, str], Any]
+) -> None:
+    assert checked_values[(text, spark_type)] == value
+
+
+@pytest.fixture(scope="module")
+def checked_values(project: Project, lake: Lake) -> dict[tuple[str, str], Any]:
+    """What the macro makes of the values above: all in one query, NULL for those it rejects."""
+    cases = [
+        mark.args[1]
+        for mark in test_value_that_does_not_fit_its_type_is_found.pytestmark  # type: ignore[attr-defined]
+        if mark.name == "parametrize"
+    ][0]
+    columns = [{"name": "ID", "type": "int"}]
+    rows = []
+    for number, (text, spark_type, _) in enumerate(cases):
+        columns.append({"name": f"c{number}", "type": spark_type})
+        head = json.dumps(headers("INSERT", changeSequence="2" * 35))
+        rows.append({"value": f'{{"data":{{"ID":{number},"c{number}":{text}}},"headers":{head}}}'})
+    lake.create("typed", landing("json"), rows)
+    sql = project.compile(
+        f"{{{{ qlik_messages({relation('typed')}, unique_key=['ID'], columns={columns}) }}}}"
+    )
+    found = {}
+    for row in lake.rows(sql):
+        number = row["after"]["ID"]
+        text, spark_type, _ = cases[number]
+        value = row["after"][f"c{number}"]
+        if row["reject_reason"] is not None:
+            assert f"does not fit its column: c{number} " in row["reject_reason"]
+            value = None
+        found[(text, spark_type)] = value
+    return found
