@@ -40,6 +40,8 @@ from (
 
     from {{ rows }}
 ) as told
+-- All windows and joins behind this one are by group, or by group and more, so one exchange serves them all.
+distribute by change_group
 {%- endmacro -%}
 
 
