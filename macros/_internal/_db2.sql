@@ -573,7 +573,18 @@ numbered as (
 key_changes as (
 
     select
-        * except (kind, `before`, `after`),
+        identity,
+        number_of_identity,
+        turn,
+        commit_place,
+        intent_place,
+        changed_at,
+        reject_reason,
+        row_kind,
+        has_before_values,
+        lost_before,
+        source_rows,
+        is_key_change,
         kind as lone_kind,
         if(is_key_change, 'update', kind) as kind,
         if(is_key_change, deleted_row, `before`) as `before`,

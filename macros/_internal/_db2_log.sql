@@ -177,7 +177,14 @@ base_rows as (
         ) as base_number,
         count(*) over (partition by {{ afterimage._quoted_list(layout.unique_key) }}) as base_count
 
-    from {{ base }}
+    -- The log names few of the keys.
+    from {{ base }} as base
+    left semi join collapsed
+        on
+            {%- for column in layout.unique_key %}
+            base.{{ afterimage._quote(column) }} = collapsed.{{ layout.key_names[loop.index0] }}
+            {%- if not loop.last %} and{% endif %}
+            {%- endfor %}
 
 ),
 
