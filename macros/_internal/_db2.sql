@@ -171,7 +171,7 @@ source_rows as (
         {{ afterimage._db2_deleted_image(layout) }} as deleted_image,
         {{ afterimage._db2_before_image(layout) }} as landed_before,
         {% if image_columns -%}
-        coalesce({{ afterimage._quoted_list(image_columns) }}) is not null
+        {% for column in image_columns %}{{ afterimage._quote(column) }} is not null{{ ' or ' if not loop.last }}{% endfor %}
         {%- else -%}
         false
         {%- endif %} as has_before_values,

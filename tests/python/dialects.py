@@ -38,7 +38,7 @@ def db2_changes(stream: Stream, style: Db2Style) -> list[Change]:
     """Say what of an honest stream a Db2 table can tell, in the words of the change contract.
 
     Rows are whole: what the stream leaves out is what the row held before. A truncate is not
-    captured, and a malformed change is not written. All changes of a commit have its time. In the
+    captured, so its rows live on; a malformed change is not written. All changes of a commit have its time. In the
     style `pairs` an update has its row before, and one that changes the key is a delete and an insert.
     """
     changes: list[Change] = []
@@ -167,10 +167,7 @@ def _whole(stream: Stream, style: Db2Style) -> list[Change]:
 
     for change in sorted(stream.distinct, key=lambda change: change.change_seq):
         before, after = change.before, change.after
-        if change.reject_reason is not None:
-            continue
-        if change.operation == "truncate":
-            table.clear()
+        if change.reject_reason is not None or change.operation == "truncate":
             continue
         if change.operation == "delete":
             assert before is not None  # an honest stream has it
