@@ -30,8 +30,8 @@
     {%- endif -%}
     {%- if log_keys | length != unique_key | length -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `unique_key` must name the columns of the base that " ~ log_keys ~ " stand for, in that order."
-            ~ " Got: " ~ unique_key
+            macro_name ~ ": `unique_key` must name the columns of the base that " ~ log_keys ~ " stand for, in that"
+            ~ " order. Got: " ~ unique_key
         ) -%}
     {%- endif -%}
 

@@ -1,7 +1,7 @@
 """Change streams as replication tools would write them, in plain Python.
 
-A writer takes a logical stream and gives the rows that a tool lands for it. It shares no code with the
-macros, so what it writes and what they read can be held against each other. A tool that cannot
+A writer takes a logical stream and gives the rows that a tool lands for it. It shares no code with
+the macros, so what it writes and what they read can be held against each other. A tool that cannot
 carry all of a stream has a function beside its writer that says what is left of it.
 """
 
@@ -38,8 +38,9 @@ def db2_changes(stream: Stream, style: Db2Style) -> list[Change]:
     """Say what of an honest stream a Db2 table can tell, in the words of the change contract.
 
     Rows are whole: what the stream leaves out is what the row held before. A truncate is not
-    captured, so its rows live on; a malformed change is not written. All changes of a commit have its time. In the
-    style `pairs` an update has its row before, and one that changes the key is a delete and an insert.
+    captured, so its rows live on; a malformed change is not written. All changes of a commit have
+    its time. In the style `pairs` an update has its row before, and one that changes the key is a
+    delete and an insert.
     """
     changes: list[Change] = []
     commit, intent = DB2_FIRST_COMMIT, DB2_FIRST_INTENT
@@ -143,7 +144,8 @@ def _parts(change: Change, unique_key: list[str], style: Db2Style) -> list[Chang
     if style == "single" or change.operation != "update":
         return [change]
     before, after = change.before, change.after
-    assert before is not None and after is not None  # _whole saw to it
+    assert before is not None  # _whole saw to it
+    assert after is not None
     if all(before[name] == after[name] for name in unique_key):
         return [change]
     return [
@@ -181,8 +183,6 @@ def _whole(stream: Stream, style: Db2Style) -> list[Change]:
         if after is not None:
             table[key(after)] = after
         whole.append(
-            replace(
-                change, before=before, after=after, absent_columns=None, changed_columns=None
-            )
+            replace(change, before=before, after=after, absent_columns=None, changed_columns=None)
         )
     return whole

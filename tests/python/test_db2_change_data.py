@@ -1,4 +1,4 @@
-"""Rows of Db2's tables in, changes and history out: whatever the order, the batches and the repeats."""
+"""Rows of Db2's tables in, changes and history out: in any order, batches and repeats."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dialects import (
     db2_columns,
     db2_uow_rows,
 )
-from reference import Change, Row, history
+from reference import Row, history
 from strategies import merged_streams, splits, streams
 from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
 
@@ -28,6 +28,7 @@ STAGED = (
     "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='change_id', "
     "file_format='iceberg') }}\n"
 )
+STYLES: tuple[Db2Style, ...] = ("single", "pairs")
 UOW = {"IBMSNAP_COMMITSEQ": "binary", "IBMSNAP_LOGMARKER": "timestamp"}
 
 
@@ -66,13 +67,13 @@ def test_both_styles_tell_the_same_table(stream: Any) -> None:
             )
             if row["is_current"]
         }
-        for style in ("single", "pairs")
+        for style in STYLES
     ]
 
     assert tables[0] == tables[1]
 
 
-@given(stream=streams(honest=True), style=st.sampled_from(["single", "pairs"]))
+@given(stream=streams(honest=True), style=st.sampled_from(STYLES))
 def test_a_row_has_a_place_to_itself(stream: Any, style: Db2Style) -> None:
     places = [
         (int.from_bytes(row["IBMSNAP_COMMITSEQ"], "big"), row["IBMSNAP_INTENTSEQ"])
@@ -86,7 +87,7 @@ def test_a_row_has_a_place_to_itself(stream: Any, style: Db2Style) -> None:
 # --- through dbt --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("style", ["single", "pairs"])
+@pytest.mark.parametrize("style", STYLES)
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
 def test_any_order_any_batches_and_repeats_give_what_the_reference_says(
@@ -146,16 +147,8 @@ def landed(commit: int, intent: int, letter: str, key: str | None, value: int) -
     }
 
 
-def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
-    project: Project, lake: Lake
-) -> None:
-    columns = {**DB2_HEADER, "id": "string", "value": "int"}
-    times = [datetime(2024, 1, day) for day in (1, 2, 3, 4)]
-    uow = [
-        {"IBMSNAP_COMMITSEQ": commit.to_bytes(10, "big"), "IBMSNAP_LOGMARKER": at}
-        for commit, at in enumerate(times, start=1)
-    ]
-    first = [
+HALVES: list[list[Row]] = [
+    [
         *(landed(1, number, "I", key, 0) for number, key in enumerate("abcdefg")),
         landed(2, 11, "D", "a", 0),  # its insert comes in the second run
         landed(2, 14, "I", "b", 1),  # its delete does
@@ -167,8 +160,8 @@ def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
         landed(4, 41, "D", "e", 0),  # with the next a key change, until there is one more insert
         landed(4, 42, "I", "f2", 6),
         landed(4, 43, "Z", "g", 6),
-    ]
-    second = [
+    ],
+    [
         landed(2, 12, "I", "a", 1),
         landed(2, 13, "D", "b", 0),
         landed(2, 15, "D", "c", 0),
@@ -178,68 +171,86 @@ def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
         landed(3, 29, "D", "g", 0),
         landed(4, 44, "I", "e2", 6),
         landed(4, 41, "D", "e", 0),
-    ]
-    models = {"apart": "", "key_changes": ", pair_key_changes=true"}
-    for name, option in models.items():
-        project.file(
-            f"models/stg_{name}.sql",
-            f"{STAGED}{{{{ db2_change_data({relation('split_cd')}, unique_key=['id'], "
-            f"uow={relation('split_uow')}{option}) }}}}",
-        )
-        project.file(
-            f"models/{name}_history.sql",
-            "{{ config(materialized='history', unique_key=['id']) }}\n"
-            f"select * from {{{{ ref('stg_{name}') }}}}",
-        )
-    tables = [f"stg_{name}" for name in models] + [f"{name}_history" for name in models]
-    run = ("run", "--select", *tables)
+    ],
+]
 
-    lake.create("split_uow", UOW, uow[:1] + uow[2:])
-    lake.create("split_cd", columns, first)
-    project.dbt(*run, "--full-refresh")
-    after_first = contents(lake, *tables)
-    lake.create("split_uow", UOW, uow)  # the time of the second commit comes late as well
-    lake.append("split_cd", columns, second)
-    project.dbt(*run)
-    after_second = contents(lake, *tables)
-    project.dbt(*run, "--full-refresh")
-    rebuilt = contents(lake, *tables)
 
-    assert after_second == rebuilt
-    for name in models:
-        rows = rebuilt[f"stg_{name}"]
-        assert len({row["change_id"] for row in rows}) == len(rows)
-        assert sum(row["source_rows"] for row in rows) == len(first) + len(second)
-    assert told(after_first["stg_apart"], "abcd") == [
+def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
+    project: Project, lake: Lake
+) -> None:
+    first, second = in_halves("", project, lake)
+
+    assert told(first, ["a", "b", "c", "d"]) == [
         ("a", 11, "delete", 0, None),
         ("b", 14, "insert", None, 1),
         ("c", 17, "update", 1, 2),
         ("d", 19, "update", 0, 2),
     ]
-    assert told(rebuilt["stg_apart"], "abcd") == [
+    assert told(second, ["a", "b", "c", "d", "g", "moved"]) == [
         ("a", 11, "update", 0, 1),
         ("b", 13, "update", 0, 1),
         ("c", 15, "update", 0, 1),
         ("c", 17, "update", 1, 2),
         ("d", 19, "update", 0, 1),
         ("d", 21, "update", 1, 2),
+        ("g", 29, "delete", 0, None),
+        ("moved", 30, "insert", None, 5),
     ]
-    assert told(after_first["stg_key_changes"], ["e", "f2", "g", "moved"]) == [
+
+
+@pytest.mark.long
+def test_key_changes_whose_rows_arrive_apart_come_to_the_same(project: Project, lake: Lake) -> None:
+    first, second = in_halves(", pair_key_changes=true", project, lake)
+
+    assert told(first, ["e", "f2", "g", "moved"]) == [
         ("e", 41, "update", 0, 0),
         ("f2", 42, "update", 0, 6),
         ("moved", 30, "insert", None, 5),
     ]
-    assert told(rebuilt["stg_key_changes"], ["e", "e2", "f2", "g", "moved"]) == [
+    assert told(second, ["e", "e2", "f2", "g", "moved"]) == [
         ("e", 41, "delete", 0, None),
         ("e2", 44, "insert", None, 6),
         ("f2", 42, "insert", None, 6),
         ("g", 29, "update", 0, 0),
         ("moved", 30, "update", 0, 5),
     ]
-    assert told(rebuilt["stg_apart"], ["g", "moved"]) == [
-        ("g", 29, "delete", 0, None),
-        ("moved", 30, "insert", None, 5),
+
+
+def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
+    """Deliver both halves, see that a full rebuild changes nothing, and give what was staged."""
+    columns = {**DB2_HEADER, "id": "string", "value": "int"}
+    commits = [
+        {"IBMSNAP_COMMITSEQ": n.to_bytes(10, "big"), "IBMSNAP_LOGMARKER": datetime(2024, 1, n)}
+        for n in (1, 2, 3, 4)
     ]
+    project.file(
+        "models/stg_halves.sql",
+        f"{STAGED}{{{{ db2_change_data({relation('halves_cd')}, unique_key=['id'], "
+        f"uow={relation('halves_uow')}{option}) }}}}",
+    )
+    project.file(
+        "models/halves_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('stg_halves') }}",
+    )
+    tables = ("stg_halves", "halves_history")
+    run = ("run", "--select", *tables)
+
+    lake.create("halves_uow", UOW, [commits[0], *commits[2:]])
+    lake.create("halves_cd", columns, HALVES[0])
+    project.dbt(*run, "--full-refresh")
+    after_first = contents(lake, *tables)
+    lake.create("halves_uow", UOW, commits)  # the time of the second commit comes late as well
+    lake.append("halves_cd", columns, HALVES[1])
+    project.dbt(*run)
+    after_second = contents(lake, *tables)
+    project.dbt(*run, "--full-refresh")
+
+    assert contents(lake, *tables) == after_second
+    rows = after_second["stg_halves"]
+    assert len({row["change_id"] for row in rows}) == len(rows)
+    assert sum(row["source_rows"] for row in rows) == len(HALVES[0]) + len(HALVES[1])
+    return [after_first["stg_halves"], rows]
 
 
 def told(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import DbtError, Lake, Project
 from test_db2_change_data import STAGED, contents, relation
 from test_history_engine import fewer_checks
 
@@ -53,8 +53,11 @@ def test_each_run_looks_the_rows_up_again(project: Project, lake: Lake) -> None:
     lake.create(
         "text_base",
         BASE,
-        [{"no": 1, "lang": "de", "text": "new"}, {"no": 2, "lang": "de", "text": "newer"}]
-        + [{"no": 4, "lang": "de", "text": "old 4"}],
+        [
+            {"no": 1, "lang": "de", "text": "new"},
+            {"no": 2, "lang": "de", "text": "newer"},
+            {"no": 4, "lang": "de", "text": "old 4"},
+        ],
     )
     lake.append("text_log", LOG, [logged(1, 11, 1), logged(2, 13, 3), logged(1, 14, 4)])
     project.dbt(*run)

@@ -1,3 +1,1 @@
-{{ config(materialized='table') }}
-
 {{ index_sync(ref('db2_articles_log'), unique_key=['ARTICLE_ID', 'LANG'], base=ref('db2_articles')) }}

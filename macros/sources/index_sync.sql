@@ -1,5 +1,5 @@
 {#- Log of a text index, or the capture table in its place -> the keys to write to the index or to take out of it.
-    Arguments: macros/history/index_sync.yml. -#}
+    Arguments: macros/sources/index_sync.yml. -#}
 {%- macro index_sync(
     relation,
     unique_key,
@@ -16,7 +16,8 @@
     {%- if 'IBMSNAP_OPERATION' in names -%}
         {%- if base is not none -%}
             {%- do exceptions.raise_compiler_error(
-                "index_sync: `base` is for a log table. " ~ relation ~ " is a capture table, whose order is known. Got: " ~ base
+                "index_sync: `base` is for a log table. " ~ relation ~ " is a capture table, whose order is known."
+                ~ " Got: " ~ base
             ) -%}
         {%- endif -%}
         {{ return(afterimage._sync_by_capture_table(relation, unique_key, synchpoint, before_prefix)) }}
@@ -33,8 +34,7 @@
 
 
 {%- macro _sync_by_log(relation, unique_key, base, time_zone) -%}
-    {%- set layout = afterimage._db2_log_layout('index_sync', relation, unique_key, base, none, time_zone) -%}
-    {%- set entry = 'struct(logged_at as TIME, operation_code as OPERATION)' %}
+    {%- set layout = afterimage._db2_log_layout('index_sync', relation, unique_key, base, none, time_zone) %}
 with
 
 {{ afterimage._db2_log_keys(layout, relation, base, time_zone) }}
@@ -67,8 +67,8 @@ from rejected_rows
     {%- set layout = afterimage._db2_layout('index_sync', relation, unique_key, none, before_prefix) -%}
     {%- if synchpoint is not none and not modules.re.match('^([0-9A-Fa-f]{20}|[0-9A-Fa-f]{32})$', synchpoint | string) -%}
         {%- do exceptions.raise_compiler_error(
-            "index_sync: `synchpoint` must be the IBMSNAP_COMMITSEQ of the last commit that is in the index, 20 or 32 hex"
-            ~ " digits. Got: " ~ synchpoint
+            "index_sync: `synchpoint` must be the IBMSNAP_COMMITSEQ of the last commit that is in the index, 20 or 32"
+            ~ " hex digits. Got: " ~ synchpoint
         ) -%}
     {%- endif -%}
     {%- set read_after = none if synchpoint is none else ('0' * 32 ~ synchpoint | upper)[-32:] -%}
