@@ -33,16 +33,18 @@
             ~ " (in a unit test: one in the schema of the model or of the target)."
         ) -%}
     {%- endif -%}
-    {%- for name in ['IBMSNAP_COMMITSEQ', 'IBMSNAP_INTENTSEQ', 'IBMSNAP_OPERATION'] if name not in header -%}
+    {%- set needed = ['IBMSNAP_COMMITSEQ', 'IBMSNAP_INTENTSEQ', 'IBMSNAP_OPERATION'] -%}
+    {%- for name in needed if name not in header -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " must have the columns IBMSNAP_COMMITSEQ, IBMSNAP_INTENTSEQ and"
-            ~ " IBMSNAP_OPERATION. It has: " ~ (header.keys() | list + found)
+            macro_name ~ ": " ~ relation ~ " must have the columns " ~ needed | join(', ') ~ ". It has: "
+            ~ (header.keys() | list + found)
         ) -%}
     {%- endfor -%}
 
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
     {%- set images = afterimage._db2_before_columns(found, types, columns or [], before_prefix or '') -%}
-    {%- set data = afterimage._as_spelled(columns, found) if columns else found | reject('in', images.values()) | list -%}
+    {%- set data = found | reject('in', images.values()) | list -%}
+    {%- set data = afterimage._as_spelled(columns, found) if columns else data -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
     {%- set image_of = {} -%}
     {%- for name in data if name | lower in images -%}
@@ -78,7 +80,8 @@
     {%- for size in found | map('length') | unique | sort -%}
         {%- for name in found if name | length == size and (name | lower).startswith(prefix | lower) -%}
             {%- set plain = name[prefix | length:] | lower -%}
-            {%- if plain in types and types[plain] == types[name | lower] and plain not in taken and name | lower not in given -%}
+            {%- set matches = plain in types and types[plain] == types[name | lower] -%}
+            {%- if matches and plain not in taken and name | lower not in given -%}
                 {%- do images.update({plain: name}) -%}
                 {%- do taken.append(name | lower) -%}
             {%- endif -%}
@@ -155,7 +158,7 @@ lpad({{ digits }}, 32, '0')
 
 
 {#- The CTEs from the rows of a CD or CCD table up to `distinct_rows`: each row once, judged, with its place and its
-    commit time. Args: layout, relation, complete, uow, time_zone, and the commit after which to read (none for all). -#}
+    commit time. Args: layout, relation, complete, uow, time_zone, and the commit after which to read, if not all. -#}
 {%- macro _db2_rows(layout, relation, complete, uow=none, time_zone='UTC', read_after=none) -%}
     {%- set keys = layout.unique_key -%}
     {%- set image_columns = layout.image_of.values() | list -%}
@@ -171,7 +174,9 @@ source_rows as (
         {{ afterimage._db2_deleted_image(layout) }} as deleted_image,
         {{ afterimage._db2_before_image(layout) }} as landed_before,
         {% if image_columns -%}
-        {% for column in image_columns %}{{ afterimage._quote(column) }} is not null{{ ' or ' if not loop.last }}{% endfor %}
+        {% for column in image_columns -%}
+        {{ afterimage._quote(column) }} is not null{{ ' or ' if not loop.last }}
+        {%- endfor %}
         {%- else -%}
         false
         {%- endif %} as has_before_values,
@@ -196,8 +201,8 @@ placed_rows as (
         and {{ afterimage._db2_is_place('intent_digits') }} as has_place,
         -- What a full load has instead of a place in the log: nothing, or zeros.
         coalesce(commit_digits rlike '^0*$', true) or coalesce(intent_digits rlike '^0*$', true) as has_no_place,
-        -- The text index's manual calls this column an INTEGER, though it holds letters. A table that has it so can only
-        -- hold the digits that the same manual gives the log table.
+        -- The text index's manual calls this column an INTEGER, though it holds letters. A table that has it so can
+        -- only hold the digits that the same manual gives the log table.
         case operation_code
             when 'I' then 'insert'
             when '0' then 'insert'
@@ -244,7 +249,7 @@ judged as (
                     'no place in the log, which is 10 or 16 bytes: IBMSNAP_COMMITSEQ ', coalesce(commit_digits, 'NULL'),
                     ', IBMSNAP_INTENTSEQ ', coalesce(intent_digits, 'NULL')
                 )
-            when {% for key in keys %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %}
+            when not {{ afterimage._db2_has_key(layout, 'image') }}
                 then 'NULL in the key ({{ keys | join(", ") | replace("'", "\\'") }})'
         end as reject_reason,
         md5(to_json({{ afterimage._struct(keys, 'image.') }})) as key_hash

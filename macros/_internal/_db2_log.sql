@@ -62,7 +62,8 @@
 {%- endmacro -%}
 
 
-{#- The CTEs from the rows of the log to `settled`, one row a key with what its log rows come to, and `rejected_rows`. -#}
+{#- The CTEs from the rows of the log to `settled`, one row a key with what its log rows come to, and `rejected_rows`.
+    Args: layout, relation, base, time_zone. -#}
 {%- macro _db2_log_keys(layout, relation, base, time_zone) -%}
     {%- set keys = layout.key_names | join(', ') -%}
 log_entries as (
