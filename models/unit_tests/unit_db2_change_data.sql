@@ -1,7 +1,7 @@
 {#- A CCD table, with the options that a test asks for. -#}
 {{
     db2_change_data(
-        ref('db2_parts_ccd'),
+        ref('db2_spares_ccd'),
         unique_key=['PART_NO', 'WAREHOUSE'],
         condensed=var('unit_condensed', false),
         complete=var('unit_complete', none),

@@ -2,7 +2,7 @@
 {{
     scd2(
         '(' ~ db2_change_data(
-            ref('db2_parts_ccd'),
+            ref('db2_spares_ccd'),
             unique_key=['PART_NO', 'WAREHOUSE'],
             pair_key_changes=var('unit_pair_key_changes', false)
         ) ~ ')',

@@ -1,1 +1,0 @@
-{{ change_audit(ref('stg_db2__accounts'), unique_key=['ID']) }}

@@ -1,3 +1,0 @@
-{{ config(unique_key=['ID']) }}
-
-select * from {{ ref('stg_db2__accounts') }}

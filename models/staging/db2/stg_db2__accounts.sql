@@ -1,1 +1,0 @@
-{{ db2_change_data(ref('db2_accounts_cd'), unique_key=['ID'], uow=ref('db2_uow')) }}
