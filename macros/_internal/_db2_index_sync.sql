@@ -1,0 +1,111 @@
+{#- What index_sync makes of a log. -#}
+{%- macro _db2_sync_by_log(relation, unique_key, base, time_zone) -%}
+    {%- set layout = afterimage._db2_log_layout('index_sync', relation, unique_key, base, none, time_zone) %}
+with
+
+{{ afterimage._db2_log_keys(layout, relation, base, time_zone) }}
+
+select
+    {%- for column in layout.unique_key %}
+    {{ layout.key_names[loop.index0] }} as {{ afterimage._quote(column) }},
+    {%- endfor %}
+    if(is_delete, 'delete', 'upsert') as action,
+    transform(entries, e -> struct(e.logged_at as TIME, e.operation_code as OPERATION)) as covered_rows,
+    log_rows as source_rows,
+    cast(null as string) as reject_reason
+
+from settled
+union all
+select
+    {%- for column in layout.unique_key %}
+    {{ layout.key_names[loop.index0] }} as {{ afterimage._quote(column) }},
+    {%- endfor %}
+    cast(null as string) as action,
+    array(struct(logged_at as TIME, operation_code as OPERATION)) as covered_rows,
+    log_rows as source_rows,
+    reject_reason
+
+from rejected_rows
+{%- endmacro -%}
+
+
+{#- What index_sync makes of a capture table, whose order is known. -#}
+{%- macro _db2_sync_by_capture_table(relation, unique_key, synchpoint, before_prefix) -%}
+    {%- set layout = afterimage._db2_layout('index_sync', relation, unique_key, none, before_prefix) -%}
+    {%- set digits = '^([0-9A-Fa-f]{20}|[0-9A-Fa-f]{32})$' -%}
+    {%- if synchpoint is not none and not modules.re.match(digits, synchpoint | string) -%}
+        {%- do exceptions.raise_compiler_error(
+            "index_sync: `synchpoint` must be the IBMSNAP_COMMITSEQ of the last commit that is in the index, 20 or 32"
+            ~ " hex digits. Got: " ~ synchpoint
+        ) -%}
+    {%- endif -%}
+    {%- set read_after = none if synchpoint is none else ('0' * 32 ~ synchpoint | upper)[-32:] -%}
+    {%- set keys = afterimage._key_names(layout.unique_key) %}
+with
+
+{{ afterimage._db2_rows(layout, relation, layout.has_logmarker, read_after=read_after) }},
+
+-- What each row does to its key, and an update that gave the row another key to the old one.
+touches as (
+
+    select
+        {%- for key in layout.unique_key %}
+        image.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+        {%- endfor %}
+        kind = 'delete' as is_delete,
+        row_rank,
+        commit_place,
+        intent_place,
+        copies,
+        image_hash,
+        reject_reason
+
+    from distinct_rows
+    union all
+    select
+        {%- for key in layout.unique_key %}
+        landed_before.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+        {%- endfor %}
+        true as is_delete,
+        0 as row_rank,
+        commit_place,
+        intent_place,
+        0 as copies,
+        image_hash,
+        reject_reason
+
+    from distinct_rows
+    where
+        kind = 'update'
+        and reject_reason is null
+        and has_before_values
+        and {{ afterimage._db2_has_key(layout, 'landed_before') }}
+        and not ({{ afterimage._same_columns('image', 'landed_before', layout.unique_key) }})
+
+)
+
+select
+    {%- for key in layout.unique_key %}
+    {{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
+    {%- endfor %}
+    if(
+        reject_reason is null,
+        if(
+            max_by(
+                is_delete,
+                struct(coalesce(commit_place, ''), coalesce(intent_place, ''), row_rank, image_hash)
+            ),
+            'delete',
+            'upsert'
+        ),
+        null
+    ) as action,
+    array_sort(collect_set(
+        struct(commit_place as IBMSNAP_COMMITSEQ, intent_place as IBMSNAP_INTENTSEQ)
+    )) as covered_rows,
+    cast(sum(copies) as int) as source_rows,
+    reject_reason
+
+from touches
+group by {{ keys | join(', ') }}, reject_reason
+{%- endmacro -%}

@@ -1,0 +1,223 @@
+{#- What only the log table of a Db2 text index needs. -#}
+
+{#- Checks the arguments, and finds the key columns of the log (PK01, PK02, …) and the columns of the base. -#}
+{%- macro _db2_log_layout(macro_name, relation, unique_key, base, columns, time_zone) -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
+    {%- if not execute -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set log = {} -%}
+    {%- set numbered = {} -%}
+    {%- for column in afterimage._relation_columns(relation) -%}
+        {%- do log.update({column.name | upper: column.name}) -%}
+        {%- set number = (column.name | upper)[2:] -%}
+        {%- if (column.name | upper).startswith('PK') and number.isdigit() -%}
+            {%- do numbered.update({number | int: column.name}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set log_keys = [] -%}
+    {%- for number in numbered.keys() | sort -%}
+        {%- do log_keys.append(numbered[number]) -%}
+    {%- endfor -%}
+    {%- if 'OPERATION' not in log or 'TIME' not in log or not log_keys -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " must have the columns OPERATION, TIME and PK01 (PK02, …). It has: "
+            ~ (log.values() | list)
+        ) -%}
+    {%- endif -%}
+    {%- if log_keys | length != unique_key | length -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `unique_key` must name the columns of the base that " ~ log_keys ~ " stand for, in that"
+            ~ " order. Got: " ~ unique_key
+        ) -%}
+    {%- endif -%}
+
+    {%- set base_columns = afterimage._relation_columns(base) -%}
+    {%- set found = base_columns | map(attribute='name') | list -%}
+    {%- if not found -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `base` must be a table that exists and holds the rows that the log speaks of. Got: " ~ base
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
+    {%- set data = afterimage._as_spelled(columns, found) if columns else found -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
+    {%- set types = {} -%}
+    {%- for column in base_columns -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
+
+    {{ return({
+        'columns': data,
+        'unique_key': afterimage._as_spelled(unique_key, data),
+        'types': types,
+        'operation': afterimage._quote(log['OPERATION']),
+        'time': afterimage._quote(log['TIME']),
+        'log_keys': log_keys,
+        'key_names': afterimage._key_names(log_keys),
+    }) }}
+{%- endmacro -%}
+
+
+{#- The CTEs from the rows of the log to `settled`, one row a key with what its log rows come to, and `rejected_rows`.
+    Args: layout, relation, base, time_zone. -#}
+{%- macro _db2_log_keys(layout, relation, base, time_zone) -%}
+    {%- set keys = layout.key_names | join(', ') -%}
+log_entries as (
+
+    select
+        {%- for column in layout.log_keys %}
+        cast({{ afterimage._quote(column) }} as {{ layout.types[layout.unique_key[loop.index0]] }})
+            as {{ layout.key_names[loop.index0] }},
+        {%- endfor %}
+        cast({{ layout.operation }} as int) as operation_code,
+        {{ afterimage._db2_utc('cast(' ~ layout.time ~ ' as timestamp)', time_zone) }} as logged_at,
+        {{ layout.operation }} as landed_operation,
+        {{ layout.time }} as landed_time,
+        md5(to_json({{ afterimage._struct(layout.log_keys) }})) as landed_key_hash
+
+    from {{ relation }}
+
+),
+
+judged as (
+
+    select
+        *,
+        case
+            when coalesce(operation_code not in (0, 1, 2), true)
+                then concat('unknown operation: OPERATION ', coalesce(cast(landed_operation as string), 'NULL'))
+            when logged_at is null
+                then concat('no TIME: ', coalesce(cast(landed_time as string), 'NULL'))
+            when {% for key in layout.key_names %}{{ key }} is null{{ ' or ' if not loop.last }}{% endfor %}
+                then 'NULL in the key ({{ layout.log_keys | join(", ") }})'
+        end as reject_reason
+
+    from log_entries
+
+),
+
+rejected_rows as (
+
+    select
+        row_hash,
+        max(operation_code) as operation_code,
+        max(logged_at) as logged_at,
+        max(reject_reason) as reject_reason,
+        max(landed_operation) as landed_operation,
+        max(landed_time) as landed_time,
+        {%- for key in layout.key_names %}
+        max({{ key }}) as {{ key }},
+        {%- endfor %}
+        named_struct(
+            {%- for column in layout.columns %}
+            {{ afterimage._literal(column) }}, cast(null as {{ layout.types[column] }}){{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as empty_row,
+        cast(count(*) as int) as log_rows
+
+    from (
+        select
+            *,
+            md5(to_json(struct(landed_operation, landed_time, landed_key_hash))) as row_hash
+
+        from judged
+        where reject_reason is not null
+    ) as malformed
+    group by row_hash
+
+),
+
+-- The last row of a key counts, by TIME. Where a delete and another change share the last TIME, their order is unknown.
+collapsed as (
+
+    select
+        *,
+        md5(to_json(named_struct(
+            {%- for column in layout.unique_key %}
+            {{ afterimage._literal(column) }}, {{ layout.key_names[loop.index0] }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        ))) as key_hash,
+        exists(last_operations, code -> code = 2) as says_delete,
+        exists(last_operations, code -> code < 2) as says_row
+
+    from (
+        select
+            {{ keys }},
+            max(logged_at) as last_time,
+            max_by(times_of_key.same_time, logged_at) as last_operations,
+            array_sort(collect_list(struct(logged_at, operation_code))) as entries,
+            cast(count(*) as int) as log_rows
+
+        from (
+            select
+                *,
+                collect_set(operation_code) over (partition by {{ keys }}, logged_at) as same_time
+
+            from judged
+            where reject_reason is null
+        ) as times_of_key
+        group by {{ keys }}
+    ) as grouped
+
+),
+
+base_rows as (
+
+    select
+        {%- for column in layout.unique_key %}
+        {{ afterimage._quote(column) }} as base{{ layout.key_names[loop.index0] }},
+        {%- endfor %}
+        {{ afterimage._struct(layout.columns) }} as base_row,
+        row_number() over (
+            partition by {{ afterimage._quoted_list(layout.unique_key) }}
+            order by to_json({{ afterimage._struct(layout.columns) }})
+        ) as base_number,
+        count(*) over (partition by {{ afterimage._quoted_list(layout.unique_key) }}) as base_count
+
+    -- The log names few of the keys.
+    from {{ base }} as base
+    left semi join collapsed
+        on
+            {%- for column in layout.unique_key %}
+            base.{{ afterimage._quote(column) }} = collapsed.{{ layout.key_names[loop.index0] }}
+            {%- if not loop.last %} and{% endif %}
+            {%- endfor %}
+
+),
+
+settled as (
+
+    select
+        collapsed.*,
+        base_rows.base_row,
+        case
+            when collapsed.says_delete and collapsed.says_row then base_rows.base_row is null
+            when collapsed.says_delete then true
+            -- Gone since it was logged: there is nothing to write, and its own delete is yet to come.
+            else base_rows.base_row is null
+        end as is_delete,
+        case
+            when collapsed.says_delete and collapsed.says_row
+                then 'a delete and another change have one TIME: the base settles it'
+            when collapsed.says_delete and base_rows.base_row is not null
+                then 'deleted by the log, yet the base has the row'
+            when collapsed.says_row and base_rows.base_row is null
+                then 'the base has no row of this key: read as a delete'
+            when base_rows.base_count > 1
+                then 'the base has several rows of this key'
+        end as base_warning
+
+    from collapsed
+    left outer join base_rows
+        on
+            {%- for key in layout.key_names %}
+            collapsed.{{ key }} = base_rows.base{{ key }}
+            and
+            {%- endfor %} base_rows.base_number = 1
+
+)
+{%- endmacro -%}

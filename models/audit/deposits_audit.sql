@@ -1,0 +1,1 @@
+{{ change_audit(ref('stg_db2__deposits'), unique_key=['ID']) }}

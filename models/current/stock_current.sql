@@ -1,0 +1,1 @@
+{{ current_state(ref('stock_history')) }}

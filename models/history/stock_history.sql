@@ -1,0 +1,3 @@
+{{ config(unique_key=['ITEM']) }}
+
+select * from {{ ref('stg_db2__stock') }}

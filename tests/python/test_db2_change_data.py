@@ -1,0 +1,427 @@
+"""Rows of Db2's tables in, changes and history out: in any order, batches and repeats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import SCHEMA, DbtError, Lake, Project
+from dialects import (
+    DB2_HEADER,
+    Db2Style,
+    db2_cd_rows,
+    db2_changes,
+    db2_columns,
+    db2_uow_rows,
+)
+from reference import Row, history
+from strategies import merged_streams, splits, streams
+from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
+
+STAGED = (
+    "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='change_id', "
+    "file_format='iceberg') }}\n"
+)
+STYLES: tuple[Db2Style, ...] = ("single", "pairs")
+UOW = {"IBMSNAP_COMMITSEQ": "binary", "IBMSNAP_LOGMARKER": "timestamp"}
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("db2_change_data")
+
+
+def relation(table: str) -> str:
+    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+
+
+def contents(lake: Lake, *tables: str) -> dict[str, list[Row]]:
+    """Return tables in an order of their own, less the time of the run."""
+    found = {}
+    for table in tables:
+        rows = lake.rows(f"select * from {SCHEMA}.{table}")
+        for row in rows:
+            row.pop("ingested_at", None)
+        found[table] = sorted(rows, key=repr)
+    return found
+
+
+# --- the writer itself --------------------------------------------------------------------------
+
+
+@given(stream=streams(honest=True))
+def test_both_styles_tell_the_same_table(stream: Any) -> None:
+    tables = [
+        {
+            tuple(row[name] for name in stream.unique_key): {
+                name: row[name] for name in stream.columns
+            }
+            for row in history(
+                db2_changes(stream, style), stream.unique_key, stream.columns, deletes="close"
+            )
+            if row["is_current"]
+        }
+        for style in STYLES
+    ]
+
+    assert tables[0] == tables[1]
+
+
+@given(stream=streams(honest=True), style=st.sampled_from(STYLES))
+def test_a_row_has_a_place_to_itself(stream: Any, style: Db2Style) -> None:
+    places = [
+        (int.from_bytes(row["IBMSNAP_COMMITSEQ"], "big"), row["IBMSNAP_INTENTSEQ"])
+        for row in db2_cd_rows(stream, style)
+        if any(row["IBMSNAP_COMMITSEQ"])
+    ]
+
+    assert len(places) == len(set(places))
+
+
+# --- through dbt --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("style", STYLES)
+@given(data=st.data())
+@settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
+def test_any_order_any_batches_and_repeats_give_what_the_reference_says(
+    style: Db2Style, data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    batches = data.draw(splits(db2_cd_rows(stream, style), max_batches=3))
+    columns, key = db2_columns(stream, style), stream.unique_key
+    uow = f", uow={relation('random_uow')}, complete=true" if style == "single" else ""
+    project.file(
+        "models/stg_random.sql",
+        f"{STAGED}{{{{ db2_change_data({relation('random_cd')}, unique_key={key}{uow}) }}}}",
+    )
+    project.file(
+        "models/random_history.sql",
+        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
+        "select * from {{ ref('stg_random') }}",
+    )
+    run = ("run", "--select", "stg_random", "random_history")
+
+    lake.create("random_uow", UOW, db2_uow_rows(stream))
+    lake.create("random_cd", columns, [])
+    for number, batch in enumerate(batches):
+        lake.append("random_cd", columns, batch)
+        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+    in_batches = contents(lake, "stg_random", "random_history")
+
+    expected = db2_changes(stream, style)
+    assert_same_history(
+        lake.rows(f"select * from {SCHEMA}.random_history"),
+        history(expected, key, stream.columns),
+        stream,
+    )
+    assert [as_change(row) for row in in_batches["stg_random"]] == sorted(
+        [as_change(vars(change)) for change in expected], key=repr
+    )
+    assert sum(row["source_rows"] for row in in_batches["stg_random"]) == sum(map(len, batches))
+
+    lake.create("random_cd", columns, sorted(chain.from_iterable(batches), key=repr))
+    project.dbt(*run, "--full-refresh")
+    assert contents(lake, "stg_random", "random_history") == in_batches
+
+
+def as_change(row: Row) -> Row:
+    """Keep of a change what the source tells."""
+    names = ("change_seq", "operation", "before", "after", "changed_at", "transaction_id")
+    return {name: row[name] for name in [*names, "reject_reason"]}
+
+
+def landed(commit: int, intent: int, letter: str, key: str | None, value: int) -> Row:
+    return {
+        "IBMSNAP_COMMITSEQ": commit.to_bytes(16, "big"),
+        "IBMSNAP_INTENTSEQ": intent.to_bytes(16, "big"),
+        "IBMSNAP_OPERATION": letter,
+        "id": key,
+        "value": value,
+    }
+
+
+HALVES: list[list[Row]] = [
+    [
+        *(landed(1, number, "I", key, 0) for number, key in enumerate("abcdefg")),
+        landed(2, 11, "D", "a", 0),  # its insert comes in the second run
+        landed(2, 14, "I", "b", 1),  # its delete does
+        landed(2, 17, "D", "c", 1),  # the second pair of c; its first comes later
+        landed(2, 18, "I", "c", 2),
+        landed(2, 19, "D", "d", 0),  # a pair that belongs to no one: the rows between come later
+        landed(2, 22, "I", "d", 2),
+        landed(3, 30, "I", "moved", 5),  # its delete, of another key, comes later
+        landed(4, 41, "D", "e", 0),  # with the next a key change, until there is one more insert
+        landed(4, 42, "I", "f2", 6),
+        landed(4, 43, "Z", "g", 6),
+    ],
+    [
+        landed(2, 12, "I", "a", 1),
+        landed(2, 13, "D", "b", 0),
+        landed(2, 15, "D", "c", 0),
+        landed(2, 16, "I", "c", 1),
+        landed(2, 20, "I", "d", 1),
+        landed(2, 21, "D", "d", 1),
+        landed(3, 29, "D", "g", 0),
+        landed(4, 44, "I", "e2", 6),
+        landed(4, 41, "D", "e", 0),
+    ],
+]
+
+
+def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
+    project: Project, lake: Lake
+) -> None:
+    first, second = in_halves("", project, lake)
+
+    assert told(first, ["a", "b", "c", "d"]) == [
+        ("a", 11, "delete", 0, None),
+        ("b", 14, "insert", None, 1),
+        ("c", 17, "update", 1, 2),
+        ("d", 19, "update", 0, 2),
+    ]
+    assert told(second, ["a", "b", "c", "d", "g", "moved"]) == [
+        ("a", 11, "update", 0, 1),
+        ("b", 13, "update", 0, 1),
+        ("c", 15, "update", 0, 1),
+        ("c", 17, "update", 1, 2),
+        ("d", 19, "update", 0, 1),
+        ("d", 21, "update", 1, 2),
+        ("g", 29, "delete", 0, None),
+        ("moved", 30, "insert", None, 5),
+    ]
+
+
+@pytest.mark.long
+def test_key_changes_whose_rows_arrive_apart_come_to_the_same(project: Project, lake: Lake) -> None:
+    first, second = in_halves(", pair_key_changes=true", project, lake)
+
+    assert told(first, ["e", "f2", "g", "moved"]) == [
+        ("e", 41, "update", 0, 0),
+        ("f2", 42, "update", 0, 6),
+        ("moved", 30, "insert", None, 5),
+    ]
+    assert told(second, ["e", "e2", "f2", "g", "moved"]) == [
+        ("e", 41, "delete", 0, None),
+        ("e2", 44, "insert", None, 6),
+        ("f2", 42, "insert", None, 6),
+        ("g", 29, "update", 0, 0),
+        ("moved", 30, "update", 0, 5),
+    ]
+
+
+def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
+    """Deliver both halves, see that a full rebuild changes nothing, and give what was staged."""
+    columns = {**DB2_HEADER, "id": "string", "value": "int"}
+    commits = [
+        {"IBMSNAP_COMMITSEQ": n.to_bytes(10, "big"), "IBMSNAP_LOGMARKER": datetime(2024, 1, n)}
+        for n in (1, 2, 3, 4)
+    ]
+    project.file(
+        "models/stg_halves.sql",
+        f"{STAGED}{{{{ db2_change_data({relation('halves_cd')}, unique_key=['id'], "
+        f"uow={relation('halves_uow')}{option}) }}}}",
+    )
+    project.file(
+        "models/halves_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('stg_halves') }}",
+    )
+    tables = ("stg_halves", "halves_history")
+    run = ("run", "--select", *tables)
+
+    lake.create("halves_uow", UOW, [commits[0], *commits[2:]])
+    lake.create("halves_cd", columns, HALVES[0])
+    project.dbt(*run, "--full-refresh")
+    after_first = contents(lake, *tables)
+    lake.create("halves_uow", UOW, commits)  # the time of the second commit comes late as well
+    lake.append("halves_cd", columns, HALVES[1])
+    project.dbt(*run)
+    after_second = contents(lake, *tables)
+    project.dbt(*run, "--full-refresh")
+
+    assert contents(lake, *tables) == after_second
+    rows = after_second["stg_halves"]
+    assert len({row["change_id"] for row in rows}) == len(rows)
+    assert sum(row["source_rows"] for row in rows) == len(HALVES[0]) + len(HALVES[1])
+    return [after_first["stg_halves"], rows]
+
+
+def told(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
+    """Give key, place in the log, operation and values of the changes after the first commit."""
+    found = []
+    for row in staged:
+        before, after = row["before"] or {}, row["after"] or {}
+        key = (after or before)["id"]
+        if row["reject_reason"] is None and row["transaction_id"] != f"{1:032X}" and key in keys:
+            place = int(row["change_seq"][32:], 16)
+            found.append((key, place, row["operation"], before.get("value"), after.get("value")))
+    return sorted(found, key=lambda change: change[:2])
+
+
+def test_a_run_reads_whole_commits_from_the_lookback_on(project: Project, lake: Lake) -> None:
+    columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "string", "value": "int"}
+
+    def row(commit: int, intent: int, letter: str, key: str | None, day: int) -> Row:
+        at = datetime(2024, 1, day)
+        return {**landed(commit, intent, letter, key, 0), "IBMSNAP_LOGMARKER": at}
+
+    project.file(
+        "models/stg_lookback.sql",
+        f"{STAGED}{{{{ db2_change_data({relation('lookback_ccd')}, unique_key=['id']) }}}}",
+    )
+    run = ("run", "--select", "stg_lookback")
+    lake.create(
+        "lookback_ccd",
+        columns,
+        [row(10, 1, "I", "a", 1), row(20, 2, "I", "b", 8), row(30, 3, "I", "c", 10)],
+    )
+    project.dbt(*run, "--full-refresh")
+    lake.append(
+        "lookback_ccd",
+        columns,
+        [
+            row(10, 4, "I", "too late", 1),  # 10 is the last commit before the 72 hours
+            row(15, 5, "I", "late", 7),
+            row(20, 6, "D", "c", 8),
+            row(0, 0, "I", "load", 1),
+            row(30, 7, "I", None, 10),
+        ],
+    )
+    project.dbt(*run)
+
+    assert [
+        (row["key"], row["operation"])
+        for row in lake.rows(
+            "select coalesce(after, before).id as key, operation "
+            f"from {SCHEMA}.stg_lookback order by key nulls first, operation"
+        )
+    ] == [
+        (None, "insert"),
+        ("a", "insert"),
+        ("b", "insert"),
+        ("c", "delete"),
+        ("c", "insert"),
+        ("late", "insert"),
+        ("load", "load"),
+    ]
+
+
+@pytest.mark.long
+def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
+    project: Project, lake: Lake
+) -> None:
+    columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "string", "value": "int"}
+
+    def row(commit: int, letter: str, key: str, value: int) -> Row:
+        at = datetime(2024, 1, 1 + commit)
+        return {**landed(commit, commit, letter, key, value), "IBMSNAP_LOGMARKER": at}
+
+    project.file(
+        "models/stg_condensed.sql",
+        f"{STAGED}{{{{ db2_change_data({relation('condensed_ccd')}, unique_key=['id'], "
+        "condensed=true) }}",
+    )
+    project.file(
+        "models/condensed_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('stg_condensed') }}",
+    )
+    tables = ("stg_condensed", "condensed_history")
+    run = ("run", "--select", *tables)
+    lake.create(
+        "condensed_ccd", columns, [row(1, "I", "a", 1), row(2, "I", "b", 1), row(3, "D", "c", 1)]
+    )
+    project.dbt(*run, "--full-refresh")
+    # Apply has put newer rows in the place of all three.
+    lake.create(
+        "condensed_ccd", columns, [row(4, "D", "a", 1), row(5, "U", "b", 2), row(6, "I", "c", 2)]
+    )
+    project.dbt(*run)
+    after_second = contents(lake, *tables)
+    project.dbt(*run, "--full-refresh")
+
+    assert contents(lake, *tables) == after_second
+    assert [
+        (row["id"], row["value"], row["valid_from"], row["is_current"])
+        for row in after_second["condensed_history"]
+    ] == [("b", 2, datetime(2024, 1, 6), True), ("c", 2, datetime(2024, 1, 7), True)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("unique_key=[]", "db2_change_data: `unique_key` must be a list of column names"),
+        ("unique_key=['ID']", "names a column that is not there. Allowed: ['key_no', 'v']"),
+        ("unique_key=['key_no'], columns=['key_no', 'w']", "Got: w"),
+        ("unique_key=['key_no'], before_prefix='BEFORE'", "up to 4 characters"),
+        ("unique_key=['key_no'], condensed='Y'", "`condensed` must be one of [True, False]"),
+        ("unique_key=['key_no'], complete='Y'", "`complete` must be one of"),
+        ("unique_key=['key_no'], pair_key_changes=1.5", "`pair_key_changes` must be one of"),
+        ("unique_key=['key_no'], time_zone=none", "`time_zone` must be a text"),
+        ("unique_key=['key_no'], uow=%s" % relation("odd_cd"), "`uow` must be a relation with"),
+    ],
+)
+def test_wrong_arguments_are_named(
+    arguments: str,
+    message: str,
+    project: Project,
+    lake: Lake,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake.create("odd_cd", {**DB2_HEADER, "key_no": "int", "v": "int", "Xv": "int"}, [])
+
+    with pytest.raises(DbtError) as error:
+        project.compile(f"{{{{ db2_change_data({relation('odd_cd')}, {arguments}) }}}}")
+
+    said = f"{error.value} {capsys.readouterr().out}"  # what fails while parsing is only printed
+    assert "db2_change_data: " in said
+    assert message in said
+
+
+def test_a_table_without_the_columns_of_a_capture_table_is_refused(
+    project: Project, lake: Lake
+) -> None:
+    lake.create("plain", {"IBMSNAP_OPERATION": "string", "id": "int"}, [])
+
+    with pytest.raises(DbtError, match="must have the columns IBMSNAP_COMMITSEQ"):
+        project.compile(f"{{{{ db2_change_data({relation('plain')}, unique_key=['id']) }}}}")
+
+
+def test_before_images_are_found_by_prefix_name_and_type(project: Project, lake: Lake) -> None:
+    lake.create(
+        "named_cd",
+        {
+            **DB2_HEADER,
+            **{"id": "int", "name": "string", "XNAME": "string", "size": "int", "Xsize": "string"},
+            **{"XXNAME": "string", "ref": "int"},
+        },
+        [landed(1, 1, "U", None, 0) | {"id": 1, "name": "b", "XNAME": "a", "XXNAME": "x"}],
+    )
+
+    compiled = project.compile(
+        f"{{{{ db2_change_data({relation('named_cd')}, unique_key=['ID']) }}}}"
+    )
+
+    assert lake.rows(compiled)[0]["after"] == {
+        "id": 1,
+        "name": "b",
+        "size": None,
+        "Xsize": None,
+        "XXNAME": "x",
+        "ref": None,
+    }
+    assert lake.rows(compiled)[0]["before"] == {
+        "id": 1,
+        "name": "a",
+        "size": None,
+        "Xsize": None,
+        "XXNAME": None,
+        "ref": None,
+    }

@@ -1,0 +1,156 @@
+"""The log of a text index: run after run, its base changing, and its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import DbtError, Lake, Project
+from test_db2_change_data import STAGED, contents, relation
+from test_history_engine import fewer_checks
+
+LOG = {"OPERATION": "int", "TIME": "timestamp", "PK01": "int", "PK02": "string"}
+BASE = {"no": "int", "lang": "string", "text": "string"}
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("db2_text_log")
+
+
+def logged(operation: int | None, minute: int, no: int, lang: str = "de") -> dict[str, Any]:
+    at = datetime(2024, 1, 1, 12, minute)
+    return {"OPERATION": operation, "TIME": at, "PK01": no, "PK02": lang}
+
+
+@pytest.mark.long
+def test_each_run_looks_the_rows_up_again(project: Project, lake: Lake) -> None:
+    key = "unique_key=['no', 'lang']"
+    project.file(
+        "models/stg_log.sql",
+        f"{STAGED}{{{{ db2_text_log({relation('text_log')}, {key}, "
+        f"base={relation('text_base')}) }}}}",
+    )
+    project.file(
+        "models/log_history.sql",
+        "{{ config(materialized='history', unique_key=['no', 'lang']) }}\n"
+        "select * from {{ ref('stg_log') }}",
+    )
+    tables = ("stg_log", "log_history")
+    run = ("run", "--select", *tables)
+    lake.create(
+        "text_base", BASE, [{"no": n, "lang": "de", "text": f"old {n}"} for n in (1, 2, 3, 4)]
+    )
+    lake.create("text_log", LOG, [logged(0, n, n) for n in (1, 2, 3)] + [logged(7, 5, 5)])
+    project.dbt(*run, "--full-refresh")
+    # 1 is changed and logged, 2 changed and not yet logged, 3 is gone, 4 logged for the first time.
+    lake.create(
+        "text_base",
+        BASE,
+        [
+            {"no": 1, "lang": "de", "text": "new"},
+            {"no": 2, "lang": "de", "text": "newer"},
+            {"no": 4, "lang": "de", "text": "old 4"},
+        ],
+    )
+    lake.append("text_log", LOG, [logged(1, 11, 1), logged(2, 13, 3), logged(1, 14, 4)])
+    project.dbt(*run)
+    after_second = contents(lake, *tables)
+    project.dbt(*run, "--full-refresh")
+
+    assert contents(lake, *tables) == after_second
+    assert sorted(
+        (row["no"], row["text"], row["valid_from"].minute) for row in after_second["log_history"]
+    ) == [(1, "new", 11), (2, "newer", 2), (4, "old 4", 14)]
+    assert sum(row["source_rows"] for row in after_second["stg_log"]) == 7
+
+
+ENTRIES = st.builds(
+    logged,
+    st.sampled_from([0, 1, 2, 2, 0, 1, 3, None]),
+    st.integers(0, 3),
+    st.integers(0, 60),
+    st.sampled_from(["de", "en"]),
+)
+
+
+@given(
+    log=st.lists(ENTRIES, min_size=60, max_size=120),
+    present=st.sets(st.tuples(st.integers(0, 60), st.sampled_from(["de", "en"])), min_size=20),
+)
+@settings(fewer_checks, max_examples=1)
+def test_the_index_takes_in_what_the_log_comes_to(
+    log: list[dict[str, Any]], present: set[tuple[int, str]], project: Project, lake: Lake
+) -> None:
+    lake.create("net_log", LOG, log)
+    lake.create("net_base", BASE, [{"no": no, "lang": lang} for no, lang in present])
+    compiled = project.compile(
+        f"{{{{ index_sync({relation('net_log')}, unique_key=['no', 'lang'], "
+        f"base={relation('net_base')}) }}}}"
+    )
+
+    actions, covered, rejected = {}, {}, 0
+    for row in lake.rows(compiled):
+        if row["reject_reason"] is None:
+            key = (row["no"], row["lang"])
+            assert key not in actions
+            actions[key] = row["action"]
+            covered[key] = [(c["TIME"], c["OPERATION"]) for c in row["covered_rows"]]
+        else:
+            assert row["action"] is None
+            rejected += row["source_rows"]
+
+    good = [entry for entry in log if entry["OPERATION"] in (0, 1, 2)]
+    expected, rows = {}, {}
+    ordered = sorted(good, key=lambda e: (e["PK01"], e["PK02"], e["TIME"], e["OPERATION"]))
+    for key, entries in groupby(ordered, key=lambda e: (e["PK01"], e["PK02"])):
+        found = [(entry["TIME"], entry["OPERATION"]) for entry in entries]
+        last = {operation for at, operation in found if at == found[-1][0]}
+        expected[key] = "delete" if last == {2} or key not in present else "upsert"
+        rows[key] = found
+    assert actions == expected
+    assert covered == rows
+    assert rejected == len(log) - len(good)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("db2_text_log(%(log)s, unique_key=['no'], base=%(base)s)", "['PK01', 'PK02'] stand for"),
+        ("db2_text_log(%(log)s, unique_key=['no', 'x'], base=%(base)s)", "not there. Allowed:"),
+        ("db2_text_log(%(base)s, unique_key=['no'], base=%(base)s)", "must have the columns OPE"),
+        ("db2_text_log(%(log)s, unique_key='no', base=%(base)s)", "must be a list of column"),
+        (
+            "db2_text_log(%(log)s, unique_key=['no', 'lang'], base=%(base)s, columns=['no'])",
+            "`unique_key` names a column that is not there",
+        ),
+        ("index_sync(%(log)s, unique_key=['no', 'lang'])", "`base` must be the relation"),
+        (
+            "index_sync(%(log)s, unique_key=['no', 'lang'], base=%(base)s, synchpoint='00')",
+            "`synchpoint` must be left out",
+        ),
+        ("index_sync(%(cd)s, unique_key=['no'], base=%(base)s)", "`base` is for a log table"),
+        ("index_sync(%(cd)s, unique_key=['no'], synchpoint='12')", "20 or 32 hex digits. Got: 12"),
+    ],
+)
+def test_wrong_arguments_are_named(
+    call: str, message: str, project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake.create("some_log", LOG, [])
+    lake.create("some_base", BASE, [])
+    header = {f"IBMSNAP_{name}": "string" for name in ("COMMITSEQ", "INTENTSEQ", "OPERATION")}
+    lake.create("some_cd", {**header, "no": "int"}, [])
+    names = {name: relation(f"some_{name}") for name in ("log", "base", "cd")}
+
+    with pytest.raises(DbtError) as error:
+        project.compile("{{ " + call % names + " }}")
+
+    said = f"{error.value} {capsys.readouterr().out}"  # what fails while parsing is only printed
+    assert call.split("(")[0] + ": " in said
+    assert message in said
