@@ -49,24 +49,12 @@ message_schemas as (
         max(schema_name) as schema_name,
         max(table_name) as table_name,
         max(data_schema) as data_schema,
-        map_from_entries(collect_list(struct(column_name, ordinal))) as ordinals,
-        collect_list(ordinal) as all_ordinals,
-        collect_list(if(is_lob, column_name, null)) as lob_columns
+        map_from_entries(collect_set(struct(column_name, ordinal))) as ordinals,
+        collect_set(ordinal) as all_ordinals,
+        collect_set(if(is_lob, column_name, null)) as lob_columns
 
-    from (
-        select
-            schema_id,
-            column_name,
-            max(ordinal) as ordinal,
-            max(is_lob) as is_lob,
-            max(schema_name) as schema_name,
-            max(table_name) as table_name,
-            max(data_schema) as data_schema
-
-        from ({{ schema_rows | indent(8) }}) as schema_rows
-        where reject_reason is null
-        group by schema_id, column_name
-    ) as schema_columns
+    from ({{ schema_rows | indent(4) }}) as schema_rows
+    where reject_reason is null
     group by schema_id
 
 ),

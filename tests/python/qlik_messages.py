@@ -22,6 +22,8 @@ ENVELOPE = {
     ],
 }
 
+PARSED_ENVELOPE = fastavro.parse_schema(ENVELOPE)
+
 # Qlik, "Kafka target data types": what a column is in Avro, with logical types.
 AVRO_TYPES: dict[str, Any] = {
     "BOOLEAN": "boolean",
@@ -166,7 +168,7 @@ def avro_message(
 ) -> bytes:
     """Write a message in the Avro format."""
     return encode(
-        ENVELOPE,
+        PARSED_ENVELOPE,
         {
             "magic": b"atMSG",
             "type": kind,

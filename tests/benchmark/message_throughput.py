@@ -1,0 +1,177 @@
+"""How many messages a second the staging of Qlik's Kafka messages takes in.
+
+    python tests/benchmark/message_throughput.py [messages] [json|avro|both]
+
+Writes the messages into the warehouse (AFTERIMAGE_WAREHOUSE), builds `qlik_messages` over them as a
+table with dbt's own session, and prints rows a second. A tenth of the messages is delivered twice.
+The data has ten columns of all usual types.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from datetime import datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = [str(ROOT / "tests" / "python"), str(ROOT / "python_udfs")]
+sys.path[:0] = FOLDERS
+# Spark's workers, which make the messages, look there too.
+os.environ["PYTHONPATH"] = os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH", "")])
+
+import fastavro  # noqa: E402
+
+from conftest import SCHEMA, Project  # noqa: E402
+from qlik_messages import (  # noqa: E402
+    METADATA,
+    avro_message,
+    column,
+    data_schema,
+    headers,
+    json_message,
+    metadata,
+)
+
+COLUMNS = [
+    column("ID", "INT8", key=1),
+    column("NAME", "STRING"),
+    column("CITY", "STRING"),
+    column("STREET", "STRING"),
+    column("BALANCE", "NUMERIC", 12, 2),
+    column("BORN_ON", "DATE"),
+    column("SEEN_AT", "DATETIME"),
+    column("SCORE", "REAL8"),
+    column("ACTIVE", "BOOLEAN"),
+    column("NOTES", "STRING"),
+]
+DATA_SCHEMA = fastavro.parse_schema(data_schema(COLUMNS))
+START = datetime(2024, 1, 1)
+
+
+def row(number: int, version: int) -> dict[str, Any]:
+    """Return a row of the table."""
+    return {
+        "ID": number,
+        "NAME": f"Customer number {number}",
+        "CITY": ("Oslo", "Rome", "Kyiv")[version % 3],
+        "STREET": f"{version} Long Street",
+        "BALANCE": Decimal(number * 7 % 1_000_000) / 100,
+        "BORN_ON": (START - timedelta(days=number % 20_000)).date(),
+        "SEEN_AT": START + timedelta(seconds=number),
+        "SCORE": number / 8,
+        "ACTIVE": number % 2 == 0,
+        "NOTES": None if number % 5 else "a note of some length, as people write them",
+    }
+
+
+def message(number: int, form: str) -> str | bytes:
+    """Return the message with a number: an update of one of many rows, or its insert."""
+    key = number * 7919 % 100_003
+    version = number // 100_003
+    body = {
+        "data": row(key, version + 1),
+        "beforeData": row(key, version) if version else None,
+        "headers": headers(
+            "UPDATE" if version else "INSERT",
+            changeSequence=f"2024010100{number // 60 % 60:02d}{number % 60:02d}00{number:019d}",
+            timestamp="2024-01-01T00:00:00.000",
+            transactionId=f"{number // 10:032X}",
+            changeMask="000C" if version else "03FF",
+            columnMask="03FF",
+            externalSchemaId="v1",
+            transactionEventCounter=number % 10 + 1,
+            transactionLastEvent=number % 10 == 9,
+        ),
+    }
+    if form == "avro":
+        return avro_message("DT", DATA_SCHEMA, body, "v1")
+    return json_message("DT", body)
+
+
+def write(spark: Any, form: str, messages: int) -> None:
+    """Land the messages, made by Spark's own workers."""
+    from pyspark.sql.functions import col, udf
+
+    kind = "string" if form == "json" else "binary"
+    # A message made once in eleven numbers is the one before it, delivered again.
+    make = udf(lambda number: message(number - number // 11, form), kind)
+    frame = spark.range(0, messages, 1, 4).select(
+        make(col("id")).alias("value"), col("id").alias("offset")
+    )
+    frame.writeTo(f"{SCHEMA}.landed_{form}").using("iceberg").createOrReplace()
+    body = metadata("v1", "T", 1, COLUMNS)
+    described = (
+        json_message("MD", body)
+        if form == "json"
+        else avro_message("MD", METADATA, body, own_schema=True)
+    )
+    spark.createDataFrame([(described,)], f"value {kind}").writeTo(
+        f"{SCHEMA}.landed_{form}_metadata"
+    ).using("iceberg").createOrReplace()
+
+
+def main(messages: int, forms: list[str]) -> None:
+    """Land, stage, and print."""
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("AFTERIMAGE_WAREHOUSE", f"{folder}/warehouse")
+        os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
+        (Path(folder) / "project").mkdir()
+        project = Project(Path(folder) / "project")
+        for form in ("json", "avro"):
+            landed = f"api.Relation.create(schema='{SCHEMA}', identifier='landed_{form}')"
+            described = landed.replace(f"landed_{form}", f"landed_{form}_metadata")
+            project.file(
+                f"models/schemas_{form}.sql",
+                "{{ config(materialized='table', file_format='iceberg') }}\n"
+                f"{{{{ qlik_message_schemas({described}) }}}}",
+            )
+            project.file(
+                f"models/staged_{form}.sql",
+                "{{ config(materialized='table', file_format='iceberg') }}\n"
+                f"{{{{ qlik_messages({landed}, unique_key=['ID'],"
+                f" metadata=ref('schemas_{form}')) }}}}",
+            )
+        project.file("models/first.sql", "select 1 as one")
+        project.dbt("run", "--select", "first")
+        from dbt_afterimage.session import open_session
+
+        spark = open_session({})
+        for form in forms:
+            write(spark, form, messages)
+            project.dbt("run", "--select", f"schemas_{form}")
+            started = time.monotonic()
+            project.dbt("run", "--select", f"staged_{form}")
+            seconds = time.monotonic() - started
+            found = spark.sql(
+                "select count(*) as changes, sum(source_rows) as rows,"
+                f" count(reject_reason) as rejected from {SCHEMA}.staged_{form}"
+            ).first()
+            assert found is not None
+            assert (found["rows"], found["rejected"]) == (messages, 0), found
+            print(
+                json.dumps(
+                    {
+                        "format": form,
+                        "messages": messages,
+                        "changes": found["changes"],
+                        "seconds": round(seconds, 1),
+                        "messages_per_second": round(messages / seconds),
+                        "cores": os.cpu_count(),
+                    }
+                ),
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    chosen = sys.argv[2] if len(sys.argv) > 2 else "both"
+    main(
+        int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000,
+        ["json", "avro"] if chosen == "both" else [chosen],
+    )
