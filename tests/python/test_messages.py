@@ -493,21 +493,17 @@ def test_whatever_bytes_and_schema_hold_they_are_read_or_refused(
     assert_read_or_refused(b"atMSG" + value, schema)
 
 
+AVRO_WORDS = ["record", "array", "map", "fixed", "enum", "int", "bytes", "decimal", "date", "R"]
+AVRO_NAMES = [
+    *("type", "name", "fields", "items", "values", "size", "symbols", "logicalType"),
+    *("precision", "scale", "namespace", "aliases", "default"),
+]
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 3)
-    | st.sampled_from(
-        "record array map fixed enum int bytes type name fields items values size symbols"
-        " logicalType decimal date R".split()
-    ),
+    st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([*AVRO_WORDS, *AVRO_NAMES]),
     lambda inner: (
         st.lists(inner, max_size=4)
         | st.dictionaries(
-            st.sampled_from(
-                ["type", "name", "fields", "items", "values", "size", "symbols", "logicalType"]
-                + ["precision", "scale", "namespace", "aliases", "default"]
-            ),
+            st.sampled_from(AVRO_NAMES),
             inner,
             max_size=5,
         )
