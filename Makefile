@@ -31,7 +31,7 @@ lint: setup ## Check style, formatting and types of Python, and the SQL's style
 
 # Two processes, each with a Spark of its own: planning, which most of the time goes into, uses one core.
 test: lint ## Run lint and every test that takes seconds
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test-long: lint ## Run lint and all tests
 	$(BIN)/python -m pytest -q -m "long or not long"
