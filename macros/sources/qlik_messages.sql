@@ -139,22 +139,16 @@ masked as (
     ) as waiting
         on located.message_id = waiting.change_id
     {%- endif %}
+    {%- if table is not none %}
+    -- What is of another table is that table's business. A message that waited here for its schema stays, as it is
+    -- here already.
     where
-        true
-        {%- if change_start is not none %}
-        and (landed_seq >= '{{ change_start }}' or not has_seq or operation_word = 'REFRESH')
+        table_name is null
+        or {{ is_of_table }}
+        {%- if afterimage._is_incremental() %}
+        or waiting.change_id is not null
         {%- endif %}
-        {%- if table is not none %}
-        -- What is of another table is that table's business. A message that waited here for its schema stays, as it
-        -- is here already.
-        and (
-            table_name is null
-            or {{ is_of_table }}
-            {%- if afterimage._is_incremental() %}
-            or waiting.change_id is not null
-            {%- endif %}
-        )
-        {%- endif %}
+    {%- endif %}
 
 ),
 
@@ -324,7 +318,12 @@ numbered as (
         size(collect_set(struct(kind, content_hash)) over (partition by {{ place }}, event_counter)) as changes_of_counter
 
     from copies
-    where copy_number = 1
+    where
+        copy_number = 1
+        {%- if change_start is not none %}
+        -- Not earlier: Spark would push this below the parsing, and parse everything once more for it.
+        and (landed_seq >= '{{ change_start }}' or not has_seq or kind = 'load')
+        {%- endif %}
 
 ),
 
