@@ -33,8 +33,9 @@ lint: setup ## Check style, formatting and types of Python, and the SQL's style
 test: lint ## Run lint and every test that takes seconds
 	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
-test-long: lint ## Run lint and all tests
-	$(BIN)/python -m pytest -q -m "long or not long"
+# Ten times as many random cases, and new ones in each run.
+test-long: lint ## Run lint and all tests (hours)
+	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
 
 # Needs uv on PATH (pip install uv). The newest versions that pyproject.toml allows, for Python
 # 3.10 to 3.12 on every platform; a version already locked stays unless UPGRADE=1 is given.

@@ -10,12 +10,18 @@ from typing import Any
 
 import pytest
 from dbt.cli.main import dbtRunner
+from hypothesis import settings
 from pyspark.sql import SparkSession
 
 from dbt_afterimage.session import open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "afterimage"
+
+# The same cases in every run of CI, so that a failure is one of the change at hand; a run that asks
+# for more cases looks for new ones.
+settings.register_profile("afterimage", derandomize="AFTERIMAGE_EXAMPLES" not in os.environ)
+settings.load_profile("afterimage")
 
 
 class DbtError(AssertionError):
