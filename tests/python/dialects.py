@@ -39,9 +39,67 @@ def db2_changes(stream: Stream, style: Db2Style) -> list[Change]:
 
     Rows are whole: what the stream leaves out is what the row held before. A truncate is not
     captured, so its rows live on; a malformed change is not written. All changes of a commit have
-    its time. In the style `pairs` an update has its row before, and one that changes the key is a
-    delete and an insert.
+    its time. In the style `pairs` an update has its row before, one that changes the key is a
+    delete and an insert, and a key that is deleted and inserted again in one commit is updated.
     """
+    written = _db2_written(stream, style)
+    if style == "single":
+        return written
+    told: list[Change] = []
+    deleted_at: dict[tuple[str | None, Key], int] = {}
+    for change in written:
+        row = change.before if change.operation == "delete" else change.after
+        assert row is not None
+        key = (change.transaction_id, tuple(row[name] for name in stream.unique_key))
+        place = deleted_at.pop(key, None)
+        if place is not None and change.operation == "insert":
+            told[place] = replace(told[place], operation="update", after=change.after)
+            continue
+        if change.operation == "delete":
+            deleted_at[key] = len(told)
+        told.append(change)
+    return told
+
+
+def db2_cd_rows(stream: Stream, style: Db2Style) -> list[Row]:
+    """Write an honest stream as the rows of a CD or CCD table.
+
+    Args:
+        stream: The stream.
+        style: `single`, an update is one row and its before-image stands in columns that begin with
+            X; or `pairs`, an update is a delete and an insert, and each row has its commit time.
+    """
+    rows: list[Row] = []
+    for change in _db2_written(stream, style):
+        before, after = change.before or {}, change.after or {}
+        if change.operation in ("load", "insert"):
+            rows.append(_row(change, "I", after, style))
+        elif change.operation == "delete":
+            rows.append(_row(change, "D", before, style, before))
+        elif style == "single":
+            rows.append(_row(change, "U", after, style, before))
+        else:
+            rows.append(_row(change, "D", before, style))
+            rows.append(_row(change, "I", after, style, later=1))
+    return rows
+
+
+def db2_uow_rows(stream: Stream) -> list[Row]:
+    """Write the unit-of-work table beside a CD table: a row a commit, in the long form."""
+    times = {
+        change.transaction_id: change.changed_at
+        for change in db2_changes(stream, "single")
+        if change.transaction_id is not None
+    }
+    return [
+        {"IBMSNAP_COMMITSEQ": bytes.fromhex(commit), "IBMSNAP_LOGMARKER": at}
+        for commit, at in times.items()
+        if at is not None
+    ]
+
+
+def _db2_written(stream: Stream, style: Db2Style) -> list[Change]:
+    """Give each change its place, its commit and its time, in order."""
     changes: list[Change] = []
     commit, intent = DB2_FIRST_COMMIT, DB2_FIRST_INTENT
     previous: Change | None = None
@@ -75,43 +133,6 @@ def db2_changes(stream: Stream, style: Db2Style) -> list[Change]:
             if style == "pairs" and part.operation == "update":
                 intent += 1  # the insert has a place of its own
     return changes
-
-
-def db2_cd_rows(stream: Stream, style: Db2Style) -> list[Row]:
-    """Write an honest stream as the rows of a CD or CCD table.
-
-    Args:
-        stream: The stream.
-        style: `single`, an update is one row and its before-image stands in columns that begin with
-            X; or `pairs`, an update is a delete and an insert, and each row has its commit time.
-    """
-    rows: list[Row] = []
-    for change in db2_changes(stream, style):
-        before, after = change.before or {}, change.after or {}
-        if change.operation in ("load", "insert"):
-            rows.append(_row(change, "I", after, style))
-        elif change.operation == "delete":
-            rows.append(_row(change, "D", before, style, before))
-        elif style == "single":
-            rows.append(_row(change, "U", after, style, before))
-        else:
-            rows.append(_row(change, "D", before, style))
-            rows.append(_row(change, "I", after, style, later=1))
-    return rows
-
-
-def db2_uow_rows(stream: Stream) -> list[Row]:
-    """Write the unit-of-work table beside a CD table: a row a commit, in the long form."""
-    times = {
-        change.transaction_id: change.changed_at
-        for change in db2_changes(stream, "single")
-        if change.transaction_id is not None
-    }
-    return [
-        {"IBMSNAP_COMMITSEQ": bytes.fromhex(commit), "IBMSNAP_LOGMARKER": at}
-        for commit, at in times.items()
-        if at is not None
-    ]
 
 
 def _row(
