@@ -167,6 +167,7 @@ def main(messages: int, forms: list[str]) -> None:
                 ),
                 flush=True,
             )
+        spark.stop()
 
 
 if __name__ == "__main__":
