@@ -42,7 +42,7 @@ test-long: lint ## Run lint and all tests (hours)
 lock: ## Write requirements.lock anew from pyproject.toml (UPGRADE=1: newest versions)
 	uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
 		--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \
-		--extra local --extra dev --custom-compile-command "make lock" \
+		--extra local --extra server --extra pages --extra dev --custom-compile-command "make lock" \
 		--output-file requirements.lock pyproject.toml
 
 clean: ## Remove all state: warehouse, dbt's output, caches

@@ -1,0 +1,45 @@
+"""The `afterimage` command. Each of its commands is a module that adds its own arguments."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+
+
+class CommandError(Exception):
+    """A command cannot do what it was asked to. The text is one line, the remedy in it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        arguments: What stands after `afterimage`; none for those of this process.
+
+    Returns:
+        The exit code.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.run(options)
+    except CommandError as error:
+        print(f"afterimage: {error}", file=sys.stderr)
+        return 1
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="afterimage", description="What Afterimage does beside dbt itself."
+    )
+    parser.add_argument("--version", action="version", version=metadata.version("afterimage"))
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    # One line a command: `add(commands)` of its module sets `run`, which takes the options.
+    _ = commands
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
