@@ -16,6 +16,7 @@
     {%- set columns = layout.columns -%}
     {%- set header = layout.header -%}
     {%- set key_json = 'to_json(' ~ afterimage._struct(unique_key, 'image.') ~ ')' -%}
+    {%- set by_kind = 'partition by group_hash, change_group order by kind, image_hash' -%}
     {%- set lookback_start = afterimage._qlik_lookback_start() -%}
 
 with
@@ -146,6 +147,63 @@ grouped as (
 
 ),
 
+-- Nearly every change stands alone, or beside its one before-image: what it needs is in the row before it. The rest
+-- (copies, ties, orphans) takes the longer way through several sorts.
+neighbours as (
+
+    select
+        *,
+        count(*) over ({{ by_kind }} rows between unbounded preceding and unbounded following) as rows_in_group,
+        lag(struct(kind, reject_reason, image)) over ({{ by_kind }}) as row_before,
+        lead(struct(kind, reject_reason)) over ({{ by_kind }}) as row_after
+
+    from grouped
+
+),
+
+sorted_out as (
+
+    select
+        *,
+        case
+            when rows_in_group = 1 and kind <> 'before_image' then 'alone'
+            when rows_in_group <> 2 or reject_reason is not null then cast(null as string)
+            when kind = 'update' and row_before.kind = 'before_image' and row_before.reject_reason is null
+                then 'behind its before-image'
+            when kind = 'before_image' and row_after.kind = 'update' and row_after.reject_reason is null
+                then 'before its update'
+        end as plain_case
+
+    from neighbours
+
+),
+
+plain as (
+
+    select
+        group_hash,
+        change_group,
+        letter,
+        kind,
+        false as is_orphan,
+        has_seq,
+        landed_seq,
+        image_hash,
+        source_time,
+        source_time as last_time,
+        transaction_id,
+        change_mask,
+        image,
+        if(plain_case = 'alone', null, row_before.image) as before_image,
+        reject_reason,
+        rows_in_group as source_rows,
+        true as is_plain
+
+    from sorted_out
+    where plain_case in ('alone', 'behind its before-image')
+
+),
+
 -- A row delivered twice counts once; of its copies the one with the first real timestamp stands.
 copies as (
 
@@ -156,14 +214,13 @@ copies as (
             order by
                 source_time asc nulls last,
                 transaction_id asc nulls last,
-                change_mask asc nulls last,
-                change_oper asc nulls last,
-                operation_word asc nulls last
+                change_mask asc nulls last
         ) as copy_number,
         count(*) over (partition by group_hash, change_group, kind, image_hash) as copies,
         max(source_time) over (partition by group_hash, change_group, kind, image_hash) as last_time
 
-    from grouped
+    from sorted_out
+    where plain_case is null
 
 ),
 
@@ -248,10 +305,13 @@ paired as (
             'before-image without its update: no update of this key has this change_seq',
             reject_reason
         ) as reject_reason,
-        copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows
+        copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows,
+        false as is_plain
 
     from partners
     where not (kind = 'before_image' and reject_reason is null and number_of_pair = 1 and has_update)
+    union all
+    select * from plain
 
 ),
 
@@ -297,6 +357,7 @@ masked as (
 
     -- The few masks go to the rows, not the rows to the masks.
     select /*+ broadcast(flags) */
+        paired.is_plain,
         paired.is_orphan,
         paired.group_hash,
         paired.change_group,
@@ -355,7 +416,19 @@ numbered as (
             {{ afterimage._struct(unique_key, 'coalesce(image, before_image).') }} as own_key
 
         from masked
+        where not is_plain
     ) as keyed
+    union all
+    select
+        *,
+        true as is_good,
+        if(true, null, {{ afterimage._struct(unique_key, 'image.') }}) as own_key,
+        1 as number_of_letter,
+        1 as turn,
+        cast(1 as bigint) as turns
+
+    from masked
+    where is_plain
 
 ),
 
