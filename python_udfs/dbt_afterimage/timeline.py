@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import html
 import re
 from collections import Counter
 from collections.abc import Sequence
