@@ -156,10 +156,11 @@ def check_packages(
             if not applies or of_extra != bool(extra):
                 continue
             version = installed(requirement.name)
-            if version is None:
+            missing = [text for text in _brought_along(requirement) if installed(text) is None]
+            if version is None or missing:
                 bad = True
                 level = "warning" if extra else "problem"
-                found = f"{requirement.name} is not installed"
+                found = f"{missing[0] if version else requirement.name} is not installed"
                 yield Finding(level, group, found, f"pip install {name}")
             elif not requirement.specifier.contains(version, prereleases=True):
                 bad = True
@@ -170,6 +171,22 @@ def check_packages(
                 good.append(f"{requirement.name} {version}")
         if not bad:
             yield Finding("ok", group, ", ".join(good))
+
+
+def _brought_along(requirement: Any) -> list[str]:
+    """Return the packages that the extras of a requirement ask for, such as `dbt-spark[PyHive]`."""
+    from packaging.requirements import Requirement
+
+    try:
+        asked = [Requirement(text) for text in metadata.requires(requirement.name) or []]
+    except metadata.PackageNotFoundError:
+        return []
+    return [
+        one.name
+        for one in asked
+        for extra in requirement.extras
+        if one.marker and "extra" in str(one.marker) and one.marker.evaluate({"extra": extra})
+    ]
 
 
 def check_java(env: Mapping[str, str]) -> Finding:

@@ -109,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
         The exit code.
     """
     from dbt_afterimage import page
-    from dbt_afterimage.project import Project, step
+    from dbt_afterimage.project import Project, step, time_text
 
     until = _until(options.until)
     if options.most < 1:
@@ -128,7 +128,7 @@ def run(options: argparse.Namespace) -> int:
         facts=[
             ("Table", str(node.relation_name)),
             ("Versions", str(shown)),
-            ("Open versions", "drawn to the arrow at the right; they hold until further notice"),
+            ("Open versions", f"still hold; drawn up to {time_text(end)}"),
             ("Made at", page.now().strftime("%Y-%m-%d %H:%M:%S UTC")),
             ("All times", "UTC"),
         ],

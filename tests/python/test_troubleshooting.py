@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md has every error line of the macros, and none that nothing says any more."""
+"""docs/troubleshooting.md has every error line of the macros, and none that nobody says."""
 
 from __future__ import annotations
 
