@@ -430,8 +430,10 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
                         "color": f"--{kind}",
                         "pattern": {
                             "shape": {"rejected": "x", "delete": "/", "load": "."}.get(kind, ""),
+                            "bgcolor": f"--{kind}",
                             "fgcolor": "--card",
                             "size": 6,
+                            "solidity": 0.25,
                         },
                     },
                     "hovertemplate": "%{y} " + kind + "<extra></extra>",
@@ -466,7 +468,10 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
         "shapes": bands,
         "xaxis": {"type": "date", "gridcolor": "--grid", "linecolor": "--line"},
         "yaxis": {
-            "title": {"text": "changes a day" if step == DAY else "changes an hour"},
+            "title": {
+                "text": "changes a day" if step == DAY else "changes an hour",
+                "font": {"color": "--muted", "size": 12},
+            },
             "automargin": True,
             "gridcolor": "--grid",
             "zerolinecolor": "--line",

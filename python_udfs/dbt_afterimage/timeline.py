@@ -29,7 +29,7 @@ SIGNS = {
     "truncate": ("x", "✕"),
     "key_change": ("diamond", "◆"),
 }
-_PATTERNS = {"load": ".", "delete": "/", "truncate": "/"}
+_PATTERNS = {"delete": "/", "truncate": "/"}
 _MOST_CHARACTERS = 160
 
 
@@ -307,9 +307,10 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
     from dbt_afterimage.project import moment
 
     times = _times(records)
-    margin = max((end - min(times)) // 40, 1)
-    start = min(times) - margin
-    early = any(v.valid_from < start for record in records for v in record.versions)
+    oldest = min(times)
+    early = any(v.valid_from < oldest for record in records for v in record.versions)
+    margin = max((end - oldest) // 40, 1)
+    start = oldest - margin * (4 if early else 1)
 
     def at(micros: int) -> str:
         return moment(max(micros, start)).replace(tzinfo=None).isoformat()
@@ -376,7 +377,13 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
             "marker": {
                 "color": f"--{kind}",
                 "line": {"color": "--card", "width": 1.5},
-                "pattern": {"shape": _PATTERNS.get(kind, ""), "fgcolor": "--card", "size": 7},
+                "pattern": {
+                    "shape": _PATTERNS.get(kind, ""),
+                    "bgcolor": f"--{kind}",
+                    "fgcolor": "--card",
+                    "size": 8,
+                    "solidity": 0.2,
+                },
             },
             "textposition": "inside",
             "insidetextanchor": "middle",
