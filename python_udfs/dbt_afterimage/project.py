@@ -13,6 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 from dbt_afterimage.cli import CommandError
@@ -66,6 +67,13 @@ class Project:
         Raises:
             CommandError: There is no project, no profile, or dbt cannot read them.
         """
+        here = Path(options.project_dir or ".").absolute()
+        # As dbt looks for it.
+        above = [] if options.project_dir else here.parents
+        if not any((folder / "dbt_project.yml").is_file() for folder in (here, *above)):
+            raise CommandError(
+                f"run this in a dbt project, or give --project-dir: {here} has no dbt_project.yml"
+            )
         self._flags = flags(options)
         self._manifest: Any = None
         with step("reading the dbt project"):
@@ -186,6 +194,8 @@ class Project:
             result.message for result in getattr(outcome.result, "results", []) if result.message
         ]
         text = one_line(" ".join(messages or said) or "no reason given")
+        if "profile" in text.lower() or text.endswith(".dbt' does not exist."):
+            text += " (dbt looks for profiles.yml in --profiles-dir, here, and in ~/.dbt)"
         raise CommandError(f"dbt {command[0]} failed: {text}")
 
 
