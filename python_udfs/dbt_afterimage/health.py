@@ -20,6 +20,7 @@ CONTRACT = (
 HOUR = 60 * 60 * 1_000_000
 DAY = 24 * HOUR
 _KINDS = ("load", "insert", "update", "delete", "truncate", "rejected")
+_PATTERNS = {"load": ".", "delete": "/", "rejected": "x"}
 # How many lines of a list a page shows.
 _MOST = 20
 
@@ -402,6 +403,7 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
         place: Which picture of the page it is.
         longest_usual: How long a silence need not be told.
     """
+    from dbt_afterimage import page
     from dbt_afterimage.project import moment
 
     # By the hour where all of it is but a few days.
@@ -428,13 +430,7 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
                     "offset": 0,
                     "marker": {
                         "color": f"--{kind}",
-                        "pattern": {
-                            "shape": {"rejected": "x", "delete": "/", "load": "."}.get(kind, ""),
-                            "bgcolor": f"--{kind}",
-                            "fgcolor": "--card",
-                            "size": 6,
-                            "solidity": 0.25,
-                        },
+                        **page.pattern(kind, _PATTERNS.get(kind)),
                     },
                     "hovertemplate": "%{y} " + kind + "<extra></extra>",
                 }

@@ -87,6 +87,19 @@ def escape(text: str) -> str:
     return html.escape(visible(text))
 
 
+def pattern(colour: str, shape: str | None) -> dict[str, Any]:
+    """Return what hatches a bar, for readers who do not see its colour; nothing without a shape.
+
+    Args:
+        colour: The variable of the bar's colour, without its dashes.
+        shape: The hatching, as plotly names it.
+    """
+    if shape is None:
+        return {}
+    drawn = {"bgcolor": f"--{colour}", "fgcolor": "--card", "size": 7, "solidity": 0.2}
+    return {"pattern": {"shape": shape, **drawn}}
+
+
 def now() -> datetime:
     """Return the present time, in UTC."""
     return datetime.now(timezone.utc).replace(microsecond=0)

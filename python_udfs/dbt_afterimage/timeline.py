@@ -303,6 +303,7 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
         records: The records, from top to bottom.
         end: Where open versions are drawn to.
     """
+    from dbt_afterimage import page
     from dbt_afterimage.page import escape
     from dbt_afterimage.project import moment
 
@@ -377,13 +378,7 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
             "marker": {
                 "color": f"--{kind}",
                 "line": {"color": "--card", "width": 1.5},
-                "pattern": {
-                    "shape": _PATTERNS.get(kind, ""),
-                    "bgcolor": f"--{kind}",
-                    "fgcolor": "--card",
-                    "size": 8,
-                    "solidity": 0.2,
-                },
+                **page.pattern(kind, _PATTERNS.get(kind)),
             },
             "textposition": "inside",
             "insidetextanchor": "middle",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from plotly.offline import get_plotlyjs
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -56,3 +59,32 @@ def look(page: Path, *, dark: bool = False, screenshot: Path | None = None) -> S
         check=True,
     )
     return Seen(result.stdout, [line for line in result.stderr.splitlines() if "CONSOLE" in line])
+
+
+def figures(page: Path) -> Any:
+    """Return the figures of a page, as its script reads them."""
+    found = re.search(
+        r'<script id="figures" type="application/json">(.*?)</script>',
+        page.read_text(),
+        re.DOTALL,
+    )
+    assert found
+    return json.loads(found[1])
+
+
+def complaints(figure: Any, folder: Path) -> str:
+    """Return what plotly does not know, or cannot use, of a figure.
+
+    Args:
+        figure: The figure; its colours are still names.
+        folder: Where to write a page.
+    """
+    painted = re.sub(r'"--[a-z-]+"', '"#123456"', json.dumps(figure)).replace("<", r"\u003c")
+    checked = folder / "checked.html"
+    checked.write_text(
+        f"<script>{get_plotlyjs()}</script><script>var figure = {painted};"
+        "document.title = JSON.stringify(Plotly.validate(figure.data, figure.layout) || []);"
+        "</script>"
+    )
+    (title,) = re.findall(r"<title>(\[.*?)</title>", look(checked).dom)
+    return str(title)

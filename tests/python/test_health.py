@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from browser import look, needs_chromium
+from browser import complaints, figures, look, needs_chromium
 from conftest import Lake, Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.health import DAY, HOUR, Health, duration
@@ -115,9 +115,10 @@ def test_the_terminal_says_the_main_things(seen: tuple[str, Path]) -> None:
 
 
 @needs_chromium
-def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path]) -> None:
+def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path], tmp_path: Path) -> None:
     found = look(seen[1])
     assert found.console == []
+    assert complaints(figures(seen[1])[0], tmp_path) == "[]"
     # Day 1: load, insert, update; day 2: delete and the update of 0.5; day 6: update, rejected;
     # day 7: update; day 8: insert.
     assert found.count(r'<g class="point"><path') == 9
