@@ -27,6 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"afterimage: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("afterimage: stopped", file=sys.stderr)
+        return 130
     return code
 
 
