@@ -49,7 +49,7 @@ def look(page: Path, *, dark: bool = False, screenshot: Path | None = None) -> S
     command += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"]
     command += ["--window-size=1240,1400", f"--blink-settings=preferredColorScheme={int(not dark)}"]
     command += [f"--user-data-dir={page.parent / 'chromium'}", f"--crash-dumps-dir={page.parent}"]
-    command.append(f"--screenshot={screenshot}" if screenshot else "--dump-dom")
+    command += ["--dump-dom", *([f"--screenshot={screenshot}"] if screenshot else [])]
     result = subprocess.run(
         [*command, page.absolute().as_uri()],
         stdin=subprocess.DEVNULL,
