@@ -458,7 +458,12 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
         "paper_bgcolor": "--card",
         "plot_bgcolor": "--card",
         "font": {"color": "--ink", "family": "system-ui, DejaVu Sans, sans-serif", "size": 13},
-        "hoverlabel": {"bgcolor": "--card", "bordercolor": "--line"},
+        "hoverlabel": {
+            "align": "left",
+            "bgcolor": "--card",
+            "bordercolor": "--muted",
+            "font": {"color": "--ink"},
+        },
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "showlegend": True,
         "shapes": bands,

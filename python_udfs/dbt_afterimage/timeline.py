@@ -412,7 +412,12 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
         "paper_bgcolor": "--card",
         "plot_bgcolor": "--card",
         "font": {"color": "--ink", "family": "system-ui, DejaVu Sans, sans-serif", "size": 13},
-        "hoverlabel": {"align": "left", "bgcolor": "--card", "bordercolor": "--line"},
+        "hoverlabel": {
+            "align": "left",
+            "bgcolor": "--card",
+            "bordercolor": "--muted",
+            "font": {"color": "--ink"},
+        },
         "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
         "xaxis": {
             "type": "date",

@@ -23,6 +23,18 @@ HOSTILE = "</script><script>document.title=\"pwned\"</script><b onclick='x'>&amp
 # A key that would end the literal and the statement, were it put into SQL as it is.
 REGION = """e"u' or 1=1 -- {% raw %}"""
 
+# Moves the pointer onto the last bar, which is that of the only update.
+POINT = """
+setTimeout(function () {
+  var bars = document.querySelectorAll(".bars .point path");
+  var bar = bars[bars.length - 1].getBoundingClientRect();
+  var at = {clientX: bar.x + bar.width / 2, clientY: bar.y + bar.height / 2, bubbles: true};
+  ["mouseover", "mousemove"].forEach(function (kind) {
+    document.querySelector(".nsewdrag").dispatchEvent(new MouseEvent(kind, at));
+  });
+}, 500);
+"""
+
 IMAGE = "struct<id:int,region:string,name:string,credit:decimal(10,2)>"
 STREAM = {
     "change_id": "string",
@@ -156,6 +168,30 @@ def test_the_browser_draws_every_bar_and_has_nothing_to_complain_of(
         assert "<title>people_history" in seen.dom
         assert picture.stat().st_size > 20_000
     assert pictures[0].read_bytes() != pictures[1].read_bytes()
+
+
+@needs_chromium
+def test_what_is_under_the_pointer_is_shown_as_text_in_the_colour_of_text(
+    written: Path, tmp_path: Path
+) -> None:
+    # The page's policy allows no script of a test, so the copy goes without.
+    text = re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", written.read_text())
+    pointed = tmp_path / "pointed.html"
+    pointed.write_text(
+        text.replace(
+            "</body>",
+            f"<script>{POINT}</script></body>",
+        )
+    )
+    seen = look(pointed)
+    assert seen.console == []
+    assert "<title>people_history" in seen.dom
+    (label,) = re.findall(r'<g class="hovertext".*?</g>', seen.dom, re.DOTALL)
+    assert "Ada → &lt;/script&gt;&lt;script&gt;document.title" in label
+    assert "<script" not in label
+    assert "fill: rgb(29, 36, 48)" in label
+    # The other version that the same transaction opened, and this one.
+    assert len(re.findall(r'<tr data-transaction="t2" class="same">', seen.dom)) == 2
 
 
 @needs_chromium
