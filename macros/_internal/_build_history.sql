@@ -33,6 +33,7 @@
     )) -%}
         {%- do adapter.drop_relation(existing_relation) -%}
     {%- endif -%}
+    {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- call statement('main') -%}
 create {{ 'or replace ' if can_replace }}table {{ target_relation }}
 {{ file_format_clause() }}
@@ -49,7 +50,6 @@ partitioned by ({{ meta.is_current }})
 as
 {{ afterimage._versions(stream, columns, options, facts=afterimage._remember(none, pending)) }}
     {%- endcall -%}
-    {%- do log(model.name ~ ': built from ' ~ pending.changes ~ ' changes', info=true) -%}
 {%- endmacro -%}
 
 

@@ -27,17 +27,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandError as error:
         print(f"afterimage: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("afterimage: stopped", file=sys.stderr)
+        return 130
     return code
 
 
 def _parser() -> argparse.ArgumentParser:
+    from dbt_afterimage import doctor, health, timeline
+
     parser = argparse.ArgumentParser(
         prog="afterimage", description="What Afterimage does beside dbt itself."
     )
     parser.add_argument("--version", action="version", version=metadata.version("afterimage"))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     # One line a command: `add(commands)` of its module sets `run`, which takes the options.
-    _ = commands
+    timeline.add(commands)
+    health.add(commands)
+    doctor.add(commands)
     return parser
 
 

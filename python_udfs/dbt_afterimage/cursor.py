@@ -8,15 +8,18 @@ this file, and `test_cursor.py` holds it against the installed version.
 from __future__ import annotations
 
 import re
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import session as dbt_spark_session
 from dbt_common.exceptions import DbtDatabaseError
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
-from pyspark.sql import Row
+from pyspark.sql import Row, SparkSession
 
 from dbt_afterimage.session import open_session
 from dbt_afterimage.warehouse import exclusive_writes
@@ -24,7 +27,14 @@ from dbt_afterimage.warehouse import exclusive_writes
 _STACK_LINE = re.compile(r"\s+at |\t\.\.\. \d+ more|Driver stacktrace:$")
 # What Spark appends to an analysis error: the statement's plan, thousands of lines of a wide one.
 _PLAN = re.compile(r";\n'?[A-Z].*", re.DOTALL)
+# dbt puts a comment into each statement that says which model it is for.
+_NODE = re.compile(r'"node_id": "[a-z_]+\.([^"]+)"')
+# Shorter statements need no word; dbt itself says when a model begins and ends.
+PROGRESS_SECONDS = 30.0
 _PY4J_PREFIX = re.compile(r"An error occurred while calling \S+\s*\n: ")
+
+
+_logger = AdapterLogger("Afterimage")
 
 
 class AfterimageCursor(dbt_spark_session.Cursor):
@@ -43,7 +53,7 @@ class AfterimageCursor(dbt_spark_session.Cursor):
         if parameters:
             sql = sql % parameters
         spark = open_session(self.server_side_parameters)
-        with _readable_errors(), exclusive_writes(spark, sql):
+        with _readable_errors(), exclusive_writes(spark, sql), _progress(spark, sql):
             self._df = spark.sql(sql)
 
     def fetchall(self) -> list[Row] | None:
@@ -56,6 +66,39 @@ class AfterimageCursor(dbt_spark_session.Cursor):
         """Return the first row."""
         with _readable_errors():
             return super().fetchone()
+
+
+@contextmanager
+def _progress(spark: SparkSession, sql: str) -> Iterator[None]:
+    """Say every 30 seconds that a statement still runs, for which model, and how far Spark is."""
+    node = _NODE.search(sql)
+    done = threading.Event()
+
+    def tell() -> None:
+        started = time.monotonic()
+        while not done.wait(PROGRESS_SECONDS):
+            seconds = time.monotonic() - started
+            name = node[1] if node else "a statement"
+            _logger.info(f"{name}: still running, {seconds:.0f} s; {_tasks(spark)}")
+
+    teller = threading.Thread(target=tell, name="afterimage-progress", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()
+
+
+def _tasks(spark: SparkSession) -> str:
+    """Return how many of the tasks that Spark knows of are done, those of other models too."""
+    tracker = spark.sparkContext.statusTracker()
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    if not known:
+        return "Spark is planning"
+    done = sum(stage.numCompletedTasks for stage in known)
+    return f"{done} of {sum(stage.numTasks for stage in known)} tasks of the present stages done"
 
 
 @contextmanager

