@@ -54,7 +54,8 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
         return SparkSession.builder.getOrCreate()
     _use_utc()
     java.apply(os.environ)
-    conf = {key: str(value) for key, value in parameters.items()}
+    # An environment variable that is not set leaves its setting empty: Spark's default is meant.
+    conf = {key: str(value) for key, value in parameters.items() if str(value)}
     complete(conf)
     builder = SparkSession.builder
     for key, value in conf.items():
