@@ -218,6 +218,10 @@ def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
     java_options = conf.get("spark.driver.extraJavaOptions", "")
     conf["spark.driver.extraJavaOptions"] = f"{java_options} {derby}".strip()
     complete(conf)
+    if conf.get("spark.jars"):
+        # The threads of the Thrift server see the class path alone.
+        jars = [*conf["spark.jars"].split(","), conf.get("spark.driver.extraClassPath", "")]
+        conf["spark.driver.extraClassPath"] = os.pathsep.join(filter(None, jars))
     location = conf.get(f"{catalog}.warehouse") or conf.get("spark.sql.warehouse.dir", "")
     folder = local_folder(location)
     return conf, str(folder.absolute()) if folder else location

@@ -16,7 +16,9 @@ from dbt_afterimage.errors import without_plan, without_stack
 
 # The server tells the classes of the Java exceptions that it wraps, then each text once more.
 _WRAPPING = re.compile(r"[\w.]+HiveSQLException: Error running query: (?:\[[\w.]+\] )?")
-_CLASS = re.compile(r"(?:[\w$]+\.)+\w+:\s*")
+_CLASS = re.compile(r"^(?:[\w$]+\.)+\w+:\s*")
+# One whose text begins with Spark's own name for the error says no more than that.
+_NAMED = re.compile(_CLASS.pattern + r"(?=\[)")
 
 
 class AfterimageConnection(connections.PyhiveConnectionWrapper):
@@ -37,15 +39,15 @@ class AfterimageConnection(connections.PyhiveConnectionWrapper):
         except DbtDatabaseError as error:
             raise DbtDatabaseError(readable(str(error.msg))) from None
 
-    @property
-    def description(self) -> Any:
-        """The columns of the result; none for a statement that has no result."""
-        assert self._cursor is not None
+    def fetchall(self) -> list[Any]:
+        """Return all rows; none for a statement that has no result."""
         try:
-            return self._cursor.description or None
+            return list(super().fetchall())
         except TypeError:
-            # PyHive trips over the schema of such a statement, which has no list of columns.
-            return None
+            # Such a statement has a column `Result` without values, not even an empty list of them.
+            if [name for name, *_ in self.description] != ["Result"]:
+                raise
+            return []
 
 
 def readable(text: str) -> str:
@@ -55,10 +57,10 @@ def readable(text: str) -> str:
         text: The error message of an operation.
     """
     first, *causes = without_stack(_WRAPPING.sub("", text, count=1)).split("\nCaused by: ")
-    first = without_plan(_CLASS.sub("", first, count=1) if "Exception: [" in first else first)
+    first = without_plan(_NAMED.sub("", first))
     said = [first]
     for cause in causes:
-        own = without_plan(_CLASS.sub("", cause, count=1))
+        own = without_plan(_CLASS.sub("", cause))
         if own not in first:
             said.append(cause)
     return "\nCaused by: ".join(said)

@@ -110,7 +110,7 @@ def lock_commits(spark: SparkSession) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    session: Any = spark._jsparkSession  # type: ignore[attr-defined]
+    session: Any = spark._jsparkSession
     name = spark.conf.get("spark.sql.defaultCatalog")
     # A catalog makes its lock by the name of a Java class, so one from Python is put in afterwards.
     catalog = session.sessionState().catalogManager().catalog(name).icebergCatalog()
