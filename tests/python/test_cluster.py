@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from command_line import BIN, run
+from command_line import BIN, environment, run
 from conftest import ROOT, Lake, Project
 from standalone import StandaloneCluster
 
@@ -159,3 +159,78 @@ def snapshot(lake: Lake, table: str) -> int:
     query = f"select snapshot_id from afterimage.{table}.refs where name = 'main'"
     number: int = lake.rows(query)[0]["snapshot_id"]
     return number
+
+
+HIVE_SITE = """\
+<configuration>
+  <property><name>datanucleus.schema.autoCreateAll</name><value>true</value></property>
+  <property><name>hive.metastore.schema.verification</name><value>false</value></property>
+  <property><name>hive.metastore.warehouse.dir</name><value>{warehouse}</value></property>
+  <property>
+    <name>javax.jdo.option.ConnectionURL</name>
+    <value>jdbc:derby:;databaseName={folder}/metastore;create=true</value>
+  </property>
+</configuration>
+"""
+STREAM = """\
+{{ config(materialized='incremental', incremental_strategy='append', file_format='iceberg') }}
+select
+    cast(number as string) as change_id,
+    lpad(number, 10, '0') as change_seq,
+    'insert' as operation,
+    cast(null as struct<id: bigint, name: string>) as `before`,
+    named_struct('id', number, 'name', concat('name ', number)) as `after`,
+    cast(null as array<string>) as changed_columns,
+    cast(null as array<string>) as absent_columns,
+    timestamp '2024-01-01 00:00:00' as changed_at,
+    't' as transaction_id,
+    cast(null as string) as reject_reason,
+    timestamp '{{ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") }}' as ingested_at
+
+from (
+    select id + {{ '(select max(`after`.id) + 1 from ' ~ this ~ ')' if is_incremental() else 1 }}
+        as number
+    from range(3)
+)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("catalog", "uri"),
+    [("jdbc", "jdbc:derby:;databaseName={folder}/catalog;create=true"), ("hive", "")],
+)
+def test_tables_may_be_in_another_catalog(
+    make_project: Callable[[str], Project], tmp_path: Path, catalog: str, uri: str
+) -> None:
+    """Two runs on an Iceberg catalog that the environment names, each in its own process."""
+    project = make_project(catalog)
+    project.file("models/changes.sql", STREAM)
+    project.file(
+        "models/people_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('changes') }}",
+    )
+    warehouse = tmp_path / "warehouse"
+    site = HIVE_SITE.format(warehouse=warehouse, folder=tmp_path)
+    (tmp_path / "hive-site.xml").write_text(site)
+    env = environment(
+        SPARK_MASTER="local[2]",
+        SPARK_CONF_DIR=str(tmp_path),
+        AFTERIMAGE_CATALOG=catalog,
+        AFTERIMAGE_CATALOG_URI=uri.format(folder=tmp_path),
+        AFTERIMAGE_WAREHOUSE=str(warehouse),
+        AFTERIMAGE_SHUFFLE_PARTITIONS="2",
+        DBT_PROFILES_DIR=str(ROOT / "profiles"),
+        DBT_TARGET="cluster",
+    )
+    for run_number in (1, 2):
+        run(BIN / "dbt", "run", cwd=project.folder, env=env)
+        query = "select count(*) as versions, max(id) as newest from afterimage.people_history"
+        command = (BIN / "dbt", "--quiet", "show", "--output", "json", "--inline", query)
+        shown = run(*command, cwd=project.folder, env=env).stdout
+        assert json.loads(shown)["show"] == [
+            {"versions": 3 * run_number, "newest": 3 * run_number},
+        ]
+    # A catalog of type `hadoop` would have left one beside the table.
+    assert not list(tmp_path.rglob("version-hint.text"))

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import socketserver
 import statistics
 import subprocess
 import sys
@@ -79,6 +80,7 @@ class Served:
         self.folder = project.folder
         self.warehouse = warehouse
         self.port = port
+        self.more: dict[str, str] = {}
         link = project.folder / "profiles.yml"
         if not link.exists():
             link.symlink_to("profiles/profiles.yml")
@@ -89,6 +91,7 @@ class Served:
             AFTERIMAGE_SERVER_PORT=str(self.port),
             AFTERIMAGE_SHUFFLE_PARTITIONS="2",
             DBT_SEND_ANONYMOUS_USAGE_STATS="false",
+            **self.more,
             **variables,
         )
 
@@ -406,6 +409,84 @@ def test_server_in_the_foreground_ends_on_a_signal_and_another_can_start(
         if number != signal.SIGKILL:
             assert rest == "afterimage: the server has stopped\n"
         assert served.serve("--status").returncode == 3
+
+
+class Directory(socketserver.BaseRequestHandler):
+    """As much of an LDAP server as a simple bind needs: one user with one password."""
+
+    NAME = b"uid=ann,ou=people,dc=example,dc=org"
+    PASSWORD = b"right horse"
+
+    def handle(self) -> None:
+        request = self.request.recv(4096)
+        _, message = value(request)
+        number, rest = message[:3], message[3:]
+        _, bind = value(rest)
+        _, name = value(bind[3:])
+        _, password = value(bind[3 + 2 + len(name) :])
+        right = (name, password) == (self.NAME, self.PASSWORD)
+        # BindResponse: success, or invalidCredentials (RFC 4511, 4.1.9 and 4.2.2).
+        result = bytes([0x0A, 1, 0 if right else 49, 4, 0, 4, 0])
+        response = number + bytes([0x61, len(result)]) + result
+        self.request.sendall(bytes([0x30, len(response)]) + response)
+
+
+def value(encoded: bytes) -> tuple[int, bytes]:
+    """Return tag and content of the first BER value; its length fits into one byte."""
+    return encoded[0], encoded[2 : 2 + encoded[1]]
+
+
+@pytest.mark.long
+def test_server_that_asks_a_directory_lets_in_whom_it_knows(
+    make_project: Callable[[str], Project],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = Served(make_project("guarded"), tmp_path / "warehouse", free_port())
+    profile = (ROOT / "profiles" / "profiles.yml").read_text()
+    (served.folder / "profiles.yml").unlink()
+    served.project.file(
+        "profiles.yml",
+        profile.replace(
+            "spark.app.name: afterimage",
+            "spark.hadoop.hive.server2.authentication: LDAP\n        spark.app.name: afterimage",
+        ),
+    )
+    directory = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Directory)
+    threading.Thread(target=directory.serve_forever, daemon=True).start()
+    served.project.file(
+        "conf/hive-site.xml",
+        "<configuration><property><name>hive.server2.authentication.ldap.url</name>"
+        f"<value>ldap://127.0.0.1:{directory.server_address[1]}</value></property>"
+        "<property><name>hive.server2.authentication.ldap.baseDN</name>"
+        "<value>ou=people,dc=example,dc=org</value></property></configuration>",
+    )
+    served.more = {"SPARK_CONF_DIR": str(served.folder / "conf")}
+    started = served.serve("--daemon", "--bind", "0.0.0.0")
+    assert started.returncode == 0, started.stderr
+    served.project.file("models/one.sql", "select 1 as one")
+    try:
+        for password, lets_in in (("right horse", True), ("wrong horse", False)):
+            env = served.environment(
+                AFTERIMAGE_SERVER_AUTH="LDAP",
+                AFTERIMAGE_SERVER_USER="ann",
+                DBT_ENV_SECRET_AFTERIMAGE_SERVER_PASSWORD=password,
+            )
+            result = subprocess.run(
+                [str(BIN / "dbt"), "--debug", "run", "--target", "server"],
+                cwd=served.folder,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (result.returncode == 0) is lets_in, result.stdout
+            written = [path for path in served.folder.rglob("*") if path.is_file()]
+            assert password not in result.stdout + result.stderr
+            assert [path for path in written if password.encode() in path.read_bytes()] == []
+    finally:
+        served.serve("--stop")
+        directory.shutdown()
 
 
 def test_the_replaced_class_is_dbt_sparks_own() -> None:
