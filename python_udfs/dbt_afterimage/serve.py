@@ -167,10 +167,7 @@ def _serve(options: argparse.Namespace) -> int:
         for claim in claims:
             other = claim.take(server)
             if other is not None:
-                raise CommandError(
-                    f"a server already runs on {other}; use it, or stop it with"
-                    f" `afterimage serve --stop` in its folder (kill {other.pid})"
-                )
+                raise _already_runs(other)
             taken.append(claim)
         _check_port(options.bind, options.port)
         spark = _open(settings)
@@ -189,6 +186,13 @@ def _serve(options: argparse.Namespace) -> int:
             claim.give_back()
     print("afterimage: the server has stopped", flush=True)
     return 0
+
+
+def _already_runs(server: _Server) -> CommandError:
+    return CommandError(
+        f"a server already runs on {server}; use it, or stop it with `afterimage serve --stop` in"
+        f" its folder (kill {server.pid})"
+    )
 
 
 def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
@@ -344,6 +348,9 @@ def _ready_line(server: _Server) -> str:
 
 
 def _start_daemon(options: argparse.Namespace) -> int:
+    running = _Claim(_STATE_FILE).holder()
+    if running is not None:
+        raise _already_runs(running)
     STATE.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "dbt_afterimage", "serve"]
     command += ["--port", str(options.port), "--bind", options.bind]
