@@ -6,11 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from dbt_afterimage.registry import REGISTRY
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import SparkSession
 
 
@@ -55,6 +54,9 @@ def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Call
     Returns:
         A function of pandas Series as `pandas_udf` wants it.
     """
+
+    # Half a second that a client of a Thrift server need not wait.
+    import pandas as pd
 
     def batch(*columns: pd.Series) -> Any:
         results = _each_distinct_once(function, fields, columns)
