@@ -179,7 +179,7 @@ ends_by_truncation as (
     from (
         select
             rows_given.*,
-            element_at(
+            try_element_at(
                 filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if recut else 'change_seq' }}), 1
             ) as next_truncation
 
