@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint lock clean distclean
+.PHONY: help setup demo test test-long test-spark4 lint lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -11,8 +11,11 @@ export HYPOTHESIS_STORAGE_DIRECTORY := .afterimage/cache/hypothesis
 
 BIN := .venv/bin
 
+COMPILE = uv pip compile --quiet --universal --generate-hashes \
+	--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) --custom-compile-command "make lock"
+
 help: ## Print this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
 
 # Takes milliseconds where .venv is up to date: setup.sh keeps a stamp in it.
 setup: ## Make or heal the environment in .venv (PYTHON=/path/to/python chooses the Python)
@@ -37,17 +40,22 @@ test: lint ## Run lint and every test that takes seconds
 test-long: lint ## Run lint and all tests (hours)
 	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
 
+# In an environment of its own, with Parquet tables and ANSI mode: the examples with all their tests, and the UDFs.
+test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
+	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
+	DBT_TARGET=parquet AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q \
+		tests/python/test_project.py tests/python/test_udfs_in_spark.py -k "not executors"
+
 # Needs uv on PATH (pip install uv). The newest versions that pyproject.toml allows, for Python
 # 3.10 to 3.12 on every platform; a version already locked stays unless UPGRADE=1 is given.
-lock: ## Write requirements.lock anew from pyproject.toml (UPGRADE=1: newest versions)
-	uv pip compile --quiet --universal --python-version 3.10 --generate-hashes \
-		--no-emit-index-url --no-emit-find-links $(if $(UPGRADE),--upgrade) \
-		--extra local --extra server --extra pages --extra dev --custom-compile-command "make lock" \
+lock: ## Write the lock files anew from pyproject.toml (UPGRADE=1: newest versions)
+	$(COMPILE) --python-version 3.10 --extra local --extra server --extra pages --extra dev \
 		--output-file requirements.lock pyproject.toml
+	$(COMPILE) --python-version 3.11 --extra spark4 --extra dev --output-file requirements-spark4.lock pyproject.toml
 
 clean: ## Remove all state: warehouse, dbt's output, caches
 	rm -rf .afterimage target logs .hypothesis
-	find . -name .venv -prune -o -name __pycache__ -prune -exec rm -rf {} +
+	find . -name ".venv*" -prune -o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environment too
-	rm -rf .venv python_udfs/*.egg-info build dist
+	rm -rf .venv .venv-spark4 python_udfs/*.egg-info build dist

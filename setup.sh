@@ -4,6 +4,7 @@
 #   ./setup.sh           make or heal .venv (what `make setup` calls)
 #   ./setup.sh --which   only print the Python that would be used ("uv" where uv has to bring one)
 #
+# AFTERIMAGE_VENV and AFTERIMAGE_LOCK name another environment and the lock file it is made from.
 # PYTHON=/path/to/python chooses one. Otherwise the first that fits on PATH is taken, then one of
 # pyenv's, then uv's. .venv/.ready says what a finished environment was made from, so a setup that
 # was killed, a changed lock file and a moved checkout all lead to a new one.
@@ -11,7 +12,8 @@ set -eu
 
 cd "$(dirname "$0")"
 
-VENV=.venv
+VENV=${AFTERIMAGE_VENV:-.venv}
+LOCK=${AFTERIMAGE_LOCK:-requirements.lock}
 READY=$VENV/.ready
 
 # Of another Python, these would reach into the one that is made here.
@@ -116,7 +118,7 @@ case ${1:-} in
 esac
 
 here=$(pwd -P)
-locked="$here $(cksum <requirements.lock)"
+locked="$here $(cksum <"$LOCK")"
 project=$(cat pyproject.toml "$0" | cksum)
 
 # Line 1 stands for the locked packages, line 2 for the project itself.
@@ -141,9 +143,9 @@ if [ "$ready" != "$locked" ]; then
         "$python" -m venv "$VENV"
     fi
     # setuptools first: what comes as source is built with the locked one, not with today's newest.
-    sed -n '/^setuptools==/,/[^\\]$/p' requirements.lock >"$VENV/setuptools.lock"
+    sed -n '/^setuptools==/,/[^\\]$/p' "$LOCK" >"$VENV/setuptools.lock"
     pip install --require-hashes --no-deps -r "$VENV/setuptools.lock"
-    pip install --require-hashes --no-deps --no-build-isolation --use-pep517 -r requirements.lock
+    pip install --require-hashes --no-deps --no-build-isolation --use-pep517 -r "$LOCK"
     echo "$locked" >"$READY"
 fi
 

@@ -188,7 +188,7 @@ ends_by_truncation as (
     from (
         select
             rows_given.*,
-            element_at(
+            try_element_at(
                 filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if recut else 'change_seq' }}), 1
             ) as next_truncation
 
@@ -460,9 +460,9 @@ recut_events as (
         {{ return(found) }}
     {%- endif -%}
     {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
-    {%- set fields = 'select `after`.* from ' ~ stream ~ ' as changes where false' -%}
-    {%- for column in adapter.get_column_schema_from_query(fields) -%}
-        {%- do found.append({'name': column.name, 'type': column.dtype | lower}) -%}
+    {#- dbt's own way reads the types off a result, and over Thrift a result does not tell them. -#}
+    {%- for column in run_query('describe query select `after`.* from ' ~ stream ~ ' as changes') -%}
+        {%- do found.append({'name': column['col_name'], 'type': column['data_type'] | lower}) -%}
     {%- endfor -%}
     {{ return(found) }}
 {%- endmacro -%}

@@ -179,7 +179,7 @@
         {%- elif as_what == 'text' -%}
             {%- set sql = 'trim(cast(' ~ (column or 'null') ~ ' as string))' -%}
         {%- elif as_what == 'bigint' -%}
-            {%- set sql = 'cast(' ~ (column or 'null') ~ ' as bigint)' -%}
+            {%- set sql = 'try_cast(' ~ (column or 'null') ~ ' as bigint)' -%}
         {%- elif as_what == 'time' and type == 'string' -%}
             {%- set sql = afterimage._openedge_time(column) -%}
         {%- elif as_what == 'time' -%}
@@ -202,7 +202,7 @@
 
 {#- A time with its zone as text: of SQL (`2024-03-01 10:00:00:123 + 02:00`) or ISO. Without a zone it is UTC. -#}
 {%- macro _openedge_time(column) -%}
-cast(
+try_cast(
     regexp_replace(
         regexp_replace(trim({{ column }}), '^(.{10})[ T](.{8}):([0-9])', '$1 $2.$3'),
         ' *([+-]) *([0-9]{2}:[0-9]{2})$',

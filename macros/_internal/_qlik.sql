@@ -113,14 +113,13 @@
 {#- The time in a change_seq (`YYYYMMDDHHmmSShh` and a 19-digit counter), to a hundredth of a second; NULL if it is
     none. -#}
 {%- macro _qlik_seq_time(change_seq) -%}
-make_timestamp(
-    cast(substr({{ change_seq }}, 1, 4) as int),
-    cast(substr({{ change_seq }}, 5, 2) as int),
-    cast(substr({{ change_seq }}, 7, 2) as int),
-    cast(substr({{ change_seq }}, 9, 2) as int),
-    cast(substr({{ change_seq }}, 11, 2) as int),
-    cast(concat(substr({{ change_seq }}, 13, 2), '.', substr({{ change_seq }}, 15, 2)) as decimal(8, 6)),
-    'UTC'
+try_cast(
+    concat(
+        {%- for start in [1, 5, 7, 9, 11, 13, 15] %}
+        substr({{ change_seq }}, {{ start }}, {{ 4 if start == 1 else 2 }}), '{{ '--T::.Z'[loop.index0] }}'
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    ) as timestamp
 )
 {%- endmacro -%}
 

@@ -131,7 +131,11 @@
     {%- elif type == 'binary' -%}
         {{ return('unhex(' ~ text ~ ')') }}
     {%- endif -%}
-    {{ return('cast(' ~ text ~ ' as ' ~ type ~ ')') }}
+    {%- if type in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
+        {#- A whole number may be spelt `5.0`, which not every cast takes. -#}
+        {%- set text = 'substring_index(' ~ text ~ ", '.', 1)" -%}
+    {%- endif -%}
+    {{ return('try_cast(' ~ text ~ ' as ' ~ type ~ ')') }}
 {%- endmacro -%}
 
 
@@ -145,11 +149,11 @@
         {%- set parts = (type ~ '(10,0)').split('(')[1].split(')')[0].split(',') -%}
         {%- set scale = parts[1] | int if parts | length > 1 else 0 -%}
         {%- set widest = 'decimal(38,' ~ (38 - (parts[0] | int) + scale) ~ ')' -%}
-        {{ return('coalesce(' ~ cast_text ~ ' <> cast(' ~ text ~ ' as ' ~ widest ~ '), true)') }}
+        {{ return('coalesce(' ~ cast_text ~ ' <> try_cast(' ~ text ~ ' as ' ~ widest ~ '), true)') }}
     {%- elif base in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
         {{ return('(' ~ cast_text ~ " is null or not " ~ text ~ " rlike '^\\\\s*[-+]?[0-9]+([.]0*)?\\\\s*$')") }}
     {%- elif base == 'date' -%}
-        {{ return('coalesce(cast(' ~ cast_text ~ ' as timestamp) <> cast(' ~ text ~ ' as timestamp), true)') }}
+        {{ return('coalesce(cast(' ~ cast_text ~ ' as timestamp) <> try_cast(' ~ text ~ ' as timestamp), true)') }}
     {%- elif base == 'binary' -%}
         {{ return('(' ~ cast_text ~ ' is null or length(' ~ text ~ ') % 2 = 1)') }}
     {%- endif -%}

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from dbt_afterimage import doctor, health, timeline
+    from dbt_afterimage import doctor, health, serve, timeline
 
     parser = argparse.ArgumentParser(
         prog="afterimage", description="What Afterimage does beside dbt itself."
@@ -45,6 +45,7 @@ def _parser() -> argparse.ArgumentParser:
     timeline.add(commands)
     health.add(commands)
     doctor.add(commands)
+    serve.add(commands)
     return parser
 
 

@@ -21,12 +21,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Row, SparkSession
 
+from dbt_afterimage.errors import without_plan, without_stack
 from dbt_afterimage.session import open_session
 from dbt_afterimage.warehouse import exclusive_writes
 
-_STACK_LINE = re.compile(r"\s+at |\t\.\.\. \d+ more|Driver stacktrace:$")
-# What Spark appends to an analysis error: the statement's plan, thousands of lines of a wide one.
-_PLAN = re.compile(r";\n'?[A-Z].*", re.DOTALL)
 # dbt puts a comment into each statement that says which model it is for.
 _NODE = re.compile(r'"node_id": "[a-z_]+\.([^"]+)"')
 # Shorter statements need no word; dbt itself says when a model begins and ends.
@@ -113,9 +111,8 @@ def readable(error: BaseException) -> str:
     """Return what Spark says went wrong, without plan and Java stack: causes stay, frames go."""
     text = _PY4J_PREFIX.sub("", str(error), count=1)
     if isinstance(error, AnalysisException) and not isinstance(error, ParseException):
-        text = _PLAN.sub("", text)
-    lines = [line for line in text.splitlines() if not _STACK_LINE.match(line)]
-    return "\n".join(line for line in lines if line.strip())
+        text = without_plan(text)
+    return without_stack(text)
 
 
 def install() -> None:

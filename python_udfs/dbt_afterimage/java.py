@@ -9,10 +9,20 @@ import subprocess
 import sys
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
-# Spark 3.5 runs on 8, 11 and 17, Iceberg 1.10 needs 11 or newer; nothing newer was tried.
-FITTING = (11, 17)
+
+def _fitting_versions() -> tuple[int, ...]:
+    # Spark 3.5 runs on 8, 11 and 17, Iceberg 1.10 needs 11 or newer; nothing newer was tried.
+    try:
+        spark_4 = int(metadata.version("pyspark").split(".")[0]) >= 4
+    except metadata.PackageNotFoundError:
+        spark_4 = False
+    return (17,) if spark_4 else (11, 17)
+
+
+FITTING = _fitting_versions()
 
 _VERSION = re.compile(r'version "([^"]+)"')
 _HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)

@@ -12,14 +12,16 @@ class AfterimagePlugin(dbtPlugin):
     """Makes dbt's Spark sessions know Afterimage's UDFs, and its seeds keep all their digits."""
 
     def initialize(self) -> None:
-        """Take the place of dbt-spark's session cursor; starts no JVM.
+        """Take the place of dbt-spark's cursor and Thrift connection; starts no JVM.
 
-        A project on a Thrift server needs no PySpark, and then there is nothing to do here: the
-        server registers the UDFs itself.
+        A project on a Thrift server needs no PySpark: the server registers the UDFs itself.
         """
         # dbt reads a seed's numbers in a thread, by arithmetic that rounds to the 28 digits which
         # threads start with. A change_seq has 35, and a number too wide for Spark must show as one.
         decimal.DefaultContext.prec = max(decimal.DefaultContext.prec, 100)
+        from dbt_afterimage import thrift_connection
+
+        thrift_connection.install()
         if importlib.util.find_spec("pyspark") is None:
             return
         from dbt_afterimage import cursor

@@ -54,7 +54,10 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
         return SparkSession.builder.getOrCreate()
     _use_utc()
     java.apply(os.environ)
-    conf = {key: str(value) for key, value in parameters.items()}
+    # An environment variable that is not set leaves its setting empty: Spark's default is meant.
+    conf = {key: str(value) for key, value in parameters.items() if str(value)}
+    # dbt-spark turns ANSI mode off in every profile, whatever the profile says.
+    conf["spark.sql.ansi.enabled"] = os.environ.get("AFTERIMAGE_ANSI", "false")
     complete(conf)
     builder = SparkSession.builder
     for key, value in conf.items():

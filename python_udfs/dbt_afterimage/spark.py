@@ -6,19 +6,18 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from dbt_afterimage.registry import REGISTRY
 
 if TYPE_CHECKING:
+    import pandas as pd
     from pyspark.sql import SparkSession
 
 
 def register(spark: SparkSession) -> None:
     """Register every function of `registry.REGISTRY` in a session, under its SQL name.
 
-    The functions travel to the executors by value, so the machines of a cluster need pandas and
-    pyarrow but not this package.
+    The functions travel to the executors by value, so the machines of a cluster need pyarrow, and
+    before Spark 4.1 pandas, but not this package.
 
     Args:
         spark: The session that is to know the functions.
@@ -26,14 +25,19 @@ def register(spark: SparkSession) -> None:
     from pyspark import cloudpickle
     from pyspark.sql import functions
 
-    # PySpark's types of these two are too narrow for a function of any number of columns.
+    # PySpark's types of these are too narrow for a function of any number of columns.
     pickle_by_value: Any = cloudpickle.register_pickle_by_value
     pandas_udf: Any = functions.pandas_udf
+    arrow_udf: Any = getattr(functions, "arrow_udf", None)  # Spark 4.1 and later
 
     pickle_by_value(sys.modules["dbt_afterimage"])
     for udf in REGISTRY:
-        batch_function = vectorised(udf.function, udf.fields)
-        spark.udf.register(udf.sql_name, pandas_udf(batch_function, returnType=udf.return_type))
+        if arrow_udf is None:
+            batch = pandas_udf(vectorised(udf.function, udf.fields), returnType=udf.return_type)
+        else:
+            on_arrow = vectorised_on_arrow(udf.function, udf.fields, arrow_type(udf.return_type))
+            batch = arrow_udf(on_arrow, returnType=udf.return_type)
+        spark.udf.register(udf.sql_name, batch)
 
 
 def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Callable[..., Any]:
@@ -51,17 +55,11 @@ def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Call
         A function of pandas Series as `pandas_udf` wants it.
     """
 
+    # Half a second that a client of a Thrift server need not wait.
+    import pandas as pd
+
     def batch(*columns: pd.Series) -> Any:
-        known: dict[tuple[Any, ...], Any] = {}
-        results = []
-        for arguments in zip(*columns, strict=True):
-            key = tuple(bytes(a) if isinstance(a, bytearray) else a for a in arguments)
-            if key not in known:
-                try:
-                    known[key] = function(*key)
-                except ValueError as refusal:
-                    known[key] = {"error": str(refusal)} if "error" in fields else None
-            results.append(known[key])
+        results = _each_distinct_once(function, fields, columns)
         if not fields:
             return pd.Series(results, dtype=object)
         return pd.DataFrame(
@@ -75,3 +73,55 @@ def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Call
     returned = pd.DataFrame if fields else pd.Series
     batch.__annotations__ = {"columns": pd.Series, "return": returned}
     return batch
+
+
+def vectorised_on_arrow(
+    function: Callable[..., Any], fields: Sequence[str], returned: Any
+) -> Callable[..., Any]:
+    """Turn a function of single values into one of Arrow arrays, as `vectorised` does for pandas.
+
+    Args:
+        function: As for `vectorised`.
+        fields: As for `vectorised`.
+        returned: The Arrow type of what it gives.
+
+    Returns:
+        A function of Arrow arrays as `arrow_udf` wants it.
+    """
+    import pyarrow
+
+    def batch(*columns: Any) -> Any:
+        values = [column.to_pylist() for column in columns]
+        return pyarrow.array(_each_distinct_once(function, fields, values), returned)
+
+    batch.__annotations__ = {"columns": pyarrow.Array, "return": pyarrow.Array}
+    return batch
+
+
+def arrow_type(ddl: str) -> Any:
+    """Return the Arrow type of a Spark SQL type (Spark 4).
+
+    Args:
+        ddl: The type as SQL writes it.
+    """
+    from pyspark.sql import types
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    from_ddl: Any = getattr(types.DataType, "fromDDL")  # noqa: B009 (Spark 3.5 has none)
+    return to_arrow_type(from_ddl(ddl))
+
+
+def _each_distinct_once(
+    function: Callable[..., Any], fields: Sequence[str], columns: Sequence[Any]
+) -> list[Any]:
+    known: dict[tuple[Any, ...], Any] = {}
+    results = []
+    for arguments in zip(*columns, strict=True):
+        key = tuple(bytes(a) if isinstance(a, bytearray) else a for a in arguments)
+        if key not in known:
+            try:
+                known[key] = function(*key)
+            except ValueError as refusal:
+                known[key] = {"error": str(refusal)} if "error" in fields else None
+        results.append(known[key])
+    return results

@@ -4,6 +4,9 @@ An Iceberg catalog of type `hadoop` commits by renaming a file. Object stores an
 rename onto a file that is there; a local disk does not, so two processes that commit to one table
 at the same moment could lose one of the commits. Writing statements therefore take turns between
 processes. Threads of one process need not: Iceberg has a lock for them.
+
+A Thrift server's statements never pass through Python, so there it is Iceberg's own lock that is
+replaced: each commit waits for its turn.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,11 +36,14 @@ _WRITES = re.compile(
 )
 
 
+_LOCK_FILE = ".afterimage-lock"
+
+
 class _FolderLock:
     """A lock between processes that any number of this process's threads may hold together."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / ".afterimage-lock"
+        self._path = folder / _LOCK_FILE
         self._holders = 0
         self._guard = threading.Lock()
         self._file: IO[str] | None = None
@@ -55,6 +61,62 @@ class _FolderLock:
             if self._holders == 0 and self._file is not None:
                 self._file.close()
                 self._file = None
+
+
+class _CommitLock:
+    """Iceberg's `LockManager`, called from Java: a commit has the folder to itself."""
+
+    class Java:
+        """What py4j is to take this for."""
+
+        implements: ClassVar = ["org.apache.iceberg.LockManager"]
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / _LOCK_FILE
+        self._held: dict[tuple[str, str], IO[str]] = {}
+
+    def acquire(self, entity: str, owner: str) -> bool:
+        # Opened for each commit: it then keeps this process's other commits out too.
+        file = self._path.open("w")
+        fcntl.flock(file, fcntl.LOCK_EX)
+        self._held[entity, owner] = file
+        return True
+
+    def release(self, entity: str, owner: str) -> bool:
+        file = self._held.pop((entity, owner), None)
+        if file is not None:
+            file.close()
+        return file is not None
+
+    def initialize(self, properties: object) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def lock_commits(spark: SparkSession) -> None:
+    """Let the commits that a session makes on a local Iceberg catalog take turns with others'.
+
+    `exclusive_writes` is for statements that Python hands over; this is for those of a Thrift
+    server. One process must not have both: its statement would wait for itself.
+
+    Args:
+        spark: The session of the server.
+    """
+    folder = _local_warehouse(spark)
+    if folder is None:
+        return
+    from pyspark.java_gateway import ensure_callback_server_started
+
+    ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
+    session: Any = spark._jsparkSession
+    name = spark.conf.get("spark.sql.defaultCatalog")
+    # A catalog makes its lock by the name of a Java class, so one from Python is put in afterwards.
+    catalog = session.sessionState().catalogManager().catalog(name).icebergCatalog()
+    field = catalog.getClass().getDeclaredField("lockManager")
+    field.setAccessible(True)
+    field.set(catalog, _CommitLock(folder))
 
 
 _locks: dict[Path, _FolderLock] = {}

@@ -35,8 +35,9 @@ sys.path[:0] = FOLDERS
 os.environ["PYTHONPATH"] = os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH", "")])
 
 import textbook  # noqa: E402
-from conftest import SCHEMA, Project  # noqa: E402
 from generate import COLUMNS, KEY, changes  # noqa: E402
+
+from conftest import SCHEMA, Project  # noqa: E402
 
 HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
 # A double is printed by DuckDB and by Spark each in its own way.
@@ -139,7 +140,9 @@ def measure(bench: Bench, repeats: int, only: list[str] | None) -> dict[str, dic
                 started = time.monotonic()
                 run()
                 took = time.monotonic() - started
-                print(f"  {bench.count:>9} {round_number} {way:12} {step:8} {took:7.2f} s", flush=True)
+                print(
+                    f"  {bench.count:>9} {round_number} {way:12} {step:8} {took:7.2f} s", flush=True
+                )
                 if round_number:
                     seconds.setdefault(way, {}).setdefault(step, []).append(took)
         if round_number == 0 and not only:
@@ -183,7 +186,8 @@ def main() -> None:
         for way, steps in ways.items():
             parts = [
                 f"{step} {took:.1f} ({took / ways['limit'][step]:.2f})"
-                if "limit" in ways else f"{step} {took:.1f}"
+                if "limit" in ways
+                else f"{step} {took:.1f}"
                 for step, took in steps.items()
             ]
             print(f"  {way:12} {', '.join(parts)}")

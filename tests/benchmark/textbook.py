@@ -16,9 +16,7 @@ MASK_SQL = (
     "transform(filter(sequence(1, {count}), k -> (cast(conv(concat("
     "hex(substring(mask, 3, 1)), hex(substring(mask, 2, 1)), hex(substring(mask, 1, 1))), 16, 10)"
     " as bigint) & shiftleft(1L, k + {header} - 1)) <> 0), k -> element_at(array({names}), k))"
-).format(
-    count=len(ALL), header=HEADER_COLUMNS, names=", ".join(f"'{name}'" for name in ALL)
-)
+).format(count=len(ALL), header=HEADER_COLUMNS, names=", ".join(f"'{name}'" for name in ALL))
 MASK_UDF = "plain_mask(mask)"
 
 
@@ -44,8 +42,10 @@ def _struct(prefix: str) -> str:
 
 def staging(raw: str, mask: str) -> str:
     """Return the vendor's recipe: the changes, joined to the before-images on change_seq."""
-    mask = mask.replace("mask", "header__change_mask") if mask == MASK_SQL else mask.replace(
-        "(mask)", "(row.header__change_mask)"
+    mask = (
+        mask.replace("mask", "header__change_mask")
+        if mask == MASK_SQL
+        else mask.replace("(mask)", "(row.header__change_mask)")
     )
     return f"""
         with decoded as (

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-import pyspark
 import pytest
 
 from command_line import BIN, environment, run
@@ -21,6 +15,7 @@ from conftest import Lake, Project
 from dbt_afterimage.masks import decode_change_mask
 from dbt_afterimage.registry import REGISTRY
 from dbt_afterimage.spark import vectorised
+from standalone import StandaloneCluster
 
 
 def decoded(lake: Lake, *calls: str) -> list[object]:
@@ -181,83 +176,22 @@ print(spark.sparkContext.parallelize([1], 1).map(try_to_import).first())
 """
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """A standalone cluster on this machine."""
-
-    url: str
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-    return port
-
-
-def wait_for(text: str, log: Path, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a process has logged a text."""
-    deadline = time.monotonic() + 60
-    while text not in log.read_text():
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     """A master and a worker on whose executors nothing of Afterimage can be imported."""
     folder = tmp_path_factory.mktemp("cluster")
     (folder / "blocker" / "dbt_afterimage").mkdir(parents=True)
     (folder / "blocker" / "dbt_afterimage" / "__init__.py").write_text(BLOCKER)
-    home = Path(pyspark.__file__).parent
-    env = environment(SPARK_HOME=str(home), SPARK_LOCAL_IP="127.0.0.1", SPARK_DAEMON_MEMORY="512m")
-    processes: list[subprocess.Popen[bytes]] = []
-
-    def start(name: str, ready: str, *arguments: str, **variables: str) -> None:
-        log = folder / f"{name}.log"
-        with log.open("wb") as output:
-            process = subprocess.Popen(
-                [
-                    home / "bin" / "spark-class",
-                    f"org.apache.spark.deploy.{name.lower()}.{name}",
-                    *("--host", "127.0.0.1", "--webui-port", "0"),
-                    *arguments,
-                ],
-                cwd=folder,
-                env=env | variables,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-        processes.append(process)
-        wait_for(ready, log, process)
-
+    cluster = StandaloneCluster(folder)
     try:
-        port = free_port()
-        url = f"spark://127.0.0.1:{port}"
-        start("Master", "I have been elected leader", "--port", str(port))
-        start(
-            "Worker",
-            "Successfully registered with master",
-            *("--cores", "2", "--memory", "1g", "--work-dir", str(folder / "work"), url),
-            PYTHONPATH=str(folder / "blocker"),
-        )
-        yield Cluster(url)
+        cluster.add_worker(cores=2, PYTHONPATH=str(folder / "blocker"))
+        yield cluster
     finally:
-        # The worker first: it ends its executors. Each is the leader of a session of its own.
-        for process in reversed(processes):
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        cluster.stop()
 
 
 def test_executors_that_cannot_import_the_package_run_the_udfs(
-    cluster: Cluster, tmp_path: Path
+    cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
     project = Project(tmp_path)
     project.file(
@@ -270,12 +204,7 @@ def test_executors_that_cannot_import_the_package_run_the_udfs(
         " where ordinals = array(1, 2, 4)) where n <> 1",
     )
     warehouse = tmp_path / "warehouse"
-    env = environment(
-        SPARK_MASTER=cluster.url,
-        SPARK_LOCAL_IP="127.0.0.1",
-        PYSPARK_PYTHON=sys.executable,
-        AFTERIMAGE_WAREHOUSE=str(warehouse),
-    )
+    env = cluster.application_environment(AFTERIMAGE_WAREHOUSE=str(warehouse))
     result = run(sys.executable, "-c", ON_A_CLUSTER, cwd=tmp_path, env=env)
     assert result.stdout.splitlines() == [cluster.url, "blocked on this machine"]
     # Written by tasks, which is to say by the executors.

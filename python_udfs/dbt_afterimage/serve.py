@@ -1,0 +1,425 @@
+"""`afterimage serve`: one long-lived Spark session behind Spark's own Thrift server."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import ipaddress
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from dbt_afterimage.cli import CommandError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STATE = Path(".afterimage")
+_STATE_FILE = STATE / "server.json"
+_LOG_FILE = STATE / "server.log"
+# A warehouse is served once, whichever project's folder the server was started in.
+_WAREHOUSE_FILE = ".afterimage-server"
+
+_AUTHENTICATION = "spark.hadoop.hive.server2.authentication"
+_CHECKED_AUTHENTICATIONS = ("LDAP", "KERBEROS", "CUSTOM", "PAM")
+
+_READY_SECONDS = 180
+_STOP_SECONDS = 60
+
+
+def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the command line.
+
+    Args:
+        commands: Where the commands of `afterimage` stand.
+    """
+    parser = commands.add_parser(
+        "serve",
+        help="keep a Spark session open behind a Thrift server",
+        description="Keeps a Spark session with the UDFs and the tables open behind Spark's own "
+        "Thrift server, for `dbt --target server` and for JDBC and ODBC tools. Its Spark settings "
+        "are those of the dbt profile of the project in this folder.",
+    )
+    parser.add_argument(
+        "--port", type=_port, default=os.environ.get("AFTERIMAGE_SERVER_PORT", "10000")
+    )
+    parser.add_argument(
+        "--bind",
+        default="127.0.0.1",
+        metavar="ADDRESS",
+        help="where to listen (default: this machine alone)",
+    )
+    parser.add_argument("--memory", metavar="SIZE", help="heap of the server, such as 8g")
+    parser.add_argument(
+        "--warehouse", metavar="LOCATION", help="the tables' folder or URI, not the profile's"
+    )
+    parser.add_argument("--target", help="the profile's target whose Spark settings are taken")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--daemon", action="store_true", help="come back once the server is ready")
+    what.add_argument("--status", action="store_true", help="say whether a server runs")
+    what.add_argument("--stop", action="store_true", help="stop the server of this folder")
+    parser.set_defaults(run=run)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Start, show or stop the server.
+
+    Args:
+        options: The command's arguments.
+
+    Returns:
+        The exit code; that of `--status` is 3 where no server is ready.
+    """
+    if options.status:
+        return _status()
+    if options.stop:
+        return _stop()
+    if options.daemon:
+        return _start_daemon(options)
+    return _serve(options)
+
+
+@dataclass
+class _Server:
+    """What others may know of a running server."""
+
+    pid: int
+    host: str
+    port: int
+    warehouse: str
+    ready: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (pid {self.pid}, tables in {self.warehouse})"
+
+
+class _Claim:
+    """A file that tells of a server and is locked while it runs, however it ends."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[str] | None = None
+
+    def take(self, server: _Server) -> _Server | None:
+        """Claim the file, or return the server that has it."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._file = self.path.open("a+")
+        # Someone who only asks holds the lock for a moment too.
+        for _ in range(10):
+            try:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.05)
+                continue
+            self.write(server)
+            return None
+        return self.holder() or server
+
+    def write(self, server: _Server) -> None:
+        """Replace what the file tells."""
+        assert self._file
+        self._file.seek(0)
+        self._file.truncate()
+        json.dump(asdict(server), self._file)
+        self._file.flush()
+
+    def give_back(self) -> None:
+        """Let another server claim the file."""
+        if self._file is not None:
+            self.path.unlink(missing_ok=True)
+            self._file.close()
+            self._file = None
+
+    def holder(self) -> _Server | None:
+        """Return the server that runs; none where it has ended without saying so."""
+        try:
+            with self.path.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    text = file.read()
+                    return _Server(**json.loads(text)) if text else None
+        except FileNotFoundError:
+            pass
+        return None
+
+
+def _serve(options: argparse.Namespace) -> int:
+    settings, warehouse = _settings(options)
+    server = _Server(os.getpid(), options.bind, options.port, warehouse)
+    claims = [_Claim(_STATE_FILE)]
+    if Path(warehouse).is_dir():
+        claims.append(_Claim(Path(warehouse) / _WAREHOUSE_FILE))
+    stopped = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stopped.set())
+    taken: list[_Claim] = []
+    try:
+        for claim in claims:
+            other = claim.take(server)
+            if other is not None:
+                raise _already_runs(other)
+            taken.append(claim)
+        _check_port(options.bind, options.port)
+        spark = _open(settings)
+        stop = _start_thrift_server(spark)
+        _wait_until_it_answers(server, stopped)
+        server.ready = True
+        for claim in taken:
+            claim.write(server)
+        if not stopped.is_set():
+            print(_ready_line(server), flush=True)
+        _wait_for_the_end(spark, stopped)
+        stop()
+        spark.stop()
+    finally:
+        for claim in reversed(taken):
+            claim.give_back()
+    print("afterimage: the server has stopped", flush=True)
+    return 0
+
+
+def _already_runs(server: _Server) -> CommandError:
+    return CommandError(
+        f"a server already runs on {server}; use it, or stop it with `afterimage serve --stop` in"
+        f" its folder (kill {server.pid})"
+    )
+
+
+def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
+    """Return the session's settings, complete, and where its tables are."""
+    from dbt_afterimage.session import complete
+    from dbt_afterimage.warehouse import local_folder
+
+    conf = _profile_settings(options.target)
+    catalog = f"spark.sql.catalog.{conf.get('spark.sql.defaultCatalog', 'spark_catalog')}"
+    if options.memory:
+        conf["spark.driver.memory"] = options.memory
+    if options.warehouse:
+        conf[f"{catalog}.warehouse"] = options.warehouse
+    conf.setdefault(_AUTHENTICATION, "NONE")
+    _check_bind(options.bind, conf[_AUTHENTICATION])
+    conf.update(
+        {
+            # The UDFs belong to a session, so all clients share the one that has them.
+            "spark.sql.hive.thriftServer.singleSession": "true",
+            "spark.hadoop.hive.server2.thrift.bind.host": options.bind,
+            "spark.hadoop.hive.server2.thrift.port": str(options.port),
+            # All statements run as the one who started the server.
+            "spark.hadoop.hive.server2.enable.doAs": "false",
+        }
+    )
+    derby = "-Dderby.stream.error.file=/dev/null"
+    java_options = conf.get("spark.driver.extraJavaOptions", "")
+    conf["spark.driver.extraJavaOptions"] = f"{java_options} {derby}".strip()
+    complete(conf)
+    if conf.get("spark.jars"):
+        # The threads of the Thrift server see the class path alone.
+        jars = [*conf["spark.jars"].split(","), conf.get("spark.driver.extraClassPath", "")]
+        conf["spark.driver.extraClassPath"] = os.pathsep.join(filter(None, jars))
+    location = conf.get(f"{catalog}.warehouse") or conf.get("spark.sql.warehouse.dir", "")
+    folder = local_folder(location)
+    return conf, str(folder.absolute()) if folder else location
+
+
+def _profile_settings(target: str | None) -> dict[str, str]:
+    from dbt.cli.resolvers import default_profiles_dir
+    from dbt.config.runtime import load_profile
+    from dbt.flags import set_from_args
+    from dbt_common.context import set_invocation_context
+    from dbt_common.exceptions import DbtBaseException
+
+    set_invocation_context(os.environ)
+    try:
+        folder = os.environ.get("DBT_PROFILES_DIR") or default_profiles_dir()
+        set_from_args(argparse.Namespace(PROFILES_DIR=str(folder)), {})
+        profile = load_profile(str(Path.cwd()), {}, target_override=target)
+    except DbtBaseException as error:
+        text = " ".join(str(error).split())
+        raise CommandError(f"no Spark settings without the dbt profile: {text}") from None
+    credentials: Any = profile.credentials
+    if getattr(credentials, "method", None) != "session":
+        raise CommandError(
+            f"target {profile.target_name!r} has no Spark session of its own: name one with"
+            " `method: session` by --target"
+        )
+    return dict(credentials.server_side_parameters)
+
+
+def _check_bind(address: str, authentication: str) -> None:
+    try:
+        loopback = address == "localhost" or ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        loopback = False
+    if not loopback and authentication.upper() not in _CHECKED_AUTHENTICATIONS:
+        raise CommandError(
+            f"--bind {address} would let anyone on the network in: set {_AUTHENTICATION} to one of"
+            f" {', '.join(_CHECKED_AUTHENTICATIONS)} in the profile first (it is {authentication}),"
+            " or leave --bind out"
+        )
+
+
+def _check_port(address: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((address, port))
+        except OSError as error:
+            raise CommandError(
+                f"cannot listen on {address}:{port} ({error.strerror}): choose another --port, or"
+                " end the program that has it"
+            ) from None
+
+
+def _open(settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkException
+
+    from dbt_afterimage.java import JavaError
+    from dbt_afterimage.session import open_session
+
+    try:
+        return open_session(settings)
+    except (JavaError, PySparkException) as error:
+        raise CommandError(f"Spark did not start: {error}") from None
+
+
+def _start_thrift_server(spark: SparkSession) -> Callable[[], None]:
+    """Start Spark's Thrift server on a session and return what stops it."""
+    from py4j.protocol import Py4JJavaError
+
+    from dbt_afterimage.cursor import readable
+    from dbt_afterimage.warehouse import lock_commits
+
+    lock_commits(spark)
+    # Hive's clients ask for this one when they connect.
+    spark.sql("create namespace if not exists default")
+    jvm: Any = spark._jvm
+    thrift = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
+    context = getattr(spark, "_jsparkSession").sqlContext()  # noqa: B009
+    try:
+        started = thrift.startWithContext(context)
+    except Py4JJavaError as error:
+        raise CommandError(f"the Thrift server did not start: {readable(error)}") from None
+
+    def stop() -> None:
+        started.stop()
+
+    return stop
+
+
+def _wait_until_it_answers(server: _Server, stopped: threading.Event) -> None:
+    deadline = time.monotonic() + _READY_SECONDS
+    while not stopped.is_set():
+        try:
+            with socket.create_connection((server.host, server.port), timeout=5):
+                return
+        except OSError:
+            if time.monotonic() > deadline:
+                raise CommandError(
+                    f"the Thrift server does not answer on {server.host}:{server.port} after"
+                    f" {_READY_SECONDS} s: look above for what Spark says"
+                ) from None
+            time.sleep(0.1)
+
+
+def _wait_for_the_end(spark: SparkSession, stopped: threading.Event) -> None:
+    gateway: Any = spark.sparkContext._gateway
+    while not stopped.wait(0.5):
+        code = gateway.proc.poll()
+        if code is not None:
+            raise CommandError(
+                f"Spark's Java process has ended (exit {code}): start the server again, with more"
+                " --memory if it had run out of it"
+            )
+
+
+def _ready_line(server: _Server) -> str:
+    return f"afterimage: ready on {server}; stop with Ctrl-C or `afterimage serve --stop`"
+
+
+def _start_daemon(options: argparse.Namespace) -> int:
+    running = _Claim(_STATE_FILE).holder()
+    if running is not None:
+        raise _already_runs(running)
+    STATE.mkdir(exist_ok=True)
+    command = [sys.executable, "-m", "dbt_afterimage", "serve"]
+    command += ["--port", str(options.port), "--bind", options.bind]
+    for name in ("memory", "warehouse", "target"):
+        if getattr(options, name):
+            command += [f"--{name}", getattr(options, name)]
+    with _LOG_FILE.open("w") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    deadline = time.monotonic() + _READY_SECONDS
+    while process.poll() is None:
+        server = _Claim(_STATE_FILE).holder()
+        if server is not None and server.pid == process.pid and server.ready:
+            print(_ready_line(server))
+            return 0
+        if time.monotonic() > deadline:
+            process.terminate()
+            raise CommandError(f"not ready after {_READY_SECONDS} s, given up: see {_LOG_FILE}")
+        time.sleep(0.1)
+    said = _LOG_FILE.read_text().strip().splitlines()
+    reason = said[-1].removeprefix("afterimage: ") if said else f"exit {process.returncode}"
+    raise CommandError(f"{reason} (see {_LOG_FILE})")
+
+
+def _status() -> int:
+    server = _Claim(_STATE_FILE).holder()
+    if server is None:
+        print("afterimage: no server runs here; start one with `afterimage serve`")
+        return 3
+    if not server.ready:
+        print(f"afterimage: starting on {server}")
+        return 3
+    try:
+        socket.create_connection((server.host, server.port), timeout=5).close()
+    except OSError as error:
+        raise CommandError(
+            f"the server on {server} does not answer ({error}): stop it with"
+            " `afterimage serve --stop`"
+        ) from None
+    print(_ready_line(server))
+    return 0
+
+
+def _stop() -> int:
+    claim = _Claim(_STATE_FILE)
+    server = claim.holder()
+    if server is None:
+        print("afterimage: no server runs here")
+        return 0
+    os.kill(server.pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_SECONDS
+    while claim.holder() is not None:
+        if time.monotonic() > deadline:
+            raise CommandError(
+                f"the server on {server} has not stopped after {_STOP_SECONDS} s:"
+                f" end it with `kill -9 {server.pid}`"
+            )
+        time.sleep(0.1)
+    print(f"afterimage: stopped the server on {server}")
+    return 0
+
+
+def _port(text: str) -> int:
+    number = int(text)
+    if not 0 < number < 65536:
+        raise argparse.ArgumentTypeError(f"{text} is no port (1 to 65535)")
+    return number

@@ -1,0 +1,71 @@
+"""dbt-spark's connection to a Thrift server, with errors that can be read.
+
+Like `cursor.py` for sessions: everything that depends on dbt-spark's inside is in these two files,
+and `test_serve.py` holds this one against the installed version.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from dbt.adapters.spark import connections
+from dbt_common.exceptions import DbtDatabaseError
+
+from dbt_afterimage.errors import without_plan, without_stack
+
+# The server tells the classes of the Java exceptions that it wraps, then each text once more.
+_WRAPPING = re.compile(r"[\w.]+HiveSQLException: Error running query: (?:\[[\w.]+\] )?")
+_CLASS = re.compile(r"^(?:[\w$]+\.)+\w+:\s*")
+# One whose text begins with Spark's own name for the error says no more than that.
+_NAMED = re.compile(_CLASS.pattern + r"(?=\[)")
+
+
+class AfterimageConnection(connections.PyhiveConnectionWrapper):
+    """Runs statements on a Thrift server."""
+
+    def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
+        """Run one statement to its end.
+
+        Args:
+            sql: The statement.
+            bindings: Values for its `%s` places.
+
+        Raises:
+            DbtDatabaseError: Spark refused or failed the statement.
+        """
+        try:
+            super().execute(sql, bindings)
+        except DbtDatabaseError as error:
+            raise DbtDatabaseError(readable(str(error.msg))) from None
+
+    def fetchall(self) -> list[Any]:
+        """Return all rows; none for a statement that has no result."""
+        try:
+            return list(super().fetchall())
+        except TypeError:
+            # Such a statement has a column `Result` without values, not even an empty list of them.
+            if [name for name, *_ in self.description] != ["Result"]:
+                raise
+            return []
+
+
+def readable(text: str) -> str:
+    """Return what the server says went wrong, without plan, Java stack and wrapping.
+
+    Args:
+        text: The error message of an operation.
+    """
+    first, *causes = without_stack(_WRAPPING.sub("", text, count=1)).split("\nCaused by: ")
+    first = without_plan(_NAMED.sub("", first))
+    said = [first]
+    for cause in causes:
+        own = without_plan(_CLASS.sub("", cause))
+        if own not in first:
+            said.append(cause)
+    return "\nCaused by: ".join(said)
+
+
+def install() -> None:
+    """Make dbt-spark's Thrift connections use `AfterimageConnection`."""
+    setattr(connections, "PyhiveConnectionWrapper", AfterimageConnection)  # noqa: B010 (a class cannot be assigned to for mypy)

@@ -1,0 +1,236 @@
+"""The target `cluster` on a real standalone cluster: a master, workers, executors."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import BIN, environment, run
+from conftest import ROOT, Lake, Project
+from standalone import StandaloneCluster
+
+sys.path.insert(0, str(ROOT / "tests" / "benchmark"))
+
+# The number of changes in the raw table; their before-images come on top.
+CHANGES = int(os.environ.get("AFTERIMAGE_CLUSTER_CHANGES", "1000000"))
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
+    """A master, and two workers of one core each."""
+    cluster = StandaloneCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        for _ in range(2):
+            cluster.add_worker(memory="1536m")
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+def dbt(
+    cluster: StandaloneCluster, folder: Path, *arguments: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    env = cluster.application_environment(
+        DBT_PROFILES_DIR=str(ROOT / "profiles"),
+        AFTERIMAGE_EXECUTOR_MEMORY="1g",
+        AFTERIMAGE_SHUFFLE_PARTITIONS="8",
+        **variables,
+    )
+    return run(BIN / "dbt", *arguments, "--target", "cluster", cwd=folder, env=env, timeout=1800)
+
+
+@pytest.mark.long
+def test_the_examples_build_on_executors_that_have_a_bare_python(
+    cluster: StandaloneCluster, tmp_path: Path
+) -> None:
+    """Every seed, model and test of the project, without a package on the workers' side."""
+    bare = tmp_path / "bare"
+    run(sys.executable, "-m", "venv", "--without-pip", bare, cwd=tmp_path)
+    libs = archive_of_libraries(tmp_path)
+    result = dbt(
+        *(cluster, ROOT, "--quiet", "build", "--exclude-resource-type", "unit_test"),
+        *("--target-path", str(tmp_path / "target"), "--log-path", str(tmp_path / "logs")),
+        AFTERIMAGE_WAREHOUSE=str(tmp_path / "warehouse"),
+        AFTERIMAGE_EXECUTOR_LIBS=str(libs),
+        PYSPARK_PYTHON=str(bare / "bin" / "python"),
+        PYSPARK_DRIVER_PYTHON=sys.executable,
+    )
+    assert "ERROR" not in result.stdout
+    outcome = json.loads((tmp_path / "target" / "run_results.json").read_text())
+    statuses = {row["status"] for row in outcome["results"]}
+    assert statuses == {"success", "pass"}
+    assert len(outcome["results"]) > 100
+
+
+def archive_of_libraries(folder: Path) -> Path:
+    """Return what `pip install --target` and `tar` make of the three packages (docs/cluster.md)."""
+    import fastavro
+    import pandas
+
+    assert Path(fastavro.__file__).parent.parent == Path(pandas.__file__).parent.parent
+    packages = Path(pandas.__file__).parent.parent
+    archive = folder / "libs.tar.gz"
+    wanted = ["pandas", "numpy", "numpy.libs", "pyarrow", "fastavro", "pytz", "dateutil", "tzdata"]
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        for name in [*wanted, "six.py"]:
+            if (packages / name).exists():
+                tar.add(packages / name, name, filter=_without_tests)
+    return archive
+
+
+def _without_tests(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    return None if {"tests", "__pycache__"} & set(Path(member.name).parts) else member
+
+
+STAGING = """\
+{{ config(materialized='table') }}
+{%- set raw = api.Relation.create(schema='afterimage', identifier='raw__ct') %}
+{{ qlik_change_table(raw, unique_key=['id']) }}
+"""
+HISTORY = """\
+{{ config(materialized='history', unique_key=['id']) }}
+select * from {{ ref('stg_raw') }}
+"""
+
+
+@pytest.fixture
+def million(
+    make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
+) -> Iterator[Project]:
+    """A project with a raw table of a million changes, staging and history."""
+    from generate import changes  # type: ignore[import-not-found]
+
+    project = make_project("million")
+    project.file("models/stg_raw.sql", STAGING)
+    project.file("models/raw_history.sql", HISTORY)
+    changes(lake.spark, CHANGES).writeTo("afterimage.raw__ct").using("iceberg").createOrReplace()
+    yield project
+    for table in ("raw__ct", "stg_raw", "raw_history"):
+        lake.spark.sql(f"drop table if exists afterimage.{table}")
+
+
+def size(lake: Lake, table: str) -> dict[str, Any]:
+    query = "select sum(record_count) as `rows`, sum(file_size_in_bytes) as bytes from"
+    return lake.rows(f"{query} afterimage.{table}.files")[0]
+
+
+@pytest.mark.long
+def test_a_million_changes_come_out_the_same_where_a_worker_is_killed(
+    million: Project, lake: Lake, cluster: StandaloneCluster
+) -> None:
+    warehouse = os.environ["AFTERIMAGE_WAREHOUSE"]
+    begun = time.monotonic()
+    dbt(cluster, million.folder, "run", "--full-refresh", AFTERIMAGE_WAREHOUSE=warehouse)
+    seconds = time.monotonic() - begun
+    calm = {table: snapshot(lake, table) for table in ("stg_raw", "raw_history")}
+    for table in ("raw__ct", "stg_raw", "raw_history"):
+        about = size(lake, table)
+        print(f"{table}: {about['rows']} rows, {about['bytes'] / about['rows']:.0f} bytes a row")
+    assert size(lake, "stg_raw")["rows"] == CHANGES
+
+    timer = threading.Timer(seconds / 2, os.kill, [cluster.workers[1], signal.SIGKILL])
+    timer.start()
+    begun = time.monotonic()
+    dbt(cluster, million.folder, "run", "--full-refresh", AFTERIMAGE_WAREHOUSE=warehouse)
+    print(f"calm: {seconds:.0f} s; with a worker killed: {time.monotonic() - begun:.0f} s")
+    # The master has heard of the death before the run was over, so the run has felt it.
+    assert "removing it" in cluster.log("master")
+    for table, before in calm.items():
+        assert snapshot(lake, table) != before
+        # `ingested_at` is the time of the run.
+        then = lake.spark.read.option("snapshot-id", before).table(f"afterimage.{table}")
+        then = then.drop("ingested_at")
+        now = lake.spark.table(f"afterimage.{table}").drop("ingested_at")
+        assert then.exceptAll(now).count() == now.exceptAll(then).count() == 0
+
+
+def snapshot(lake: Lake, table: str) -> int:
+    query = f"select snapshot_id from afterimage.{table}.refs where name = 'main'"
+    number: int = lake.rows(query)[0]["snapshot_id"]
+    return number
+
+
+HIVE_SITE = """\
+<configuration>
+  <property><name>datanucleus.schema.autoCreateAll</name><value>true</value></property>
+  <property><name>hive.metastore.schema.verification</name><value>false</value></property>
+  <property><name>hive.metastore.warehouse.dir</name><value>{warehouse}</value></property>
+  <property>
+    <name>javax.jdo.option.ConnectionURL</name>
+    <value>jdbc:derby:;databaseName={folder}/metastore;create=true</value>
+  </property>
+</configuration>
+"""
+STREAM = """\
+{{ config(materialized='incremental', incremental_strategy='append', file_format='iceberg') }}
+select
+    cast(number as string) as change_id,
+    lpad(number, 10, '0') as change_seq,
+    'insert' as operation,
+    cast(null as struct<id: bigint, name: string>) as `before`,
+    named_struct('id', number, 'name', concat('name ', number)) as `after`,
+    cast(null as array<string>) as changed_columns,
+    cast(null as array<string>) as absent_columns,
+    timestamp '2024-01-01 00:00:00' as changed_at,
+    't' as transaction_id,
+    cast(null as string) as reject_reason,
+    timestamp '{{ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") }}' as ingested_at
+
+from (
+    select id + {{ '(select max(`after`.id) + 1 from ' ~ this ~ ')' if is_incremental() else 1 }}
+        as number
+    from range(3)
+)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("catalog", "uri"),
+    [("jdbc", "jdbc:derby:;databaseName={folder}/catalog;create=true"), ("hive", "")],
+)
+def test_tables_may_be_in_another_catalog(
+    make_project: Callable[[str], Project], tmp_path: Path, catalog: str, uri: str
+) -> None:
+    """Two runs on an Iceberg catalog that the environment names, each in its own process."""
+    project = make_project(catalog)
+    project.file("models/changes.sql", STREAM)
+    project.file(
+        "models/people_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('changes') }}",
+    )
+    warehouse = tmp_path / "warehouse"
+    site = HIVE_SITE.format(warehouse=warehouse, folder=tmp_path)
+    (tmp_path / "hive-site.xml").write_text(site)
+    env = environment(
+        SPARK_MASTER="local[2]",
+        SPARK_CONF_DIR=str(tmp_path),
+        AFTERIMAGE_CATALOG=catalog,
+        AFTERIMAGE_CATALOG_URI=uri.format(folder=tmp_path),
+        AFTERIMAGE_WAREHOUSE=str(warehouse),
+        AFTERIMAGE_SHUFFLE_PARTITIONS="2",
+        DBT_PROFILES_DIR=str(ROOT / "profiles"),
+        DBT_TARGET="cluster",
+    )
+    for run_number in (1, 2):
+        run(BIN / "dbt", "run", cwd=project.folder, env=env)
+        query = "select count(*) as versions, max(id) as newest from afterimage.people_history"
+        command = (BIN / "dbt", "--quiet", "show", "--output", "json", "--inline", query)
+        shown = run(*command, cwd=project.folder, env=env).stdout
+        assert json.loads(shown)["show"] == [
+            {"versions": 3 * run_number, "newest": 3 * run_number},
+        ]
+    # A catalog of type `hadoop` would have left one beside the table.
+    assert not list(tmp_path.rglob("version-hint.text"))

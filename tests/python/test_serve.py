@@ -1,0 +1,510 @@
+"""`afterimage serve`, and dbt, JDBC and plain Thrift clients on it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import socketserver
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dbt.adapters.spark import connections
+from pyhive import hive
+
+from command_line import BIN, environment, run
+from conftest import ROOT, DbtError, Lake, Project
+from dbt_afterimage import cli
+from dbt_afterimage.thrift_connection import AfterimageConnection, readable
+from dbt_afterimage.warehouse import exclusive_writes
+from standalone import HOME, free_port
+
+SEED = """\
+id,name,seq,amount,mask,moment,flag
+1,it's,20260102030405000000000000000000001,1.50,0B,2024-01-01 00:00:00.123456,true
+2,,20260102030405000000000000000000002,,,,
+3,a\\b %s 100% ${x} "q",99999999999999999999999999999999999999,-0.25,80FF,1582-10-04 12:00:00,false
+"""
+SEED_YML = """\
+version: 2
+seeds:
+  - name: cells
+    config:
+      column_types:
+        {id: int, name: string, seq: "decimal(38,0)", amount: "decimal(9,2)", mask: binary,
+         moment: timestamp, flag: boolean}
+models:
+  - name: doubled
+unit_tests:
+  - name: a_mask_is_decoded
+    model: doubled
+    given:
+      - input: ref('cells')
+        format: sql
+        rows: |
+          select 7 as id, 'x' as name, cast(1 as decimal(38, 0)) as seq,
+              cast(2 as decimal(9, 2)) as amount,
+              unhex('0B') as mask, timestamp '2024-01-01' as moment, true as flag
+    expect:
+      format: sql
+      rows: |
+        select 7 as id, cast(4 as decimal(10, 2)) as amount, array(1, 2, 4) as ordinals
+  - name: rows_may_be_given_as_values
+    model: named
+    given:
+      - input: ref('cells')
+        rows:
+          - {id: 1, name: "it's", amount: 1.5}
+          - {id: 2, name: 'a\\b', amount: null}
+    expect:
+      rows:
+        - {id: 1, name: "it's", amount: 1.5}
+        - {id: 2, name: 'a\\b', amount: null}
+"""
+
+
+class Served:
+    """A project's folder, and the commands that are given in it."""
+
+    def __init__(self, project: Project, warehouse: Path, port: int) -> None:
+        self.project = project
+        self.folder = project.folder
+        self.warehouse = warehouse
+        self.port = port
+        self.more: dict[str, str] = {}
+        link = project.folder / "profiles.yml"
+        if not link.exists():
+            link.symlink_to("profiles/profiles.yml")
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        return environment(
+            AFTERIMAGE_WAREHOUSE=str(self.warehouse),
+            AFTERIMAGE_SERVER_PORT=str(self.port),
+            AFTERIMAGE_SHUFFLE_PARTITIONS="2",
+            DBT_SEND_ANONYMOUS_USAGE_STATS="false",
+            **self.more,
+            **variables,
+        )
+
+    def serve(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(BIN / "python"), "-m", "dbt_afterimage", "serve", *arguments],
+            cwd=self.folder,
+            env=self.environment(PYTHONPATH=str(ROOT / "python_udfs")),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+
+    def refusal(self, *arguments: str) -> str:
+        """Return the one line that a refused command says."""
+        result = self.serve(*arguments)
+        assert result.returncode == 1, result.stdout + result.stderr
+        (line,) = result.stderr.splitlines()
+        return line
+
+    def sql(self, statement: str) -> list[tuple[Any, ...]]:
+        connection = hive.connect(host="127.0.0.1", port=self.port)
+        try:
+            cursor = connection.cursor()
+            cursor.execute(statement)
+            return [] if statement.startswith("insert") else list(cursor.fetchall())
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def served(make_project: Callable[[str], Project], spark: object, port: int) -> Iterator[Served]:
+    """A server on the warehouse of the tests' own session."""
+    assert spark
+    served = Served(make_project("served"), Path(os.environ["AFTERIMAGE_WAREHOUSE"]), port)
+    started = served.serve("--daemon", "--memory", "1g")
+    assert started.returncode == 0, started.stderr
+    assert re.fullmatch(
+        rf"afterimage: ready on 127\.0\.0\.1:{port} \(pid \d+, tables in .+\); stop with .+\n",
+        started.stdout,
+    )
+    try:
+        yield served
+    finally:
+        served.serve("--stop")
+
+
+@pytest.fixture
+def project(served: Served, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv("AFTERIMAGE_SERVER_PORT", str(served.port))
+    return served.project
+
+
+def test_status_tells_of_the_server_and_a_second_one_is_refused(
+    served: Served, make_project: Callable[[str], Project], tmp_path: Path
+) -> None:
+    status = served.serve("--status")
+    assert (status.returncode, status.stderr) == (0, "")
+    assert f"127.0.0.1:{served.port}" in status.stdout
+    assert "a server already runs on 127.0.0.1" in served.refusal("--port", str(free_port()))
+
+    elsewhere = Served(make_project("elsewhere"), served.warehouse, free_port())
+    assert elsewhere.serve("--status").returncode == 3
+    # Another folder, another port, but the same tables.
+    refusal = elsewhere.refusal("--daemon")
+    assert f"a server already runs on 127.0.0.1:{served.port}" in refusal
+    # Another warehouse, but the same port.
+    refusal = elsewhere.refusal("--warehouse", str(tmp_path), "--port", str(served.port))
+    assert f"cannot listen on 127.0.0.1:{served.port} (Address already in use)" in refusal
+
+
+@pytest.mark.parametrize(
+    ("arguments", "refusal"),
+    [
+        (["--bind", "0.0.0.0"], "--bind 0.0.0.0 would let anyone on the network in: set spark.ha"),
+        (["--bind", "::"], "--bind :: would let anyone on the network in: set spark.hadoop.hive"),
+        (["--bind", "example.org"], "--bind example.org would let anyone on the network in"),
+        (["--target", "server"], "target 'server' has no Spark session of its own"),
+        (
+            ["--target", "nowhere"],
+            "does not have a target named 'nowhere'",
+        ),
+    ],
+)
+def test_server_that_would_be_wrong_is_refused_with_one_line(
+    make_project: Callable[[str], Project],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    refusal: str,
+) -> None:
+    project = make_project("refused")
+    monkeypatch.chdir(project.folder)
+    monkeypatch.setenv("DBT_PROFILES_DIR", str(project.folder / "profiles"))
+    assert cli.main(["serve", *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert refusal in line
+
+
+def test_seeds_and_unit_tests_work_over_thrift(project: Project, lake: Lake) -> None:
+    project.file("seeds/cells.csv", SEED)
+    project.file("models/doubled.yml", SEED_YML)
+    project.file(
+        "models/doubled.sql",
+        "select id, amount * 2 as amount, decode_change_mask(mask, 0) as ordinals"
+        " from {{ ref('cells') }}",
+    )
+    project.file("models/named.sql", "select id, name, amount from {{ ref('cells') }}")
+    project.dbt("build", "--target", "server", "--select", "+doubled", "+named")
+    rows = lake.rows(
+        "select id, name, cast(seq as string) as seq, cast(amount as string) as amount,"
+        " hex(mask) as mask, cast(moment as string) as moment, flag"
+        " from afterimage.cells order by id"
+    )
+    assert [tuple(row.values()) for row in rows] == [
+        (
+            *(1, "it's", "20260102030405000000000000000000001", "1.50", "0B"),
+            *("2024-01-01 00:00:00.123456", True),
+        ),
+        (2, None, "20260102030405000000000000000000002", None, None, None, None),
+        (
+            *(3, 'a\\b %s 100% ${x} "q"', "9" * 38, "-0.25", "80FF"),
+            *("1582-10-04 12:00:00", False),
+        ),
+    ]
+    rows = lake.rows("select ordinals from afterimage.doubled order by id")
+    assert [row["ordinals"] for row in rows] == [
+        [1, 2, 4],
+        None,
+        [8, 9, 10, 11, 12, 13, 14, 15, 16],
+    ]
+
+
+FIELDS = "id: int, name: string"
+CHANGES = {
+    "change_id": "string",
+    "change_seq": "string",
+    "operation": "string",
+    "before": f"struct<{FIELDS}>",
+    "after": f"struct<{FIELDS}>",
+    "changed_columns": "array<string>",
+    "absent_columns": "array<string>",
+    "changed_at": "timestamp",
+    "transaction_id": "string",
+    "reject_reason": "string",
+    "ingested_at": "timestamp",
+}
+HISTORIES = [f"people_{number}_history" for number in range(4)]
+
+
+START = datetime(2024, 1, 1)
+
+
+def change(number: int, operation: str, key: int, name: str, run: int) -> dict[str, Any]:
+    return {
+        "change_id": f"c{number}",
+        "change_seq": f"{number:035d}",
+        "operation": operation,
+        "after": (key, name),
+        "changed_at": START + timedelta(minutes=number),
+        "ingested_at": START + timedelta(hours=run),
+    }
+
+
+def test_four_histories_at_once_are_updated_in_the_one_session(
+    project: Project, lake: Lake
+) -> None:
+    for name in HISTORIES:
+        project.file(
+            f"models/{name}.sql",
+            "{{ config(materialized='history', unique_key=['id']) }}\n"
+            f"select * from afterimage.{name.removesuffix('_history')}",
+        )
+        lake.create(
+            name.removesuffix("_history"), CHANGES, [change(1, "insert", 1, f"{name} Ada", 1)]
+        )
+    project.dbt("run", "--target", "server", "--select", *HISTORIES)
+    for name in HISTORIES:
+        rows = [change(2, "update", 1, f"{name} Ben", 2), change(3, "insert", 2, "Cleo", 2)]
+        lake.append(name.removesuffix("_history"), CHANGES, rows)
+    project.dbt("run", "--target", "server", "--select", *HISTORIES)
+    for name in HISTORIES:
+        rows = lake.rows(
+            f"select id, name, version, closed_by from afterimage.{name} order by id, version"
+        )
+        assert [tuple(row.values()) for row in rows] == [
+            (1, f"{name} Ada", 1, "update"),
+            (1, f"{name} Ben", 2, None),
+            (2, "Cleo", 1, None),
+        ]
+
+
+def test_error_is_as_short_as_in_a_session(project: Project) -> None:
+    project.file("models/broken.sql", "select nothing from {{ ref('named') }} where id = 1")
+    with pytest.raises(DbtError) as failure:
+        project.dbt("run", "--target", "server", "--select", "broken")
+    (project.folder / "models/broken.sql").unlink()
+    text = str(failure.value)
+    assert "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column or function parameter with name" in text
+    for noise in ("\tat ", "Relation", "HiveSQLException"):
+        assert noise not in text
+    assert len(text.splitlines()) <= 8
+
+
+def test_no_commit_is_lost_between_the_server_and_a_session(served: Served, lake: Lake) -> None:
+    lake.spark.sql("create table afterimage.both (who string, n int) using iceberg")
+    lake.spark.sql(
+        "alter table afterimage.both set tblproperties ('commit.retry.num-retries' = '50')"
+    )
+    failures: list[BaseException] = []
+
+    def here() -> None:
+        for number in range(12):
+            sql = f"insert into afterimage.both values ('here', {number})"
+            with exclusive_writes(lake.spark, sql):
+                lake.spark.sql(sql)
+
+    def there() -> None:
+        for number in range(12):
+            served.sql(f"insert into afterimage.both values ('there', {number})")
+
+    def watched(write: Callable[[], None]) -> None:
+        try:
+            write()
+        except Exception as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=watched, args=(write,)) for write in (here, there, there)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    rows = lake.rows("select who, n, count(*) as c from afterimage.both group by 1, 2")
+    assert {(row["who"], row["n"]): row["c"] for row in rows} == {
+        **{("here", number): 1 for number in range(12)},
+        **{("there", number): 2 for number in range(12)},
+    }
+
+
+def test_beeline_sees_the_tables_and_the_udfs(served: Served, tmp_path: Path) -> None:
+    query = "select decode_change_mask('0B', 0) as ordinals"
+    result = run(
+        *(HOME / "bin" / "beeline", "--silent=true", "-n", "me"),
+        *("-u", f"jdbc:hive2://127.0.0.1:{served.port}/afterimage", "-e", query),
+        cwd=tmp_path,
+    )
+    assert "[1,2,4]" in result.stdout
+
+
+def edit_loop(served: Served, number: int) -> float:
+    served.project.file(
+        "models/edited.sql", f"select id, {number} as edit from {{{{ ref('named') }}}}"
+    )
+    begun = time.monotonic()
+    run(
+        *(BIN / "dbt", "--quiet", "run", "-s", "edited", "--target", "server"),
+        cwd=served.folder,
+        env=served.environment(),
+    )
+    return time.monotonic() - begun
+
+
+@pytest.mark.long
+def test_an_edited_model_is_run_in_four_seconds(served: Served, project: Project) -> None:
+    project.file("models/named.sql", "select 1 as id, 'a' as name, 1.5 as amount")
+    project.dbt("run", "--target", "server", "--select", "named")
+    edit_loop(served, 0)
+    times = [edit_loop(served, number) for number in range(1, 6)]
+    print("edit loop:", [round(seconds, 1) for seconds in times])
+    assert statistics.median(times) <= 4
+    assert served.sql("select max(edit) from afterimage.edited") == [(5,)]
+
+
+def test_stop_ends_the_server_and_frees_the_port(served: Served) -> None:
+    stopped = served.serve("--stop")
+    assert (stopped.returncode, stopped.stderr) == (0, "")
+    assert f"stopped the server on 127.0.0.1:{served.port}" in stopped.stdout
+    assert served.serve("--status").returncode == 3
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", served.port))
+    log = (served.folder / ".afterimage" / "server.log").read_text().splitlines()
+    assert log[-1] == "afterimage: the server has stopped"
+    assert [line for line in log if "ERROR" in line] == []
+    assert not (served.warehouse / ".afterimage-server").exists()
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_server_in_the_foreground_ends_on_a_signal_and_another_can_start(
+    make_project: Callable[[str], Project], tmp_path: Path, number: signal.Signals
+) -> None:
+    served = Served(make_project("foreground"), tmp_path, free_port())
+    for _ in range(2):
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "dbt_afterimage", "serve"],
+            cwd=served.folder,
+            env=served.environment(PYTHONPATH=str(ROOT / "python_udfs")),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout
+        assert process.stdout.readline().startswith("afterimage: ready on 127.0.0.1")
+        assert served.sql("select decode_change_mask('0B', 0)") == [("[1,2,4]",)]
+        process.send_signal(number)
+        rest = process.communicate(timeout=60)[0]
+        assert process.returncode == (-number if number == signal.SIGKILL else 0)
+        if number != signal.SIGKILL:
+            assert rest == "afterimage: the server has stopped\n"
+        assert served.serve("--status").returncode == 3
+
+
+class Directory(socketserver.BaseRequestHandler):
+    """As much of an LDAP server as a simple bind needs: one user with one password."""
+
+    NAME = b"uid=ann,ou=people,dc=example,dc=org"
+    PASSWORD = b"right horse"
+
+    def handle(self) -> None:
+        request = self.request.recv(4096)
+        _, message = value(request)
+        number, rest = message[:3], message[3:]
+        _, bind = value(rest)
+        _, name = value(bind[3:])
+        _, password = value(bind[3 + 2 + len(name) :])
+        right = (name, password) == (self.NAME, self.PASSWORD)
+        # BindResponse: success, or invalidCredentials (RFC 4511, 4.1.9 and 4.2.2).
+        result = bytes([0x0A, 1, 0 if right else 49, 4, 0, 4, 0])
+        response = number + bytes([0x61, len(result)]) + result
+        self.request.sendall(bytes([0x30, len(response)]) + response)
+
+
+def value(encoded: bytes) -> tuple[int, bytes]:
+    """Return tag and content of the first BER value; its length fits into one byte."""
+    return encoded[0], encoded[2 : 2 + encoded[1]]
+
+
+@pytest.mark.long
+def test_server_that_asks_a_directory_lets_in_whom_it_knows(
+    make_project: Callable[[str], Project],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    served = Served(make_project("guarded"), tmp_path / "warehouse", free_port())
+    profile = (ROOT / "profiles" / "profiles.yml").read_text()
+    (served.folder / "profiles.yml").unlink()
+    served.project.file(
+        "profiles.yml",
+        profile.replace(
+            "spark.app.name: afterimage",
+            "spark.hadoop.hive.server2.authentication: LDAP\n        spark.app.name: afterimage",
+        ),
+    )
+    directory = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Directory)
+    threading.Thread(target=directory.serve_forever, daemon=True).start()
+    served.project.file(
+        "conf/hive-site.xml",
+        "<configuration><property><name>hive.server2.authentication.ldap.url</name>"
+        f"<value>ldap://127.0.0.1:{directory.server_address[1]}</value></property>"
+        "<property><name>hive.server2.authentication.ldap.baseDN</name>"
+        "<value>ou=people,dc=example,dc=org</value></property></configuration>",
+    )
+    served.more = {"SPARK_CONF_DIR": str(served.folder / "conf")}
+    started = served.serve("--daemon", "--bind", "0.0.0.0")
+    assert started.returncode == 0, started.stderr
+    served.project.file("models/one.sql", "select 1 as one")
+    try:
+        for password, lets_in in (("right horse", True), ("wrong horse", False)):
+            env = served.environment(
+                AFTERIMAGE_SERVER_AUTH="LDAP",
+                AFTERIMAGE_SERVER_USER="ann",
+                DBT_ENV_SECRET_AFTERIMAGE_SERVER_PASSWORD=password,
+            )
+            result = subprocess.run(
+                [str(BIN / "dbt"), "--debug", "run", "--target", "server"],
+                cwd=served.folder,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert (result.returncode == 0) is lets_in, result.stdout
+            written = [path for path in served.folder.rglob("*") if path.is_file()]
+            assert password not in result.stdout + result.stderr
+            assert [path for path in written if password.encode() in path.read_bytes()] == []
+    finally:
+        served.serve("--stop")
+        directory.shutdown()
+
+
+def test_the_replaced_class_is_dbt_sparks_own() -> None:
+    own = AfterimageConnection.__mro__[1]
+    assert own.__module__ == "dbt.adapters.spark.connections"
+    assert own.__name__ == "PyhiveConnectionWrapper"
+    assert connections.PyhiveConnectionWrapper is AfterimageConnection
+
+
+def test_error_of_a_task_keeps_its_cause() -> None:
+    text = (
+        "org.apache.hive.service.cli.HiveSQLException: Error running query: "
+        "org.apache.spark.SparkException: Job aborted\n"
+        "\tat org.apache.spark.Some.frame(Some.scala:1)\n"
+        "Caused by: java.lang.RuntimeException: in a task\n"
+        "\t... 14 more\n"
+    )
+    assert readable(text) == (
+        "org.apache.spark.SparkException: Job aborted\n"
+        "Caused by: java.lang.RuntimeException: in a task"
+    )
