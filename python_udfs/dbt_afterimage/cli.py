@@ -31,13 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from dbt_afterimage import scaffold
+
     parser = argparse.ArgumentParser(
         prog="afterimage", description="What Afterimage does beside dbt itself."
     )
     parser.add_argument("--version", action="version", version=metadata.version("afterimage"))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     # One line a command: `add(commands)` of its module sets `run`, which takes the options.
-    _ = commands
+    scaffold.add(commands)
     return parser
 
 
