@@ -25,7 +25,7 @@
 
     {%- if unique_key is none -%}
         {%- set query -%}
-            select flagged, count(*) as deletes
+            select to_json(flagged) as ordinals, count(*) as deletes
             from (
                 select decode_change_mask(
                     {{ layout.header.change_mask }}, {{ layout.header_columns }}
@@ -39,9 +39,10 @@
             order by deletes desc, flagged
         {%- endset -%}
         {%- set masks = run_query(query).rows -%}
+        {%- set ordinals = fromjson(masks[0]['ordinals']) if masks else [] -%}
         {%- set unique_key = [] -%}
-        {%- if masks and masks[0]['flagged'] | length < data | length -%}
-            {%- for ordinal in masks[0]['flagged'] -%}
+        {%- if ordinals and ordinals | length < data | length -%}
+            {%- for ordinal in ordinals -%}
                 {%- do unique_key.append(layout.ordinals[ordinal - 1]) -%}
             {%- endfor -%}
             {%- do notes.append(afterimage._scaffold_guess(
@@ -227,7 +228,7 @@
     {%- endset -%}
 
     {%- set query -%}
-        select names, count(*) as events
+        select to_json(names) as names, count(*) as events
         from (select map_keys(parse_table_key({{ log.table_key }}).parts) as names {{ events_of_table }}) as keys
         where size(names) > 0
         group by names
@@ -237,7 +238,7 @@
     {%- if unique_key is none and not keys -%}
         {%- do afterimage._scaffold_stop("no table_key of " ~ table_name ~ " in " ~ landed.name ~ " can be read. Give `unique_key`.") -%}
     {%- elif unique_key is none -%}
-        {%- set unique_key = keys[0]['names'] | list -%}
+        {%- set unique_key = fromjson(keys[0]['names']) -%}
         {%- do notes.append(afterimage._scaffold_guess(unique_key, 'table_key of ' ~ keys[0]['events'] ~ ' events')) -%}
     {%- endif -%}
 

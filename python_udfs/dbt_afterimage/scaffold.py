@@ -117,7 +117,9 @@ def run(options: argparse.Namespace) -> int:
         _begin(folder)
         return 0
     if not (folder / "dbt_project.yml").is_file():
-        raise CommandError("run `afterimage init` first: there is no dbt_project.yml in this folder")
+        raise CommandError(
+            "run `afterimage init` first: there is no dbt_project.yml in this folder"
+        )
 
     print(f"Looking at {options.relation} ...", flush=True)
     findings, files = scaffold(_arguments(options))
@@ -217,7 +219,9 @@ def _arguments(options: argparse.Namespace) -> dict[str, Any]:
         try:
             arguments["arguments"] = json.loads(options.arguments)
         except json.JSONDecodeError as error:
-            raise CommandError(f"give --arguments as JSON, such as '{{\"a\": 1}}': {error}") from None
+            raise CommandError(
+                f"give --arguments as JSON, such as '{{\"a\": 1}}': {error}"
+            ) from None
     return arguments
 
 
