@@ -1,4 +1,4 @@
-"""`scaffold` and `afterimage init`: from a landed table that no fixture has to models that build."""
+"""`scaffold` and `afterimage init`: from a landed table of no fixture to models that build."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from conftest import Lake, Project
+from conftest import ROOT, Lake, Project
 from dbt_afterimage import cli, scaffold
 
 AT = datetime(2024, 5, 1, 8, 0)
@@ -384,6 +384,7 @@ def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iter
     """A project, and the folder that commands run in."""
     project = make_project("scaffold")
     (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
+    (project.folder / "models" / "shipped_docs").symlink_to(ROOT / "models" / "docs")
     spark.sql("create namespace if not exists landing")
     before = Path.cwd()
     os.chdir(project.folder)
