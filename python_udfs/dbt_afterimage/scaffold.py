@@ -47,16 +47,10 @@ require-dbt-version: [">=1.11.0", "<1.12.0"]
 flags:
   send_anonymous_usage_stats: false
 
-# Afterimage's own examples stay out; what is used of it are its macros and tests.
+# The local catalog has no views.
 models:
+  +materialized: table
   +file_format: iceberg
-  afterimage:
-    +enabled: false
-
-seeds:
-  +file_format: iceberg
-  afterimage:
-    +enabled: false
 
 # Seeds are loaded exactly: an empty cell is NULL, and a wide number keeps its digits.
 dispatch:

@@ -23,7 +23,7 @@ def dbt(folder: Path, *arguments: str) -> Any:
     before = Path.cwd()
     os.chdir(folder)
     try:
-        outcome = dbtRunner().invoke(["--quiet", *arguments])
+        outcome = dbtRunner().invoke(["--quiet", *arguments, "--profiles-dir", str(folder)])
     finally:
         os.chdir(before)
     assert outcome.success, outcome.exception or [

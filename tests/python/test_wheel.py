@@ -77,13 +77,15 @@ def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: P
     assert {f"dbt_afterimage/{name}" for name in modules} <= held
 
 
-def test_wheel_has_one_version_with_the_dbt_package_and_the_changelog(wheel: Path) -> None:
+def test_wheel_has_one_version_with_its_dbt_package(wheel: Path) -> None:
     version = re.search(r"^version: (.+)$", (ROOT / "dbt_project.yml").read_text(), re.MULTILINE)
     assert version
     assert wheel.name == f"afterimage-{version[1]}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"afterimage-{version[1]}.dist-info/METADATA").decode()
+        packaged = archive.read("dbt_afterimage/project/dbt_project.yml").decode()
     assert f"\nVersion: {version[1]}\n" in metadata
+    assert f"\nversion: {version[1]}\n" in packaged
     assert re.fullmatch(r"\d+\.\d+\.\d+", version[1])
 
 
