@@ -12,8 +12,8 @@
     {%- set relation = load_relation(api.Relation.create(schema=schema, identifier=identifier)) -%}
     {%- if relation is none -%}
         {%- do exceptions.raise_compiler_error(
-            "scaffold: `" ~ argument ~ "` must be a table that exists, as schema.table or, in the schema " ~ target.schema
-            ~ ", by its name alone. Got: " ~ name
+            "scaffold: `" ~ argument ~ "` must be a table that exists, as schema.table or, in the schema "
+            ~ target.schema ~ ", by its name alone. Got: " ~ name
         ) -%}
     {%- endif -%}
 
@@ -115,22 +115,29 @@
 {%- endmacro -%}
 
 
-{#- Which system wrote a table: {macro, folder, title, text, described (column -> doc block), header_prefix}. -#}
+{#- What the names of Qlik's header columns begin with, by the one that is always there. -#}
+{%- macro _scaffold_prefix(landed, arguments) -%}
+    {%- set found = namespace(prefix=arguments.get('header_prefix', 'header__')) -%}
+    {%- if 'header_prefix' not in arguments -%}
+        {%- for column in landed.columns if modules.re.match('(?i).+change_seq$', column.name) -%}
+            {%- set found.prefix = column.name[:-10] -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(found.prefix) }}
+{%- endmacro -%}
+
+
+{#- Which system wrote a table: {macro, folder, title, text, described (column -> doc block)}. -#}
 {%- macro _scaffold_recognise(landed, system, arguments) -%}
     {%- set systems = afterimage._scaffold_systems() -%}
     {%- if system is not none -%}
         {%- do afterimage._check_choice('scaffold', 'system', system, systems | map(attribute='macro') | list) -%}
     {%- endif -%}
 
-    {%- set prefix = namespace(text=arguments.get('header_prefix', 'header__')) -%}
+    {%- set prefix = afterimage._scaffold_prefix(landed, arguments) -%}
     {%- set signs = {} -%}
     {%- for column in landed.columns -%}
-        {%- if 'header_prefix' not in arguments and column.name | lower != 'change_seq' and (column.name | lower).endswith('change_seq') -%}
-            {%- set prefix.text = column.name[:-10] -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- for column in landed.columns -%}
-        {%- do signs.update({afterimage._scaffold_sign(column.name, prefix.text): column.name}) -%}
+        {%- do signs.update({afterimage._scaffold_sign(column.name, prefix): column.name}) -%}
     {%- endfor -%}
     {%- for standard, here in arguments.get('column_names', {}).items() if here | lower in signs -%}
         {%- do signs.update({standard: signs[here | lower]}) -%}
@@ -184,11 +191,12 @@
     {%- if best.found is none -%}
         {%- set known = [] -%}
         {%- for candidate in systems -%}
-            {%- do known.append('  ' ~ candidate.macro ~ ', ' ~ candidate.title ~ ': ' ~ candidate.columns.keys() | join(', ')) -%}
+            {%- set signs = candidate.columns.keys() | join(', ') -%}
+            {%- do known.append('  ' ~ candidate.macro ~ ', ' ~ candidate.title ~ ': ' ~ signs) -%}
         {%- endfor -%}
         {%- do exceptions.raise_compiler_error(
-            "scaffold: " ~ landed.name ~ " is no change table of a known system. Say which with `system`, where columns are"
-            ~ " called otherwise (and `arguments` of its macro tell how). The systems, and what each is known by:\n"
+            "scaffold: " ~ landed.name ~ " is no change table of a known system. Where columns are called otherwise,"
+            ~ " say which it is with `system`, and how in `arguments`. The systems, and what each is known by:\n"
             ~ known | join('\n') ~ "\nIt has: " ~ landed.columns | map(attribute='name') | join(', ')
         ) -%}
     {%- endif -%}

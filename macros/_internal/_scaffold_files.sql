@@ -16,9 +16,8 @@
         {%- do sources.append(table) -%}
     {%- endfor -%}
     {%- if sources -%}
-        {%- do files.update({
-            folder ~ 'src_' ~ found.folder ~ '__' ~ name ~ '.yml': afterimage._scaffold_sources(name, found, plan, landed, sources)
-        }) -%}
+        {%- set text = afterimage._scaffold_sources(name, found, plan, landed, sources) -%}
+        {%- do files.update({folder ~ 'src_' ~ found.folder ~ '__' ~ name ~ '.yml': text}) -%}
     {%- endif -%}
     {%- do files.update({
         folder ~ staging ~ '.sql': afterimage._scaffold_staging_sql(found, plan, landed, arguments, file_format),
@@ -148,10 +147,7 @@ models:
     description: What each row of {{ names.name }} was, and when. One row per version of a row.
     columns:
       {{- afterimage._scaffold_data_columns(names, plan) }}
-      {%- for column in [
-          'valid_from', 'valid_to', 'valid_from_seq', 'valid_to_seq', 'is_current', 'is_deleted', 'version', 'operation',
-          'closed_by', 'transaction_id', 'history_id'
-      ] %}
+      {%- for column in afterimage._meta_columns('scaffold', none, []) %}
       - name: {{ names.meta.get(column, column) }}
         description: {{ afterimage._scaffold_doc('history__' ~ column) }}
         {%- if column == 'history_id' %}
@@ -171,9 +167,10 @@ models:
 
 
 {%- macro _scaffold_current_sql(names) -%}
+    {%- set renamed = ', meta_column_names=' ~ names.renamed if names.meta else '' %}
 {%- raw %}{{ config(materialized='table') }}
 
-{{ afterimage.current_state(ref('{% endraw %}{{ names.history }}'){{ ', meta_column_names=' ~ names.renamed if names.meta }}) {% raw %}}}{% endraw %}
+{{ afterimage.current_state(ref('{% endraw %}{{ names.history }}'){{ renamed }}) {% raw %}}}{% endraw %}
 {% endmacro -%}
 
 
@@ -181,7 +178,8 @@ models:
 models:
   - name: {{ names.current }}
     description: >
-      The rows of {{ names.name }} as they are now: the open versions of {{ names.history }}. One row per row of the source.
+      The rows of {{ names.name }} as they are now: the open versions of {{ names.history }}. One row per row of the
+      source.
     columns:
       {{- afterimage._scaffold_data_columns(names, plan, tested=true) }}
       {%- for column in ['valid_from', 'valid_from_seq', 'version', 'transaction_id'] %}
@@ -192,9 +190,10 @@ models:
 
 
 {%- macro _scaffold_audit_sql(names, plan) -%}
+    {%- set stream = "ref('" ~ names.staging ~ "')" %}
 {%- raw %}{{ config(materialized='table') }}
 
-{{ afterimage.change_audit(ref('{% endraw %}{{ names.staging }}'), unique_key={{ plan.unique_key }}) {% raw %}}}{% endraw %}
+{{ afterimage.change_audit({% endraw %}{{ stream }}, unique_key={{ plan.unique_key }}) {% raw %}}}{% endraw %}
 {% endmacro -%}
 
 
@@ -253,10 +252,7 @@ What the columns of {{ name }} mean, said once: its models, and the source, refe
 {%- macro _scaffold_renamed(columns) -%}
     {%- set taken = columns | map(attribute='name') | map('lower') | list -%}
     {%- set renamed = {} -%}
-    {%- for name in [
-        'valid_from', 'valid_to', 'valid_from_seq', 'valid_to_seq', 'is_current', 'is_deleted', 'version', 'operation',
-        'closed_by', 'transaction_id', 'history_id'
-    ] if name in taken -%}
+    {%- for name in afterimage._meta_columns('scaffold', none, []) if name in taken -%}
         {%- do renamed.update({name: 'history_' ~ name if 'history_' ~ name not in taken else '_history_' ~ name}) -%}
     {%- endfor -%}
     {{ return(renamed) }}

@@ -1,17 +1,12 @@
-{#- What `scaffold` reads from a table of each system. Each macro returns a plan: the source `table`, its `unique_key` and
-    `columns`, what else the source macro is called with (`call`: argument -> text), the rows that landed for this model
-    (`landed_rows`: what every_row_accounted_for reads; none where nobody can tell), whether the system has before-images,
-    and `notes`. -#}
+{#- What `scaffold` reads from a table of each system. Each macro returns a plan: the source `table`, its `unique_key`
+    and `columns`, what else the source macro is called with (`call`: argument -> text), the rows that landed for this
+    model (`landed_rows`: what every_row_accounted_for reads; none where nobody can tell), whether the system has
+    before-images, and `notes`. -#}
 
 {%- macro _scaffold_qlik_change_table(landed, others, unique_key, table, arguments) -%}
-    {%- set prefix = namespace(text=arguments.get('header_prefix', 'header__')) -%}
-    {%- if 'header_prefix' not in arguments -%}
-        {%- for column in landed.columns if (column.name | lower).endswith('change_seq') and column.name | length > 10 -%}
-            {%- set prefix.text = column.name[:-10] -%}
-        {%- endfor -%}
-    {%- endif -%}
+    {%- set prefix = afterimage._scaffold_prefix(landed, arguments) -%}
     {%- set data = [] -%}
-    {%- for column in landed.columns if not (column.name | lower).startswith(prefix.text | lower) -%}
+    {%- for column in landed.columns if not (column.name | lower).startswith(prefix | lower) -%}
         {%- do data.append(column) -%}
     {%- endfor -%}
     {%- if not data -%}
@@ -19,7 +14,7 @@
     {%- endif -%}
     {%- set mask_encoding = arguments.get('mask_encoding') -%}
     {%- set layout = afterimage._qlik_layout(
-        landed.relation, [data[0].name], none, prefix.text, arguments.get('header_columns'), mask_encoding
+        landed.relation, [data[0].name], none, prefix, arguments.get('header_columns'), mask_encoding
     ) -%}
     {%- set notes = [] -%}
 
@@ -56,7 +51,7 @@
         'table': modules.re.sub('(?i)__ct$', '', landed.identifier),
         'unique_key': unique_key,
         'columns': data,
-        'call': {} if prefix.text == 'header__' or 'header_prefix' in arguments else {'header_prefix': "'" ~ prefix.text ~ "'"},
+        'call': {} if prefix == 'header__' else {'header_prefix': afterimage._literal(prefix)},
         'landed_rows': landed.reference,
         'has_before_images': true,
         'notes': notes,
@@ -114,7 +109,7 @@
             {%- for position in keys.keys() | sort -%}
                 {%- do unique_key.append(keys[position]) -%}
             {%- endfor -%}
-            {%- do notes.append(afterimage._scaffold_guess(unique_key, 'primaryKeyPosition in the metadata messages')) -%}
+            {%- do notes.append(afterimage._scaffold_guess(unique_key, 'primaryKeyPosition of the metadata')) -%}
         {%- endif -%}
     {%- elif 'metadata' in others -%}
         {%- do afterimage._scaffold_stop(
@@ -129,12 +124,14 @@
         {%- endif -%}
         {%- do call.update({'columns': afterimage._scaffold_column_list(columns)}) -%}
         {%- do notes.append(
-            'columns: taken from the data of ' ~ seen.messages ~ ' messages, for there is no metadata message. Look over'
-            ~ ' their types, and their order, by which masks count.'
+            'columns: taken from the data of ' ~ seen.messages ~ ' messages, for there is no metadata message. Look'
+            ~ ' over their types, and their order, by which masks count.'
         ) -%}
         {%- if unique_key is none and seen.deleted_by -%}
             {%- set unique_key = seen.deleted_by -%}
-            {%- do notes.append(afterimage._scaffold_guess(unique_key, 'changeMask of a DELETE, which flags the key alone')) -%}
+            {%- do notes.append(
+                afterimage._scaffold_guess(unique_key, 'changeMask of a DELETE, which flags the key alone')
+            ) -%}
         {%- endif -%}
     {%- endif -%}
     {%- if unique_key is none -%}
@@ -156,7 +153,10 @@
 {%- macro _scaffold_json_columns(landed, value) -%}
     {%- set column = afterimage._quote(value) -%}
     {%- set query -%}
-        select cast({{ column }} as string) as message from {{ landed.relation }} where {{ column }} is not null limit 1000
+        select cast({{ column }} as string) as message
+        from {{ landed.relation }}
+        where {{ column }} is not null
+        limit 1000
     {%- endset -%}
     {%- set kinds = {} -%}
     {%- set names = {} -%}
@@ -191,7 +191,8 @@
     {%- set deleted_by = [] -%}
     {%- for key, name in names.items() -%}
         {%- set kind = kinds[key] | unique | sort | list -%}
-        {%- set type = kind[0] if kind | length == 1 else 'decimal(38,10)' if kind == ['bigint', 'decimal(38,10)'] else 'string' -%}
+        {%- set is_number = kind == ['bigint', 'decimal(38,10)'] -%}
+        {%- set type = kind[0] if kind | length == 1 else 'decimal(38,10)' if is_number else 'string' -%}
         {%- do columns.append({'name': name, 'type': type}) -%}
         {%- if seen.delete_mask and (seen.delete_mask // 2 ** loop.index0) % 2 == 1 -%}
             {%- do deleted_by.append(name) -%}
@@ -224,7 +225,8 @@
     {%- endif -%}
     {%- set table_name = table or tables[0] -%}
     {%- set events_of_table -%}
-        from {{ landed.relation }} where lower(trim({{ log.table_name }})) = {{ afterimage._literal(table_name | lower) }}
+        from {{ landed.relation }}
+        where lower(trim({{ log.table_name }})) = {{ afterimage._literal(table_name | lower) }}
     {%- endset -%}
 
     {%- set query -%}
@@ -236,7 +238,9 @@
     {%- endset -%}
     {%- set keys = run_query(query).rows -%}
     {%- if unique_key is none and not keys -%}
-        {%- do afterimage._scaffold_stop("no table_key of " ~ table_name ~ " in " ~ landed.name ~ " can be read. Give `unique_key`.") -%}
+        {%- do afterimage._scaffold_stop(
+            "no table_key of " ~ table_name ~ " in " ~ landed.name ~ " can be read. Give `unique_key`."
+        ) -%}
     {%- elif unique_key is none -%}
         {%- set unique_key = fromjson(keys[0]['names']) -%}
         {%- do notes.append(afterimage._scaffold_guess(unique_key, 'table_key of ' ~ keys[0]['events'] ~ ' events')) -%}
@@ -260,8 +264,8 @@
             {%- do columns.append({'name': name, 'type': 'string'}) -%}
         {%- endfor -%}
         {%- do notes.append(
-            'columns: those that the log names, all as text. Give `base`, the table with the present rows, and they have'
-            ~ ' its types.'
+            'columns: those that the log names, all as text. Give `base`, the table with the present rows, and they'
+            ~ ' have its types.'
         ) -%}
         {%- set query -%}
             select count(*) {{ events_of_table }} and cast({{ log.event_type }} as int) in (5, 6, 7, 8)
@@ -375,8 +379,8 @@
             ) -%}
         {%- endif -%}
         {%- do notes.append(afterimage._scaffold_guess(
-            unique_key, 'the types of PKnn: these columns of ' ~ base.name ~ ' have them, they tell its rows apart, and '
-            ~ checked['matches'] ~ ' rows of the log find theirs by them'
+            unique_key, 'the types of PKnn: these columns of ' ~ base.name ~ ' have them, they tell its rows apart,'
+            ~ ' and ' ~ checked['matches'] ~ ' rows of the log find theirs by them'
         )) -%}
     {%- endif -%}
     {{ return({
@@ -406,8 +410,8 @@
         {%- do call.update({'tracking': others.tracking.reference}) -%}
     {%- endif -%}
 
-    {#- Which of the source tables it is, where a table says so: the change table's rows are of one, the tracking table's
-        of all. -#}
+    {#- Which of the source tables it is, where a table says so: the change table's rows are of one, the tracking
+        table's of all. -#}
     {%- set number = namespace(landed=arguments.get('source_table_number'), column=none) -%}
     {%- for place in ([others.tracking] if 'tracking' in others else []) + [landed] -%}
         {%- set metadata = afterimage._openedge_columns(place.relation, [], arguments.get('field_map')).metadata -%}
@@ -424,8 +428,9 @@
                 {%- set numbers = run_query(query).columns[0].values() | map('int') | list -%}
                 {%- if numbers | length != 1 -%}
                     {%- do afterimage._scaffold_stop(
-                        place.name ~ " has changes of " ~ (numbers | length or 'no') ~ " source tables. Say which is that of "
-                        ~ landed.name ~ ": arguments: {source_table_number: N}, one of " ~ numbers | join(', ')
+                        place.name ~ " has changes of " ~ (numbers | length or 'no') ~ " source tables. Say which is"
+                        ~ " that of " ~ landed.name ~ ": arguments: {source_table_number: N}, one of "
+                        ~ numbers | join(', ')
                     ) -%}
                 {%- endif -%}
                 {%- set number.landed = numbers[0] -%}
@@ -476,7 +481,8 @@
 {%- macro _scaffold_column_list(columns) -%}
     {%- set lines = [] -%}
     {%- for column in columns -%}
-        {%- do lines.append("        {'name': " ~ afterimage._literal(column.name) ~ ", 'type': '" ~ column.type ~ "'},") -%}
+        {%- set name = afterimage._literal(column.name) -%}
+        {%- do lines.append("        {'name': " ~ name ~ ", 'type': '" ~ column.type ~ "'},") -%}
     {%- endfor -%}
     {{ return('[\n' ~ lines | join('\n') ~ '\n    ]') }}
 {%- endmacro -%}
@@ -485,6 +491,7 @@
 {#- The rows of a landed table as a test reads them. -#}
 {%- macro _scaffold_rows(landed, condition=none) -%}
     {{ return(
-        'select 1 as landed from {' ~ '{ ' ~ landed.reference ~ ' }' ~ '}' ~ (' where ' ~ condition if condition else '')
+        'select 1 as landed from {' ~ '{ ' ~ landed.reference ~ ' }' ~ '}'
+        ~ (' where ' ~ condition if condition else '')
     ) }}
 {%- endmacro -%}

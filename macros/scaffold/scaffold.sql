@@ -1,4 +1,4 @@
-{#- A landed change table -> the files of a project that turn it into history. Arguments: macros/scaffold/scaffold.yml. -#}
+{#- A landed change table -> the files that turn it into history. Arguments: macros/scaffold/scaffold.yml. -#}
 {%- macro scaffold(
     relation,
     unique_key=none,
@@ -39,7 +39,8 @@
         'openedge_change_table': afterimage._scaffold_openedge_change_table,
     } -%}
     {%- set plan = plans[found.macro](landed, others, unique_key, table, arguments) -%}
-    {%- do afterimage._check_known('scaffold', 'unique_key', plan.unique_key, plan.columns | map(attribute='name') | list) -%}
+    {%- set columns = plan.columns | map(attribute='name') | list -%}
+    {%- do afterimage._check_known('scaffold', 'unique_key', plan.unique_key, columns) -%}
 
     {%- set plan_name = afterimage._scaffold_name(name or plan.table) -%}
     {%- set files = afterimage._scaffold_files(plan_name, found, plan, landed, others, arguments, file_format) -%}

@@ -483,10 +483,10 @@ def test_second_run_changes_no_file(project: Project, lake: Lake, init: Init) ->
 def test_operation_prints_what_the_command_writes(
     project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    land(lake, METERS)
-    findings, files = scaffold.scaffold({"relation": "landing.meters_messages"})
+    land(lake, POLICIES)
+    findings, files = scaffold.scaffold({"relation": "landing.policies__ct"})
     capsys.readouterr()
-    project.dbt("run-operation", "scaffold", "--args", "{relation: landing.meters_messages}")
+    project.dbt("run-operation", "scaffold", "--args", "{relation: landing.policies__ct}")
     printed = capsys.readouterr().out
     for text in [*findings, *(f"-------- {path}\n{text}" for path, text in files.items())]:
         assert text in printed
@@ -520,15 +520,32 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
             ["landing.idm_events"],
             "has events of 2 tables, so say which with `table`: BADGE",
         ),
-        (BOOKS, ["landing.books_index_log"], "give `base`, the table with the present rows"),
-        (LOANS, ["landing.nowhere"], "`relation` must be a table that exists"),
-        (LOANS, ["landing.cd_loans", "--key", "nix"], "`unique_key` names a column that is not"),
-        (
+        pytest.param(
+            BOOKS,
+            ["landing.books_index_log"],
+            "give `base`, the table with the present rows",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            LOANS,
+            ["landing.nowhere"],
+            "`relation` must be a table that exists",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            LOANS,
+            ["landing.cd_loans", "--key", "nix"],
+            "`unique_key` names a column that is not",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
             TRUCKS,
             ["landing.fleet", "--metadata", "landing.fleet_schemas"],
             "are of several tables, so say which with `table`: fleet.TRUCKS, fleet.VANS",
+            marks=pytest.mark.long,
         ),
     ],
+    ids=["key", "table", "base", "no table", "no column", "tables of metadata"],
 )
 def test_what_cannot_be_known_is_asked_for(
     landed: Landed,
