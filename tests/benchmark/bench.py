@@ -2,8 +2,8 @@
 
     python tests/benchmark/bench.py [--changes 1000000 4000000] [--repeats 3] [--output FOLDER]
 
-Makes a Qlik change table with `generate.py` and turns it into staging and history in these ways, all
-on the same cores, one after the other within each round:
+Makes a Qlik change table with `generate.py` and turns it into staging and history in these ways,
+all on the same cores, one after the other within each round:
 
 * ours: `qlik_change_table` and `scd2`, the SQL alone, in one Spark session;
 * limit: the same columns scanned, shuffled by the key, sorted where a history needs it, written;

@@ -1,0 +1,283 @@
+{#- What `scaffold` writes. Texts for another project: macros bear the package's name, and what a model needs it says
+    itself. -#}
+
+{#- Path -> text of all files, in the order in which the data goes through them. -#}
+{%- macro _scaffold_files(name, found, plan, landed, others, arguments, file_format) -%}
+    {%- set staging = 'stg_' ~ found.folder ~ '__' ~ name -%}
+    {%- set folder = 'models/staging/' ~ found.folder ~ '/' -%}
+    {%- set meta = afterimage._scaffold_renamed(plan.columns) -%}
+    {%- set names = {
+        'name': name, 'staging': staging, 'history': name ~ '_history', 'current': name ~ '_current',
+        'audit': name ~ '_audit', 'meta': meta, 'renamed': afterimage._scaffold_mapping(meta)
+    } -%}
+    {%- set files = {} -%}
+    {%- set sources = [] -%}
+    {%- for table in [landed] + (others.values() | list) if table.source is not none -%}
+        {%- do sources.append(table) -%}
+    {%- endfor -%}
+    {%- if sources -%}
+        {%- set text = afterimage._scaffold_sources(name, found, plan, landed, sources) -%}
+        {%- do files.update({folder ~ 'src_' ~ found.folder ~ '__' ~ name ~ '.yml': text}) -%}
+    {%- endif -%}
+    {%- do files.update({
+        folder ~ staging ~ '.sql': afterimage._scaffold_staging_sql(found, plan, landed, arguments, file_format),
+        folder ~ staging ~ '.yml': afterimage._scaffold_staging_yml(names, found, plan),
+        'models/history/' ~ names.history ~ '.sql': afterimage._scaffold_history_sql(names, plan, file_format),
+        'models/history/' ~ names.history ~ '.yml': afterimage._scaffold_history_yml(names, plan),
+        'models/current/' ~ names.current ~ '.sql': afterimage._scaffold_current_sql(names),
+        'models/current/' ~ names.current ~ '.yml': afterimage._scaffold_current_yml(names, plan),
+        'models/audit/' ~ names.audit ~ '.sql': afterimage._scaffold_audit_sql(names, plan),
+        'models/audit/' ~ names.audit ~ '.yml': afterimage._scaffold_audit_yml(names, plan),
+        'models/docs/' ~ name ~ '.md': afterimage._scaffold_docs(name, plan),
+    }) -%}
+    {{ return(files) }}
+{%- endmacro -%}
+
+
+{%- macro _scaffold_sources(name, found, plan, landed, sources) %}
+sources:
+{%- for schema, tables in sources | groupby('source.schema') %}
+  - name: {{ tables[0].source.name }}
+    {%- if tables[0].source.name != schema %}
+    schema: {{ schema }}
+    {%- endif %}
+    tables:
+    {%- for table in tables %}
+      - name: {{ afterimage._scaffold_yaml(table.identifier) }}
+        {%- if table is sameas landed %}
+        description: The changes of {{ name }} as they landed, {{ found.title }}.
+        columns:
+        {%- for column in table.columns %}
+          - name: {{ afterimage._scaffold_yaml(column.name) }}
+            description: {{ afterimage._scaffold_description(column.name, name, found, plan) }}
+        {%- endfor %}
+        {%- else %}
+        description: Landed beside the changes of {{ name }}.
+        {%- endif %}
+    {%- endfor %}
+{%- endfor %}
+{% endmacro -%}
+
+
+{%- macro _scaffold_description(column, name, found, plan) -%}
+    {%- if column in found.described -%}
+        {{ return(afterimage._scaffold_doc(found.described[column])) }}
+    {%- elif column in plan.columns | map(attribute='name') -%}
+        {{ return(afterimage._scaffold_doc(afterimage._scaffold_doc_name(name, column))) }}
+    {%- endif -%}
+    {{ return('As it landed.') }}
+{%- endmacro -%}
+
+
+{%- macro _scaffold_staging_sql(found, plan, landed, arguments, file_format) -%}
+    {%- set given = {'unique_key': plan.unique_key | list | string} -%}
+    {%- do given.update(plan.call) -%}
+    {%- for argument, value in arguments.items() -%}
+        {%- do given.update({argument: afterimage._literal(value) if value is string else value | string}) -%}
+    {%- endfor %}
+{%- raw %}{{ config(
+    materialized='incremental',
+    incremental_strategy='merge',
+    unique_key='change_id',
+    file_format='{% endraw %}{{ file_format }}{% raw %}'
+) }}
+
+{{ afterimage.{% endraw %}{{ found.macro }}(
+    {{ landed.reference }}
+    {%- for argument, value in given.items() %},
+    {{ argument }}={{ value }}
+    {%- endfor %}
+) {% raw %}}}{% endraw %}
+{% endmacro -%}
+
+
+{%- macro _scaffold_staging_yml(names, found, plan) -%}
+models:
+  - name: {{ names.staging }}
+    description: The changes of {{ names.name }}, from {{ found.title }}. One row per change.
+    columns:
+      {%- for column in [
+          'change_id', 'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
+          'transaction_id', 'reject_reason', 'warnings', 'source_rows', 'ingested_at'
+      ] %}
+      - name: {{ column }}
+        description: {{ afterimage._scaffold_doc('change_contract__' ~ column) }}
+        {%- if column == 'change_id' %}
+        data_tests: [unique, not_null]
+        {%- endif %}
+      {%- endfor %}
+    data_tests:
+      {%- if plan.landed_rows is not none %}
+      - afterimage.every_row_accounted_for:
+          arguments:
+            relation: {{ tojson(plan.landed_rows) }}
+      {%- endif %}
+      # What could not be understood is kept with its reject_reason. Look at it, then let this be an error.
+      - afterimage.no_rejected_changes:
+          config:
+            severity: warn
+      {%- if plan.has_before_images %}
+      - afterimage.before_images_agree:
+          arguments:
+            unique_key: {{ tojson(plan.unique_key) }}
+          config:
+            severity: warn
+      {%- endif %}
+{% endmacro -%}
+
+
+{%- macro _scaffold_history_sql(names, plan, file_format) -%}
+{%- raw %}{{ config(
+    materialized='history',
+    unique_key={% endraw %}{{ plan.unique_key }},
+    {%- if names.meta %}
+    meta_column_names={{ names.renamed }},
+    {%- endif %}
+    file_format='{{ file_format }}'
+) {% raw %}}}
+
+select * from {{ ref('{% endraw %}{{ names.staging }}{% raw %}') }}
+{% endraw %}
+{%- endmacro -%}
+
+
+{%- macro _scaffold_history_yml(names, plan) -%}
+models:
+  - name: {{ names.history }}
+    description: What each row of {{ names.name }} was, and when. One row per version of a row.
+    columns:
+      {{- afterimage._scaffold_data_columns(names, plan) }}
+      {%- for column in afterimage._meta_columns('scaffold', none, []) %}
+      - name: {{ names.meta.get(column, column) }}
+        description: {{ afterimage._scaffold_doc('history__' ~ column) }}
+        {%- if column == 'history_id' %}
+        data_tests: [unique, not_null]
+        {%- endif %}
+      {%- endfor %}
+    data_tests:
+      {%- for test in ['history_has_no_overlaps', 'one_current_version_per_key', 'versions_chain'] %}
+      - afterimage.{{ test }}:
+          arguments:
+            unique_key: {{ tojson(plan.unique_key) }}
+            {%- if names.meta %}
+            meta_column_names: {{ tojson(names.meta) }}
+            {%- endif %}
+      {%- endfor %}
+{% endmacro -%}
+
+
+{%- macro _scaffold_current_sql(names) -%}
+    {%- set renamed = ', meta_column_names=' ~ names.renamed if names.meta else '' %}
+{%- raw %}{{ config(materialized='table') }}
+
+{{ afterimage.current_state(ref('{% endraw %}{{ names.history }}'){{ renamed }}) {% raw %}}}{% endraw %}
+{% endmacro -%}
+
+
+{%- macro _scaffold_current_yml(names, plan) -%}
+models:
+  - name: {{ names.current }}
+    description: >
+      The rows of {{ names.name }} as they are now: the open versions of {{ names.history }}. One row per row of the
+      source.
+    columns:
+      {{- afterimage._scaffold_data_columns(names, plan, tested=true) }}
+      {%- for column in ['valid_from', 'valid_from_seq', 'version', 'transaction_id'] %}
+      - name: {{ names.meta.get(column, column) }}
+        description: {{ afterimage._scaffold_doc('history__' ~ column) }}
+      {%- endfor %}
+{% endmacro -%}
+
+
+{%- macro _scaffold_audit_sql(names, plan) -%}
+    {%- set stream = "ref('" ~ names.staging ~ "')" %}
+{%- raw %}{{ config(materialized='table') }}
+
+{{ afterimage.change_audit({% endraw %}{{ stream }}, unique_key={{ plan.unique_key }}) {% raw %}}}{% endraw %}
+{% endmacro -%}
+
+
+{%- macro _scaffold_audit_yml(names, plan) -%}
+models:
+  - name: {{ names.audit }}
+    description: Who changed what of a row of {{ names.name }}, and when. One row per changed column of a change.
+    columns:
+      {%- for column in plan.columns if column.name in plan.unique_key %}
+      - name: {{ afterimage._scaffold_yaml(column.name) }}
+        description: {{ afterimage._scaffold_doc(afterimage._scaffold_doc_name(names.name, column.name)) }}
+      {%- endfor %}
+      {%- for column in ['change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id'] %}
+      - name: {{ column }}
+        description: {{ afterimage._scaffold_doc('change_contract__' ~ column) }}
+      {%- endfor %}
+      {%- for column in ['column_name', 'old_value', 'new_value', 'old_value_from'] %}
+      - name: {{ column }}
+        description: {{ afterimage._scaffold_doc('audit__' ~ column) }}
+      {%- endfor %}
+{% endmacro -%}
+
+
+{%- macro _scaffold_docs(name, plan) -%}
+What the columns of {{ name }} mean, said once: its models, and the source, refer to it.
+{% set written = [] -%}
+{%- for column in plan.columns -%}
+{%- set doc_name = afterimage._scaffold_doc_name(name, column.name) -%}
+{%- if doc_name not in written %}
+{{ '{%' }} docs {{ doc_name }} {{ '%}' }}
+`{{ column.name }}` of {{ plan.table }}, {{ column.type }}
+{{- ', part of the key' if column.name in plan.unique_key }}.
+{{ '{%' }} enddocs {{ '%}' }}
+{% do written.append(doc_name) -%}
+{%- endif -%}
+{%- endfor -%}
+{%- endmacro -%}
+
+
+{#- The data columns of a model's properties. -#}
+{%- macro _scaffold_data_columns(names, plan, tested=false) -%}
+{%- for column in plan.columns %}
+      - name: {{ afterimage._scaffold_yaml(column.name) }}
+        description: {{ afterimage._scaffold_doc(afterimage._scaffold_doc_name(names.name, column.name)) }}
+        {%- if not modules.re.match('^[A-Za-z][A-Za-z0-9_]*$', column.name) %}
+        quote: true
+        {%- endif %}
+        {%- if tested and column.name in plan.unique_key %}
+        data_tests: [{{ 'unique, ' if plan.unique_key | length == 1 }}not_null]
+        {%- endif %}
+{%- endfor %}
+{%- endmacro -%}
+
+
+{#- Columns of a history that data columns bear the names of: ours -> our other name. -#}
+{%- macro _scaffold_renamed(columns) -%}
+    {%- set taken = columns | map(attribute='name') | map('lower') | list -%}
+    {%- set renamed = {} -%}
+    {%- for name in afterimage._meta_columns('scaffold', none, []) if name in taken -%}
+        {%- do renamed.update({name: 'history_' ~ name if 'history_' ~ name not in taken else '_history_' ~ name}) -%}
+    {%- endfor -%}
+    {{ return(renamed) }}
+{%- endmacro -%}
+
+
+{%- macro _scaffold_mapping(mapping) -%}
+    {{ return(tojson(mapping) | replace('"', "'")) }}
+{%- endmacro -%}
+
+
+{#- Names of doc blocks are letters, digits and underscores; columns whose names would come to the same share one. -#}
+{%- macro _scaffold_doc_name(name, column) -%}
+    {{ return(name ~ '__' ~ modules.re.sub('[^A-Za-z0-9]+', '_', column).strip('_')) }}
+{%- endmacro -%}
+
+
+{%- macro _scaffold_doc(doc_block) -%}
+    {{ return('"{' ~ "{ doc('" ~ doc_block ~ "') }" ~ '}"') }}
+{%- endmacro -%}
+
+
+{#- A name in YAML, in quotes where it could be taken for something else than a text. -#}
+{%- macro _scaffold_yaml(name) -%}
+    {%- set is_plain = modules.re.match('^[A-Za-z][A-Za-z0-9_]*$', name)
+        and name | lower not in ['y', 'n', 'yes', 'no', 'on', 'off', 'true', 'false', 'null'] -%}
+    {{ return(name if is_plain else tojson(name)) }}
+{%- endmacro -%}

@@ -1,0 +1,1 @@
+{{ afterimage.current_state(ref('orders_history')) }}

@@ -1,0 +1,1 @@
+{{ afterimage.qlik_change_table(ref('orders__ct'), unique_key=['order_no']) }}

@@ -1,0 +1,590 @@
+"""`scaffold` and `afterimage init`: from a landed table of no fixture to models that build."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from conftest import ROOT, Lake, Project
+from dbt_afterimage import cli, scaffold
+
+AT = datetime(2024, 5, 1, 8, 0)
+Row = dict[str, Any]
+
+
+def mask(*places: int) -> bytes:
+    """Return a change mask of Qlik: bit k is column k, counted from 0 with the header."""
+    number = sum(1 << place for place in places)
+    return number.to_bytes(-(-number.bit_length() // 8), "little")
+
+
+def change_seq(number: int) -> str:
+    return f"2024050108000000{number:019d}"
+
+
+@dataclass
+class Landed:
+    """A landed table, what `afterimage init` is told of it, and what has to come out."""
+
+    tables: dict[str, tuple[dict[str, str], list[Row]]]
+    command: list[str]
+    recognised: str
+    history: str
+    versions: list[tuple[Any, ...]]
+    guess: str | None = None
+    columns: str = ""
+    told: list[str] = field(default_factory=list)
+
+
+# Another header prefix, five header columns, a key that is not the first column, and data columns
+# that bear names of ours.
+POLICIES = Landed(
+    tables={
+        "policies__ct": (
+            {
+                "cdc_change_seq": "string",
+                "cdc_change_oper": "string",
+                "cdc_change_mask": "binary",
+                "cdc_transaction_id": "string",
+                "cdc_timestamp": "timestamp",
+                "holder": "string",
+                "policy_no": "int",
+                "version": "int",
+                "yes": "string",
+            },
+            [
+                {
+                    "cdc_change_seq": change_seq(number),
+                    "cdc_change_oper": oper,
+                    "cdc_change_mask": flagged,
+                    "cdc_timestamp": AT,
+                    "holder": holder,
+                    "policy_no": key,
+                    "version": version,
+                }
+                for number, oper, flagged, holder, key, version in [
+                    (1, "I", mask(5, 6, 7), "Ann", 70, 1),
+                    (2, "U", mask(5), "Ann B.", 70, 1),
+                    (3, "I", mask(5, 6, 7), "Cid", 71, 4),
+                    (4, "D", mask(6), "Cid", 71, 4),
+                ]
+            ],
+        )
+    },
+    command=["landing.policies__ct"],
+    recognised="landing.policies__ct is a Qlik change table: 5 of the 7",
+    guess="unique_key: policy_no, guessed from the change masks of 1 deletes",
+    history="policies_history",
+    columns="policy_no, holder, version, history_version",
+    versions=[(70, "Ann", 1, 1), (70, "Ann B.", 1, 2), (71, "Cid", 4, 1)],
+)
+
+
+def message(operation: str, number: int | None, data: Row, **headers: Any) -> Row:
+    return {
+        "value": json.dumps(
+            {
+                "magic": "atMSG",
+                "type": "DT",
+                "message": {
+                    "data": data,
+                    "beforeData": None,
+                    "headers": {
+                        "operation": operation,
+                        "changeSequence": change_seq(number) if number else "",
+                        "timestamp": "2024-05-01T08:00:00.000",
+                        **headers,
+                    },
+                },
+            }
+        ),
+        "topic": "fleet",
+    }
+
+
+def structure(table: str, columns: dict[str, tuple[str, int]]) -> Row:
+    """Return a metadata message; a column has a type and a place in the key, or 0."""
+    return {
+        "value": json.dumps(
+            {
+                "magic": "atMSG",
+                "type": "MD",
+                "message": {
+                    "schemaId": f"{table}-1",
+                    "lineage": {
+                        "schema": "fleet",
+                        "table": table,
+                        "tableVersion": 1,
+                        "timestamp": "2024-05-01T00:00:00.000",
+                    },
+                    "tableStructure": {
+                        "tableColumns": {
+                            name: {
+                                "ordinal": place,
+                                "type": kind,
+                                "length": 0,
+                                "precision": 0,
+                                "scale": 0,
+                                "primaryKeyPosition": key,
+                            }
+                            for place, (name, (kind, key)) in enumerate(columns.items(), start=1)
+                        }
+                    },
+                },
+            }
+        )
+    }
+
+
+KAFKA = {"value": "string", "topic": "string"}
+# The key's columns in another order than the table's.
+VANS = {"MODEL": ("STRING", 0), "NUMBER": ("INT4", 2), "COUNTRY": ("STRING", 1)}
+
+TRUCKS = Landed(
+    tables={
+        "fleet": (
+            KAFKA,
+            [
+                message("INSERT", 1, {"ID": 1, "PLATE": "AB"}, externalSchemaId="TRUCKS-1"),
+                message(
+                    "INSERT",
+                    2,
+                    {"MODEL": "a", "NUMBER": 5, "COUNTRY": "nl"},
+                    externalSchemaId="VANS-1",
+                    changeMask="07",
+                ),
+                message(
+                    "UPDATE",
+                    3,
+                    {"MODEL": "b", "NUMBER": 5, "COUNTRY": "nl"},
+                    externalSchemaId="VANS-1",
+                    changeMask="01",
+                ),
+            ],
+        ),
+        "fleet_schemas": (
+            {"value": "string"},
+            [structure("VANS", VANS), structure("TRUCKS", {"ID": ("INT4", 1)})],
+        ),
+    },
+    command=["landing.fleet", "--metadata", "landing.fleet_schemas", "--table", "VANS"],
+    recognised="landing.fleet is a landing of Qlik or Talend messages on Kafka: 3 of the 7",
+    guess="unique_key: COUNTRY, NUMBER, guessed from primaryKeyPosition",
+    history="vans_history",
+    columns="COUNTRY, NUMBER, MODEL, version",
+    versions=[("nl", 5, "a", 1), ("nl", 5, "b", 2)],
+)
+
+METERS = Landed(
+    tables={
+        "meters_messages": (
+            KAFKA,
+            [
+                message("INSERT", 1, {"ID": 8, "READING": 1.5, "ON": True}, changeMask="07"),
+                message("UPDATE", 2, {"ID": 8, "READING": 2, "ON": None}, changeMask="06"),
+                message("INSERT", 3, {"ID": 9, "READING": 3, "ON": True}, changeMask="07"),
+                message("DELETE", 4, {"ID": 9, "READING": 3, "ON": True}, changeMask="01"),
+            ],
+        ),
+    },
+    command=["landing.meters_messages"],
+    recognised="landing.meters_messages is a landing of Qlik or Talend messages on Kafka",
+    guess="unique_key: ID, guessed from changeMask of a DELETE",
+    told=["columns: taken from the data of 4 messages"],
+    history="meters_history",
+    columns="ID, cast(READING as string), `ON`, version",
+    versions=[
+        (8, "1.5000000000", True, 1),
+        (8, "2.0000000000", None, 2),
+        (9, "3.0000000000", True, 1),
+    ],
+)
+
+
+def event(record: int, kind: int, table: str, key: str, column: str | None, *values: Any) -> Row:
+    old, new = values or (None, None)
+    return {
+        "record_id": record,
+        "status": "N",
+        "event_type": kind,
+        "event_time": AT,
+        "perpetrator": "APP",
+        "table_name": table,
+        "table_key": key,
+        "column_name": column,
+        "old_value": old,
+        "new_value": new,
+    }
+
+
+BADGES = Landed(
+    tables={
+        "idm_events": (
+            {
+                "record_id": "bigint",
+                "table_key": "string",
+                "status": "string",
+                "event_type": "int",
+                "event_time": "timestamp",
+                "perpetrator": "string",
+                "table_name": "string",
+                "column_name": "string",
+                "old_value": "string",
+                "new_value": "string",
+            },
+            [
+                event(1, 1, "BADGE", "site=3+badge_no=12", "color", None, "red"),
+                event(2, 1, "DOOR", "id=1", "name", None, "front"),
+                event(3, 2, "BADGE", "site=3+badge_no=12", "color", "red", "blue"),
+                event(4, 1, "BADGE", "site=3+badge_no=13", "color", None, "grey"),
+                event(5, 4, "BADGE", "site=3+badge_no=13", None),
+            ],
+        ),
+        "badge": (
+            {"site": "smallint", "badge_no": "int", "color": "string"},
+            [{"site": 3, "badge_no": 12, "color": "blue"}],
+        ),
+    },
+    command=["landing.idm_events", "--table", "badge", "--base", "landing.badge"],
+    recognised="landing.idm_events is an Identity Manager JDBC event log: 10 of the 10",
+    guess="unique_key: site, badge_no, guessed from table_key of 4 events",
+    history="badge_history",
+    columns="site, badge_no, color, version",
+    versions=[(3, 12, "red", 1), (3, 12, "blue", 2), (3, 13, "grey", 1)],
+)
+
+LOANS = Landed(
+    tables={
+        "cd_loans": (
+            {
+                "IBMSNAP_COMMITSEQ": "string",
+                "IBMSNAP_INTENTSEQ": "string",
+                "IBMSNAP_OPERATION": "string",
+                "LOAN": "int",
+                "RATE": "double",
+                "XRATE": "double",
+            },
+            [
+                {
+                    "IBMSNAP_COMMITSEQ": f"{commit:020X}",
+                    "IBMSNAP_INTENTSEQ": f"{commit + 900:020X}",
+                    "IBMSNAP_OPERATION": operation,
+                    "LOAN": 4,
+                    "RATE": rate,
+                    "XRATE": before,
+                }
+                for commit, operation, rate, before in [(1, "I", 1.5, None), (2, "U", 1.75, 1.5)]
+            ],
+        ),
+        "uow": (
+            {"IBMSNAP_COMMITSEQ": "string", "IBMSNAP_LOGMARKER": "timestamp"},
+            [{"IBMSNAP_COMMITSEQ": f"{commit:020X}", "IBMSNAP_LOGMARKER": AT} for commit in (1, 2)],
+        ),
+    },
+    command=["landing.cd_loans", "--key", "LOAN", "--uow", "landing.uow"],
+    recognised="landing.cd_loans is a Db2 CD or CCD table: 3 of the 3",
+    history="loans_history",
+    columns="LOAN, RATE, version, valid_from",
+    versions=[(4, 1.5, 1, AT), (4, 1.75, 2, AT)],
+)
+
+BOOKS = Landed(
+    tables={
+        "books_index_log": (
+            {"OPERATION": "int", "TIME": "timestamp", "PK01": "string", "PK02": "int"},
+            [
+                {"OPERATION": 0, "TIME": AT, "PK01": "x", "PK02": 1},
+                {"OPERATION": 2, "TIME": AT, "PK01": "x", "PK02": 2},
+            ],
+        ),
+        "books": (
+            {"EDITION": "int", "ISBN": "string", "TITLE": "string"},
+            [
+                {"EDITION": 1, "ISBN": "x", "TITLE": "One"},
+                {"EDITION": 1, "ISBN": "y", "TITLE": "Two"},
+            ],
+        ),
+    },
+    command=["landing.books_index_log", "--base", "landing.books"],
+    recognised="landing.books_index_log is the log table of a Db2 text index: 3 of the 3",
+    guess="unique_key: ISBN, EDITION, guessed from the types of PKnn",
+    history="books_history",
+    columns="ISBN, EDITION, TITLE, version",
+    versions=[("x", 1, "One", 1)],
+)
+
+OPENEDGE = {"_Tran-Id": "int", "_Time-Stamp": "timestamp", "_Change-Sequence": "bigint"}
+CRATES = Landed(
+    tables={
+        "CDC_Crate": (
+            {
+                **OPENEDGE,
+                "_Continuation-Position": "int",
+                "_ArrayIndex": "int",
+                "_Fragment": "int",
+                "_Operation": "int",
+                "Crate-Num": "int",
+                "Crate_Num": "string",
+                "Load": "int",
+            },
+            [
+                {
+                    "_Tran-Id": 1,
+                    "_Time-Stamp": AT,
+                    "_Change-Sequence": sequence,
+                    "_Continuation-Position": 0,
+                    "_ArrayIndex": 0,
+                    "_Fragment": 0,
+                    "_Operation": operation,
+                    "Crate-Num": 6,
+                    "Load": load,
+                }
+                for sequence, operation, load in [(1, 1, 10), (2, 3, 10), (2, 4, 20)]
+            ],
+        ),
+        "tracking": (
+            {
+                **OPENEDGE,
+                "_Policy-Id": "string",
+                "_Operation": "int",
+                "_Change-FieldMap": "string",
+                "_Source-Table-Number": "int",
+            },
+            [
+                {
+                    "_Tran-Id": 1,
+                    "_Time-Stamp": AT,
+                    "_Change-Sequence": sequence,
+                    "_Operation": operation,
+                    "_Source-Table-Number": 31,
+                }
+                for sequence, operation in [(1, 1), (2, 4)]
+            ],
+        ),
+    },
+    command=["landing.CDC_Crate", "--key", "Crate-Num", "--tracking", "landing.tracking"],
+    recognised="landing.CDC_Crate is an OpenEdge change table: 7 of the 7",
+    told=["source_table_number: 31, the only one in landing.tracking."],
+    history="crate_history",
+    columns="`Crate-Num`, Load, version",
+    versions=[(6, 10, 1), (6, 20, 2)],
+)
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
+    """A project, and the folder that commands run in."""
+    project = make_project("scaffold")
+    (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
+    shutil.copytree(ROOT / "models" / "docs", project.folder / "models" / "docs")
+    spark.sql("create namespace if not exists landing")
+    before = Path.cwd()
+    os.chdir(project.folder)
+    yield project
+    os.chdir(before)
+
+
+def land_table(lake: Lake, name: str, columns: dict[str, str], rows: list[Row]) -> None:
+    schema = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
+    data = [tuple(row.get(column) for column in columns) for row in rows]
+    frame = lake.spark.createDataFrame(data, schema)
+    frame.writeTo(f"landing.{name}").using("iceberg").createOrReplace()
+
+
+def land(lake: Lake, landed: Landed) -> None:
+    for name, (columns, rows) in landed.tables.items():
+        land_table(lake, name, columns, rows)
+
+
+@pytest.fixture
+def init(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str, str]]:
+    """`afterimage init`, run in the project: exit code, and what it printed."""
+
+    def init(*arguments: str) -> tuple[int, str, str]:
+        capsys.readouterr()
+        code = cli.main(["init", *arguments])
+        output = capsys.readouterr()
+        return code, output.out, output.err
+
+    return init
+
+
+Init = Callable[..., tuple[int, str, str]]
+
+
+def check(landed: Landed, project: Project, lake: Lake, init: Init, *, with_tests: bool) -> None:
+    """Land the tables, write the models, build them as they are, and look at the history."""
+    land(lake, landed)
+    code, output, errors = init(*landed.command)
+    assert (code, errors) == (0, "")
+    assert landed.recognised in output
+    for told in [*landed.told, *([landed.guess] if landed.guess else [])]:
+        assert told in output
+    next_step = output.strip().splitlines()[-1]
+    assert next_step.startswith("Next: dbt build --select stg_")
+
+    project.dbt(
+        "build" if with_tests else "run", *next_step.removeprefix("Next: dbt build ").split()
+    )
+    rows = lake.rows(
+        f"select {landed.columns} from afterimage.{landed.history}"
+        f" order by {landed.columns.split(', version')[0]}, 1"
+    )
+    assert sorted((tuple(row.values()) for row in rows), key=repr) == sorted(
+        landed.versions, key=repr
+    )
+
+
+def test_table_that_no_fixture_has_becomes_models_that_build_as_they_are(
+    project: Project, lake: Lake, init: Init
+) -> None:
+    check(POLICIES, project, lake, init, with_tests=True)
+    current = (project.folder / "models/current/policies_current.sql").read_text()
+    assert "meta_column_names={'version': 'history_version'}" in current
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "landed",
+    [TRUCKS, METERS, BADGES, LOANS, BOOKS, CRATES],
+    ids=["metadata", "messages", "event log", "cd", "text index", "openedge"],
+)
+def test_every_system_builds_as_it_is(
+    landed: Landed, project: Project, lake: Lake, init: Init
+) -> None:
+    check(landed, project, lake, init, with_tests=True)
+
+
+def test_second_run_changes_no_file(project: Project, lake: Lake, init: Init) -> None:
+    land(lake, POLICIES)
+    init("landing.policies__ct", "--key", "policy_no")
+    model = project.folder / "models/history/policies_history.sql"
+    mine = f"-- mine\n{model.read_text()}"
+    model.write_text(mine)
+    (project.folder / "models/audit/policies_audit.yml").unlink()
+    code, output, _ = init("landing.policies__ct", "--key", "policy_no")
+    assert code == 0
+    assert model.read_text() == mine
+    assert "kept   models/history/policies_history.sql" in output
+    assert "wrote  models/audit/policies_audit.yml" in output
+
+
+def test_operation_prints_what_the_command_writes(
+    project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    land(lake, POLICIES)
+    findings, files = scaffold.scaffold({"relation": "landing.policies__ct"})
+    capsys.readouterr()
+    project.dbt("run-operation", "scaffold", "--args", "{relation: landing.policies__ct}")
+    printed = capsys.readouterr().out
+    for text in [*findings, *(f"-------- {path}\n{text}" for path, text in files.items())]:
+        assert text in printed
+
+
+def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
+    lake: Lake, project: Project, init: Init
+) -> None:
+    land_table(lake, "plain", {"id": "int", "value": "string"}, [{"id": 1, "value": "{}"}])
+    code, _, error = init("landing.plain")
+    assert code == 1
+    for words in (
+        "landing.plain is no change table of a known system",
+        "Qlik change table: header__change_seq, header__change_oper",
+        "messages on Kafka: value, an envelope",
+        "event log: record_id, status, event_type",
+        "CD or CCD table: IBMSNAP_COMMITSEQ, IBMSNAP_INTENTSEQ, IBMSNAP_OPERATION",
+        "text index: OPERATION, TIME, PKnn",
+        "OpenEdge change table: _Tran-Id, _Time-Stamp, _Change-Sequence",
+        "It has: id, value",
+    ):
+        assert words in error
+
+
+@pytest.mark.parametrize(
+    ("landed", "command", "message"),
+    [
+        (LOANS, ["landing.cd_loans"], "the key cannot be guessed (replication tables do not tell"),
+        (
+            BADGES,
+            ["landing.idm_events"],
+            "has events of 2 tables, so say which with `table`: BADGE",
+        ),
+        pytest.param(
+            BOOKS,
+            ["landing.books_index_log"],
+            "give `base`, the table with the present rows",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            LOANS,
+            ["landing.nowhere"],
+            "`relation` must be a table that exists",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            LOANS,
+            ["landing.cd_loans", "--key", "nix"],
+            "`unique_key` names a column that is not",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            TRUCKS,
+            ["landing.fleet", "--metadata", "landing.fleet_schemas"],
+            "are of several tables, so say which with `table`: fleet.TRUCKS, fleet.VANS",
+            marks=pytest.mark.long,
+        ),
+    ],
+    ids=["key", "table", "base", "no table", "no column", "tables of metadata"],
+)
+def test_what_cannot_be_known_is_asked_for(
+    landed: Landed,
+    command: list[str],
+    message: str,
+    project: Project,
+    lake: Lake,
+    init: Init,
+) -> None:
+    land(lake, landed)
+    code, _, error = init(*command)
+    assert code == 1
+    assert message in error
+    assert error.startswith("afterimage: ")
+    assert "> in macro" not in error
+
+
+def test_new_project_is_complete_and_is_never_written_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "My CRM"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    assert cli.main(["init"]) == 0
+    assert "name: my_crm\n" in (folder / "dbt_project.yml").read_text()
+    assert (folder / "profiles.yml").read_text().count("\nmy_crm:\n") == 1
+    assert str(scaffold.PACKAGE) in (folder / "packages.yml").read_text()
+    (folder / "packages.yml").write_text("packages: []\n")
+    capsys.readouterr()
+    assert cli.main(["init"]) == 0
+    output = capsys.readouterr().out
+    assert "wrote" not in output
+    assert f"- local: {scaffold.PACKAGE}" in output
+    assert (folder / "packages.yml").read_text() == "packages: []\n"
+
+
+def test_folder_without_a_project_is_told_what_to_run_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["init", "landing.policies__ct"]) == 1
+    assert "run `afterimage init` first" in capsys.readouterr().err

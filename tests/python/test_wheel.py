@@ -1,0 +1,118 @@
+"""The release: what a user who only pip-installs gets."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from command_line import BIN, environment, run
+from conftest import ROOT
+
+# What a wheel is built from.
+SOURCES = (
+    *("pyproject.toml", "LICENSE", "README.md", "dbt_project.yml"),
+    *("macros", "models/docs", "profiles", "python_udfs", "tests/generic"),
+)
+
+
+def copied(folder: Path) -> Path:
+    """Copy the sources, since a build leaves files beside them."""
+    for name in SOURCES:
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if (ROOT / name).is_dir():
+            ignored = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(ROOT / name, target, symlinks=True, ignore=ignored)
+        else:
+            shutil.copy2(ROOT / name, target)
+    return folder
+
+
+def built(source: Path, into: Path) -> Path:
+    """Build a wheel with the setuptools that is installed; there is no network."""
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    options = ("--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", into)
+    run(*pip, "wheel", source, *options, cwd=source)
+    return next(into.glob("*.whl"))
+
+
+def contents(wheel: Path) -> set[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return set(archive.namelist())
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return copied(tmp_path_factory.mktemp("source"))
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(source, tmp_path_factory.mktemp("wheel"))
+
+
+def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: Path) -> None:
+    held = contents(wheel)
+    assert "dbt_afterimage/py.typed" in held
+    assert "dbt_afterimage/log4j2.properties" in held
+    assert "dbt_afterimage/project/dbt_project.yml" in held
+    assert "dbt_afterimage/project/profiles/profiles.yml" in held
+    for folder, pattern in (
+        ("macros", "*/*.*"),
+        ("tests/generic", "*.sql"),
+        ("models/docs", "*.md"),
+    ):
+        files = sorted((ROOT / folder).glob(pattern))
+        assert files
+        for file in files:
+            assert f"dbt_afterimage/project/{file.relative_to(ROOT).as_posix()}" in held
+    # Examples and fixtures are no part of it.
+    assert not [name for name in held if "seeds" in name or "/staging/" in name]
+    modules = {path.name for path in (ROOT / "python_udfs" / "dbt_afterimage").glob("*.py")}
+    assert {f"dbt_afterimage/{name}" for name in modules} <= held
+
+
+def test_wheel_has_one_version_with_its_dbt_package(wheel: Path) -> None:
+    version = re.search(r"^version: (.+)$", (ROOT / "dbt_project.yml").read_text(), re.MULTILINE)
+    assert version
+    assert wheel.name == f"afterimage-{version[1]}-py3-none-any.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        metadata = archive.read(f"afterimage-{version[1]}.dist-info/METADATA").decode()
+        packaged = archive.read("dbt_afterimage/project/dbt_project.yml").decode()
+    assert f"\nVersion: {version[1]}\n" in metadata
+    assert f"\nversion: {version[1]}\n" in packaged
+    assert re.fullmatch(r"\d+\.\d+\.\d+", version[1])
+
+
+def test_source_archive_gives_the_same_wheel(source: Path, wheel: Path, tmp_path: Path) -> None:
+    backend = f"from setuptools import build_meta; build_meta.build_sdist({str(tmp_path)!r})"
+    run(sys.executable, "-c", backend, cwd=source)
+    archive = next(tmp_path.glob("*.tar.gz"))
+    shutil.unpack_archive(archive, tmp_path / "unpacked")
+    unpacked = next((tmp_path / "unpacked").iterdir())
+    assert contents(built(unpacked, tmp_path / "wheel")) == contents(wheel)
+
+
+@pytest.mark.long
+def test_installed_wheel_begins_a_project_that_dbt_takes(wheel: Path, tmp_path: Path) -> None:
+    # A folder that goes before the editable install is what `pip install` makes of site-packages.
+    site = tmp_path / "site"
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install")
+    run(*pip, "--no-deps", "--no-index", "--target", site, wheel, cwd=tmp_path)
+    folder = tmp_path / "crm"
+    folder.mkdir()
+    env = environment(PYTHONPATH=str(site), AFTERIMAGE_WAREHOUSE=str(tmp_path / "warehouse"))
+
+    begun = run(sys.executable, "-m", "dbt_afterimage", "init", cwd=folder, env=env)
+    assert "wrote  packages.yml" in begun.stdout
+    assert str(site) in (folder / "packages.yml").read_text()
+    run(BIN / "dbt", "deps", cwd=folder, env=env)
+    assert (folder / "dbt_packages" / "afterimage" / "macros").is_dir()
+    (folder / "models" / "masks.sql").write_text("select decode_change_mask('0B', 0) as ordinals")
+    shown = run(BIN / "dbt", "build", cwd=folder, env=env)
+    assert "PASS=1" in shown.stdout
