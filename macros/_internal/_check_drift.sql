@@ -1,5 +1,5 @@
-{#- An error with its remedy where the raw table's data columns are no longer those that the staging table was built with.
-    The whole change would fail anyway, since images are structs, but with a message that nobody can read. -#}
+{#- An error with its remedy where the raw table's data columns are no longer those that the staging table was built
+    with. The run would fail anyway, since images are structs, but with a message that nobody can read. -#}
 {%- macro _check_drift(macro_name, relation, columns) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}

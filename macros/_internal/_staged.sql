@@ -40,8 +40,8 @@ where
 {%- endmacro -%}
 
 
-{#- The time of the run. A clock that was set back must not turn it back too: what the run takes in would look as if it had
-    been there long ago, and no history would take it. -#}
+{#- The time of the run. A clock that was set back must not turn it back too: what the run takes in would look as if it
+    had been there long ago, and no history would take it. -#}
 {%- macro _ingested_at() -%}
 {%- set now = "timestamp '" ~ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") ~ "'" -%}
 {%- if not afterimage._is_incremental() -%}

@@ -23,6 +23,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from conftest import SCHEMA, DbtError, Lake, Project
+from dialect_openedge import CHANGE_COLUMNS
+from dialects import DB2_HEADER
 from test_qlik_change_table import HEADER
 
 RAW = {**HEADER, "id": "int", "name": "string", "filling": "string"}
@@ -394,6 +396,63 @@ def test_retention_gap_is_an_alarm(
     assert names(lake) == [(1, "new"), (1, "seen"), (1, "after the gap")]
     small.dbt("--no-quiet", "run")
     assert "begins at" not in capfd.readouterr().out
+
+
+def db2_row(number: int) -> dict[str, Any]:
+    return {
+        "IBMSNAP_COMMITSEQ": number.to_bytes(10, "big"),
+        "IBMSNAP_INTENTSEQ": number.to_bytes(10, "big"),
+        "IBMSNAP_OPERATION": "I",
+        "IBMSNAP_LOGMARKER": datetime(2024, 1, number),
+        "id": number,
+    }
+
+
+def openedge_row(number: int) -> dict[str, Any]:
+    return {
+        "_Change-Sequence": number,
+        "_Operation": 1,
+        "_Time-Stamp": datetime(2024, 1, number),
+        "id": number,
+    }
+
+
+@pytest.mark.parametrize(
+    ("macro", "columns", "row"),
+    [
+        (
+            "db2_change_data",
+            {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "int"},
+            db2_row,
+        ),
+        ("openedge_change_table", {**CHANGE_COLUMNS, "id": "int"}, openedge_row),
+    ],
+)
+def test_retention_gap_in_other_dialects(
+    macro: str,
+    columns: dict[str, str],
+    row: Callable[[int], dict[str, Any]],
+    make_project: Callable[[str], Project],
+    lake: Lake,
+) -> None:
+    table = f"gap_{macro}"
+    project = make_project(table)
+    project.file(
+        f"models/stg_{table}.sql",
+        f"{{{{ {MODELS['stg_people']} }}}}\n{{{{ {macro}(api.Relation.create(schema='{SCHEMA}',"
+        f" identifier='{table}'), unique_key=['id']) }}}}",
+    )
+    run = ("run", "--vars", "{afterimage_on_gap: error}")
+    lake.create(table, columns, [row(9)])
+    project.dbt(*run, "--full-refresh")
+    lake.append(table, columns, [row(10)])
+    project.dbt(*run)
+    lake.create(table, columns, [row(12)])
+    with pytest.raises(DbtError, match=rf"{macro}: .* begins at 0*(12|C), after 0*(10|A), "):
+        project.dbt(*run)
+    project.dbt("run")
+    project.dbt(*run)
+    assert len(lake.rows(f"select * from {SCHEMA}.stg_{table}")) == 3
 
 
 def test_a_clock_set_back_hides_nothing(small: Project, lake: Lake) -> None:
