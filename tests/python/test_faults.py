@@ -417,6 +417,7 @@ def openedge_row(number: int) -> dict[str, Any]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("macro", "columns", "row"),
     [
@@ -487,6 +488,7 @@ def test_a_column_added_to_the_raw_table_asks_for_a_full_refresh(
     assert found == [{"zip": "00100"}]
 
 
+@pytest.mark.long
 def test_a_column_dropped_from_the_raw_table_asks_for_a_full_refresh(
     small: Project, lake: Lake
 ) -> None:
@@ -499,6 +501,7 @@ def test_a_column_dropped_from_the_raw_table_asks_for_a_full_refresh(
     assert names(lake) == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["bigint", "string"])
 def test_a_column_of_another_type_asks_for_a_full_refresh(
     kind: str, small: Project, lake: Lake
