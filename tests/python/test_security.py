@@ -250,3 +250,14 @@ def test_the_profile_holds_no_secret() -> None:
     for line in text.splitlines():
         if re.search(r"password|token|secret", line, re.I) and not line.lstrip().startswith("#"):
             assert "env_var('DBT_ENV_SECRET_" in line, line
+
+
+def test_a_secret_cannot_get_into_compiled_sql(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("DBT_ENV_SECRET_PASSWORD", "hunter2")
+    with pytest.raises(DbtError) as refusal:
+        project.compile("select '{{ env_var('DBT_ENV_SECRET_PASSWORD') }}'")
+    assert "hunter2" not in f"{refusal.value} {capfd.readouterr()}"
+    state = project.folder / ".afterimage"
+    assert [f for f in state.rglob("*") if f.is_file() and b"hunter2" in f.read_bytes()] == []
