@@ -266,6 +266,14 @@ try_cast(
     {%- if start is none -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- for relation, expressions in relations -%}
+        {%- do afterimage._check_retention_gap(
+            'openedge_change_table', relation,
+            "lpad(cast(" ~ expressions.sequence_number ~ " as string), 19, '0')",
+            expressions.sequence_number ~ ' is not null and ' ~ afterimage._openedge_filter(layout, expressions, none),
+            afterimage._newest_place(19)
+        ) -%}
+    {%- endfor -%}
     {%- set query -%}
         select cast(min(sequence) as string)
         from (

@@ -89,10 +89,11 @@
 
 {#- Where an incremental run starts to read: the newest change_seq taken in, less the look-back; none for all.
     A query while compiling, so that the bound is a literal and prunes files. -#}
-{%- macro _qlik_lookback_start() -%}
+{%- macro _qlik_lookback_start(relation, change_seq, columns) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- do afterimage._check_drift('qlik_change_table', relation, columns) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('qlik_change_table', 'var afterimage_lookback_hours', hours) -%}
     {%- set query -%}
@@ -102,11 +103,16 @@
                     {{ afterimage._qlik_seq_time('max(change_seq)') }} - interval {{ hours }} hours, 'yyyyMMddHHmmss'
                 ),
                 repeat('0', 21)
-            )
+            ) as start,
+            left(max(change_seq), 35) as newest
         from {{ this }}
         where reject_reason is null
     {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0]) }}
+    {%- set found = run_query(query).rows[0] -%}
+    {%- do afterimage._check_retention_gap(
+        'qlik_change_table', relation, change_seq, change_seq ~ " rlike '^(?!0*$)[0-9]{35}$'", found[1] or none
+    ) -%}
+    {{ return(found[0]) }}
 {%- endmacro -%}
 
 

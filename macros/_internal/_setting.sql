@@ -5,6 +5,7 @@
         'afterimage_lookback_hours': 72,
         'afterimage_load_valid_from': '1900-01-01 00:00:00',
         'afterimage_rebuild': none,
+        'afterimage_on_gap': 'warn',
     } -%}
     {{ return(var(name, defaults[name])) }}
 {%- endmacro -%}

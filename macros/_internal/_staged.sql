@@ -19,7 +19,7 @@ select
     {{ changes }}.reject_reason,
     {{ changes }}.warnings,
     {{ changes }}.source_rows,
-    timestamp '{{ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") }}' as ingested_at
+    {{ afterimage._ingested_at() | indent(4) }} as ingested_at
     {%- for column in further_columns %},
     {{ changes }}.{{ afterimage._quote(column) }}
     {%- endfor %}
@@ -37,6 +37,20 @@ where
         {%- endfor %}
     )
 {%- endif %}
+{%- endmacro -%}
+
+
+{#- The time of the run. A clock that was set back must not turn it back too: what the run takes in would look as if it
+    had been there long ago, and no history would take it. -#}
+{%- macro _ingested_at() -%}
+{%- set now = "timestamp '" ~ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") ~ "'" -%}
+{%- if not afterimage._is_incremental() -%}
+    {{ return(now) }}
+{%- endif -%}
+greatest(
+    {{ now }},
+    (select max(earlier.ingested_at) from {{ this }} as earlier) + interval 1 microsecond
+)
 {%- endmacro -%}
 
 

@@ -23,6 +23,13 @@
     {%- set complete = complete if complete is not none else layout.has_logmarker -%}
     {#- A condensed table is as small as its source, and a row in it may replace one of any age. -#}
     {%- set read_after = none if condensed else afterimage._db2_read_after('db2_change_data') %}
+    {%- do afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
+    {%- if not condensed -%}
+        {%- do afterimage._check_retention_gap(
+            'db2_change_data', relation, afterimage._db2_place(layout.commitseq),
+            afterimage._db2_is_place(layout.commitseq), afterimage._newest_place(32)
+        ) -%}
+    {%- endif %}
 
 with
 

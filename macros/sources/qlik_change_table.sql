@@ -17,7 +17,7 @@
     {%- set header = layout.header -%}
     {%- set key_json = 'to_json(' ~ afterimage._struct(unique_key, 'image.') ~ ')' -%}
     {%- set by_kind = 'partition by group_hash, change_group order by kind, image_hash' -%}
-    {%- set lookback_start = afterimage._qlik_lookback_start() -%}
+    {%- set lookback_start = afterimage._qlik_lookback_start(relation, header.change_seq, columns) -%}
 
 with
 
@@ -113,7 +113,7 @@ judged as (
             when
                 kind <> 'truncate'
                 and ({% for key in unique_key %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %})
-                then 'NULL in the key ({{ unique_key | join(", ") | replace("'", "\\'") }})'
+                then {{ afterimage._literal('NULL in the key (' ~ unique_key | join(', ') ~ ')') }}
         end as reject_reason,
         -- What belongs together: the rows of one change_seq, the load rows of one key, or a malformed row alone.
         case

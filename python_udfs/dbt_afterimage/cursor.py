@@ -17,7 +17,7 @@ from typing import Any
 from dbt.adapters.events.logging import AdapterLogger
 from dbt.adapters.spark import session as dbt_spark_session
 from dbt_common.exceptions import DbtDatabaseError
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Row, SparkSession
 
@@ -105,6 +105,12 @@ def _readable_errors() -> Iterator[None]:
         yield
     except (PySparkException, Py4JJavaError) as error:
         raise DbtDatabaseError(readable(error)) from None
+    except (Py4JNetworkError, ConnectionError) as error:
+        raise DbtDatabaseError(
+            f"the Java process that runs Spark has ended; run dbt again. ({error})"
+        ) from None
+    except OSError as error:  # of the warehouse's lock
+        raise DbtDatabaseError(str(error)) from None
 
 
 def readable(error: BaseException) -> str:

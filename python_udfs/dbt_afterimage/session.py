@@ -72,6 +72,8 @@ def complete(conf: dict[str, str]) -> None:
         conf: Spark settings, changed in place. What the profile sets itself is kept.
     """
     local = conf.setdefault("spark.master", "local[*]").startswith("local")
+    # Or Spark would put settings and the environment in the place of a `${…}` in names and values.
+    conf.setdefault("spark.sql.variable.substitute", "false")
     if ICEBERG_CATALOG in conf.values() and not any(
         "iceberg-spark-runtime" in conf.get(key, "") for key in _JAR_SETTINGS
     ):

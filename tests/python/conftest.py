@@ -95,7 +95,7 @@ class Lake:
         return [row.asDict(recursive=True) for row in self.spark.sql(query).collect()]
 
     def _frame(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> Any:
-        schema = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+        schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns.items())
         data = [tuple(row.get(name) for name in columns) for row in rows]
         return self.spark.createDataFrame(data, schema)
 

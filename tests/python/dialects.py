@@ -39,15 +39,12 @@ def db2_changes(stream: Stream, style: Db2Style) -> list[Change]:
 
     Rows are whole: what the stream leaves out is what the row held before. A truncate is not
     captured, so its rows live on; a malformed change is not written. All changes of a commit have
-    its time. In the style `pairs` an update has its row before, one that changes the key is a
-    delete and an insert, and a key that is deleted and inserted again in one commit is updated.
+    its time. A key that is deleted and inserted again in one commit is updated. In the style
+    `pairs` an update has its row before, and one that changes the key is a delete and an insert.
     """
-    written = _db2_written(stream, style)
-    if style == "single":
-        return written
     told: list[Change] = []
     deleted_at: dict[tuple[str | None, Key], int] = {}
-    for change in written:
+    for change in _db2_written(stream, style):
         row = change.before if change.operation == "delete" else change.after
         assert row is not None
         key = (change.transaction_id, tuple(row[name] for name in stream.unique_key))

@@ -1,0 +1,425 @@
+"""One stream of changes in every dialect gives one history, row for row."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import assume, given, note, settings
+from hypothesis import strategies as st
+
+from conftest import ROOT, SCHEMA, Lake, Project
+from dialect_netiq import LOG, TABLE, log_rows
+from dialect_openedge import TABLE_NUMBER, carried, change_rows, tracking_row, types_of
+from dialects import DB2_FIRST_COMMIT, Db2Style, db2_cd_rows, db2_columns, db2_uow_rows
+from qlik_messages import METADATA, avro_message, json_message, metadata
+from reference import Change, Key, Row, history
+from strategies import START, Stream, options, schemas, seq, streams
+from test_db2_change_data import UOW
+from test_history_engine import EXAMPLES, fewer_checks, in_order, jinja
+from test_history_options import tables
+from test_qlik_change_table import HEADER, landed_rows
+from test_qlik_messages import landed, landing, qlik_column
+
+# What the streams of one run hold: a case each, in turn.
+LEAST: frozenset[str] = frozenset()
+STILL = LEAST | {"transaction", "update of nothing"}
+FLAVOURS = [
+    LEAST,
+    STILL | {"key change"},
+    STILL,
+    STILL | {"full load"},
+]
+# What only dialects have that tell a truncate as well.
+FULLEST = STILL | {"key change", "new life in a transaction", "truncate"}
+CASES = 24
+PLACES = "valid_from_seq", "valid_to_seq", "history_id"
+
+[PAGE] = tables((ROOT / "docs" / "dialects.md").read_text())
+MACRO = {
+    "qlik_change_table": "qlik_change_table",
+    "qlik_json": "qlik_messages",
+    "qlik_avro": "qlik_messages",
+    "db2_single": "db2_change_data (one row an update)",
+    "db2_pairs": "db2_change_data (delete and insert)",
+    "openedge": "openedge_change_table",
+    "netiq": "netiq_event_log",
+}
+CARRIES = {
+    dialect: {row[""] for row in PAGE if row[column] == "yes"} for dialect, column in MACRO.items()
+}
+
+
+def carriers(needed: Iterable[str]) -> list[str]:
+    """List the dialects that carry all of this."""
+    return [dialect for dialect in MACRO if CARRIES[dialect].issuperset(needed)]
+
+
+# --- one stream in words that all its dialects have ---------------------------------------------
+
+
+@dataclass
+class Retold:
+    """An honest stream, retold without what some dialects cannot carry.
+
+    `sparse` says no more than the stream did; in `whole` each change holds the whole row before it
+    and after it. Both mean the same.
+    """
+
+    unique_key: list[str]
+    allowed: frozenset[str]
+    number: int
+    sparse: list[Change] = field(default_factory=list)
+    whole: list[Change] = field(default_factory=list)
+    table: dict[Key, Row] = field(default_factory=dict)
+    transaction: int = 0
+    told_transaction: str | None = None
+    now: datetime = START
+    # Of each key the time of its last change, and the transaction in which it was deleted.
+    times: dict[Key, datetime] = field(default_factory=dict)
+    deaths: dict[Key, int] = field(default_factory=dict)
+
+    def key(self, row: Row) -> Key:
+        return tuple(row[name] for name in self.unique_key)
+
+    def tell(self, change: Change) -> None:
+        """Take in the next change of the stream."""
+        operation, before, after = change.operation, change.before, change.after
+        if operation == "truncate":
+            if "truncate" in self.allowed:
+                self.table.clear()
+                self.add(change, change)
+            else:
+                for row in list(self.table.values()):
+                    self.delete(change, row, row)
+        elif operation == "delete":
+            assert before is not None
+            self.delete(change, before, self.table[self.key(before)])
+        elif operation == "update":
+            assert after is not None
+            old = self.table[self.key(before or after)]
+            absent = change.absent_columns or []
+            new = {name: old[name] if name in absent else after[name] for name in after}
+            self.update(change, old, new)
+        else:
+            assert after is not None
+            if operation == "load" and "full load" not in self.allowed:
+                change = replace(change, operation="insert")
+            self.insert(change, after)
+
+    def insert(self, change: Change, row: Row) -> None:
+        self.table[self.key(row)] = row
+        self.add(change, replace(change, absent_columns=None, changed_columns=None), self.key(row))
+
+    def delete(self, change: Change, told: Row, row: Row) -> None:
+        del self.table[self.key(row)]
+        told_change = replace(change, operation="delete", before=told, after=None)
+        self.add(told_change, replace(told_change, before=row), self.key(row))
+        self.deaths[self.key(row)] = self.transaction
+
+    def update(self, change: Change, old: Row, new: Row) -> None:
+        if self.key(old) != self.key(new) and "key change" not in self.allowed:
+            plain = replace(change, absent_columns=None, changed_columns=None)
+            self.delete(plain, old, old)
+            self.insert(replace(plain, operation="insert", before=None, after=new), new)
+            return
+        if old == new and "update of nothing" not in self.allowed:
+            return
+        del self.table[self.key(old)]
+        self.table[self.key(new)] = new
+        changed = [name for name in new if new[name] != old[name]]
+        whole = replace(
+            change, before=old, after=new, absent_columns=None, changed_columns=changed or None
+        )
+        self.add(change, whole, self.key(old), self.key(new))
+
+    def add(self, sparse: Change, whole: Change, *keys: Key) -> None:
+        """Give a change its place, its transaction and its time, and write it down."""
+        if sparse.operation == "load":
+            stamp: dict[str, Any] = {"change_seq": "", "changed_at": None, "transaction_id": None}
+        else:
+            self.number += 1
+            self.begin(sparse, keys)
+            stamp = {
+                "change_seq": seq(self.number),
+                "changed_at": self.now,
+                "transaction_id": f"tx{self.transaction}",
+            }
+            self.times.update(dict.fromkeys(keys, self.now))
+        stamp["change_id"] = f"{self.number}-{len(self.sparse)}"
+        self.sparse.append(replace(sparse, **stamp))
+        self.whole.append(replace(whole, **stamp))
+
+    def begin(self, change: Change, keys: Sequence[Key]) -> None:
+        """Begin another transaction where the stream does, or a dialect must."""
+        goes_on = (
+            self.transaction > 0
+            and change.transaction_id is not None
+            and change.transaction_id == self.told_transaction
+            and "transaction" in self.allowed
+        )
+        if "new life in a transaction" not in self.allowed:
+            goes_on = goes_on and not any(self.deaths.get(k) == self.transaction for k in keys)
+        self.told_transaction = change.transaction_id
+        if goes_on:
+            return
+        self.transaction = max(self.transaction, self.number)
+        at = change.changed_at
+        self.now = at if at is not None and at > datetime(1970, 1, 2) else START
+        while "transaction" not in self.allowed and self.now in [self.times.get(k) for k in keys]:
+            self.now += timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A stream and the dialects that carry it."""
+
+    stream: Stream  # its changes are told sparsely
+    whole: list[Change]
+    dialects: list[str]
+
+
+def retold(stream: Stream, number: int, rank: int, allowed: frozenset[str]) -> Case:
+    """Retell a stream as the case with a number; the first cases have the last places."""
+    teller = Retold(stream.unique_key, allowed, rank * 1000)
+    for change in sorted(stream.distinct, key=lambda change: change.change_seq):
+        if change.reject_reason is None:
+            teller.tell(change)
+    return Case(
+        replace(stream, changes=[of_case(change, number) for change in teller.sparse]),
+        [of_case(change, number) for change in teller.whole],
+        carriers(allowed),
+    )
+
+
+def of_case(change: Change, number: int) -> Change:
+    return replace(
+        change,
+        change_id=f"{number}-{change.change_id}",
+        before=None if change.before is None else {"case_no": number, **change.before},
+        after=None if change.after is None else {"case_no": number, **change.after},
+    )
+
+
+@dataclass(frozen=True)
+class Told:
+    """Many cases with one schema, in one table."""
+
+    stream: Stream
+    cases: list[Case]
+
+    def of(self, dialect: str, whole: bool = False) -> Stream:
+        """Give the stream that a dialect carries."""
+        changes: list[Change] = []
+        for case in self.cases:
+            if dialect in case.dialects:
+                changes += case.whole if whole else case.stream.changes
+        return replace(self.stream, changes=changes)
+
+
+@st.composite
+def told_streams(draw: st.DrawFn, cases: int, flavours: Sequence[frozenset[str]]) -> Told:
+    """Draw streams that each hold what a flavour allows."""
+    schema = draw(schemas())
+    told = []
+    for number in range(cases):
+        stream = draw(streams(max_changes=12, honest=True, schema=schema))
+        told.append(retold(stream, number, cases - number, flavours[number % len(flavours)]))
+    names, types = schema.columns, schema.types
+    whole = Stream(
+        ["case_no", *schema.unique_key], ["case_no", *names], {"case_no": "int", **types}, []
+    )
+    return Told(whole, told)
+
+
+# Apart from each other, as a truncate would end the rows of another case's full load.
+@given(told=st.sampled_from([FLAVOURS, [FULLEST]]).flatmap(lambda those: told_streams(4, those)))
+@settings(max_examples=25, deadline=None)
+def test_what_is_told_sparsely_and_in_whole_rows_means_the_same(told: Told) -> None:
+    for dialect in MACRO:
+        sparse, whole = told.of(dialect), told.of(dialect, whole=True)
+        assert history(sparse.changes, sparse.unique_key, sparse.columns) == history(
+            whole.changes, whole.unique_key, whole.columns
+        )
+
+
+# --- the dialects -------------------------------------------------------------------------------
+
+
+def relation(table: str) -> str:
+    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+
+
+@dataclass(frozen=True)
+class Landed:
+    """The tables of a dialect (columns and rows), and the macro call that reads them."""
+
+    tables: dict[str, tuple[dict[str, str], list[Row]]]
+    call: str
+
+
+def in_dialect(dialect: str, told: Told) -> Landed:
+    """Write the cases that a dialect carries as its tool would."""
+    sparse, whole = told.of(dialect), told.of(dialect, whole=True)
+    key = sparse.unique_key
+    raw = f"all_{dialect}"
+    typed = [{"name": name, "type": sparse.types[name]} for name in sparse.columns]
+    if dialect == "qlik_change_table":
+        columns = {**HEADER, **{name: sparse.types[name] for name in sparse.columns}}
+        return Landed(
+            {raw: (columns, landed_rows(sparse))},
+            f"qlik_change_table({relation(raw)}, unique_key={key})",
+        )
+    if dialect in ("qlik_json", "qlik_avro"):
+        form = dialect.removeprefix("qlik_")
+        columns_of = [qlik_column(name, sparse.types[name], key) for name in sparse.columns]
+        body = metadata("v1", "T", 1, columns_of)
+        described = (
+            json_message("MD", body)
+            if form == "json"
+            else avro_message("MD", METADATA, body, own_schema=True)
+        )
+        messages = [landed(change, sparse, form, columns_of) for change in sparse.changes]
+        return Landed(
+            {
+                raw: (landing(form), messages),
+                f"{raw}_metadata": (landing(form), [{"value": described}]),
+            },
+            f"qlik_messages({relation(raw)}, unique_key={key}, columns={typed}, "
+            f"metadata={relation(f'{raw}_metadata')})",
+        )
+    if dialect in ("db2_single", "db2_pairs"):
+        style: Db2Style = "single" if dialect == "db2_single" else "pairs"
+        arguments = f"{relation(raw)}, unique_key={key}, complete=true"
+        landed_tables = {raw: (db2_columns(sparse, style), db2_cd_rows(sparse, style))}
+        if style == "single":
+            landed_tables[f"{raw}_uow"] = (UOW, db2_uow_rows(sparse))
+            arguments += f", uow={relation(f'{raw}_uow')}"
+        return Landed(landed_tables, f"db2_change_data({arguments})")
+    if dialect == "openedge":
+        changes = carried(whole, "bits")
+        columns, tracking = types_of(whole, "bits")
+        rows = [row for change in changes for row in change_rows(change)]
+        return Landed(
+            {
+                raw: (columns, rows),
+                f"{raw}_tracking": (
+                    tracking,
+                    [tracking_row(change, whole.columns, "bits") for change in changes],
+                ),
+            },
+            f"openedge_change_table({relation(raw)}, unique_key={key}, "
+            f"tracking={relation(f'{raw}_tracking')}, source_table_number={TABLE_NUMBER}, "
+            "partition_resets='truncate')",
+        )
+    return Landed(
+        {raw: (LOG, log_rows(whole.changes, key))},
+        f"netiq_event_log({relation(raw)}, unique_key={key}, table='{TABLE}', columns={typed})",
+    )
+
+
+def name_in(dialect: str, told: Told) -> Callable[[str | None], str | None]:
+    """Give how a dialect names the stream's transactions."""
+    if dialect.startswith("db2"):
+        changes = sorted(told.of(dialect).changes, key=lambda change: change.change_seq)
+        names = dict.fromkeys(c.transaction_id for c in changes if c.operation != "load")
+        commits = {name: f"{DB2_FIRST_COMMIT + n:032X}" for n, name in enumerate(names, 1)}
+        return lambda name: name and commits[name]
+    if dialect == "openedge":
+        return lambda name: name and name.removeprefix("tx")
+    return lambda name: None if dialect == "netiq" else name
+
+
+def by_case(rows: Iterable[Row], without: Sequence[str]) -> dict[int, list[Row]]:
+    cases: dict[int, list[Row]] = {}
+    for row in rows:
+        told = {name: value for name, value in row.items() if name not in without}
+        cases.setdefault(row["case_no"], []).append(told)
+    return cases
+
+
+def assert_one_history(
+    told: Told, dialects: Sequence[str], data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    """Land a stream in each dialect, run dbt once, and compare all that comes out."""
+    chosen = data.draw(options(told.stream))
+    order = random.Random(data.draw(st.integers(0, 2**32)))
+    note(f"{chosen} {told.stream.types}")
+    config = f"unique_key={told.stream.unique_key}, {jinja(chosen)}"
+    for dialect in dialects:
+        written = in_dialect(dialect, told)
+        for table, (columns, rows) in written.tables.items():
+            delivered = [*rows, *order.sample(rows, len(rows) // 8)]  # some rows come twice
+            order.shuffle(delivered)
+            lake.create(table, columns, delivered)
+        project.file(
+            f"models/stg_{dialect}.sql",
+            f"{{{{ config(materialized='table') }}}}\n{{{{ {written.call} }}}}",
+        )
+        project.file(
+            f"models/{dialect}_history.sql",
+            f"{{{{ config(materialized='history', {config}) }}}}\n"
+            f"select * from {{{{ ref('stg_{dialect}') }}}}",
+        )
+    models = [f"+{dialect}_history" for dialect in dialects]
+    project.dbt("run", "--full-refresh", "--select", *models)
+
+    seen: dict[int, list[Row]] = {}
+    differences: list[str] = []
+    for dialect in dialects:
+        stream, names = told.of(dialect), name_in(dialect, told)
+        for row in lake.rows(
+            f"select * from {SCHEMA}.stg_{dialect} where reject_reason is not null"
+        ):
+            differences.append(f"{dialect} rejects {row}")
+        found = in_order(lake.rows(f"select * from {SCHEMA}.{dialect}_history"), stream.unique_key)
+        reference = in_order(
+            history(stream.changes, stream.unique_key, stream.columns, **chosen), stream.unique_key
+        )
+        got, expected = by_case(found, PLACES), by_case(reference, PLACES)
+        for case in sorted({*got, *expected}):
+            left, right = got.get(case, []), expected.get(case, [])
+            right = [row | {"transaction_id": names(row["transaction_id"])} for row in right]
+            if left != right:
+                differences.append(f"{dialect}, case {case}:\n{shown(left)}\nbut:\n{shown(right)}")
+            without = [row | {"transaction_id": None} for row in left]
+            if seen.setdefault(case, without) != without:
+                differences.append(f"{dialect}, case {case}: not what another dialect gives")
+    assert not differences, "\n".join(differences)[:20_000]
+    assert len(seen) > 1
+
+
+def shown(rows: list[Row]) -> str:
+    return "\n".join(str({name: str(value) for name, value in row.items()}) for row in rows)
+
+
+@given(data=st.data())
+@settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
+def test_one_stream_has_one_history_in_every_dialect(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    told = data.draw(told_streams(CASES, FLAVOURS))
+    # The simplest stream of all, with which a search begins, holds nothing.
+    assume(all(len(told.of(dialect).changes) > CASES for dialect in MACRO))
+    assert_one_history(told, list(MACRO), data, project, lake)
+
+
+@given(data=st.data())
+@settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
+def test_a_truncate_ends_the_same_versions_in_every_dialect_that_has_it(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    told = data.draw(told_streams(CASES, [FULLEST]))
+    changes = told.of("openedge").changes
+    assume(any(change.operation == "truncate" for change in changes))
+    assert carriers(FULLEST) == ["qlik_change_table", "openedge"]
+    assert_one_history(told, carriers(FULLEST), data, project, lake)
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("all_dialects")

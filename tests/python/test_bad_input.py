@@ -1,0 +1,129 @@
+"""A million raw rows of which one in a hundred is broken in each known way."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import pytest
+
+from conftest import SCHEMA, Lake, Project
+from generate import changes
+
+ROWS = int(os.environ.get("AFTERIMAGE_BAD_ROWS", "1000000"))
+MOST = 1.15  # what a run over broken rows may cost, a run over good ones being 1
+
+# How rows are broken, by a number of 0 to 99 that depends on the change_seq, and the reason that
+# they must bear. A before-image is broken together with its update.
+WAYS = {
+    0: "unknown operation",
+    1: "change_seq is not 35 digits",
+    2: "NULL in the key (id)",
+    3: "change_mask cannot be decoded",
+    4: "before-image without its update",
+}
+NUMBER = "pmod(xxhash64(header__change_seq, 'way'), 100)"
+WAY = f"""
+case
+    when {NUMBER} in (0, 1, 2) then {NUMBER}
+    when {NUMBER} = 3 and header__operation in ('INSERT', 'UPDATE', 'BEFOREIMAGE') then 3
+    when {NUMBER} = 4 and header__operation in ('UPDATE', 'BEFOREIMAGE') then 4
+end
+"""
+
+
+@pytest.mark.long
+def test_broken_rows_are_told_apart_and_cost_little(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    spark = lake.spark
+    good = changes(spark, int(ROWS / 1.7)).selectExpr(
+        "*", f"{WAY} as way", "hex(header__change_mask) as header__mask_text"
+    )
+    good.writeTo(f"{SCHEMA}.million_marked").using("iceberg").createOrReplace()
+    names = [n for n in good.columns if n not in ("way", "header__mask_text")]
+
+    def land(table: str, broken: dict[str, str], condition: str = "true") -> None:
+        """Write the marked rows as a change table, some columns of them broken."""
+        landed = {"header__change_mask": "header__mask_text"} | broken
+        listed = ", ".join(f"{landed.get(n, n)} as {n}" for n in names)
+        spark.sql(
+            f"create or replace table {SCHEMA}.{table} using iceberg as "
+            f"select {listed} from {SCHEMA}.million_marked where {condition}"
+        )
+
+    land("million_clean", {})
+    land(
+        "million_broken",
+        {
+            "header__change_oper": "if(way <=> 0, 'Z', header__change_oper)",
+            "header__change_seq": "if(way <=> 1, left(header__change_seq, 34), header__change_seq)",
+            "id": "if(way <=> 2, null, id)",
+            "header__change_mask": "if(way <=> 3, 'no mask', header__mask_text)",
+        },
+        "not (way <=> 4 and header__operation = 'UPDATE')",
+    )
+
+    project = make_project("bad_input")
+    for kind in ("clean", "broken"):
+        raw = f"api.Relation.create(schema='{SCHEMA}', identifier='million_{kind}')"
+        project.file(
+            f"models/stg_{kind}.sql",
+            "{{ config(materialized='table') }}\n"
+            f"{{{{ qlik_change_table({raw}, unique_key=['id'], mask_encoding='hex_bytes') }}}}",
+        )
+        project.file(
+            f"models/{kind}_history.sql",
+            "{{ config(materialized='history', unique_key=['id']) }}\n"
+            f"select * from {{{{ ref('stg_{kind}') }}}}",
+        )
+    seconds: dict[str, list[float]] = {"clean": [], "broken": []}
+    for _ in range(4):  # the first round warms up
+        for kind, times in seconds.items():
+            started = time.monotonic()
+            project.dbt("run", "--full-refresh", "--select", f"+{kind}_history")
+            times.append(time.monotonic() - started)
+
+    # Every row is there, and every broken one has its reason.
+    landed_rows = lake.rows(f"select count(*) as n from {SCHEMA}.million_broken")[0]["n"]
+    found = lake.rows(
+        f"""
+        select
+            regexp_extract(reject_reason, '^[^:]+', 0) as reason,
+            sum(source_rows) as n
+        from {SCHEMA}.stg_broken
+        group by 1
+        """
+    )
+    by_reason = {row["reason"]: row["n"] for row in found}
+    assert sum(by_reason.values()) == landed_rows
+    assert landed_rows > 0.95 * ROWS
+    marked = lake.rows(
+        f"""
+        select way, count(*) as n from {SCHEMA}.million_marked
+        where way is not null and not (way = 4 and header__operation = 'UPDATE')
+        group by way
+        """
+    )
+    expected = {WAYS[row["way"]]: row["n"] for row in marked}
+    assert set(expected) == set(WAYS.values())
+    assert min(expected.values()) > 0.002 * ROWS
+    assert {reason: n for reason, n in by_reason.items() if reason is not None} == expected
+
+    # The good rows are what they are where no row is broken.
+    compared = (
+        "change_id, change_seq, operation, to_json(`before`), to_json(`after`), changed_columns,"
+        " absent_columns, changed_at, transaction_id, source_rows"
+    )
+    untouched = (
+        f"select {compared} from {SCHEMA}.stg_clean where change_seq in "
+        f"(select header__change_seq from {SCHEMA}.million_marked where way is null)"
+    )
+    good_rows = f"select {compared} from {SCHEMA}.stg_broken where reject_reason is null"
+    for left, right in ((untouched, good_rows), (good_rows, untouched)):
+        assert lake.rows(f"select count(*) as n from ({left} except all {right})") == [{"n": 0}]
+
+    clean, broken = (min(times[1:]) for times in seconds.values())
+    print(f"{landed_rows} rows: clean {clean:.1f} s, broken {broken:.1f} s")
+    assert broken <= MOST * clean, seconds
