@@ -247,7 +247,8 @@ states as (
             {{ afterimage._literal(column) }},
             {%- if column in sparse %}
             last(
-                {%- set is_unknown = 'coalesce(array_contains(unknown_columns, ' ~ afterimage._literal(column) ~ '), false)' %}
+                {%- set literal = afterimage._literal(column) %}
+                {%- set is_unknown = 'coalesce(array_contains(unknown_columns, ' ~ literal ~ '), false)' %}
                 {%- if ends_have_state %}
                 if(
                     {{ '(is_row or is_known)' if recut else 'is_row' }} and (not was_alive or not {{ is_unknown }}),

@@ -35,9 +35,8 @@ sys.path[:0] = FOLDERS
 os.environ["PYTHONPATH"] = os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH", "")])
 
 import textbook  # noqa: E402
-from generate import COLUMNS, KEY, changes  # noqa: E402
-
 from conftest import SCHEMA, Project  # noqa: E402
+from generate import COLUMNS, KEY, changes  # noqa: E402
 
 HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
 # A double is printed by DuckDB and by Spark each in its own way.

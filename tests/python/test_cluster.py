@@ -109,7 +109,7 @@ def million(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
 ) -> Iterator[Project]:
     """A project with a raw table of a million changes, staging and history."""
-    from generate import changes  # type: ignore[import-not-found]
+    from generate import changes
 
     project = make_project("million")
     project.file("models/stg_raw.sql", STAGING)
