@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dbt_common.events.base_types import EventMsg
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
-PACKAGE = Path(__file__).with_name("project")
+PACKAGE = Path(__file__).with_name("dbt_package")
 
 # Arguments of the macro that are options here by the same name, beside the key.
 _TEXTS = {

@@ -60,8 +60,8 @@ def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: P
     held = contents(wheel)
     assert "dbt_afterimage/py.typed" in held
     assert "dbt_afterimage/log4j2.properties" in held
-    assert "dbt_afterimage/project/dbt_project.yml" in held
-    assert "dbt_afterimage/project/profiles/profiles.yml" in held
+    assert "dbt_afterimage/dbt_package/dbt_project.yml" in held
+    assert "dbt_afterimage/dbt_package/profiles/profiles.yml" in held
     for folder, pattern in (
         ("macros", "*/*.*"),
         ("tests/generic", "*.sql"),
@@ -70,7 +70,7 @@ def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: P
         files = sorted((ROOT / folder).glob(pattern))
         assert files
         for file in files:
-            assert f"dbt_afterimage/project/{file.relative_to(ROOT).as_posix()}" in held
+            assert f"dbt_afterimage/dbt_package/{file.relative_to(ROOT).as_posix()}" in held
     # Examples and fixtures are no part of it.
     assert not [name for name in held if "seeds" in name or "/staging/" in name]
     modules = {path.name for path in (ROOT / "python_udfs" / "dbt_afterimage").glob("*.py")}
@@ -83,7 +83,7 @@ def test_wheel_has_one_version_with_its_dbt_package(wheel: Path) -> None:
     assert wheel.name == f"afterimage-{version[1]}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
         metadata = archive.read(f"afterimage-{version[1]}.dist-info/METADATA").decode()
-        packaged = archive.read("dbt_afterimage/project/dbt_project.yml").decode()
+        packaged = archive.read("dbt_afterimage/dbt_package/dbt_project.yml").decode()
     assert f"\nVersion: {version[1]}\n" in metadata
     assert f"\nversion: {version[1]}\n" in packaged
     assert re.fullmatch(r"\d+\.\d+\.\d+", version[1])
