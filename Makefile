@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-spark4 lint lock clean distclean
+.PHONY: help setup demo test test-long test-spark4 bench lint lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -46,10 +46,14 @@ test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 	DBT_TARGET=parquet AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q \
 		tests/python/test_project.py tests/python/test_udfs_in_spark.py -k "not executors"
 
+# BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.
+bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB (minutes)
+	$(BIN)/python tests/benchmark/bench.py $(BENCH)
+
 # Needs uv on PATH (pip install uv). The newest versions that pyproject.toml allows, for Python
 # 3.10 to 3.12 on every platform; a version already locked stays unless UPGRADE=1 is given.
 lock: ## Write the lock files anew from pyproject.toml (UPGRADE=1: newest versions)
-	$(COMPILE) --python-version 3.10 --extra local --extra server --extra pages --extra dev \
+	$(COMPILE) --python-version 3.10 --extra local --extra server --extra pages --extra bench --extra dev \
 		--output-file requirements.lock pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra spark4 --extra dev --output-file requirements-spark4.lock pyproject.toml
 

@@ -5,13 +5,16 @@
 Makes a Qlik change table with `generate.py` and turns it into staging and history in these ways,
 all on the same cores, one after the other within each round:
 
-* ours: `qlik_change_table` and `scd2`, the SQL alone, in one Spark session;
 * limit: the same columns scanned, shuffled by the key, sorted where a history needs it, written;
+* ours: the models that `qlik_change_table` and the `history` materialization make, all they do
+  in an open Spark session;
 * textbook: the SQL that people write by hand (textbook.py), its mask decoded by built-in SQL;
 * textbook_udf: the same with a plain row-at-a-time Python UDF for the mask;
 * duckdb: the same again in DuckDB, from the same Parquet files into Parquet files.
 
-Before it measures it holds the histories against each other, row by row.
+Before it measures it holds the histories against each other, row by row. Then, onto the history of
+each size: a batch of 10,000 changes, one that reaches back to the beginning of time, and none.
+Prints tables of seconds and ratios, and writes them as bench.json and bench.png.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import json
 import os
 import shutil
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -38,9 +42,16 @@ import textbook  # noqa: E402
 from conftest import SCHEMA, Project  # noqa: E402
 from generate import COLUMNS, KEY, changes  # noqa: E402
 
+BATCH = 10_000
 HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
-# A double is printed by DuckDB and by Spark each in its own way.
+# The engines print a double each in its own way.
 COMPARED = [f"round({name}, 6)" if name == "ratio" else name for name in HISTORY_COLUMNS]
+CONTRACT = (
+    "change_id, change_seq, operation, `before`, `after`, changed_columns, absent_columns,"
+    " changed_at, transaction_id, reject_reason, warnings, source_rows"
+)
+
+Seconds = dict[str, dict[str, float]]
 
 
 class Bench:
@@ -56,13 +67,39 @@ class Bench:
         self.duck_folder.mkdir(exist_ok=True)
         if not spark.catalog.tableExists(f"{SCHEMA}.{self.raw}"):
             changes(spark, count).writeTo(f"{SCHEMA}.{self.raw}").using("iceberg").create()
-        relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{self.raw}')"
-        self.staging_sql = project.compile(
-            f"{{{{ qlik_change_table({relation}, unique_key=['{KEY}']) }}}}"
+        # As full builds; what an incremental run costs is measured on the history alone.
+        project.file(
+            "models/staged.sql",
+            "{{ config(materialized='table', file_format='iceberg') }}\n"
+            f"{{{{ qlik_change_table(source('raw', '{self.raw}'), unique_key=['{KEY}']) }}}}",
         )
-        self.create("staged", self.staging_sql)
-        staged = f"api.Relation.create(schema='{SCHEMA}', identifier='staged')"
-        self.history_sql = project.compile(f"{{{{ scd2({staged}, unique_key=['{KEY}']) }}}}")
+        project.file(
+            "models/sources.yml",
+            f"sources: [{{name: raw, schema: {SCHEMA}, tables: [{{name: {self.raw}}}]}}]",
+        )
+        project.file("models/history.sql", history_of("{{ ref('staged') }}"))
+
+    def model(self, name: str) -> None:
+        """Build one model anew with dbt, in this process and its session."""
+        self.project.dbt("run", "--full-refresh", "--select", name)
+
+    def process(self) -> None:
+        """Build both models with a `dbt` of its own, JVM start and all."""
+        subprocess.run(
+            [
+                str(Path(sys.executable).with_name("dbt")),
+                "--quiet",
+                "run",
+                "--full-refresh",
+                "--select",
+                "staged",
+                "history",
+                "--profiles-dir",
+                "profiles",
+            ],
+            cwd=self.project.folder,
+            check=True,
+        )
 
     def create(self, table: str, query: str) -> None:
         """Write a query's rows into a table that is made anew."""
@@ -84,13 +121,13 @@ class Bench:
         duck_raw = f"read_parquet('{self.files}')"
         duck_staged = f"read_parquet('{self.duck_folder}/staged.parquet')"
         return {
+            "ours": {
+                "staging": lambda: self.model("staged"),
+                "history": lambda: self.model("history"),
+            },
             "limit": {
                 "staging": lambda: self.create("limit_staged", textbook.limit_staging(raw)),
                 "history": lambda: self.create("limit_history", textbook.limit_history(staged)),
-            },
-            "ours": {
-                "staging": lambda: self.create("staged", self.staging_sql),
-                "history": lambda: self.create("history", self.history_sql),
             },
             "textbook": {
                 "staging": lambda: self.create(
@@ -103,6 +140,9 @@ class Bench:
             "textbook_udf": {
                 "staging": lambda: self.create(
                     "textbook_udf_staged", textbook.staging(raw, textbook.MASK_UDF)
+                ),
+                "history": lambda: self.create(
+                    "textbook_history", textbook.history(f"{SCHEMA}.textbook_udf_staged")
                 ),
             },
             "duckdb": {
@@ -127,45 +167,132 @@ class Bench:
             ).count()
         return found
 
+    def increments(self, repeats: int) -> dict[str, float]:
+        """Return the seconds of history runs of a batch, of an early change, and of nothing new."""
+        spark, stream = self.spark, f"{SCHEMA}.stream"
+        place = f"cast(substr(change_seq, 17, 19) as bigint) > {self.count - repeats * BATCH}"
+        run = f"floor((cast(substr(change_seq, 17, 19) as bigint) - {self.count} - 1) / {BATCH})"
+        start = "timestamp '2026-01-01 00:00:00'"
+        self.create(
+            "stream",
+            f"select {CONTRACT}, {start} as ingested_at from {SCHEMA}.staged where not {place}",
+        )
+        self.project.file("models/grown.sql", history_of(stream))
+        seconds = {"full": timed(lambda: self.model("grown"))}
+        times = []
+        for number in range(repeats):
+            spark.sql(
+                f"insert into {stream} select {CONTRACT}, {start} + interval {number + 1} hours"
+                f" from {SCHEMA}.staged where {place} and {run} = {number - repeats}"
+            )
+            times.append(timed(lambda: self.project.dbt("run", "--select", "grown")))
+        seconds["batch"] = statistics.median(times)
+        seconds["nothing"] = timed(lambda: self.project.dbt("run", "--select", "grown"))
+        # A batch with one key's insert of long before all others.
+        spark.sql(
+            f"insert into {stream} select 'early', repeat('0', 34) || '1', 'insert', null, `after`,"
+            " changed_columns, absent_columns, timestamp '2023-01-01', transaction_id,"
+            f" reject_reason, warnings, source_rows, {start} + interval 2 days"
+            f" from {stream} where operation = 'insert' limit 1"
+        )
+        seconds["from the start"] = timed(lambda: self.project.dbt("run", "--select", "grown"))
+        grown = f"select * from {SCHEMA}.grown"
+        self.create("grown_by_batches", grown)
+        self.model("grown")
+        batches = f"select * from {SCHEMA}.grown_by_batches"
+        differences = spark.sql(
+            f"({grown} except all {batches}) union all ({batches} except all {grown})"
+        ).count()
+        if differences:
+            raise SystemExit(f"Grown by batches the history differs in {differences} versions.")
+        return seconds
 
-def measure(bench: Bench, repeats: int, only: list[str] | None) -> dict[str, dict[str, float]]:
+
+def history_of(stream: str) -> str:
+    """Return the text of a history model."""
+    config = f"materialized='history', unique_key=['{KEY}'], file_format='iceberg'"
+    return f"{{{{ config({config}) }}}}\nselect * from {stream}"
+
+
+def timed(run: Callable[[], Any]) -> float:
+    """Return how many seconds something takes."""
+    started = time.monotonic()
+    run()
+    return time.monotonic() - started
+
+
+def measure(bench: Bench, repeats: int) -> Seconds:
     """Return the median seconds of each step of each way, after a round to warm up."""
     seconds: dict[str, dict[str, list[float]]] = {}
     for round_number in range(repeats + 1):
         for way, steps in bench.ways().items():
-            if only and way not in only:
-                continue
             for step, run in steps.items():
-                started = time.monotonic()
-                run()
-                took = time.monotonic() - started
+                took = timed(run)
                 print(
-                    f"  {bench.count:>9} {round_number} {way:12} {step:8} {took:7.2f} s", flush=True
+                    f"{bench.count:>9} round {round_number} {way:12} {step} {took:7.2f} s",
+                    flush=True,
                 )
                 if round_number:
                     seconds.setdefault(way, {}).setdefault(step, []).append(took)
-        if round_number == 0 and not only:
+        if round_number == 0:
             differences = bench.differences()
             if any(differences.values()):
                 raise SystemExit(f"The histories are not the same: {differences}")
-            print(f"  {bench.count:>9} the histories are the same, row by row", flush=True)
+            print(f"{bench.count:>9} the histories are the same, row by row", flush=True)
     return {
         way: {step: statistics.median(times) for step, times in steps.items()}
         for way, steps in seconds.items()
     }
 
 
+def table(ways: Seconds) -> str:
+    """Lay the seconds out, each beside how many times the limit it is."""
+    lines = [f"{'':14}{'staging':>16}{'history':>16}{'both':>16}"]
+    for way, steps in ways.items():
+        cells = []
+        for names in (["staging"], ["history"], ["staging", "history"]):
+            took = sum(steps[name] for name in names)
+            limit = sum(ways["limit"][name] for name in names)
+            cells.append(f"{took:8.1f} ({took / limit:.2f})")
+        lines.append(f"{way:14}" + "".join(f"{cell:>16}" for cell in cells))
+    return "\n".join(lines)
+
+
+def draw(results: dict[int, Seconds], file: Path) -> None:
+    """Draw the bars of each size."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(
+        1, len(results), figsize=(5 * len(results), 3), squeeze=False, layout="constrained"
+    )
+    for axis, (count, ways) in zip(axes[0], results.items(), strict=True):
+        names = list(ways)[::-1]
+        staging = [ways[name]["staging"] for name in names]
+        axis.barh(names, staging, label="raw to staging", color="#4477aa")
+        history = [ways[name]["history"] for name in names]
+        axis.barh(names, history, left=staging, label="staging to history", color="#ccbb44")
+        axis.set_title(f"{count:,} changes")
+        axis.set_xlabel("seconds")
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0][0].legend(frameon=False, fontsize="small")
+    figure.savefig(file, dpi=120)
+
+
 def main() -> None:
+    """Measure what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--changes", type=int, nargs="+", default=[1_000_000, 4_000_000])
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--only", nargs="+", help="these ways alone, without comparing the rows")
     parser.add_argument("--output", type=Path, default=ROOT / ".afterimage" / "benchmark")
+    parser.add_argument("--skip", nargs="+", default=[], choices=["ways", "increments", "process"])
     options = parser.parse_args()
 
     options.output.mkdir(parents=True, exist_ok=True)
     warehouse = options.output / "warehouse"
-    os.environ["AFTERIMAGE_WAREHOUSE"] = str(warehouse)
+    os.environ["AFTERIMAGE_WAREHOUSE"] = str(warehouse.absolute())
     os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
     folder = Path(tempfile.mkdtemp())
     project = Project(folder)
@@ -175,21 +302,30 @@ def main() -> None:
 
     spark = open_session({})
     textbook.register(spark)
-    results = {}
+    results: dict[int, Seconds] = {}
+    increments: Seconds = {}
+    processes = {}
     for count in options.changes:
         bench = Bench(spark, project, warehouse, count)
-        results[count] = measure(bench, options.repeats, options.only)
-    (options.output / "bench.json").write_text(json.dumps(results, indent=2) + "\n")
+        if "ways" not in options.skip:
+            results[count] = measure(bench, options.repeats)
+        else:
+            bench.model("staged")
+        if "process" not in options.skip:
+            processes[count] = timed(bench.process)
+        if "increments" not in options.skip:
+            increments[str(count)] = bench.increments(options.repeats)
+    written = {"ways": results, "increments": increments, "dbt run, its own process": processes}
+    (options.output / "bench.json").write_text(json.dumps(written, indent=2) + "\n")
     for count, ways in results.items():
-        print(f"\n{count} changes (seconds; in brackets: times the limit)")
-        for way, steps in ways.items():
-            parts = [
-                f"{step} {took:.1f} ({took / ways['limit'][step]:.2f})"
-                if "limit" in ways
-                else f"{step} {took:.1f}"
-                for step, took in steps.items()
-            ]
-            print(f"  {way:12} {', '.join(parts)}")
+        print(f"\n{count:,} changes: seconds (times the limit)\n{table(ways)}")
+        if count in processes:
+            print(f"`dbt run` of both in a process of its own: {processes[count]:.1f} s")
+    for size, taken in increments.items():
+        parts = ", ".join(f"{name} {took:.1f} s" for name, took in taken.items())
+        print(f"onto {int(size):,}: {parts}")
+    if results:
+        draw(results, options.output / "bench.png")
     spark.stop()
     shutil.rmtree(folder)
 
