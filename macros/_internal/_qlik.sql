@@ -82,7 +82,7 @@
         'ordinals': ordinals,
         'header': expressions,
         'header_columns': header_columns if header_columns is not none else found.leading,
-        'mask_as_text': 'hex(paired.change_mask)' if mask_is_binary else 'paired.change_mask',
+        'mask_as_text': 'hex(unmasked.change_mask)' if mask_is_binary else 'unmasked.change_mask',
     }) }}
 {%- endmacro -%}
 

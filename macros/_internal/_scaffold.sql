@@ -9,8 +9,10 @@
     {%- endif -%}
     {%- set identifier = name.split('.')[-1] -%}
     {%- set schema = name.split('.')[:-1] | join('.') or target.schema -%}
-    {%- set relation = load_relation(api.Relation.create(schema=schema, identifier=identifier)) -%}
-    {%- if relation is none -%}
+    {#- Not by load_relation, which refuses a name with capitals, as OpenEdge's tables have. -#}
+    {%- set relation = api.Relation.create(schema=schema, identifier=identifier) -%}
+    {%- set columns = afterimage._relation_columns(relation) -%}
+    {%- if not columns -%}
         {%- do exceptions.raise_compiler_error(
             "scaffold: `" ~ argument ~ "` must be a table that exists, as schema.table or, in the schema "
             ~ target.schema ~ ", by its name alone. Got: " ~ name
@@ -33,7 +35,7 @@
         'name': schema ~ '.' ~ identifier,
         'relation': relation,
         'identifier': identifier,
-        'columns': afterimage._relation_columns(relation),
+        'columns': columns,
         'reference': here.reference or "source('" ~ source_name ~ "', '" ~ identifier ~ "')",
         'source': none if here.reference else {'name': source_name, 'schema': schema},
     }) }}

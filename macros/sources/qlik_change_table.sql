@@ -16,6 +16,9 @@
     {%- set columns = layout.columns -%}
     {%- set header = layout.header -%}
     {%- set key_json = 'to_json(' ~ afterimage._struct(unique_key, 'image.') ~ ')' -%}
+    {#- The short way for plain rows doubles the plan, which is worth it where there are many: not in an incremental
+        run, and not for the rows of a unit test. -#}
+    {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) -%}
     {%- set by_kind = 'partition by group_hash, change_group order by kind, image_hash' -%}
     {%- set lookback_start = afterimage._qlik_lookback_start(relation, header.change_seq, columns) -%}
 
@@ -146,6 +149,7 @@ grouped as (
     distribute by group_hash
 
 ),
+{%- if has_short_way %}
 
 -- Nearly every change stands alone, or beside its one before-image: what it needs is in the row before it. The rest
 -- (copies, ties, orphans) takes the longer way through several sorts.
@@ -196,13 +200,13 @@ plain as (
         image,
         if(plain_case = 'alone', null, row_before.image) as before_image,
         reject_reason,
-        rows_in_group as source_rows,
-        true as is_plain
+        rows_in_group as source_rows
 
     from sorted_out
     where plain_case in ('alone', 'behind its before-image')
 
 ),
+{%- endif %}
 
 -- A row delivered twice counts once; of its copies the one with the first real timestamp stands.
 copies as (
@@ -219,8 +223,12 @@ copies as (
         count(*) over (partition by group_hash, change_group, kind, image_hash) as copies,
         max(source_time) over (partition by group_hash, change_group, kind, image_hash) as last_time
 
+    {% if has_short_way -%}
     from sorted_out
     where plain_case is null
+    {%- else -%}
+    from grouped
+    {%- endif %}
 
 ),
 
@@ -305,13 +313,10 @@ paired as (
             'before-image without its update: no update of this key has this change_seq',
             reject_reason
         ) as reject_reason,
-        copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows,
-        false as is_plain
+        copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows
 
     from partners
     where not (kind = 'before_image' and reject_reason is null and number_of_pair = 1 and has_update)
-    union all
-    select * from plain
 
 ),
 
@@ -352,42 +357,43 @@ flags as (
     from masks
 
 ),
+{%- for rows in ['paired', 'plain'] if has_short_way or rows == 'paired' %}
 
-masked as (
+masked_{{ rows }} as (
 
     -- The few masks go to the rows, not the rows to the masks.
     select /*+ broadcast(flags) */
-        paired.is_plain,
-        paired.is_orphan,
-        paired.group_hash,
-        paired.change_group,
-        paired.letter,
-        paired.kind,
-        paired.has_seq,
-        paired.landed_seq,
-        paired.image_hash,
-        paired.source_time,
-        paired.last_time,
-        paired.transaction_id,
-        paired.image,
-        paired.before_image,
-        paired.source_rows,
+        unmasked.is_orphan,
+        unmasked.group_hash,
+        unmasked.change_group,
+        unmasked.letter,
+        unmasked.kind,
+        unmasked.has_seq,
+        unmasked.landed_seq,
+        unmasked.image_hash,
+        unmasked.source_time,
+        unmasked.last_time,
+        unmasked.transaction_id,
+        unmasked.image,
+        unmasked.before_image,
+        unmasked.source_rows,
         flags.flagged_columns,
         flags.unknown_ordinals,
         if(
-            paired.reject_reason is null
-            and paired.kind in ('insert', 'update')
-            and paired.change_mask is not null
+            unmasked.reject_reason is null
+            and unmasked.kind in ('insert', 'update')
+            and unmasked.change_mask is not null
             and flags.flagged_columns is null,
             concat('change_mask cannot be decoded: ', {{ layout.mask_as_text }}),
-            paired.reject_reason
+            unmasked.reject_reason
         ) as reject_reason
 
-    from paired
+    from {{ rows }} as unmasked
     left outer join flags
-        on paired.change_mask = flags.change_mask
+        on unmasked.change_mask = flags.change_mask
 
 ),
+{%- endfor %}
 
 -- Different changes that share a change_seq are told apart: by a number in change_id, and for one key by a
 -- suffix of change_seq that puts them in a declared order, delete last. Of different load rows of one key, which
@@ -415,9 +421,9 @@ numbered as (
             reject_reason is null as is_good,
             {{ afterimage._struct(unique_key, 'coalesce(image, before_image).') }} as own_key
 
-        from masked
-        where not is_plain
+        from masked_paired
     ) as keyed
+    {%- if has_short_way %}
     union all
     select
         *,
@@ -427,8 +433,8 @@ numbered as (
         1 as turn,
         cast(1 as bigint) as turns
 
-    from masked
-    where is_plain
+    from masked_plain
+    {%- endif %}
 
 ),
 

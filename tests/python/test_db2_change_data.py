@@ -87,6 +87,7 @@ def test_a_row_has_a_place_to_itself(stream: Any, style: Db2Style) -> None:
 # --- through dbt --------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("style", STYLES)
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))

@@ -73,6 +73,7 @@ def test_every_command_is_one(page: str, line: str) -> None:
         command.make_context("dbt", arguments, parent=context)
 
 
+@pytest.mark.long
 def test_the_tutorial_followed_to_the_letter(tmp_path: Path) -> None:
     text = TUTORIAL.read_text()
     blocks = FENCED.findall(text)

@@ -456,6 +456,7 @@ def test_retention_gap_in_other_dialects(
     assert len(lake.rows(f"select * from {SCHEMA}.stg_{table}")) == 3
 
 
+@pytest.mark.long
 def test_a_clock_set_back_hides_nothing(small: Project, lake: Lake) -> None:
     """The last run was stamped with a time to come; the next one is stamped later still."""
     lake.append("people__ct", RAW, [landed(2, "I", 2, "tomorrow", "x")])
@@ -473,6 +474,7 @@ def test_a_clock_set_back_hides_nothing(small: Project, lake: Lake) -> None:
 WIDER = RAW | {"zip": "string"}
 
 
+@pytest.mark.long
 def test_a_column_added_to_the_raw_table_asks_for_a_full_refresh(
     small: Project, lake: Lake
 ) -> None:

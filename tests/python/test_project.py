@@ -7,11 +7,21 @@ from collections import Counter
 from pathlib import Path
 
 from dbt.cli.main import dbtRunner
+from pyspark.sql import SparkSession
 
 from conftest import ROOT
 
 
-def test_the_examples_build_and_every_test_of_theirs_passes(spark: object, tmp_path: Path) -> None:
+def test_the_examples_build_and_every_test_of_theirs_passes(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # Of a few rows each: to compile Java for them takes longer than to go without.
+    without_compiling = {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    }
+    for name, value in without_compiling.items():
+        spark.conf.set(name, value)
     before = Path.cwd()
     os.chdir(ROOT)
     try:
@@ -23,6 +33,8 @@ def test_the_examples_build_and_every_test_of_theirs_passes(spark: object, tmp_p
         )
     finally:
         os.chdir(before)
+        for name in without_compiling:
+            spark.conf.unset(name)
 
     assert outcome.exception is None, outcome.exception
     results = outcome.result.results  # type: ignore[union-attr]

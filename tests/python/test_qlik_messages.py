@@ -280,6 +280,7 @@ def landed(change: Change, stream: Stream, form: str, columns: list[Column]) -> 
     return {"value": avro_message("DT", data_schema(columns), body, "v1")}
 
 
+@pytest.mark.long
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
 @pytest.mark.parametrize("form", FORMATS)

@@ -466,6 +466,7 @@ def test_every_system_builds_as_it_is(
     check(landed, project, lake, init, with_tests=True)
 
 
+@pytest.mark.long
 def test_second_run_changes_no_file(project: Project, lake: Lake, init: Init) -> None:
     land(lake, POLICIES)
     init("landing.policies__ct", "--key", "policy_no")
@@ -480,6 +481,7 @@ def test_second_run_changes_no_file(project: Project, lake: Lake, init: Init) ->
     assert "wrote  models/audit/policies_audit.yml" in output
 
 
+@pytest.mark.long
 def test_operation_prints_what_the_command_writes(
     project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -263,6 +263,7 @@ def change(number: int, operation: str, key: int, name: str, run: int) -> dict[s
     }
 
 
+@pytest.mark.long
 def test_four_histories_at_once_are_updated_in_the_one_session(
     project: Project, lake: Lake
 ) -> None:
@@ -303,6 +304,7 @@ def test_error_is_as_short_as_in_a_session(project: Project) -> None:
     assert len(text.splitlines()) <= 8
 
 
+@pytest.mark.long
 def test_no_commit_is_lost_between_the_server_and_a_session(served: Served, lake: Lake) -> None:
     lake.spark.sql("create table afterimage.both (who string, n int) using iceberg")
     lake.spark.sql(
