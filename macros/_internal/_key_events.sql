@@ -9,18 +9,10 @@
     an incremental run of the history materialization asks for some keys only, each from some place on: what the
     history knows of a key before that place stands in for its earlier events (`is_known`).
 
-    Three more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
-    table was ever truncated), `ends_have_state=false`, where nobody looks at the `state` of an end, and
-    `needs_alive=false`, where nobody looks at `was_alive`. -#}
+    Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
+    table was ever truncated) and `ends_have_state=false`, where nobody looks at the `state` of an end. -#}
 {%- macro _key_events(
-    changes,
-    unique_key,
-    columns,
-    load_valid_from,
-    recut=none,
-    facts=none,
-    ends_have_state=true,
-    needs_alive=true
+    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true
 ) -%}
 {%- set keys = afterimage._key_names(unique_key) -%}
 {%- set w = afterimage._event_window(keys) -%}
@@ -30,7 +22,6 @@
     {%- do sparse.append(column) -%}
 {%- endfor -%}
 {%- set truncates = facts is none or facts.truncates -%}
-{%- set needs_alive = needs_alive or ends_have_state or truncates -%}
 
 good_changes as (
 
@@ -218,14 +209,12 @@ events as (
 lives as (
 
     select
-        *
-        {%- if ends_have_state %},
+        *,
+        {%- if ends_have_state %}
         -- An end that finds a row leaves that row's image behind.
-        lag(image) over ({{ w }}) as image_before
+        lag(image) over ({{ w }}) as image_before,
         {%- endif %}
-        {%- if needs_alive %},
         coalesce(lag(is_row) over ({{ w }}), false) as was_alive
-        {%- endif %}
 
     from events
 
@@ -247,18 +236,13 @@ states as (
             {{ afterimage._literal(column) }},
             {%- if column in sparse %}
             last(
-                {%- set literal = afterimage._literal(column) %}
-                {%- set is_unknown = 'coalesce(array_contains(unknown_columns, ' ~ literal ~ '), false)' %}
-                {%- if ends_have_state %}
                 if(
-                    {{ '(is_row or is_known)' if recut else 'is_row' }} and (not was_alive or not {{ is_unknown }}),
+                    {{ '(is_row or is_known)' if recut else 'is_row' }} and (not was_alive or not coalesce(
+                        array_contains(unknown_columns, {{ afterimage._literal(column) }}), false
+                    )),
                     struct(image.{{ name }} as value),
                     null
                 ),
-                {%- else %}
-                -- What a row held before its end is no news of the row that comes after.
-                if(is_row and {{ is_unknown }}, null, struct(if(is_row, image.{{ name }}, null) as value)),
-                {%- endif %}
                 true
             ) over ({{ w }} rows between unbounded preceding and current row).value
             {%- else %}
@@ -272,9 +256,9 @@ states as (
         {%- endif %}
         -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
         {% if recut -%}
-        if(is_known, changed_at, {{ afterimage._running_time(w, load_valid_from, truncates) }})
+        if(is_known, changed_at, {{ afterimage._running_time(w, load_valid_from) }})
         {%- else -%}
-        {{ afterimage._running_time(w, load_valid_from, truncates) }}
+        {{ afterimage._running_time(w, load_valid_from) }}
         {%- endif %} as valid_at
 
     from lives
@@ -295,12 +279,11 @@ states as (
 {%- endmacro -%}
 
 
-{%- macro _running_time(w, load_valid_from, truncates) -%}
-    {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
-    {%- if truncates -%}
-        {%- set time = "if(ended_by = 'truncate' and not was_alive, null, " ~ time ~ ")" -%}
-    {%- endif -%}
-    {{ return('max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)') }}
+{%- macro _running_time(w, load_valid_from) -%}
+    {{ return(
+        "max(if(ended_by = 'truncate' and not was_alive, null, coalesce(changed_at, " ~ load_valid_from ~ ")))"
+        ~ " over (" ~ w ~ " rows between unbounded preceding and current row)"
+    ) }}
 {%- endmacro -%}
 
 

@@ -9,17 +9,16 @@
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set w = afterimage._event_window(keys) -%}
-    {#- Elsewhere `boundaries` leaves out an end that finds no row, which spares all rows a window. -#}
-    {%- set looks_at_life = options.grain == 'transaction' or options.deletes == 'version' -%}
     {%- set output = 'is_row' if options.deletes == 'close' else 'true' -%}
 
 with
 
 {{ afterimage._key_events(
     changes, options.unique_key, columns, options.load_valid_from, recut, facts,
-    ends_have_state=options.deletes == 'version', needs_alive=looks_at_life
+    ends_have_state=options.deletes == 'version'
 ) }},
 
+-- An end that finds no row, such as a delete of an unknown key, changes nothing.
 effective as (
 
     select
@@ -38,10 +37,7 @@ effective as (
         ) as is_outcome
 
     from states
-    {%- if looks_at_life %}
-    -- An end that finds no row, such as a delete of an unknown key, changes nothing: it is no outcome of a transaction.
     where is_row or was_alive{{ ' or is_known' if recut }}
-    {%- endif %}
 
 ),
 
