@@ -179,6 +179,7 @@ HALVES: list[list[Row]] = [
 ]
 
 
+@pytest.mark.long
 def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
     project: Project, lake: Lake
 ) -> None:

@@ -375,6 +375,7 @@ def names(lake: Lake) -> list[tuple[Any, ...]]:
     return [(row["id"], row["name"]) for row in rows]
 
 
+@pytest.mark.long
 def test_retention_gap_is_an_alarm(
     small: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -437,6 +437,7 @@ def random_log(source: random.Random, objects: int) -> list[Row]:
     return rows
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("seed", "by_time", "in_order", "batches"),
     [

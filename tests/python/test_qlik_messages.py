@@ -383,6 +383,7 @@ def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
     assert staged(lake, "stg_held") == in_batches
 
 
+@pytest.mark.long
 def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lake: Lake) -> None:
     lake.create("typeless", landing("json"), [])
     lake.create("typeless_metadata", landing("json"), [described("json", "v1")])
@@ -433,6 +434,7 @@ def test_wrong_argument_is_an_error_that_says_what_is_allowed(
     assert re.search(message, capsys.readouterr().out)
 
 
+@pytest.mark.long
 def test_landing_that_cannot_be_read_is_an_error_that_says_why(
     project: Project, lake: Lake
 ) -> None:

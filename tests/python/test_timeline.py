@@ -83,7 +83,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
         "{{ config(materialized='history', unique_key=['id', 'region']) }}\n"
         f"select * from {SCHEMA}.people_changes",
     )
-    project.dbt("run")
+    project.dbt("run", "--full-refresh")
     return project
 
 
