@@ -128,6 +128,9 @@
     {%- set start_seq = "''" if from_the_beginning else 'min(change_seq)' -%}
     {%- set slice = 'true' if from_the_beginning else slice -%}
 
+    {#- A truncation that comes late may part what a transaction did from a truncation of its own, and so bring back rows
+        of which the history knows nothing. -#}
+    {%- set touches_all = options.grain == 'transaction' and pending.truncates > 0 -%}
     {%- set affected -%}
         with pending as (
 
@@ -148,7 +151,7 @@
                 {%- endfor %}
                 change_seq
 
-            from pending
+            from {{ stream ~ ' as changes' if touches_all else 'pending' }}
             where {{ image }} is not null
             {{ 'union all' if not loop.last }}
             {%- endfor %}

@@ -11,12 +11,17 @@ from typing import Any
 import pytest
 from dbt.cli.main import dbtRunner
 from hypothesis import settings
+from hypothesis.internal.conjecture import engine
 from pyspark.sql import SparkSession
 
 from dbt_afterimage.session import open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "afterimage"
+
+# Many cases at once make an example larger than Hypothesis lets it be: it would drop nearly all but
+# the empty one.
+engine.BUFFER_SIZE = 1 << 20
 
 # The same cases in every run of CI, so that a failure is one of the change at hand; a run that asks
 # for more cases looks for new ones.
