@@ -128,8 +128,8 @@
     {%- set start_seq = "''" if from_the_beginning else 'min(change_seq)' -%}
     {%- set slice = 'true' if from_the_beginning else slice -%}
 
-    {#- A truncation that comes late may part what a transaction did from a truncation of its own, and so bring back rows
-        of which the history knows nothing. -#}
+    {#- A truncation that comes late may part what a transaction did from a truncation of its own, and so bring back
+        rows of which the history knows nothing. -#}
     {%- set touches_all = options.grain == 'transaction' and pending.truncates > 0 -%}
     {%- set affected -%}
         with pending as (
