@@ -22,6 +22,11 @@
     {%- do sparse.append(column) -%}
 {%- endfor -%}
 {%- set truncates = facts is none or facts.truncates -%}
+{%- set state_and_time = afterimage._state_and_time(
+    w, columns, sparse, load_valid_from, recut is not none, truncates, ends_have_state
+) -%}
+{#- Without these two, no state and no time depends on whether the key lived: one window does for all. -#}
+{%- set in_one_look = not (truncates or ends_have_state) -%}
 
 good_changes as (
 
@@ -214,35 +219,69 @@ lives as (
         -- An end that finds a row leaves that row's image behind.
         lag(image) over ({{ w }}) as image_before,
         {%- endif %}
-        coalesce(lag(is_row) over ({{ w }}), false) as was_alive
+        coalesce(lag(is_row) over ({{ w }}), false) as was_alive,
+        -- The next event that finds something to do: a row is followed by one in any case, an end only by the next row.
+        {%- for column in ['change_seq', 'transaction_id'] %}
+        if(
+            is_row,
+            lead({{ column }}) over ({{ w }}),
+            lead(if(is_row, struct({{ column }} as value), null)) ignore nulls over ({{ w }}).value
+        ) as ensuing_{{ column }}{{ ',' if not loop.last or in_one_look }}
+        {%- endfor %}
+        {%- if in_one_look %}
+        {{ state_and_time }}
+        {%- endif %}
 
     from events
 
 ),
 
-{%- set image = 'lives.image' -%}
-{%- if ends_have_state -%}
-    {%- set image = 'if(is_row' ~ (' or is_known' if recut else '') ~ ', lives.image, lives.image_before)' -%}
-{%- endif %}
-
 states as (
 
     select
-        lives.*,
-        {%- if sparse %}
+        *
+        {%- if not in_one_look %},
+        {{ state_and_time }}
+        {%- endif %}
+
+    from lives
+
+)
+{%- endmacro -%}
+
+
+{#- The `state` that an event leaves, and the time it is valid at. -#}
+{%- macro _state_and_time(w, columns, sparse, load_valid_from, is_recut, truncates, ends_have_state) -%}
+{%- set image -%}
+    {%- if ends_have_state -%}
+if(is_row{{ ' or is_known' if is_recut }}, image, image_before)
+    {%- else -%}
+image
+    {%- endif -%}
+{%- endset -%}
+{%- if sparse %}
         named_struct(
             {%- for column in columns %}
             {%- set name = afterimage._quote(column) %}
             {{ afterimage._literal(column) }},
             {%- if column in sparse %}
             last(
+                {%- if ends_have_state %}
                 if(
-                    {{ '(is_row or is_known)' if recut else 'is_row' }} and (not was_alive or not coalesce(
+                    {{ '(is_row or is_known)' if is_recut else 'is_row' }} and (not was_alive or not coalesce(
                         array_contains(unknown_columns, {{ afterimage._literal(column) }}), false
                     )),
                     struct(image.{{ name }} as value),
                     null
                 ),
+                {%- else %}
+                -- Nothing is carried across an end.
+                if(
+                    is_row and coalesce(array_contains(unknown_columns, {{ afterimage._literal(column) }}), false),
+                    null,
+                    struct(if(is_row, image.{{ name }}, null) as value)
+                ),
+                {%- endif %}
                 true
             ) over ({{ w }} rows between unbounded preceding and current row).value
             {%- else %}
@@ -255,15 +294,11 @@ states as (
         {{ image }} as state,
         {%- endif %}
         -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
-        {% if recut -%}
-        if(is_known, changed_at, {{ afterimage._running_time(w, load_valid_from) }})
+        {% if is_recut -%}
+        if(is_known, changed_at, {{ afterimage._running_time(w, load_valid_from, truncates) }})
         {%- else -%}
-        {{ afterimage._running_time(w, load_valid_from) }}
+        {{ afterimage._running_time(w, load_valid_from, truncates) }}
         {%- endif %} as valid_at
-
-    from lives
-
-)
 {%- endmacro -%}
 
 
@@ -279,11 +314,12 @@ states as (
 {%- endmacro -%}
 
 
-{%- macro _running_time(w, load_valid_from) -%}
-    {{ return(
-        "max(if(ended_by = 'truncate' and not was_alive, null, coalesce(changed_at, " ~ load_valid_from ~ ")))"
-        ~ " over (" ~ w ~ " rows between unbounded preceding and current row)"
-    ) }}
+{%- macro _running_time(w, load_valid_from, truncates) -%}
+    {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
+    {%- if truncates -%}
+        {%- set time = "if(ended_by = 'truncate' and not was_alive, null, " ~ time ~ ")" -%}
+    {%- endif -%}
+    {{ return('max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)') }}
 {%- endmacro -%}
 
 

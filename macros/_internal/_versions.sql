@@ -3,9 +3,15 @@
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, columns) -%}
     {%- set tracked = [] -%}
-    {%- for column in typed_columns if column.name in plan.tracked -%}
-        {%- do tracked.append(afterimage._comparable('state.' ~ afterimage._quote(column.name), column.type)) -%}
+    {%- set all_of_state = [] -%}
+    {%- for column in typed_columns -%}
+        {%- do all_of_state.append('state.' ~ afterimage._quote(column.name)) -%}
+        {%- if column.name in plan.tracked -%}
+            {%- do tracked.append(afterimage._comparable(all_of_state[-1], column.type)) -%}
+        {%- endif -%}
     {%- endfor -%}
+    {#- A struct that is there already is not taken apart to be made anew. -#}
+    {%- set compared = 'state' if tracked == all_of_state else 'struct(' ~ tracked | join(', ') ~ ')' -%}
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set w = afterimage._event_window(keys) -%}
@@ -29,9 +35,9 @@ effective as (
         ) as last_state,
         {%- endif %}
         not coalesce(
-            lead(change_seq) over ({{ w }}) = change_seq
+            ensuing_change_seq = change_seq
             {%- if options.grain == 'transaction' %}
-            or lead(transaction_id) over ({{ w }}) = transaction_id
+            or ensuing_transaction_id = transaction_id
             {%- endif %},
             false
         ) as is_outcome
@@ -48,7 +54,7 @@ outcomes as (
         *,
         coalesce(lag(is_row) over ({{ w }}), false) as lived_before,
         {% if tracked -%}
-        struct({{ tracked | join(', ') }}) <=> lag(struct({{ tracked | join(', ') }})) over ({{ w }})
+        {{ compared }} <=> lag({{ compared }}) over ({{ w }})
         {%- else -%}
         true
         {%- endif %} as is_same

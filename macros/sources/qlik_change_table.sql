@@ -158,8 +158,9 @@ neighbours as (
     select
         *,
         count(*) over ({{ by_kind }} rows between unbounded preceding and unbounded following) as rows_in_group,
-        lag(struct(kind, reject_reason, image)) over ({{ by_kind }}) as row_before,
-        lead(struct(kind, reject_reason)) over ({{ by_kind }}) as row_after
+        lag(image) over ({{ by_kind }}) as image_before,
+        lag(kind = 'before_image' and reject_reason is null) over ({{ by_kind }}) as has_before_image,
+        lead(kind = 'update' and reject_reason is null) over ({{ by_kind }}) as has_update_behind
 
     from grouped
 
@@ -172,10 +173,8 @@ sorted_out as (
         case
             when rows_in_group = 1 and kind <> 'before_image' then 'alone'
             when rows_in_group <> 2 or reject_reason is not null then cast(null as string)
-            when kind = 'update' and row_before.kind = 'before_image' and row_before.reject_reason is null
-                then 'behind its before-image'
-            when kind = 'before_image' and row_after.kind = 'update' and row_after.reject_reason is null
-                then 'before its update'
+            when kind = 'update' and has_before_image then 'behind its before-image'
+            when kind = 'before_image' and has_update_behind then 'before its update'
         end as plain_case
 
     from neighbours
@@ -198,7 +197,7 @@ plain as (
         transaction_id,
         change_mask,
         image,
-        if(plain_case = 'alone', null, row_before.image) as before_image,
+        if(plain_case = 'alone', null, image_before) as before_image,
         reject_reason,
         rows_in_group as source_rows
 

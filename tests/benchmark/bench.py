@@ -1,6 +1,7 @@
 """How fast Afterimage is, next to what the engine can do and to what people write by hand.
 
     python tests/benchmark/bench.py [--changes 1000000 4000000] [--repeats 3] [--output FOLDER]
+        [--only ways increments ...]
 
 Makes a Qlik change table with `generate.py` and turns it into staging and history in these ways,
 all on the same cores, one after the other within each round:
@@ -12,9 +13,16 @@ all on the same cores, one after the other within each round:
 * textbook_udf: the same with a plain row-at-a-time Python UDF for the mask;
 * duckdb: the same again in DuckDB, from the same Parquet files into Parquet files.
 
-Before it measures it holds the histories against each other, row by row. Then, onto the history of
-each size: a batch of 10,000 changes, one that reaches back to the beginning of time, and none.
-Prints tables of seconds and ratios, and writes them as bench.json and bench.png.
+Before it measures it holds the histories against each other, row by row. Then:
+
+* mask: our staging with the UDF for the mask, and with built-in SQL in its place;
+* current: the present rows, from our history and by DuckDB from its own;
+* process: `dbt run` of both models in a process of its own, whose heap is 2 GiB;
+* increments: onto the history of each size a batch of 10,000 changes, one that reaches back to the
+  beginning of time, and none; and what `dbt snapshot` would do with the same batch (its MERGE);
+* skew: the same count of changes spread evenly, and with a quarter of them on one key.
+
+Prints tables of seconds and ratios, and writes them as bench.json, bench.png and increments.png.
 """
 
 from __future__ import annotations
@@ -22,6 +30,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 import subprocess
@@ -42,6 +51,7 @@ import textbook  # noqa: E402
 from conftest import SCHEMA, Project  # noqa: E402
 from generate import COLUMNS, KEY, changes  # noqa: E402
 
+PARTS = ["ways", "mask", "current", "process", "increments", "skew"]
 BATCH = 10_000
 HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
 # The engines print a double each in its own way.
@@ -57,16 +67,18 @@ Seconds = dict[str, dict[str, float]]
 class Bench:
     """One size: its tables, and the ways to build them."""
 
-    def __init__(self, spark: Any, project: Project, warehouse: Path, count: int) -> None:
+    def __init__(
+        self, spark: Any, project: Project, warehouse: Path, count: int, **data: Any
+    ) -> None:
         self.spark = spark
         self.project = project
         self.count = count
-        self.raw = f"raw_{count}"
+        self.raw = "_".join(["raw", str(count), *(f"{k}_{int(v)}" for k, v in data.items())])
         self.files = warehouse / SCHEMA / self.raw / "data" / "*.parquet"
         self.duck_folder = warehouse / "duckdb"
         self.duck_folder.mkdir(exist_ok=True)
         if not spark.catalog.tableExists(f"{SCHEMA}.{self.raw}"):
-            changes(spark, count).writeTo(f"{SCHEMA}.{self.raw}").using("iceberg").create()
+            changes(spark, count, **data).writeTo(f"{SCHEMA}.{self.raw}").using("iceberg").create()
         # As full builds; what an incremental run costs is measured on the history alone.
         project.file(
             "models/staged.sql",
@@ -98,6 +110,7 @@ class Bench:
                 "profiles",
             ],
             cwd=self.project.folder,
+            env={**os.environ, "AFTERIMAGE_DRIVER_MEMORY": "2g"},
             check=True,
         )
 
@@ -151,21 +164,46 @@ class Bench:
             },
         }
 
-    def differences(self) -> dict[str, int]:
-        """Return how many versions of each other way ours does not have, or has too many."""
+    def mask_ways(self) -> dict[str, Callable[[], None]]:
+        """Return our staging with the UDF for the mask, and with built-in SQL in its place."""
+        ours = self.project.dbt("compile", "--select", "staged").results[0].node.compiled_code
+        call = re.compile(r"decode_change_mask\(\s*change_mask, \d+\s*\)")
+        assert len(call.findall(ours)) == 1
+        built_in = call.sub(lambda _: textbook.mask_ordinals("change_mask"), ours)
+        return {
+            "udf": lambda: self.create("mask_udf", ours),
+            "built-in": lambda: self.create("mask_built_in", built_in),
+        }
+
+    def current_ways(self) -> dict[str, Callable[[], None]]:
+        """Return our current state, and DuckDB's, each from its own history."""
+        self.project.file("models/current.sql", "{{ current_state(ref('history')) }}")
+        duck_history = f"read_parquet('{self.duck_folder}/history.parquet')"
+        names = ", ".join([KEY, *COLUMNS])
+        return {
+            "ours": lambda: self.model("current"),
+            "duckdb": lambda: self.duck(
+                "current", f"select {names} from {duck_history} where is_current"
+            ),
+        }
+
+    def check(self) -> None:
+        """Hold the histories of the ways against each other: none may have a version of its own."""
         ours = f"select {', '.join(COMPARED)} from {SCHEMA}.history"
         duck = self.spark.read.parquet(str(self.duck_folder / "history.parquet"))
         duck.createOrReplaceTempView("duck_history")
-        found = {}
+        differences = {}
         for name, table in {
             "textbook": f"{SCHEMA}.textbook_history",
             "duckdb": "duck_history",
         }.items():
             theirs = f"select {', '.join(COMPARED)} from {table}"
-            found[name] = self.spark.sql(
+            differences[name] = self.spark.sql(
                 f"({ours} except all {theirs}) union all ({theirs} except all {ours})"
             ).count()
-        return found
+        if any(differences.values()):
+            raise SystemExit(f"The histories are not the same: {differences}")
+        print(f"{self.count:>9} the histories are the same, row by row", flush=True)
 
     def increments(self, repeats: int) -> dict[str, float]:
         """Return the seconds of history runs of a batch, of an early change, and of nothing new."""
@@ -179,14 +217,20 @@ class Bench:
         )
         self.project.file("models/grown.sql", history_of(stream))
         seconds = {"full": timed(lambda: self.model("grown"))}
-        times = []
+        present = f"select {KEY}, {', '.join(COLUMNS)} from {SCHEMA}.grown where is_current"
+        self.create("snapshot", textbook.new_snapshot(present))
+        times, merges = [], []
         for number in range(repeats):
             spark.sql(
                 f"insert into {stream} select {CONTRACT}, {start} + interval {number + 1} hours"
                 f" from {SCHEMA}.staged where {place} and {run} = {number - repeats}"
             )
             times.append(timed(lambda: self.project.dbt("run", "--select", "grown")))
+            self.create("present", present)
+            merge = textbook.snapshot_merge(f"{SCHEMA}.snapshot", f"{SCHEMA}.present")
+            merges.append(timed(lambda merge=merge: spark.sql(merge)))
         seconds["batch"] = statistics.median(times)
+        seconds["dbt snapshot"] = statistics.median(merges)
         seconds["nothing"] = timed(lambda: self.project.dbt("run", "--select", "grown"))
         # A batch with one key's insert of long before all others.
         spark.sql(
@@ -221,28 +265,49 @@ def timed(run: Callable[[], Any]) -> float:
     return time.monotonic() - started
 
 
-def measure(bench: Bench, repeats: int) -> Seconds:
-    """Return the median seconds of each step of each way, after a round to warm up."""
-    seconds: dict[str, dict[str, list[float]]] = {}
+def measure(
+    ways: dict[str, Callable[[], None]],
+    repeats: int,
+    label: str,
+    warmed_up: Callable[[], None] = lambda: None,
+) -> dict[str, float]:
+    """Return the median seconds of each way, in alternation.
+
+    Args:
+        ways: What to measure, by name.
+        repeats: How often, after a round to warm up.
+        label: What to say before each figure.
+        warmed_up: Called after the first round.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
     for round_number in range(repeats + 1):
-        for way, steps in bench.ways().items():
-            for step, run in steps.items():
-                took = timed(run)
-                print(
-                    f"{bench.count:>9} round {round_number} {way:12} {step} {took:7.2f} s",
-                    flush=True,
-                )
-                if round_number:
-                    seconds.setdefault(way, {}).setdefault(step, []).append(took)
+        for name, run in ways.items():
+            took = timed(run)
+            print(f"{label} round {round_number} {name:20} {took:7.2f} s", flush=True)
+            if round_number:
+                seconds[name].append(took)
         if round_number == 0:
-            differences = bench.differences()
-            if any(differences.values()):
-                raise SystemExit(f"The histories are not the same: {differences}")
-            print(f"{bench.count:>9} the histories are the same, row by row", flush=True)
-    return {
-        way: {step: statistics.median(times) for step, times in steps.items()}
-        for way, steps in seconds.items()
-    }
+            warmed_up()
+    return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def compare(bench: Bench, repeats: int) -> Seconds:
+    """Return the seconds of each step of each way, once all have given the same rows."""
+    ways = bench.ways()
+    steps = {f"{way} {step}": run for way, steps in ways.items() for step, run in steps.items()}
+    seconds = measure(steps, repeats, f"{bench.count:>9}", bench.check)
+    return {way: {step: seconds[f"{way} {step}"] for step in steps} for way, steps in ways.items()}
+
+
+def skew(spark: Any, project: Project, warehouse: Path, count: int, repeats: int) -> Seconds:
+    """Return the seconds of both models, evenly spread and with a quarter on one key."""
+    found = {}
+    for name, data in {"even": {"even": True}, "one key": {"hot": count // 4}}.items():
+        bench = Bench(spark, project, warehouse, count, **data)
+        ways = {"staging": lambda b=bench: b.model("staged")}
+        ways["history"] = lambda b=bench: b.model("history")
+        found[name] = measure(ways, repeats, f"{count:>9} {name}")
+    return found
 
 
 def table(ways: Seconds) -> str:
@@ -258,27 +323,41 @@ def table(ways: Seconds) -> str:
     return "\n".join(lines)
 
 
-def draw(results: dict[int, Seconds], file: Path) -> None:
-    """Draw the bars of each size."""
+def draw(results: dict[int, Seconds], increments: dict[int, dict[str, float]], to: Path) -> None:
+    """Draw the bars of each size, and what a run costs by the size of its history."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, axes = pyplot.subplots(
-        1, len(results), figsize=(5 * len(results), 3), squeeze=False, layout="constrained"
-    )
-    for axis, (count, ways) in zip(axes[0], results.items(), strict=True):
-        names = list(ways)[::-1]
-        staging = [ways[name]["staging"] for name in names]
-        axis.barh(names, staging, label="raw to staging", color="#4477aa")
-        history = [ways[name]["history"] for name in names]
-        axis.barh(names, history, left=staging, label="staging to history", color="#ccbb44")
-        axis.set_title(f"{count:,} changes")
-        axis.set_xlabel("seconds")
+    if results:
+        figure, axes = pyplot.subplots(
+            1, len(results), figsize=(5 * len(results), 3), squeeze=False, layout="constrained"
+        )
+        for axis, (count, ways) in zip(axes[0], results.items(), strict=True):
+            names = list(ways)[::-1]
+            staging = [ways[name]["staging"] for name in names]
+            axis.barh(names, staging, label="raw to staging", color="#4477aa")
+            history = [ways[name]["history"] for name in names]
+            axis.barh(names, history, left=staging, label="staging to history", color="#ccbb44")
+            axis.set_title(f"{count:,} changes")
+            axis.set_xlabel("seconds")
+            axis.spines[["top", "right"]].set_visible(False)
+        axes[0][0].legend(frameon=False, fontsize="small")
+        figure.savefig(to / "bench.png", dpi=120)
+    if len(increments) > 1:
+        figure, axis = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
+        sizes = [count / 1_000_000 for count in increments]
+        colors = ["#4477aa", "#228833", "#aa3377", "#bbbbbb", "#ccbb44"]
+        for name, color in zip(next(iter(increments.values())), colors, strict=True):
+            taken = [one[name] for one in increments.values()]
+            axis.plot(sizes, taken, marker="o", label=name, color=color)
+        axis.set_yscale("log")
+        axis.set_xlabel("million changes in the history")
+        axis.set_ylabel("seconds")
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0][0].legend(frameon=False, fontsize="small")
-    figure.savefig(file, dpi=120)
+        axis.legend(frameon=False, fontsize="small")
+        figure.savefig(to / "increments.png", dpi=120)
 
 
 def main() -> None:
@@ -287,7 +366,7 @@ def main() -> None:
     parser.add_argument("--changes", type=int, nargs="+", default=[1_000_000, 4_000_000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=ROOT / ".afterimage" / "benchmark")
-    parser.add_argument("--skip", nargs="+", default=[], choices=["ways", "increments", "process"])
+    parser.add_argument("--only", nargs="+", default=PARTS, choices=PARTS)
     options = parser.parse_args()
 
     options.output.mkdir(parents=True, exist_ok=True)
@@ -302,30 +381,36 @@ def main() -> None:
 
     spark = open_session({})
     textbook.register(spark)
-    results: dict[int, Seconds] = {}
-    increments: Seconds = {}
-    processes = {}
+    written: dict[str, dict[int, Any]] = {part: {} for part in PARTS}
     for count in options.changes:
+        if "skew" in options.only:
+            found = skew(spark, project, warehouse, count, options.repeats)
+            written["skew"][count] = found
         bench = Bench(spark, project, warehouse, count)
-        if "ways" not in options.skip:
-            results[count] = measure(bench, options.repeats)
+        if "ways" in options.only:
+            written["ways"][count] = compare(bench, options.repeats)
         else:
             bench.model("staged")
-        if "process" not in options.skip:
-            processes[count] = timed(bench.process)
-        if "increments" not in options.skip:
-            increments[str(count)] = bench.increments(options.repeats)
-    written = {"ways": results, "increments": increments, "dbt run, its own process": processes}
+        if "current" in options.only:
+            bench.ways()["duckdb"]["staging"]()
+            bench.ways()["duckdb"]["history"]()
+            ways = bench.current_ways()
+            bench.model("history")
+            written["current"][count] = measure(ways, options.repeats, f"{count:>9} current")
+        if "mask" in options.only:
+            ways = bench.mask_ways()
+            written["mask"][count] = measure(ways, options.repeats, f"{count:>9} mask")
+        if "process" in options.only:
+            written["process"][count] = {"dbt run": timed(bench.process)}
+        if "increments" in options.only:
+            written["increments"][count] = bench.increments(options.repeats)
     (options.output / "bench.json").write_text(json.dumps(written, indent=2) + "\n")
-    for count, ways in results.items():
+    for count, ways in written["ways"].items():
         print(f"\n{count:,} changes: seconds (times the limit)\n{table(ways)}")
-        if count in processes:
-            print(f"`dbt run` of both in a process of its own: {processes[count]:.1f} s")
-    for size, taken in increments.items():
-        parts = ", ".join(f"{name} {took:.1f} s" for name, took in taken.items())
-        print(f"onto {int(size):,}: {parts}")
-    if results:
-        draw(results, options.output / "bench.png")
+    for part in PARTS[1:]:
+        for count, taken in written[part].items():
+            print(f"{part}, {count:,} changes: {json.dumps(taken)}")
+    draw(written["ways"], written["increments"], options.output)
     spark.stop()
     shutil.rmtree(folder)
 

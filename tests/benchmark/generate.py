@@ -27,7 +27,9 @@ def number(*parts: str) -> str:
     return f"(xxhash64({', '.join(parts)}) & 9223372036854775807)"
 
 
-def changes(spark: SparkSession, count: int, seed: int = 1, even: bool = False) -> DataFrame:
+def changes(
+    spark: SparkSession, count: int, seed: int = 1, even: bool = False, hot: int = 0
+) -> DataFrame:
     """Return `count` changes in the order of their sequence, and the before-images of all updates.
 
     About 20 % are inserts, 70 % updates and 10 % deletes; 1 % of the updates change the key and 5 %
@@ -38,11 +40,12 @@ def changes(spark: SparkSession, count: int, seed: int = 1, even: bool = False) 
         count: How many changes; before-images come on top.
         seed: Another seed gives other values.
         even: Whether all rows of the source change about equally often. Otherwise few change often.
+        hot: How many of the changes are those of one key; the others are spread evenly then.
 
     Returns:
         The landed rows, not ordered.
     """
-    skew = 1 if even else 2
+    skew = 1 if even or hot else 2
     rows = max(1, count // 10)
     w = "partition by row_no order by place"
     spark.range(1, count + 1, numPartitions=max(4, count // 500_000)).createOrReplaceTempView("_n")
@@ -74,8 +77,12 @@ def changes(spark: SparkSession, count: int, seed: int = 1, even: bool = False) 
         with events as (
             select
                 id as place,
-                cast(floor(pow({number("id", str(seed))} % 1000003 / 1000003.0D, {skew}) * {rows})
-                    as bigint) as row_no
+                if(
+                    id * {hot} % {count} < {hot},
+                    {rows},
+                    cast(floor(pow({number("id", str(seed))} % 1000003 / 1000003.0D, {skew})
+                        * {rows}) as bigint)
+                ) as row_no
             from _n
         ),
         steps as (
@@ -101,7 +108,7 @@ def changes(spark: SparkSession, count: int, seed: int = 1, even: bool = False) 
             select
                 *,
                 not is_delete and not is_insert as is_update,
-                not is_delete and not is_insert
+                not is_delete and not is_insert and row_no < {rows}
                     and {number("place", str(seed), "'k'")} % 100 = 0 as changes_key
             from kinds
         ),

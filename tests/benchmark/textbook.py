@@ -11,13 +11,22 @@ from typing import Any
 from generate import COLUMNS, HEADER_COLUMNS, KEY
 
 ALL = [KEY, *COLUMNS]
-# The mask's bytes come with the low bits first.
+
+
+def mask_ordinals(mask: str) -> str:
+    """Return built-in SQL for the ordinals that a mask flags; its bytes come low bits first."""
+    parts = ", ".join(f"hex(substring({mask}, {place}, 1))" for place in (3, 2, 1))
+    return (
+        f"filter(sequence(1, {len(ALL)}), k -> (cast(conv(concat({parts}), 16, 10) as bigint)"
+        f" & shiftleft(1L, k + {HEADER_COLUMNS} - 1)) <> 0)"
+    )
+
+
+_NAMES = ", ".join(f"'{name}'" for name in ALL)
 MASK_SQL = (
-    "transform(filter(sequence(1, {count}), k -> (cast(conv(concat("
-    "hex(substring(mask, 3, 1)), hex(substring(mask, 2, 1)), hex(substring(mask, 1, 1))), 16, 10)"
-    " as bigint) & shiftleft(1L, k + {header} - 1)) <> 0), k -> element_at(array({names}), k))"
-).format(count=len(ALL), header=HEADER_COLUMNS, names=", ".join(f"'{name}'" for name in ALL))
-MASK_UDF = "plain_mask(mask)"
+    f"transform({mask_ordinals('row.header__change_mask')}, k -> element_at(array({_NAMES}), k))"
+)
+MASK_UDF = "plain_mask(row.header__change_mask)"
 
 
 def plain_mask(mask: bytes | None) -> list[str] | None:
@@ -42,11 +51,6 @@ def _struct(prefix: str) -> str:
 
 def staging(raw: str, mask: str) -> str:
     """Return the vendor's recipe: the changes, joined to the before-images on change_seq."""
-    mask = (
-        mask.replace("mask", "header__change_mask")
-        if mask == MASK_SQL
-        else mask.replace("(mask)", "(row.header__change_mask)")
-    )
     return f"""
         with decoded as (
             select
@@ -132,6 +136,54 @@ def history(staged: str) -> str:
             transaction_id, md5(concat(key, '-', change_seq)) as history_id
         from versions
         where is_row
+    """
+
+
+def new_snapshot(present: str) -> str:
+    """Return the first snapshot that dbt takes of the present rows."""
+    return f"""
+        select
+            *, md5(cast({KEY} as string)) as dbt_scd_id, timestamp '2026-01-01' as dbt_updated_at,
+            timestamp '2026-01-01' as dbt_valid_from, cast(null as timestamp) as dbt_valid_to
+        from ({present})
+    """
+
+
+def snapshot_merge(snapshot: str, present: str) -> str:
+    """Return what `dbt snapshot` runs (strategy check, deleted rows closed), as one statement."""
+    changed = " or ".join(f"not (now.{name} <=> before.{name})" for name in COLUMNS)
+    names = ", ".join(f"now.{name}" for name in ALL)
+    columns = [*ALL, "dbt_scd_id", "dbt_updated_at", "dbt_valid_from", "dbt_valid_to"]
+    return f"""
+        merge into {snapshot} as target
+        using (
+            with before as (select * from {snapshot} where dbt_valid_to is null),
+            stamped as (
+                select *, md5(concat({KEY}, '|', current_timestamp())) as new_scd_id from {present}
+            )
+            select
+                'insert' as change, {names}, now.new_scd_id as dbt_scd_id,
+                current_timestamp() as dbt_updated_at, current_timestamp() as dbt_valid_from,
+                cast(null as timestamp) as dbt_valid_to
+            from stamped as now left join before on now.{KEY} = before.{KEY}
+            where before.{KEY} is null or {changed}
+            union all
+            select
+                'update', {names}, before.dbt_scd_id, current_timestamp(), before.dbt_valid_from,
+                current_timestamp()
+            from stamped as now inner join before on now.{KEY} = before.{KEY}
+            where {changed}
+            union all
+            select
+                'delete', {", ".join(f"before.{name}" for name in ALL)}, before.dbt_scd_id,
+                current_timestamp(), before.dbt_valid_from, current_timestamp()
+            from before left anti join stamped as now on now.{KEY} = before.{KEY}
+        ) as source
+        on source.dbt_scd_id = target.dbt_scd_id
+        when matched and target.dbt_valid_to is null and source.change in ('update', 'delete')
+            then update set dbt_valid_to = source.dbt_valid_to
+        when not matched and source.change = 'insert'
+            then insert ({", ".join(columns)}) values ({", ".join(f"source.{n}" for n in columns)})
     """
 
 

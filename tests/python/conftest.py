@@ -29,6 +29,23 @@ settings.register_profile("afterimage", derandomize="AFTERIMAGE_EXAMPLES" not in
 settings.load_profile("afterimage")
 
 
+def contract_columns(fields: str) -> dict[str, str]:
+    """Return the columns of a change stream whose images have these fields, with their types."""
+    return {
+        "change_id": "string",
+        "change_seq": "string",
+        "operation": "string",
+        "before": f"struct<{fields}>",
+        "after": f"struct<{fields}>",
+        "changed_columns": "array<string>",
+        "absent_columns": "array<string>",
+        "changed_at": "timestamp",
+        "transaction_id": "string",
+        "reject_reason": "string",
+        "ingested_at": "timestamp",
+    }
+
+
 class DbtError(AssertionError):
     """A dbt command failed; the message holds what dbt said of each node."""
 

@@ -18,9 +18,8 @@ import pytest
 
 from command_line import BIN, environment, run
 from conftest import ROOT, Lake, Project
+from generate import changes
 from standalone import StandaloneCluster
-
-sys.path.insert(0, str(ROOT / "tests" / "benchmark"))
 
 # The number of changes in the raw table; their before-images come on top.
 CHANGES = int(os.environ.get("AFTERIMAGE_CLUSTER_CHANGES", "1000000"))
@@ -109,8 +108,6 @@ def million(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
 ) -> Iterator[Project]:
     """A project with a raw table of a million changes, staging and history."""
-    from generate import changes
-
     project = make_project("million")
     project.file("models/stg_raw.sql", STAGING)
     project.file("models/raw_history.sql", HISTORY)

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, Lake, Project, contract_columns
 from reference import META_COLUMNS, Change, audit, history, sort_key
 from strategies import Options, Stream, merged_streams, options, splits
 
@@ -47,19 +47,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 def stream_columns(stream: Stream) -> dict[str, str]:
     """Return the columns of the change contract for a stream's table."""
     fields = ", ".join(f"`{name}`: {stream.types[name]}" for name in stream.columns)
-    return {
-        "change_id": "string",
-        "change_seq": "string",
-        "operation": "string",
-        "before": f"struct<{fields}>",
-        "after": f"struct<{fields}>",
-        "changed_columns": "array<string>",
-        "absent_columns": "array<string>",
-        "changed_at": "timestamp",
-        "transaction_id": "string",
-        "reject_reason": "string",
-        "ingested_at": "timestamp",
-    }
+    return contract_columns(fields)
 
 
 def as_row(change: Change, stream: Stream) -> dict[str, Any]:

@@ -16,22 +16,10 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
 
 FIELDS = "id: int, name: string, city: string"
-COLUMNS = {
-    "change_id": "string",
-    "change_seq": "string",
-    "operation": "string",
-    "before": f"struct<{FIELDS}>",
-    "after": f"struct<{FIELDS}>",
-    "changed_columns": "array<string>",
-    "absent_columns": "array<string>",
-    "changed_at": "timestamp",
-    "transaction_id": "string",
-    "reject_reason": "string",
-    "ingested_at": "timestamp",
-}
+COLUMNS = contract_columns(FIELDS)
 START = datetime(2024, 1, 1)
 
 

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import pytest
 from dbt.cli.main import dbtRunner
 from pyspark.sql import SparkSession
 
 from conftest import ROOT
 
 
-def test_the_examples_build_and_every_test_of_theirs_passes(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+@dataclass
+class Built:
+    """What `dbt build` of the project came to."""
+
+    results: list[Any]
+    nodes: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The examples, built into the tests' warehouse."""
+    target = tmp_path_factory.mktemp("target")
     # Of a few rows each: to compile Java for them takes longer than to go without.
     without_compiling = {
         "spark.sql.codegen.wholeStage": "false",
@@ -26,21 +39,41 @@ def test_the_examples_build_and_every_test_of_theirs_passes(
     os.chdir(ROOT)
     try:
         outcome = dbtRunner().invoke(
-            [
-                *("--quiet", "build"),
-                *("--target-path", str(tmp_path), "--log-path", str(tmp_path)),
-            ]
+            ["--quiet", "build", "--target-path", str(target), "--log-path", str(target)]
         )
     finally:
         os.chdir(before)
         for name in without_compiling:
             spark.conf.unset(name)
-
     assert outcome.exception is None, outcome.exception
-    results = outcome.result.results  # type: ignore[union-attr]
-    assert [
-        f"{r.node.name}: {r.message}" for r in results if r.status not in ("success", "pass")
-    ] == []
-    kinds = Counter(str(result.node.resource_type) for result in results)
+    manifest = json.loads((target / "manifest.json").read_text())
+    return Built(
+        results=outcome.result.results,  # type: ignore[union-attr]
+        nodes=list(manifest["nodes"].values()),
+    )
+
+
+def test_the_examples_build_and_every_test_of_theirs_passes(built: Built) -> None:
+    failed = [r for r in built.results if r.status not in ("success", "pass")]
+    assert [f"{r.node.name}: {r.message}" for r in failed] == []
+    kinds = Counter(str(result.node.resource_type) for result in built.results)
     assert kinds["unit_test"] > 80
     assert kinds["test"] > 50
+
+
+def test_every_model_and_each_of_its_columns_is_described(
+    built: Built, spark: SparkSession
+) -> None:
+    models = [
+        node
+        for node in built.nodes
+        if node["resource_type"] == "model" and node["config"]["materialized"] != "ephemeral"
+    ]
+    assert len(models) > 30
+    for model in models:
+        assert model["description"], model["name"]
+        described = {
+            name.lower() for name, column in model["columns"].items() if column["description"]
+        }
+        columns = spark.table(f"{model['schema']}.{model['alias']}").columns
+        assert {name.lower() for name in columns} <= described, model["name"]

@@ -22,7 +22,7 @@ from dbt.adapters.spark import connections
 from pyhive import hive
 
 from command_line import BIN, environment, run
-from conftest import ROOT, DbtError, Lake, Project
+from conftest import ROOT, DbtError, Lake, Project, contract_columns
 from dbt_afterimage import cli
 from dbt_afterimage.thrift_connection import AfterimageConnection, readable
 from dbt_afterimage.warehouse import exclusive_writes
@@ -232,20 +232,7 @@ def test_seeds_and_unit_tests_work_over_thrift(project: Project, lake: Lake) -> 
     ]
 
 
-FIELDS = "id: int, name: string"
-CHANGES = {
-    "change_id": "string",
-    "change_seq": "string",
-    "operation": "string",
-    "before": f"struct<{FIELDS}>",
-    "after": f"struct<{FIELDS}>",
-    "changed_columns": "array<string>",
-    "absent_columns": "array<string>",
-    "changed_at": "timestamp",
-    "transaction_id": "string",
-    "reject_reason": "string",
-    "ingested_at": "timestamp",
-}
+CHANGES = contract_columns("id: int, name: string")
 HISTORIES = [f"people_{number}_history" for number in range(4)]
 
 

@@ -13,7 +13,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from browser import complaints, figures, look, needs_chromium
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, Lake, Project, contract_columns
 from dbt_afterimage import page, timeline
 from dbt_afterimage.cli import CommandError, main
 from dbt_afterimage.project import Column, equals, literal, time_text, visible
@@ -35,20 +35,7 @@ setTimeout(function () {
 }, 500);
 """
 
-IMAGE = "struct<id:int,region:string,name:string,credit:decimal(10,2)>"
-STREAM = {
-    "change_id": "string",
-    "change_seq": "string",
-    "operation": "string",
-    "before": IMAGE,
-    "after": IMAGE,
-    "changed_columns": "array<string>",
-    "absent_columns": "array<string>",
-    "changed_at": "timestamp",
-    "transaction_id": "string",
-    "reject_reason": "string",
-    "ingested_at": "timestamp",
-}
+STREAM = contract_columns("id: int, region: string, name: string, credit: decimal(10, 2)")
 
 
 def change(seq: int, operation: str, hour: int, transaction: str, *image: Any) -> dict[str, Any]:

@@ -1,0 +1,123 @@
+"""What Spark does for each model: how often it reads, shuffles and sorts, against what we mean.
+
+One more of any of these is seen nowhere but in minutes, and only where there is much data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from conftest import SCHEMA, Lake, Project
+from generate import changes
+
+# A node of the plan by the word it begins with. A shuffle that is read again is no second one.
+NODES = {
+    "scans": r"BatchScan ",
+    "shuffles": r"- Exchange ",
+    "reused shuffles": r"ReusedExchange ",
+    "broadcasts": r"BroadcastExchange ",
+    "sorts": r"Sort \[",
+    "windows": r"Window \[",
+    "Python": r"(?:ArrowEvalPython|BatchEvalPython) ",
+}
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Project]:
+    """A project with a change table of 2,000 changes, its staging and its history."""
+    project = make_project("plans")
+    changes(lake.spark, 2000).writeTo(f"{SCHEMA}.planned__ct").using("iceberg").createOrReplace()
+    project.file(
+        "models/sources.yml",
+        "sources: [{name: raw, schema: afterimage, tables: [{name: planned__ct}]}]",
+    )
+    project.file(
+        "models/stg_planned.sql",
+        "{{ config(materialized='table') }}\n"
+        "{{ qlik_change_table(source('raw', 'planned__ct'), unique_key=['id']) }}",
+    )
+    project.file(
+        "models/planned_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('stg_planned') }}",
+    )
+    project.file("models/planned_current.sql", "{{ current_state(ref('planned_history')) }}")
+    project.file(
+        "models/planned_audit.sql", "{{ change_audit(ref('stg_planned'), unique_key=['id']) }}"
+    )
+    # So few rows would be joined by a broadcast everywhere.
+    settings = (
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.adaptive.autoBroadcastJoinThreshold",
+    )
+    for setting in settings:
+        lake.spark.conf.set(setting, "-1")
+    project.dbt("run")
+    yield project
+    for setting in settings:
+        lake.spark.conf.unset(setting)
+    for table in (
+        "planned__ct",
+        "stg_planned",
+        "planned_history",
+        "planned_current",
+        "planned_audit",
+    ):
+        lake.spark.sql(f"drop table if exists {SCHEMA}.{table}")
+
+
+def shape(project: Project, lake: Lake, model: str) -> dict[str, int]:
+    """Return how often each node is in the plan that a model's select has run by."""
+    text = (
+        project.folder / ".afterimage/target/run/afterimage/models" / f"{model}.sql"
+    ).read_text()
+    frame = lake.spark.sql(
+        text[re.search(r"^\s*(?:with|select)\s*$", text, re.MULTILINE).start() :]
+    )
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    plan = plan.split("== Final Plan ==")[-1].split("== Initial Plan ==")[0]
+    found = Counter({name: len(re.findall(node, plan)) for name, node in NODES.items()})
+    return {name: count for name, count in found.items() if count}
+
+
+def test_staging_shuffles_the_rows_once(project: Project, lake: Lake) -> None:
+    """Another scan and two small shuffles are for the distinct masks, and one Python step."""
+    assert shape(project, lake, "stg_planned") == {
+        "scans": 2,
+        "shuffles": 2,
+        "reused shuffles": 2,
+        "broadcasts": 2,
+        # The plain rows take one sort; the first of the others' also goes over all rows.
+        "sorts": 6,
+        "windows": 10,
+        "Python": 1,
+    }
+
+
+def test_history_shuffles_and_sorts_once(project: Project, lake: Lake) -> None:
+    """The second scan, of a few columns, is for the key changes."""
+    assert shape(project, lake, "planned_history") == {
+        "scans": 2,
+        "shuffles": 1,
+        "sorts": 1,
+        "windows": 3,
+    }
+
+
+def test_current_state_only_reads(project: Project, lake: Lake) -> None:
+    assert shape(project, lake, "planned_current") == {"scans": 1}
+
+
+def test_audit_shuffles_and_sorts_once(project: Project, lake: Lake) -> None:
+    """Two scans and a shuffle more are for truncations, which end the rows of any key."""
+    assert shape(project, lake, "planned_audit") == {
+        "scans": 4,
+        "shuffles": 2,
+        "sorts": 1,
+        "windows": 3,
+    }
