@@ -160,8 +160,11 @@ def _serve(options: argparse.Namespace) -> int:
     if Path(warehouse).is_dir():
         claims.append(_Claim(Path(warehouse) / _WAREHOUSE_FILE))
     stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    def listen() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stopped.set())
+
+    listen()
     taken: list[_Claim] = []
     try:
         for claim in claims:
@@ -171,6 +174,7 @@ def _serve(options: argparse.Namespace) -> int:
             taken.append(claim)
         _check_port(options.bind, options.port)
         spark = _open(settings)
+        listen()  # PySpark has put a handler of its own for SIGINT in place
         stop = _start_thrift_server(spark)
         _wait_until_it_answers(server, stopped)
         server.ready = True

@@ -18,8 +18,8 @@ Before it measures it holds the histories against each other, row by row. Then:
 * mask: our staging with the UDF for the mask, and with built-in SQL in its place;
 * current: the present rows, from our history and by DuckDB from its own;
 * process: `dbt run` of both models in a process of its own, whose heap is 2 GiB;
-* increments: onto the history of each size a batch of 10,000 changes, one that reaches back to the
-  beginning of time, and none; and what `dbt snapshot` would do with the same batch (its MERGE);
+* increments: onto the history of each size batches of 10,000 changes and of 1 %, one that reaches
+  back to the beginning of time, and none; and `dbt snapshot`'s MERGE for the same 10,000;
 * skew: the same count of changes spread evenly, and with a quarter of them on one key.
 
 Prints tables of seconds and ratios, and writes them as bench.json, bench.png and increments.png.
@@ -51,6 +51,7 @@ import textbook  # noqa: E402
 from conftest import SCHEMA, Project  # noqa: E402
 from generate import COLUMNS, KEY, changes  # noqa: E402
 
+WAYS = ["ours", "limit", "textbook", "textbook_udf", "duckdb"]
 PARTS = ["ways", "mask", "current", "process", "increments", "skew"]
 BATCH = 10_000
 HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
@@ -208,30 +209,34 @@ class Bench:
     def increments(self, repeats: int) -> dict[str, float]:
         """Return the seconds of history runs of a batch, of an early change, and of nothing new."""
         spark, stream = self.spark, f"{SCHEMA}.stream"
-        place = f"cast(substr(change_seq, 17, 19) as bigint) > {self.count - repeats * BATCH}"
-        run = f"floor((cast(substr(change_seq, 17, 19) as bigint) - {self.count} - 1) / {BATCH})"
+        sizes = [BATCH] * repeats + [self.count // 100]
+        place = "cast(substr(change_seq, 17, 19) as bigint)"
+        last = self.count - sum(sizes)
         start = "timestamp '2026-01-01 00:00:00'"
         self.create(
             "stream",
-            f"select {CONTRACT}, {start} as ingested_at from {SCHEMA}.staged where not {place}",
+            f"select {CONTRACT}, {start} as ingested_at from {SCHEMA}.staged"
+            f" where {place} <= {last}",
         )
         self.project.file("models/grown.sql", history_of(stream))
         seconds = {"full": timed(lambda: self.model("grown"))}
         present = f"select {KEY}, {', '.join(COLUMNS)} from {SCHEMA}.grown where is_current"
         self.create("snapshot", textbook.new_snapshot(present))
         times, merges = [], []
-        for number in range(repeats):
+        for number, size in enumerate(sizes):
             spark.sql(
                 f"insert into {stream} select {CONTRACT}, {start} + interval {number + 1} hours"
-                f" from {SCHEMA}.staged where {place} and {run} = {number - repeats}"
+                f" from {SCHEMA}.staged where {place} > {last} and {place} <= {last + size}"
             )
+            last += size
             times.append(timed(lambda: self.project.dbt("run", "--select", "grown")))
             self.create("present", present)
             merge = textbook.snapshot_merge(f"{SCHEMA}.snapshot", f"{SCHEMA}.present")
             merges.append(timed(lambda merge=merge: spark.sql(merge)))
-        seconds["batch"] = statistics.median(times)
-        seconds["dbt snapshot"] = statistics.median(merges)
-        seconds["nothing"] = timed(lambda: self.project.dbt("run", "--select", "grown"))
+        seconds["10,000 changes"] = statistics.median(times[:-1])
+        seconds["1 %"] = times[-1]
+        seconds["dbt snapshot of 10,000"] = statistics.median(merges[:-1])
+        seconds["nothing new"] = timed(lambda: self.project.dbt("run", "--select", "grown"))
         # A batch with one key's insert of long before all others.
         spark.sql(
             f"insert into {stream} select 'early', repeat('0', 34) || '1', 'insert', null, `after`,"
@@ -291,11 +296,12 @@ def measure(
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
-def compare(bench: Bench, repeats: int) -> Seconds:
-    """Return the seconds of each step of each way, once all have given the same rows."""
-    ways = bench.ways()
+def compare(bench: Bench, repeats: int, chosen: list[str]) -> Seconds:
+    """Return the seconds of each step of the chosen ways; the rows of all five are compared."""
+    ways = {name: steps for name, steps in bench.ways().items() if name in chosen}
+    check = bench.check if len(ways) == len(WAYS) else lambda: None
     steps = {f"{way} {step}": run for way, steps in ways.items() for step, run in steps.items()}
-    seconds = measure(steps, repeats, f"{bench.count:>9}", bench.check)
+    seconds = measure(steps, repeats, f"{bench.count:>9}", check)
     return {way: {step: seconds[f"{way} {step}"] for step in steps} for way, steps in ways.items()}
 
 
@@ -323,7 +329,7 @@ def table(ways: Seconds) -> str:
     return "\n".join(lines)
 
 
-def draw(results: dict[int, Seconds], increments: dict[int, dict[str, float]], to: Path) -> None:
+def draw(results: dict[str, Seconds], increments: Seconds, to: Path) -> None:
     """Draw the bars of each size, and what a run costs by the size of its history."""
     import matplotlib
 
@@ -340,15 +346,15 @@ def draw(results: dict[int, Seconds], increments: dict[int, dict[str, float]], t
             axis.barh(names, staging, label="raw to staging", color="#4477aa")
             history = [ways[name]["history"] for name in names]
             axis.barh(names, history, left=staging, label="staging to history", color="#ccbb44")
-            axis.set_title(f"{count:,} changes")
+            axis.set_title(f"{int(count):,} changes")
             axis.set_xlabel("seconds")
             axis.spines[["top", "right"]].set_visible(False)
         axes[0][0].legend(frameon=False, fontsize="small")
         figure.savefig(to / "bench.png", dpi=120)
     if len(increments) > 1:
         figure, axis = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
-        sizes = [count / 1_000_000 for count in increments]
-        colors = ["#4477aa", "#228833", "#aa3377", "#bbbbbb", "#ccbb44"]
+        sizes = [int(count) / 1_000_000 for count in increments]
+        colors = ["#4477aa", "#228833", "#66ccee", "#aa3377", "#bbbbbb", "#ccbb44"]
         for name, color in zip(next(iter(increments.values())), colors, strict=True):
             taken = [one[name] for one in increments.values()]
             axis.plot(sizes, taken, marker="o", label=name, color=color)
@@ -367,7 +373,10 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=ROOT / ".afterimage" / "benchmark")
     parser.add_argument("--only", nargs="+", default=PARTS, choices=PARTS)
+    parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     options = parser.parse_args()
+    if "limit" not in options.ways:
+        parser.error("--ways: the limit, which the others are multiples of, must be among them")
 
     options.output.mkdir(parents=True, exist_ok=True)
     warehouse = options.output / "warehouse"
@@ -381,14 +390,18 @@ def main() -> None:
 
     spark = open_session({})
     textbook.register(spark)
-    written: dict[str, dict[int, Any]] = {part: {} for part in PARTS}
+    # What an earlier call has measured of other sizes stays.
+    file = options.output / "bench.json"
+    written: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
+    if file.exists():
+        written |= json.loads(file.read_text())
     for count in options.changes:
         if "skew" in options.only:
             found = skew(spark, project, warehouse, count, options.repeats)
-            written["skew"][count] = found
+            written["skew"][str(count)] = found
         bench = Bench(spark, project, warehouse, count)
         if "ways" in options.only:
-            written["ways"][count] = compare(bench, options.repeats)
+            written["ways"][str(count)] = compare(bench, options.repeats, options.ways)
         else:
             bench.model("staged")
         if "current" in options.only:
@@ -396,20 +409,20 @@ def main() -> None:
             bench.ways()["duckdb"]["history"]()
             ways = bench.current_ways()
             bench.model("history")
-            written["current"][count] = measure(ways, options.repeats, f"{count:>9} current")
+            written["current"][str(count)] = measure(ways, options.repeats, f"{count:>9} current")
         if "mask" in options.only:
             ways = bench.mask_ways()
-            written["mask"][count] = measure(ways, options.repeats, f"{count:>9} mask")
+            written["mask"][str(count)] = measure(ways, options.repeats, f"{count:>9} mask")
         if "process" in options.only:
-            written["process"][count] = {"dbt run": timed(bench.process)}
+            written["process"][str(count)] = {"dbt run": timed(bench.process)}
         if "increments" in options.only:
-            written["increments"][count] = bench.increments(options.repeats)
-    (options.output / "bench.json").write_text(json.dumps(written, indent=2) + "\n")
+            written["increments"][str(count)] = bench.increments(options.repeats)
+        file.write_text(json.dumps(written, indent=2) + "\n")
     for count, ways in written["ways"].items():
-        print(f"\n{count:,} changes: seconds (times the limit)\n{table(ways)}")
+        print(f"\n{int(count):,} changes: seconds (times the limit)\n{table(ways)}")
     for part in PARTS[1:]:
         for count, taken in written[part].items():
-            print(f"{part}, {count:,} changes: {json.dumps(taken)}")
+            print(f"{part}, {int(count):,} changes: {json.dumps(taken)}")
     draw(written["ways"], written["increments"], options.output)
     spark.stop()
     shutil.rmtree(folder)
