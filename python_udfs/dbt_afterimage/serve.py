@@ -160,6 +160,7 @@ def _serve(options: argparse.Namespace) -> int:
     if Path(warehouse).is_dir():
         claims.append(_Claim(Path(warehouse) / _WAREHOUSE_FILE))
     stopped = threading.Event()
+
     def listen() -> None:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stopped.set())

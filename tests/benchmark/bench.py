@@ -362,7 +362,7 @@ def draw(results: dict[str, Seconds], increments: Seconds, to: Path) -> None:
         axis.set_xlabel("million changes in the history")
         axis.set_ylabel("seconds")
         axis.spines[["top", "right"]].set_visible(False)
-        axis.legend(frameon=False, fontsize="small")
+        axis.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
         figure.savefig(to / "increments.png", dpi=120)
 
 
