@@ -75,9 +75,9 @@ def shape(project: Project, lake: Lake, model: str) -> dict[str, int]:
     text = (
         project.folder / ".afterimage/target/run/afterimage/models" / f"{model}.sql"
     ).read_text()
-    frame = lake.spark.sql(
-        text[re.search(r"^\s*(?:with|select)\s*$", text, re.MULTILINE).start() :]
-    )
+    select = re.search(r"^\s*(?:with|select)\s*$", text, re.MULTILINE)
+    assert select, text
+    frame = lake.spark.sql(text[select.start() :])
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan().toString()
     plan = plan.split("== Final Plan ==")[-1].split("== Initial Plan ==")[0]

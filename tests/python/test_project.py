@@ -47,10 +47,8 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
             spark.conf.unset(name)
     assert outcome.exception is None, outcome.exception
     manifest = json.loads((target / "manifest.json").read_text())
-    return Built(
-        results=outcome.result.results,  # type: ignore[union-attr]
-        nodes=list(manifest["nodes"].values()),
-    )
+    result: Any = outcome.result
+    return Built(results=result.results, nodes=list(manifest["nodes"].values()))
 
 
 def test_the_examples_build_and_every_test_of_theirs_passes(built: Built) -> None:
