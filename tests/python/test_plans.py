@@ -61,9 +61,9 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Proj
         lake.spark.conf.set(name, value)
     project.dbt("run")
     yield project
-    for name, value in before.items():
-        if value:
-            lake.spark.conf.set(name, value)
+    for name, old in before.items():
+        if old:
+            lake.spark.conf.set(name, old)
         else:
             lake.spark.conf.unset(name)
     for table in (
