@@ -49,23 +49,22 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Proj
     project.file(
         "models/planned_audit.sql", "{{ change_audit(ref('stg_planned'), unique_key=['id']) }}"
     )
-    settings = {
-        # So few rows would be joined by a broadcast everywhere.
-        "spark.sql.autoBroadcastJoinThreshold": "-1",
-        "spark.sql.adaptive.autoBroadcastJoinThreshold": "-1",
-        # The profile cuts plans off that nobody reads.
-        "spark.sql.maxPlanStringLength": str(2**31 - 16),
-    }
-    before = {name: lake.spark.conf.get(name, "") for name in settings}
-    for name, value in settings.items():
-        lake.spark.conf.set(name, value)
+    # So few rows would be joined by a broadcast everywhere.
+    thresholds = [
+        "spark.sql.autoBroadcastJoinThreshold",
+        "spark.sql.adaptive.autoBroadcastJoinThreshold",
+    ]
+    for threshold in thresholds:
+        lake.spark.conf.set(threshold, "-1")
+    # The profile cuts plans off that nobody reads.
+    length = "spark.sql.maxPlanStringLength"
+    shipped = lake.spark.conf.get(length)
+    lake.spark.conf.set(length, str(2**31 - 16))
     project.dbt("run")
     yield project
-    for name, old in before.items():
-        if old:
-            lake.spark.conf.set(name, old)
-        else:
-            lake.spark.conf.unset(name)
+    for threshold in thresholds:
+        lake.spark.conf.unset(threshold)
+    lake.spark.conf.set(length, shipped or "")
     for table in (
         "planned__ct",
         "stg_planned",
