@@ -3,7 +3,8 @@
     `events` has one row for each thing that happened to a key: a change of its own, its leaving (`key_change`: an
     update gave the row another key) and each truncation of the table while it may have lived. `states` adds whether
     the key lived just before (`was_alive`), what its row looks like after (`state`, with absent columns filled), and
-    `valid_at`, the running maximum of the change times.
+    `valid_at`, the running maximum of the change times. `ensuing_change_seq` and `ensuing_transaction_id` are those of the
+    next event of the key that finds something to do.
 
     Args: changes (a relation or SQL that stands in FROM), unique_key, columns, load_valid_from, and `recut`, by which
     an incremental run of the history materialization asks for some keys only, each from some place on: what the
@@ -220,7 +221,7 @@ lives as (
         lag(image) over ({{ w }}) as image_before,
         {%- endif %}
         coalesce(lag(is_row) over ({{ w }}), false) as was_alive,
-        -- The next event that finds something to do: a row is followed by one in any case, an end only by the next row.
+        -- What follows a row always finds something to do; behind an end that is the next row, for further ends do not.
         {%- for column in ['change_seq', 'transaction_id'] %}
         if(
             is_row,
@@ -265,22 +266,18 @@ image
             {%- set name = afterimage._quote(column) %}
             {{ afterimage._literal(column) }},
             {%- if column in sparse %}
+            {%- set literal = afterimage._literal(column) %}
+            {%- set is_unknown = 'coalesce(array_contains(unknown_columns, ' ~ literal ~ '), false)' %}
             last(
                 {%- if ends_have_state %}
                 if(
-                    {{ '(is_row or is_known)' if is_recut else 'is_row' }} and (not was_alive or not coalesce(
-                        array_contains(unknown_columns, {{ afterimage._literal(column) }}), false
-                    )),
+                    {{ '(is_row or is_known)' if is_recut else 'is_row' }} and (not was_alive or not {{ is_unknown }}),
                     struct(image.{{ name }} as value),
                     null
                 ),
                 {%- else %}
                 -- Nothing is carried across an end.
-                if(
-                    is_row and coalesce(array_contains(unknown_columns, {{ afterimage._literal(column) }}), false),
-                    null,
-                    struct(if(is_row, image.{{ name }}, null) as value)
-                ),
+                if(is_row and {{ is_unknown }}, null, struct(if(is_row, image.{{ name }}, null) as value)),
                 {%- endif %}
                 true
             ) over ({{ w }} rows between unbounded preceding and current row).value

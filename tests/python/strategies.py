@@ -109,6 +109,7 @@ class _Source:
     types: dict[str, str]
     honest: bool
     keys: list[Row]
+    truncates: bool
     table: dict[Key, Row] = field(default_factory=dict)
     number: int = 0
     clock: datetime = START
@@ -234,8 +235,9 @@ class _Source:
 
     def rejected(self) -> Change:
         """Write something that nobody understands, though it may look well."""
-        operation: Operation = self.draw(
-            st.sampled_from(["load", "insert", "update", "delete", "truncate"])
+        operations: list[Operation] = ["load", "insert", "update", "delete"]
+        operation = self.draw(
+            st.sampled_from([*operations, "truncate"] if self.truncates else operations)
         )
         before = self.row() if self.draw(st.booleans()) else None
         after = self.row() if self.draw(st.booleans()) else None
@@ -322,7 +324,11 @@ def schemas(draw: st.DrawFn) -> Schema:
 
 @st.composite
 def streams(
-    draw: st.DrawFn, max_changes: int = 20, honest: bool = False, schema: Schema | None = None
+    draw: st.DrawFn,
+    max_changes: int = 20,
+    honest: bool = False,
+    schema: Schema | None = None,
+    truncates: bool = True,
 ) -> Stream:
     """Draw a table and its change stream.
 
@@ -334,13 +340,18 @@ def streams(
             only unchanged columns are absent from updates. Times, order and repetition stay wild.
             `Stream.table` is then the table at the end.
         schema: The table's columns; drawn where left out.
+        truncates: Whether the table may be truncated.
     """
     if schema is None:
         schema = draw(schemas())
-    source = _Source(draw, schema.unique_key, schema.columns, schema.types, honest, schema.keys)
+    source = _Source(
+        draw, schema.unique_key, schema.columns, schema.types, honest, schema.keys, truncates
+    )
 
     # update comes first so that examples shrink to it, and several times so that it is frequent
-    kinds = ["update"] * 6 + ["insert"] * 5 + ["delete"] * 3 + ["load", "rejected", "truncate"]
+    kinds = ["update"] * 6 + ["insert"] * 5 + ["delete"] * 3 + ["load", "rejected"]
+    if truncates:
+        kinds.append("truncate")
     changes: list[Change] = []
     if honest or draw(st.booleans()):
         for _ in range(draw(st.integers(0, 3))):
@@ -378,7 +389,11 @@ def streams(
 
 @st.composite
 def merged_streams(
-    draw: st.DrawFn, cases: int, max_changes: int = 20, honest: bool = False
+    draw: st.DrawFn,
+    cases: int,
+    max_changes: int = 20,
+    honest: bool = False,
+    truncates: bool = True,
 ) -> Stream:
     """Draw many streams of one schema and put them into one table, as one more key column.
 
@@ -391,11 +406,12 @@ def merged_streams(
         cases: How many streams.
         max_changes: The greatest number of different changes of each.
         honest: Whether the streams tell the truth (see `streams`).
+        truncates: Whether the table may be truncated, which in one of many cases it is.
     """
     schema = draw(schemas())
     changes: list[Change] = []
     for case in range(cases):
-        stream = draw(streams(max_changes=max_changes, honest=honest, schema=schema))
+        stream = draw(streams(max_changes, honest, schema, truncates))
         changes += [_of_case(change, case, cases - case) for change in stream.changes]
     # A search begins with the simplest streams, which hold nothing; a short one would end there.
     assume(len(changes) > cases)

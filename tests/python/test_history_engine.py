@@ -177,7 +177,8 @@ def test_incremental_runs_give_what_the_reference_says_after_each_batch(
 ) -> None:
     cases = []
     for name in [f"batched_{number}" for number in range(HISTORIES)]:
-        stream = data.draw(merged_streams(CASES))
+        # A table that was never truncated takes a shorter way.
+        stream = data.draw(merged_streams(CASES, truncates=name != "batched_0"))
         chosen = data.draw(options(stream))
         batches = data.draw(splits(stream.distinct, max_batches=3))
         config = ", ".join(
