@@ -125,13 +125,7 @@ judged as (
             else concat('unordered-', md5(to_json(struct(
                 landed_seq, change_oper, operation_word, landed_at, transaction_id, image
             ))))
-        end as change_group,
-        -- A before-image and its update are one change, so they share a letter and with it an identity.
-        case kind
-            when 'before_image' then 'U'
-            when 'unknown' then 'X'
-            else upper(left(kind, 1))
-        end as letter
+        end as change_group
 
     from classified
 
@@ -186,11 +180,9 @@ plain as (
     select
         group_hash,
         change_group,
-        letter,
         kind,
         false as is_orphan,
         has_seq,
-        landed_seq,
         image_hash,
         source_time,
         source_time as last_time,
@@ -292,11 +284,9 @@ paired as (
     select
         group_hash,
         change_group,
-        letter,
         kind,
         kind = 'before_image' as is_orphan,
         has_seq,
-        landed_seq,
         image_hash,
         source_time,
         last_time,
@@ -365,10 +355,14 @@ masked_{{ rows }} as (
         unmasked.is_orphan,
         unmasked.group_hash,
         unmasked.change_group,
-        unmasked.letter,
         unmasked.kind,
+        -- A before-image and its update are one change, so they share a letter and with it an identity.
+        case unmasked.kind
+            when 'before_image' then 'U'
+            when 'unknown' then 'X'
+            else upper(left(unmasked.kind, 1))
+        end as letter,
         unmasked.has_seq,
-        unmasked.landed_seq,
         unmasked.image_hash,
         unmasked.source_time,
         unmasked.last_time,
@@ -442,7 +436,7 @@ changes as (
     select
         concat(change_group, '-', letter, if(number_of_letter > 1, concat('-', number_of_letter), '')) as change_id,
         concat(
-            if(kind <> 'load' and has_seq, landed_seq, ''),
+            if(kind <> 'load' and has_seq, change_group, ''),
             if(is_tied, concat('.', lpad(turn, 3, '0')), '')
         ) as change_seq,
         case kind when 'unknown' then cast(null as string) when 'before_image' then 'update' else kind end as operation,
@@ -453,7 +447,7 @@ changes as (
         if(kind in ('load', 'insert', 'update', 'unknown'), image, null) as `after`,
         if(kind in ('insert', 'update'), flagged_columns, null) as changed_columns,
         {{ afterimage._qlik_absent_columns(columns, layout.unique_key) | indent(8) }} as absent_columns,
-        coalesce(source_time, {{ afterimage._qlik_seq_time('landed_seq') | indent(8) }}) as changed_at,
+        coalesce(source_time, {{ afterimage._qlik_seq_time('change_group') | indent(8) }}) as changed_at,
         transaction_id,
         if(
             kind = 'load' and reject_reason is null and turn < turns,

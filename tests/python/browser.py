@@ -36,22 +36,31 @@ class Seen:
         return len(re.findall(pattern, self.dom))
 
 
-def look(page: Path, *, dark: bool = False, screenshot: Path | None = None) -> Seen:
+def look(
+    page: Path,
+    *,
+    place: str = "",
+    dark: bool = False,
+    screenshot: Path | None = None,
+    height: int = 1400,
+) -> Seen:
     """Open a page.
 
     Args:
         page: The file.
+        place: What follows `#` in the address.
         dark: Whether the reader likes it dark.
         screenshot: Where to put a picture.
+        height: Of the window, which is 1240 wide.
     """
     assert CHROMIUM is not None
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     command += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"]
-    command += ["--window-size=1240,1400", f"--blink-settings=preferredColorScheme={int(not dark)}"]
+    command += [f"--window-size=1240,{height}", f"--blink-settings=preferredColorScheme={int(not dark)}"]
     command += [f"--user-data-dir={page.parent / 'chromium'}", f"--crash-dumps-dir={page.parent}"]
     command += ["--dump-dom", *([f"--screenshot={screenshot}"] if screenshot else [])]
     result = subprocess.run(
-        [*command, page.absolute().as_uri()],
+        [*command, page.absolute().as_uri() + (f"#{place}" if place else "")],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

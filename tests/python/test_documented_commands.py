@@ -7,18 +7,30 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from command_line import environment
-from conftest import ROOT
+from conftest import ROOT, Lake, Project
+from standalone import free_port
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`([^`\n]+)`")
 TUTORIAL = ROOT / "docs" / "tutorial.md"
+
+# What stands for a name of the reader's own, and the name it has among the examples.
+NAMES = {"stg_…": "stg_qlik__customers", "<model>": "stg_qlik__customers"}
+# What the examples are not asked to do, and why.
+NOT_RUN = {
+    r"make .*": "run by whoever works on the project, and by CI",
+    r"dbt \S+|dbt run-operation \S+|afterimage (init|timeline|serve)": "a name that is spoken of",
+    r"dbt build --target cluster": "needs a cluster: test_cluster.py",
+    r".*shipments.*": "the tutorial's: see the test of it",
+}
 
 
 def commands(text: str) -> list[str]:
@@ -73,11 +85,88 @@ def test_every_command_is_one(page: str, line: str) -> None:
         command.make_context("dbt", arguments, parent=context)
 
 
+def in_a_shell(line: str, folder: Path, **variables: str) -> str:
+    """Return what a command says that is typed as it stands, with our environment activated."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        line,
+        shell=True,
+        cwd=folder,
+        env=environment(PATH=path, **variables),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=900,
+        check=False,
+    )
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def examples(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Callable[..., str]]:
+    """A shell in a project with the Qlik example, built, and a table `raw.customers__ct`."""
+    project = make_project("documented")
+    (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
+    for name in ("models", "seeds"):
+        (project.folder / name).rmdir()
+        (project.folder / name).symlink_to(ROOT / name)
+    port = str(free_port())
+    warehouse = os.environ["AFTERIMAGE_WAREHOUSE"]
+
+    def shell(line: str, folder: Path = project.folder) -> str:
+        return in_a_shell(line, folder, AFTERIMAGE_WAREHOUSE=warehouse, AFTERIMAGE_SERVER_PORT=port)
+
+    shell("dbt seed")
+    shell("dbt build --select stg_qlik__customers+")
+    lake.spark.sql("create namespace if not exists raw")
+    landed = lake.spark.table("afterimage.qlik_customers__ct").withColumnRenamed("id", "customer_id")
+    landed.writeTo("raw.customers__ct").create()
+    yield shell
+    subprocess.run(
+        [sys.executable, "-m", "dbt_afterimage", "serve", "--stop"],
+        cwd=project.folder,
+        capture_output=True,
+        check=False,
+    )
+
+
+@pytest.mark.long
+def test_every_command_does_what_it_is_there_for(
+    examples: Callable[..., str], tmp_path: Path
+) -> None:
+    lines = list(dict.fromkeys(line for page, line in cases() if page != "scaffold.md"))
+    lines = [line for line in lines if not any(re.fullmatch(known, line) for known in NOT_RUN)]
+    assert len(lines) > 15
+    for line in lines:
+        for stands_for, name in NAMES.items():
+            line = line.replace(stands_for, name)
+        # The table that `afterimage init` looks at is of a system that has its models here.
+        examples(line, *([new_project(examples, tmp_path)] if "init raw" in line else []))
+
+
+def new_project(shell: Callable[..., str], folder: Path) -> Path:
+    """Make a project as the page of the scaffold says."""
+    if not (folder / "dbt_project.yml").exists():
+        shell("afterimage init", folder)
+        shell("dbt deps", folder)
+    return folder
+
+
+@pytest.mark.long
+def test_every_command_of_the_scaffold_in_a_project_of_its_own(
+    examples: Callable[..., str], tmp_path: Path
+) -> None:
+    folder = new_project(examples, tmp_path)
+    for line in commands((ROOT / "docs" / "scaffold.md").read_text()):
+        examples(line, folder)
+    assert (folder / "models" / "history" / "customers_history.sql").exists()
+
+
 @pytest.mark.long
 def test_the_tutorial_followed_to_the_letter(tmp_path: Path) -> None:
     text = TUTORIAL.read_text()
     blocks = FENCED.findall(text)
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     folder = tmp_path
     saved = re.findall(r"`(seeds/[^`]+)`", text)
     said: dict[str, str] = {}
@@ -92,18 +181,7 @@ def test_the_tutorial_followed_to_the_letter(tmp_path: Path) -> None:
             if line.startswith("cd "):
                 folder /= line.removeprefix("cd ")
                 continue
-            done = subprocess.run(
-                line,
-                shell=True,
-                cwd=folder,
-                env=environment(PATH=path),
-                capture_output=True,
-                text=True,
-                timeout=300,
-                check=False,
-            )
-            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-            said[line] = done.stdout
+            said[line] = in_a_shell(line, folder)
     shown = next(output for line, output in said.items() if line.startswith("dbt show"))
     table = re.findall(r"^\| (7\d+) \| (\w+) \|.*\| (\d) \| (\w*) *\|$", text, re.MULTILINE)
     assert len(table) == 5

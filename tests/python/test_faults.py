@@ -292,6 +292,9 @@ def test_a_run_killed_at_any_moment(
             os.killpg(process.pid, signal.SIGKILL)
         output = process.communicate(timeout=120)[0]
         assert process.returncode != 0 or "Completed successfully" in output, output
+        if victim == "the JVM" and process.returncode != 0:
+            assert "the Java process that runs Spark has ended; run dbt again" in output
+            assert "Traceback" not in output
         assert_before_or_after(site)
         assert site.run()[0] == 0
         assert site.contents() == after(site.batches)
@@ -329,7 +332,7 @@ def test_metadata_file_missing(tmp_path: Path, make_site: Callable[[Path], Site]
     code, output = site.run()
     assert code != 0
     assert "Traceback" not in output
-    assert f"v{newest}.metadata.json" in output or "version" in output.lower()
+    assert f"v{newest}.metadata.json" in output
     for name in ("people_history", "people_current"):
         assert site.contents_of(name) == after(1)[name]
     # What is broken goes; it can be made again from the raw table.

@@ -6,14 +6,16 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
+import qlik_messages as avro
 from conftest import ROOT, Lake, Project
 from dbt_afterimage import cli, scaffold
 
@@ -182,6 +184,50 @@ TRUCKS = Landed(
     history="vans_history",
     columns="COUNTRY, NUMBER, MODEL, version",
     versions=[("nl", 5, "a", 1), ("nl", 5, "b", 2)],
+)
+
+# As Avro: the structure of the table is in the same topic, and so is a table of no interest.
+ENGINES = [avro.column("NO", "INT4", key=1), avro.column("POWER", "NUMERIC", 6, 2)]
+
+
+def avro_row(operation: str, number: int, data: Row, mask: str) -> Row:
+    header = avro.headers(
+        operation,
+        changeSequence=change_seq(number),
+        timestamp="2024-05-01T08:00:00.000",
+        changeMask=mask,
+        externalSchemaId="ENGINES-1",
+    )
+    body = {"data": data, "beforeData": None, "headers": header}
+    return {"value": avro.avro_message("DT", avro.data_schema(ENGINES), body, "ENGINES-1")}
+
+
+AVRO = Landed(
+    tables={
+        "engine_topic": (
+            {"value": "binary", "topic": "string"},
+            [
+                avro_row("INSERT", 1, {"NO": 7, "POWER": Decimal("90.50")}, "03"),
+                avro_row("UPDATE", 2, {"NO": 7, "POWER": Decimal("91.00")}, "02"),
+                avro_row("INSERT", 3, {"NO": 8, "POWER": Decimal("66.00")}, "03"),
+                avro_row("DELETE", 4, {"NO": 8, "POWER": Decimal("66.00")}, "01"),
+                {
+                    "value": avro.avro_message(
+                        "MD",
+                        avro.METADATA,
+                        avro.metadata("ENGINES-1", "ENGINES", 1, ENGINES),
+                        own_schema=True,
+                    )
+                },
+            ],
+        ),
+    },
+    command=["landing.engine_topic"],
+    recognised="landing.engine_topic is a landing of Qlik or Talend messages on Kafka: 3 of the 7",
+    guess="unique_key: NO, guessed from primaryKeyPosition",
+    history="engines_history",
+    columns="`NO`, cast(POWER as string), version",
+    versions=[(7, "90.50", 1), (7, "91.00", 2), (8, "66.00", 1)],
 )
 
 METERS = Landed(
@@ -457,13 +503,24 @@ def test_table_that_no_fixture_has_becomes_models_that_build_as_they_are(
 @pytest.mark.long
 @pytest.mark.parametrize(
     "landed",
-    [TRUCKS, METERS, BADGES, LOANS, BOOKS, CRATES],
-    ids=["metadata", "messages", "event log", "cd", "text index", "openedge"],
+    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES],
+    ids=["metadata", "avro", "messages", "event log", "cd", "text index", "openedge"],
 )
 def test_every_system_builds_as_it_is(
     landed: Landed, project: Project, lake: Lake, init: Init
 ) -> None:
     check(landed, project, lake, init, with_tests=True)
+
+
+@pytest.mark.long
+def test_table_may_be_named_with_its_catalog(project: Project, lake: Lake, init: Init) -> None:
+    named = replace(
+        POLICIES,
+        command=["lake.landing.policies__ct", "--name", "covers"],
+        recognised=POLICIES.recognised.replace("landing.", "lake.landing."),
+        history="covers_history",
+    )
+    check(named, project, lake, init, with_tests=True)
 
 
 @pytest.mark.long
