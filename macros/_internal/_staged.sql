@@ -1,7 +1,8 @@
 {#- The last step of every source macro: the change contract's columns in order, and in an incremental run only the
     rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says.
-    `further_columns` stand behind those of the contract. -#}
-{%- macro _staged(changes, further_columns=[]) -%}
+    `further_columns` stand behind those of the contract. `read_from` is a place before which the changes of this run
+    have none, so that what the table holds from before is not read: changes that have a place keep it. -#}
+{%- macro _staged(changes, further_columns=[], read_from=none) -%}
     {%- set compared = [
         'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
         'transaction_id', 'reject_reason', 'warnings', 'source_rows'
@@ -27,7 +28,11 @@ select
 from {{ changes }}
 {%- if afterimage._is_incremental() %}
 left outer join {{ this }} as known
-    on {{ changes }}.change_id = known.change_id
+    on
+        {{ changes }}.change_id = known.change_id
+        {%- if read_from is not none %}
+        and (known.change_seq >= '{{ read_from }}' or known.change_seq = '')
+        {%- endif %}
 where
     known.change_id is null
     or not (

@@ -80,5 +80,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes') }}
+{{ afterimage._staged('changes', read_from=read_after) }}
 {%- endmacro -%}

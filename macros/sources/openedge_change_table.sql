@@ -24,6 +24,7 @@
     {%- set unique_key = layout.unique_key -%}
     {%- set key_is_null = afterimage._openedge_any_null('image', unique_key) -%}
     {%- set lowest = afterimage._openedge_lowest_sequence(layout) -%}
+    {%- set read_from = ('0' * 19 ~ lowest)[-19:] if lowest is not none and lowest | int > 0 else none -%}
 
 with
 
@@ -439,5 +440,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes', ['tracking'] if layout.tracks else []) }}
+{{ afterimage._staged('changes', ['tracking'] if layout.tracks else [], read_from) }}
 {%- endmacro -%}

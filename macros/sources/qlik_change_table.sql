@@ -481,5 +481,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes') }}
+{{ afterimage._staged('changes', read_from=lookback_start) }}
 {%- endmacro -%}

@@ -372,5 +372,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes', ['schema_id']) }}
+{{ afterimage._staged('changes', ['schema_id'], read_from) }}
 {%- endmacro -%}
