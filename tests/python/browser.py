@@ -56,7 +56,10 @@ def look(
     assert CHROMIUM is not None
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     command += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"]
-    command += [f"--window-size=1240,{height}", f"--blink-settings=preferredColorScheme={int(not dark)}"]
+    command += [
+        f"--window-size=1240,{height}",
+        f"--blink-settings=preferredColorScheme={int(not dark)}",
+    ]
     command += [f"--user-data-dir={page.parent / 'chromium'}", f"--crash-dumps-dir={page.parent}"]
     command += ["--dump-dom", *([f"--screenshot={screenshot}"] if screenshot else [])]
     result = subprocess.run(

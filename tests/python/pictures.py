@@ -16,7 +16,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from browser import look
-from command_line import BIN, run
+from command_line import BIN, environment, run
 
 ROOT = Path(__file__).resolve().parents[2]
 IMAGES = ROOT / "docs" / "images"
@@ -32,14 +32,17 @@ TERMINAL = """<!doctype html>
 
 
 def main() -> None:
-    said = run(sys.executable, "-m", "dbt_afterimage.demo", cwd=ROOT, timeout=600).stdout
-    lines = ["$ make demo", *said.splitlines()]
     with tempfile.TemporaryDirectory() as folder:
+        own = environment(AFTERIMAGE_WAREHOUSE=f"{folder}/warehouse")
+        said = run(
+            sys.executable, "-m", "dbt_afterimage.demo", cwd=ROOT, env=own, timeout=600
+        ).stdout
+        lines = ["$ make demo", *said.splitlines()]
         page = Path(folder) / "terminal.html"
         page.write_text(TERMINAL.format(html.escape("\n".join(lines))))
         look(page, screenshot=IMAGES / "terminal.png", height=int(48 + len(lines) * 20.3))
 
-    run(BIN / "dbt", "docs", "generate", "--static", cwd=ROOT)
+        run(BIN / "dbt", "docs", "generate", "--static", cwd=ROOT, env=own)
     built = ROOT / ".afterimage" / "target" / "static_index.html"
     place = f"!/model/model.afterimage.customers_history?g_v=1&g_i={quote(SHOWN)}"
     look(built, place=place, screenshot=IMAGES / "docs.png", height=480)

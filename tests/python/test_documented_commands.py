@@ -120,7 +120,9 @@ def examples(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Cal
     shell("dbt seed")
     shell("dbt build --select stg_qlik__customers+")
     lake.spark.sql("create namespace if not exists raw")
-    landed = lake.spark.table("afterimage.qlik_customers__ct").withColumnRenamed("id", "customer_id")
+    landed = lake.spark.table("afterimage.qlik_customers__ct").withColumnRenamed(
+        "id", "customer_id"
+    )
     landed.writeTo("raw.customers__ct").create()
     yield shell
     subprocess.run(
