@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -15,6 +16,7 @@ from dbt_afterimage.spark import register
 from dbt_afterimage.warehouse import local_folder
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
@@ -62,7 +64,26 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    session = builder.getOrCreate()
+    _say_no_stack_of_a_lost_jvm(session.sparkContext)
+    return session
+
+
+def _say_no_stack_of_a_lost_jvm(context: SparkContext) -> None:
+    """Keep off the screen the Python stacks that py4j and PySpark print when the JVM dies.
+
+    dbt says in a line what has happened. What else goes wrong in PySpark's thread is still printed.
+    """
+    # py4j raises what it logs.
+    logging.getLogger().addFilter(lambda record: "/py4j/" not in Path(record.pathname).as_posix())
+    server: Any = context._accumulatorServer
+    print_error = server.handle_error
+
+    def handle_error(request: Any, address: Any) -> None:
+        if not isinstance(sys.exc_info()[1], (EOFError, ConnectionError)):
+            print_error(request, address)
+
+    server.handle_error = handle_error
 
 
 def complete(conf: dict[str, str]) -> None:

@@ -332,7 +332,7 @@ def test_metadata_file_missing(tmp_path: Path, make_site: Callable[[Path], Site]
     code, output = site.run()
     assert code != 0
     assert "Traceback" not in output
-    assert f"v{newest}.metadata.json" in output
+    assert f"Metadata file for version {newest} is missing under {folder}" in output
     for name in ("people_history", "people_current"):
         assert site.contents_of(name) == after(1)[name]
     # What is broken goes; it can be made again from the raw table.
