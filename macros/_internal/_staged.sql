@@ -1,7 +1,8 @@
 {#- The last step of every source macro: the change contract's columns in order, and in an incremental run only the
     rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says.
-    `further_columns` stand behind those of the contract. `read_from` is a place before which the changes of this run
-    have none, so that what the table holds from before is not read: changes that have a place keep it. -#}
+    `further_columns` stand behind those of the contract. `read_from` is the place from which the run reads, if it does
+    not read all: what the table holds of earlier places cannot meet its changes, so it is left out of the join. A
+    bound that is too high loses nothing, but takes changes that are known for new. -#}
 {%- macro _staged(changes, further_columns=[], read_from=none) -%}
     {%- set compared = [
         'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',

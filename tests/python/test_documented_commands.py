@@ -133,6 +133,14 @@ def examples(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Cal
     )
 
 
+def new_project(shell: Callable[..., str], folder: Path) -> Path:
+    """Make a project as the page of the scaffold says."""
+    if not (folder / "dbt_project.yml").exists():
+        shell("afterimage init", folder)
+        shell("dbt deps", folder)
+    return folder
+
+
 @pytest.mark.long
 def test_every_command_does_what_it_is_there_for(
     examples: Callable[..., str], tmp_path: Path
@@ -145,14 +153,6 @@ def test_every_command_does_what_it_is_there_for(
             line = line.replace(stands_for, name)
         # The table that `afterimage init` looks at is of a system that has its models here.
         examples(line, *([new_project(examples, tmp_path)] if "init raw" in line else []))
-
-
-def new_project(shell: Callable[..., str], folder: Path) -> Path:
-    """Make a project as the page of the scaffold says."""
-    if not (folder / "dbt_project.yml").exists():
-        shell("afterimage init", folder)
-        shell("dbt deps", folder)
-    return folder
 
 
 @pytest.mark.long

@@ -186,7 +186,7 @@ TRUCKS = Landed(
     versions=[("nl", 5, "a", 1), ("nl", 5, "b", 2)],
 )
 
-# As Avro: the structure of the table is in the same topic, and so is a table of no interest.
+# As Avro, with the structure of the table in the same topic.
 ENGINES = [avro.column("NO", "INT4", key=1), avro.column("POWER", "NUMERIC", 6, 2)]
 
 
