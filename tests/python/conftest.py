@@ -137,18 +137,22 @@ def _state(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(scope="session")
 def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Project]:
-    """A function that makes an empty project."""
+    """A function that makes an empty project, in which dbt finds the macros already parsed."""
+    parsed = Project(tmp_path_factory.mktemp("parsed"))
+    parsed.dbt("parse")
 
     def make(name: str) -> Project:
-        return Project(tmp_path_factory.mktemp(name))
+        project = Project(tmp_path_factory.mktemp(name))
+        shutil.copytree(parsed.folder / ".afterimage", project.folder / ".afterimage")
+        return project
 
     return make
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(make_project: Callable[[str], Project]) -> Iterator[SparkSession]:
     """The session that dbt itself has opened, with the settings of the shipped profile."""
-    project = Project(tmp_path_factory.mktemp("session"))
+    project = make_project("session")
     project.file("models/first.sql", "select 1 as one")
     project.dbt("run")
     session = open_session({})
