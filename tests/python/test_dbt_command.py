@@ -221,6 +221,14 @@ def test_documentation_knows_every_model_and_its_columns(dbt: Command) -> None:
     assert columns["stg_bare"]["changed_columns"] == "array<string>"
 
 
+@pytest.mark.usefixtures("first_run")
+def test_a_schema_is_listed_without_a_question_for_each_table(dbt: Command, tmp_path: Path) -> None:
+    dbt("show", "--inline", "select 1 as one", "--log-path", str(tmp_path))
+    log = (tmp_path / "dbt.log").read_text().lower()
+    assert "show tables in afterimage" in log
+    assert "describe" not in log
+
+
 FAKE_JAVA = '#!/bin/sh\necho "$0 $*" >>"$JAVA_MARK"\nexit 1\n'
 
 

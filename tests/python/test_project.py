@@ -25,7 +25,7 @@ class Built:
 
 
 def run_dbt(spark: SparkSession, target: Path, *arguments: str) -> list[Any]:
-    """Run dbt on the project itself, into the tests' warehouse, and return what came of each node."""
+    """Run dbt on the project itself, into the tests' warehouse; return what came of each node."""
     # Of a few rows each: to compile Java for them takes longer than to go without.
     without_compiling = {
         "spark.sql.codegen.wholeStage": "false",
