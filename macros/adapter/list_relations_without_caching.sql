@@ -1,6 +1,6 @@
-{#- dbt lists the tables of a schema at the start of every command. Where Spark cannot say in one answer what each is, as of
-    an Iceberg catalog, dbt-spark describes them one by one, which takes longer than many a command. Such a catalog holds
-    nothing but Iceberg tables, so their names are enough. -#}
+{#- dbt lists the tables of a schema at the start of every command. Where Spark cannot say in one answer what each of
+    them is, as of an Iceberg catalog, dbt-spark describes them one by one, which takes longer than many a command. Such
+    a catalog holds nothing but Iceberg tables, so their names are enough. -#}
 
 {% macro list_relations_without_caching(schema_relation) %}
     {%- if not afterimage._holds_iceberg_alone(schema_relation.schema) -%}
