@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long test-spark4 bench lint lock clean distclean
+.PHONY: help setup demo test test-all test-long test-spark4 bench lint lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -33,8 +33,13 @@ lint: setup ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent,layout.end_of_file macros tests/generic
 
 # Two processes, each with a Spark of its own: planning, which most of the time goes into, uses one core.
+PYTEST = $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
 test: lint ## Run lint and every test that takes seconds
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+	$(PYTEST)
+
+test-all: lint ## Run these and the tests that take minutes, as CI does
+	$(PYTEST) -m "not long"
 
 # Ten times as many random cases, and new ones in each run.
 test-long: lint ## Run lint and all tests (hours)
@@ -44,7 +49,7 @@ test-long: lint ## Run lint and all tests (hours)
 test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
 	DBT_TARGET=parquet AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q \
-		tests/python/test_project.py tests/python/test_udfs_in_spark.py -k "not executors"
+		-m "not long" tests/python/test_project.py tests/python/test_udfs_in_spark.py -k "not executors"
 
 # BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.
 bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB (minutes)

@@ -161,31 +161,30 @@
 {%- endmacro -%}
 
 
-{#- Where an incremental run starts to read, as a record_id of 20 digits; none for all. What earlier runs took in within
-    the look-back is read again, and so is what they held back and is due now. -#}
+{#- Where an incremental run starts to read, as a record_id of 20 digits; none for all. Events of the look-back, by their
+    own time, are read again, and so is what earlier runs held back and is due now. -#}
 {%- macro _netiq_lookback_start(layout) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('netiq_event_log', 'var afterimage_lookback_hours', hours) -%}
     {%- set query -%}
-        select
-            if(
-                count_if(not is_recent) = 0,
-                null,
-                least(
-                    max(if(is_recent, null, record_no)),
-                    min(if(is_recent, record_no, null)),
-                    min(if(is_due, record_no, null))
-                )
-            )
-        from (
+        with known as (
             select
                 left(change_id, 20) as record_no,
-                ingested_at >= (select max(ingested_at) from {{ this }}) - interval {{ hours }} hours as is_recent,
-                reject_reason like 'held back:%' and changed_at <= timestamp '{{ layout.as_of }}' as is_due
+                changed_at,
+                coalesce(reject_reason like 'held back:%', false) as is_held_back
 
             from {{ this }}
-            where change_id rlike '^[0-9]{20}[.-]'
-        ) as known
+            where
+                change_id rlike '^[0-9]{20}[.-]'
+                -- Also where events of the future are not held back.
+                and changed_at <= timestamp '{{ layout.as_of }}'
+        )
+
+        select if(count_if(not is_held_back) = 0, null, min(record_no))
+        from known
+        where
+            is_held_back
+            or changed_at >= (select max(changed_at) from known where not is_held_back) - interval {{ hours }} hours
     {%- endset -%}
     {{ return(run_query(query).columns[0].values()[0]) }}
 {%- endmacro -%}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
-import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -19,6 +19,7 @@ import pytest
 from command_line import BIN, environment, run
 from conftest import ROOT, Lake, Project
 from generate import changes
+from pages import page, typed
 from standalone import StandaloneCluster
 
 # The number of changes in the raw table; their before-images come on top.
@@ -53,43 +54,36 @@ def dbt(
 def test_the_examples_build_on_executors_that_have_a_bare_python(
     cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
-    """Every seed, model and test of the project, without a package on the workers' side."""
+    """Every seed, model and test of the project, typed as the page of the cluster has it.
+
+    The workers' side has a Python without a package, to which the page brings an archive.
+    """
     bare = tmp_path / "bare"
     run(sys.executable, "-m", "venv", "--without-pip", bare, cwd=tmp_path)
-    libs = archive_of_libraries(tmp_path)
-    result = dbt(
-        *(cluster, ROOT, "--quiet", "build", "--exclude-resource-type", "unit_test"),
-        *("--target-path", str(tmp_path / "target"), "--log-path", str(tmp_path / "logs")),
-        AFTERIMAGE_WAREHOUSE=str(tmp_path / "warehouse"),
-        AFTERIMAGE_EXECUTOR_LIBS=str(libs),
-        PYSPARK_PYTHON=str(bare / "bin" / "python"),
+    build, archive = typed(page("docs/cluster.md"))
+    script = "\n".join([*archive, f"cd {shlex.quote(str(ROOT))}", *build])
+    for written, ours in {
+        "spark://master:7077": cluster.url,
+        "s3a://lake/warehouse": str(tmp_path / "warehouse"),
+        "python3.11": str(bare / "bin" / "python"),
+    }.items():
+        assert written in script
+        script = script.replace(written, shlex.quote(ours))
+    env = cluster.application_environment(
+        PATH=f"{BIN}{os.pathsep}{os.environ['PATH']}",
         PYSPARK_DRIVER_PYTHON=sys.executable,
+        AFTERIMAGE_EXECUTOR_MEMORY="1g",
+        AFTERIMAGE_SHUFFLE_PARTITIONS="8",
+        DBT_EXCLUDE_RESOURCE_TYPES="unit_test",
+        DBT_TARGET_PATH=str(tmp_path / "target"),
+        DBT_LOG_PATH=str(tmp_path / "logs"),
     )
-    assert "ERROR" not in result.stdout
+    result = run("bash", "-e", "-c", script, cwd=tmp_path, env=env, timeout=1800)
+    assert "ERROR=0" in result.stdout
     outcome = json.loads((tmp_path / "target" / "run_results.json").read_text())
     statuses = {row["status"] for row in outcome["results"]}
     assert statuses == {"success", "pass"}
     assert len(outcome["results"]) > 100
-
-
-def archive_of_libraries(folder: Path) -> Path:
-    """Return what `pip install --target` and `tar` make of the three packages (docs/cluster.md)."""
-    import fastavro
-    import pandas
-
-    assert Path(fastavro.__file__).parent.parent == Path(pandas.__file__).parent.parent
-    packages = Path(pandas.__file__).parent.parent
-    archive = folder / "libs.tar.gz"
-    wanted = ["pandas", "numpy", "numpy.libs", "pyarrow", "fastavro", "pytz", "dateutil", "tzdata"]
-    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
-        for name in [*wanted, "six.py"]:
-            if (packages / name).exists():
-                tar.add(packages / name, name, filter=_without_tests)
-    return archive
-
-
-def _without_tests(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if {"tests", "__pycache__"} & set(Path(member.name).parts) else member
 
 
 STAGING = """\

@@ -170,6 +170,7 @@ def test_a_full_build_is_what_the_reference_says(
     assert len({row["history_id"] for row in actual}) == len(actual)
 
 
+@pytest.mark.minutes
 @given(data=st.data())
 @fewer_checks
 def test_incremental_runs_give_what_the_reference_says_after_each_batch(

@@ -514,6 +514,7 @@ def staged(lake: Lake, table: str) -> dict[str, Row]:
 # --- What an earlier run has seen ---------------------------------------------------------------
 
 
+@pytest.mark.minutes
 def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
     project: Project, lake: Lake
 ) -> None:

@@ -176,6 +176,7 @@ def staged(lake: Lake, table: str) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.minutes
 def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
     project: Project, lake: Lake
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sys
@@ -10,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import BIN, environment, run
+from command_line import environment, run
 from conftest import ROOT
+from pages import page, typed
 
 # What a wheel is built from.
 SOURCES = (
@@ -99,20 +101,25 @@ def test_source_archive_gives_the_same_wheel(source: Path, wheel: Path, tmp_path
 
 
 @pytest.mark.long
-def test_installed_wheel_begins_a_project_that_dbt_takes(wheel: Path, tmp_path: Path) -> None:
-    # A folder that goes before the editable install is what `pip install` makes of site-packages.
-    site = tmp_path / "site"
-    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "install")
-    run(*pip, "--no-deps", "--no-index", "--target", site, wheel, cwd=tmp_path)
+def test_installed_as_the_page_says_it_begins_a_project_that_dbt_takes(
+    wheel: Path, tmp_path: Path
+) -> None:
+    ((line,),) = typed(page("docs/as_a_package.md"))
+    run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
+    env = environment(
+        PATH=f"{tmp_path / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        PIP_FIND_LINKS=str(wheel.parent),
+        AFTERIMAGE_WAREHOUSE=str(tmp_path / "warehouse"),
+    )
     folder = tmp_path / "crm"
     folder.mkdir()
-    env = environment(PYTHONPATH=str(site), AFTERIMAGE_WAREHOUSE=str(tmp_path / "warehouse"))
+    run("bash", "-c", line, cwd=folder, env=env, timeout=900)
 
-    begun = run(sys.executable, "-m", "dbt_afterimage", "init", cwd=folder, env=env)
+    begun = run("bash", "-c", "afterimage init", cwd=folder, env=env)
     assert "wrote  packages.yml" in begun.stdout
-    assert str(site) in (folder / "packages.yml").read_text()
-    run(BIN / "dbt", "deps", cwd=folder, env=env)
+    assert str(tmp_path / "venv") in (folder / "packages.yml").read_text()
+    run("bash", "-c", "dbt deps", cwd=folder, env=env)
     assert (folder / "dbt_packages" / "afterimage" / "macros").is_dir()
     (folder / "models" / "masks.sql").write_text("select decode_change_mask('0B', 0) as ordinals")
-    shown = run(BIN / "dbt", "build", cwd=folder, env=env)
+    shown = run("bash", "-c", "dbt build", cwd=folder, env=env)
     assert "PASS=1" in shown.stdout
