@@ -161,9 +161,9 @@
 {%- endmacro -%}
 
 
-{#- Where an incremental run starts to read, as a record_id of 20 digits; none for all. Events of the look-back, by their
-    own time, are read again, and so is what earlier runs held back and is due now. -#}
-{%- macro _netiq_lookback_start(layout) -%}
+{#- What of the log an incremental run reads, as a condition; none for all. That is the look-back by the events' own
+    time, all that was logged from its first event on, and what earlier runs held back and is due now. -#}
+{%- macro _netiq_is_fresh(layout) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('netiq_event_log', 'var afterimage_lookback_hours', hours) -%}
     {%- set query -%}
@@ -178,15 +178,27 @@
                 change_id rlike '^[0-9]{20}[.-]'
                 -- Also where events of the future are not held back.
                 and changed_at <= timestamp '{{ layout.as_of }}'
+        ),
+
+        lookback as (
+            select max(changed_at) - interval {{ hours }} hours as begins_at
+            from known
+            where not is_held_back
         )
 
-        select if(count_if(not is_held_back) = 0, null, min(record_no))
+        select min(record_no), cast(begins_at as string)
         from known
-        where
-            is_held_back
-            or changed_at >= (select max(changed_at) from known where not is_held_back) - interval {{ hours }} hours
+        cross join lookback
+        where is_held_back or changed_at >= begins_at
+        group by begins_at
     {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0]) }}
+    {%- set start = run_query(query) -%}
+    {%- if not start or start[0][1] is none -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(
+        "(record_no is null or record_no >= '" ~ start[0][0] ~ "' or event_time >= timestamp '" ~ start[0][1] ~ "')"
+    ) }}
 {%- endmacro -%}
 
 

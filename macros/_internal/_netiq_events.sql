@@ -5,7 +5,7 @@
 {%- set log = layout.log -%}
 {%- set statuses = afterimage._string_array(layout.statuses) -%}
 {%- set is_eligible = 'coalesce(array_contains(' ~ statuses ~ ', status), false)' -%}
-{%- set start = afterimage._netiq_lookback_start(layout) if incremental else none -%}
+{%- set is_fresh = afterimage._netiq_is_fresh(layout) if incremental else none -%}
 {%- set fold = layout.force_username_case or '' -%}
 {#- A NUMBER without a scale lands as 10.0000000000. -#}
 {%- set record_text = "regexp_replace(trim(cast(" ~ log.record_id ~ " as string)), '[.]0*$', '')" -%}
@@ -38,7 +38,7 @@ log_rows as (
         cast({{ log.column_name }} as string) as column_text,
         cast({{ log.old_value }} as string) as old_value,
         cast({{ log.new_value }} as string) as new_value
-        {%- if start is not none %},
+        {%- if is_fresh is not none %},
         -- The same for all ways to write one key, at least.
         coalesce(
             array_join(
@@ -85,14 +85,14 @@ parsed_rows as (
         end as column_name
 
     from log_rows
-    {%- if start is not none %}
+    {%- if is_fresh is not none %}
 
     -- An event is judged by those before and after it on the same row, so rows with something new are read as a whole.
     where
         loose_key in (
             select fresh.loose_key
             from log_rows as fresh
-            where fresh.record_no >= '{{ start }}' or fresh.record_no is null
+            where {{ is_fresh }}
         )
     {%- endif %}
 

@@ -9,6 +9,7 @@ a hundred malformed or not eligible. All tables are in a temporary warehouse, wh
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import tempfile
@@ -38,13 +39,14 @@ MODEL = """\
 ) }}
 """
 
-# Three events a change of a user, ten changes a user; the last number of a row is its field.
+# Three events a change of a user, ten changes a user, a change every ten seconds; the last number
+# of a row is its field.
 LOG = """\
 select
     id + 1 as record_id,
     if(id % 100 = 7, 'S', 'N') as status,
     case when (id div 3) % 10 = 9 then 8 when (id div 3) % 10 = 0 then 1 else 2 end as event_type,
-    timestamp '2026-01-01' + make_interval(0, 0, 0, 0, 0, 0, id div 3) as event_time,
+    timestamp '2026-01-01' + make_interval(0, 0, 0, 0, 0, 0, 10 * (id div 3)) as event_time,
     if(id % 1000 = 8, 'IDMDRIVER', 'APP') as perpetrator,
     'usr' as table_name,
     concat(if(id % 1000 = 9, 'idu ', 'idu='), pmod(xxhash64(id div 3), {users})) as table_key,
@@ -101,15 +103,13 @@ def main() -> None:
         write("bench_usr", BASE.format(users=users), "create")
         write("bench_log", LOG.format(users=users, begin=0, end=rows), "create")
         report("full build", rows, timed("run", "--select", "stg_bench"))
-        # What was taken in less than a look-back ago is read again; these runs are seconds apart.
-        variables = '{"afterimage_lookback_hours": 0}'
         more = rows // 100
-        write("bench_log", LOG.format(users=users, begin=rows, end=rows + more), "append")
-        for label, begin in (("first run after it", rows), ("run after that", rows + more)):
-            if begin > rows:
-                write("bench_log", LOG.format(users=users, begin=begin, end=begin + more), "append")
+        for number, hours in enumerate((72, 0)):
+            begin = rows + number * more
+            write("bench_log", LOG.format(users=users, begin=begin, end=begin + more), "append")
+            variables = json.dumps({"afterimage_lookback_hours": hours})
             seconds = timed("run", "--select", "stg_bench", "--vars", variables)
-            report(f"{label}, {more} more rows", more, seconds)
+            report(f"{more} more rows, look-back of {hours} hours", more, seconds)
         counts = spark.sql(
             "select sum(source_rows) as rows, count(*) as changes,"
             " count_if(reject_reason is null) as good from afterimage.stg_bench"

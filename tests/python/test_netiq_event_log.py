@@ -511,6 +511,46 @@ def staged(lake: Lake, table: str) -> dict[str, Row]:
     return changes
 
 
+@pytest.mark.parametrize(
+    ("record", "event_time", "is_read"),
+    [
+        (1, NOON - timedelta(hours=3), False),
+        # The number was drawn early, or the transaction was long.
+        (1, NOON - timedelta(hours=1), True),
+        # A clock that was behind.
+        (6, NOON - timedelta(hours=3), True),
+        (30, NOON, True),
+    ],
+)
+def test_the_lookback_goes_by_the_events_own_time(
+    record: int, event_time: datetime, is_read: bool, project: Project, lake: Lake
+) -> None:
+    project.file(
+        "models/stg_late.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ netiq_event_log({relation('late_log')}, unique_key=['idu'], table='usr', "
+        f"columns={USR}, as_of='2027-01-01') }}}}",
+    )
+
+    def run(log: list[Row], *arguments: str) -> set[int]:
+        lake.append("late_log", LOG, log)
+        variables = json.dumps({"afterimage_lookback_hours": 1})
+        project.dbt("run", "--select", "stg_late", "--vars", variables, *arguments)
+        rows = lake.rows(f"select change_id from {SCHEMA}.stg_late")
+        return {int(row["change_id"][:20]) for row in rows}
+
+    known = [
+        event(2, 1, 1, "fname", event_time=NOON - timedelta(hours=2)),
+        event(5, 1, 2, "fname", event_time=NOON - timedelta(minutes=59)),
+        event(9, 1, 3, "fname", event_time=NOON),
+    ]
+    lake.create("late_log", LOG, [])
+    assert run(known, "--full-refresh") == {2, 5, 9}
+    late = [event(record, 1, 4, "fname", event_time=event_time)]
+    assert (record in run(late)) is is_read
+
+
 # --- What an earlier run has seen ---------------------------------------------------------------
 
 
