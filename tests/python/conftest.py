@@ -156,6 +156,11 @@ def spark(make_project: Callable[[str], Project]) -> Iterator[SparkSession]:
     project.file("models/first.sql", "select 1 as one")
     project.dbt("run")
     session = open_session({})
+    if "AFTERIMAGE_EXAMPLES" not in os.environ:
+        # Of a few rows each: to compile Java for a statement takes longer than to go without.
+        # `make test-long` and the tests that run dbt as a process of its own do compile.
+        session.conf.set("spark.sql.codegen.wholeStage", "false")
+        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield session
     session.stop()
     shutil.rmtree(os.environ["AFTERIMAGE_WAREHOUSE"], ignore_errors=True)

@@ -32,15 +32,8 @@ class Built:
     nodes: list[dict[str, Any]]
 
 
-def run_dbt(spark: SparkSession, target: Path, *arguments: str) -> list[Any]:
+def run_dbt(target: Path, *arguments: str) -> list[Any]:
     """Run dbt on the project itself, into the tests' warehouse; return what came of each node."""
-    # Of a few rows each: to compile Java for them takes longer than to go without.
-    without_compiling = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    for name, value in without_compiling.items():
-        spark.conf.set(name, value)
     before = Path.cwd()
     os.chdir(ROOT)
     try:
@@ -49,8 +42,6 @@ def run_dbt(spark: SparkSession, target: Path, *arguments: str) -> list[Any]:
         )
     finally:
         os.chdir(before)
-        for name in without_compiling:
-            spark.conf.unset(name)
     assert outcome.exception is None, outcome.exception
     result: Any = outcome.result
     results: list[Any] = result.results
@@ -61,7 +52,7 @@ def run_dbt(spark: SparkSession, target: Path, *arguments: str) -> list[Any]:
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The examples, built into the tests' warehouse."""
     target = tmp_path_factory.mktemp("target")
-    results = run_dbt(spark, target, "build", "--exclude-resource-type", "unit_test")
+    results = run_dbt(target, "build", "--exclude-resource-type", "unit_test")
     manifest = json.loads((target / "manifest.json").read_text())
     return Built(results=results, nodes=list(manifest["nodes"].values()))
 
@@ -89,8 +80,8 @@ def test_the_examples_build_and_every_test_of_their_rows_passes(built: Built) ->
         ),
     ],
 )
-def test_every_unit_test_passes(spark: SparkSession, tmp_path: Path, chosen: list[str]) -> None:
-    results = run_dbt(spark, tmp_path, "test", *chosen)
+def test_every_unit_test_passes(tmp_path: Path, chosen: list[str]) -> None:
+    results = run_dbt(tmp_path, "test", *chosen)
     assert failures(results) == []
     assert len(results) > 70
 
@@ -133,7 +124,5 @@ def test_a_second_run_takes_no_change_for_a_new_one(
 
     first = taken_in()
     no_lookback = "{afterimage_lookback_hours: 0}"
-    run_dbt(
-        spark, tmp_path, "run", "--select", "config.materialized:incremental", "--vars", no_lookback
-    )
+    run_dbt(tmp_path, "run", "--select", "config.materialized:incremental", "--vars", no_lookback)
     assert taken_in() == first

@@ -86,6 +86,7 @@ def as_staged(change: Change) -> Change:
     return change
 
 
+@pytest.mark.minutes
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 2 - 1))
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
