@@ -150,6 +150,6 @@ if [ "$ready" != "$locked" ]; then
 fi
 
 pip install --no-deps --no-build-isolation --editable .
-rm -rf python_udfs/afterimage.egg-info # The environment has its own copy.
+rm -rf python_udfs/dbt_afterimage.egg-info # The environment has its own copy.
 printf '%s\n%s\n' "$locked" "$project" >"$READY"
 echo "setup: $VENV is ready ($("$VENV/bin/python" --version))"

@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="afterimage", description="What Afterimage does beside dbt itself."
     )
-    parser.add_argument("--version", action="version", version=metadata.version("afterimage"))
+    parser.add_argument("--version", action="version", version=metadata.version("dbt-afterimage"))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     # One line a command: `add(commands)` of its module sets `run`, which takes the options.
     scaffold.add(commands)

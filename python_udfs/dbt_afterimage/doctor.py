@@ -88,7 +88,7 @@ def findings(options: argparse.Namespace) -> Iterator[Finding]:
     Yields:
         What each check found.
     """
-    requirements = metadata.requires("afterimage") or []
+    requirements = metadata.requires("dbt-afterimage") or []
     yield check_python(platform.python_version())
     yield from check_packages(requirements, _installed_version)
     yield check_java(os.environ)
@@ -117,7 +117,7 @@ def check_python(version: str) -> Finding:
     """
     from packaging.specifiers import SpecifierSet
 
-    wanted = metadata.metadata("afterimage")["Requires-Python"]
+    wanted = metadata.metadata("dbt-afterimage")["Requires-Python"]
     if SpecifierSet(wanted).contains(version, prereleases=True):
         return Finding("ok", "Python", f"{version} ({sys.executable})")
     return Finding(
@@ -146,7 +146,7 @@ def check_packages(
         ("pages", "`afterimage timeline` and `afterimage health`"),
     ):
         group = f"packages for {needed_for}" if needed_for else "packages"
-        name = f"'afterimage[{extra}]'" if extra else "afterimage"
+        name = f"'dbt-afterimage[{extra}]'" if extra else "dbt-afterimage"
         good, bad = [], False
         for text in requirements:
             requirement = Requirement(text)
@@ -219,7 +219,9 @@ def check_plugin() -> Finding:
         plugin.initialize()
     except Exception as error:  # Whatever an import of another package's version may raise.
         found = f"{type(error).__name__}: {error}"
-        return Finding("problem", "dbt plugin", found, "pip install --force-reinstall afterimage")
+        return Finding(
+            "problem", "dbt plugin", found, "pip install --force-reinstall dbt-afterimage"
+        )
     return Finding("ok", "dbt plugin", "loads; dbt's sessions know the UDFs")
 
 

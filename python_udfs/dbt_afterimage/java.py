@@ -78,7 +78,7 @@ def choose_java(env: Mapping[str, str]) -> JavaChoice:
         bundled = _bundled(env)
     except _UnfitError as unfit:
         found = [passed_over or "There is no JAVA_HOME, and no java on PATH.", str(unfit)]
-        advice = "Install Afterimage with a Java of its own (pip install 'afterimage[local]')"
+        advice = "Install Afterimage with a Java of its own (pip install 'dbt-afterimage[local]')"
         raise JavaError(
             f"Spark 3.5 with Iceberg needs Java {_fitting()}. {' '.join(found)} "
             f"{advice}, or set JAVA_HOME to a Java {_fitting()}."

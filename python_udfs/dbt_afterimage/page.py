@@ -121,7 +121,7 @@ def value(text: str | None, longest: int | None = None) -> str:
 
 def _library() -> str:
     if importlib.util.find_spec("plotly") is None:
-        raise CommandError("pip install 'afterimage[pages]': the package plotly draws the page")
+        raise CommandError("pip install 'dbt-afterimage[pages]': the package plotly draws the page")
     from plotly.offline import get_plotlyjs
 
     # The browser hashes what it has parsed, in which each end of a line is one character.

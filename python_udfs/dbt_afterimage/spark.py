@@ -59,7 +59,7 @@ def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Call
     import pandas as pd
 
     def batch(*columns: pd.Series) -> Any:
-        results = _each_distinct_once(function, fields, columns)
+        results = _each_distinct_once(function, fields, [_values(column) for column in columns])
         if not fields:
             return pd.Series(results, dtype=object)
         return pd.DataFrame(
@@ -109,6 +109,13 @@ def arrow_type(ddl: str) -> Any:
 
     from_ddl: Any = getattr(types.DataType, "fromDDL")  # noqa: B009 (Spark 3.5 has none)
     return to_arrow_type(from_ddl(ddl))
+
+
+def _values(column: Any) -> Any:
+    # pandas 3, and pandas 2 in a column of numbers, has something else than None for NULL.
+    if column.dtype == object:
+        return column
+    return [None if gone else value for value, gone in zip(column, column.isna(), strict=True)]
 
 
 def _each_distinct_once(

@@ -124,7 +124,9 @@ def test_packages_are_held_against_the_requirements() -> None:
         ("problem", "fastavro is not installed"),
         ("warning", "plotly is not installed"),
     ]
-    assert [f.remedy for f in found if f.level == "warning"] == ["pip install 'afterimage[pages]'"]
+    assert [f.remedy for f in found if f.level == "warning"] == [
+        "pip install 'dbt-afterimage[pages]'"
+    ]
     assert ("ok", "pyspark 3.5.8") in [(f.level, f.found) for f in found]
 
 

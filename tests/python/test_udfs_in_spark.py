@@ -127,6 +127,13 @@ def test_refusal_is_remembered_too() -> None:
     assert calls == ["0G"]
 
 
+def test_null_is_none_whatever_pandas_holds_in_its_place() -> None:
+    masks = pd.Series(["0B", None, "0B"], dtype="string")
+    places = pd.Series([1.0, None, None])
+    seen = vectorised(lambda mask, place: [mask, place])(masks, places)
+    assert list(seen) == [["0B", 1.0], [None, None], ["0B", None]]
+
+
 def test_mistake_in_a_function_is_not_taken_for_a_refusal() -> None:
     def mistaken(mask: str) -> list[int]:
         raise KeyError(mask)

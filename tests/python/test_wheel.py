@@ -82,9 +82,9 @@ def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: P
 def test_wheel_has_one_version_with_its_dbt_package(wheel: Path) -> None:
     version = re.search(r"^version: (.+)$", (ROOT / "dbt_project.yml").read_text(), re.MULTILINE)
     assert version
-    assert wheel.name == f"afterimage-{version[1]}-py3-none-any.whl"
+    assert wheel.name == f"dbt_afterimage-{version[1]}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
-        metadata = archive.read(f"afterimage-{version[1]}.dist-info/METADATA").decode()
+        metadata = archive.read(f"dbt_afterimage-{version[1]}.dist-info/METADATA").decode()
         packaged = archive.read("dbt_afterimage/dbt_package/dbt_project.yml").decode()
     assert f"\nVersion: {version[1]}\n" in metadata
     assert f"\nversion: {version[1]}\n" in packaged
