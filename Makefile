@@ -33,7 +33,7 @@ lint: setup ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent,layout.end_of_file macros tests/generic
 
 # Two processes, each with a Spark of its own: planning, which most of the time goes into, uses one core.
-PYTEST = $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
 test: lint ## Run lint and every test that takes seconds
 	$(PYTEST)

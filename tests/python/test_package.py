@@ -47,6 +47,11 @@ def test_project_with_the_local_package_builds(
     dbt(project, "deps")
     results = dbt(project, "build").results
 
+    # Of all macros this one takes the place of dbt's by itself.
+    log = (project / ".afterimage" / "logs" / "dbt.log").read_text()
+    assert "show tables in shop" in log
+    assert "show table extended" not in log
+
     # The package's own examples are not built in somebody else's project.
     assert {result.node.package_name for result in results} == {"shop"}
     assert sum(result.node.resource_type == "test" for result in results) == 9
