@@ -12,7 +12,7 @@
             ~ " before-images. Got: " ~ before_prefix
         ) -%}
     {%- endif -%}
-    {%- if not execute -%}
+    {%- if afterimage._is_ahead_of([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
 

@@ -5,7 +5,7 @@
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
     {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
-    {%- if not execute -%}
+    {%- if afterimage._is_ahead_of([relation, base]) -%}
         {{ return(none) }}
     {%- endif -%}
 

@@ -23,7 +23,7 @@
         macro_name, 'field_map_bit_order', field_map_bit_order, ['high_first', 'low_first']
     ) -%}
     {%- do afterimage._check_choice(macro_name, 'split_order', split_order, ['zero_first', 'zero_last']) -%}
-    {%- if not execute -%}
+    {%- if afterimage._is_ahead_of([relation, tracking]) -%}
         {{ return(none) }}
     {%- endif -%}
 

@@ -14,7 +14,7 @@
             macro_name, 'mask_encoding', mask_encoding, ['bytes', 'hex', 'hex_bytes']
         ) -%}
     {%- endif -%}
-    {%- if not execute -%}
+    {%- if afterimage._is_ahead_of([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
 

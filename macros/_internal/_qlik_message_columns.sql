@@ -34,7 +34,7 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if not execute -%}
+    {%- if afterimage._is_ahead_of([metadata]) -%}
         {{ return([]) }}
     {%- endif -%}
 

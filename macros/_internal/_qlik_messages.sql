@@ -1,8 +1,8 @@
 {#- The columns of a Kafka landing: SQL expressions by name, a typed NULL for one that the relation does not have.
-    Returns none while parsing. -#}
+    Returns none ahead of its table. -#}
 {%- macro _qlik_landing(macro_name, relation, value) -%}
     {%- do afterimage._check_text(macro_name, 'value', value) -%}
-    {%- if not execute -%}
+    {%- if afterimage._is_ahead_of([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set found = {} -%}
@@ -252,9 +252,9 @@ end
 
 
 {#- SQL that gives the rows of qlik_message_schemas: the relation itself where it is such a model, or made of its
-    metadata messages. None while parsing, or without metadata. -#}
+    metadata messages. None ahead of them, or without metadata. -#}
 {%- macro _qlik_schema_rows(metadata) -%}
-    {%- if metadata is none or not execute -%}
+    {%- if metadata is none or afterimage._is_ahead_of([metadata]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set names = afterimage._relation_columns(metadata) | map(attribute='name') | map('lower') | list -%}

@@ -2,8 +2,8 @@
     Arguments: macros/history/_history.yml. -#}
 {%- macro change_accounting(changes, unique_key) -%}
     {%- do afterimage._check_names('change_accounting', 'unique_key', unique_key, required=true) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if afterimage._is_ahead_of([changes]) -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set columns = afterimage._stream_columns(changes) | map(attribute='name') | list -%}
     {%- do afterimage._check_known('change_accounting', 'unique_key', unique_key, columns) -%}

@@ -1,8 +1,8 @@
 {#- A change stream -> who changed what, one row a changed column. Arguments: macros/history/_history.yml. -#}
 {%- macro change_audit(changes, unique_key) -%}
     {%- do afterimage._check_names('change_audit', 'unique_key', unique_key, required=true) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if afterimage._is_ahead_of([changes]) -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns(changes) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}

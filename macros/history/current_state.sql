@@ -1,7 +1,7 @@
 {#- A history -> the rows that live now, without the columns of the history. -#}
 {%- macro current_state(history, meta_column_names=none) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if afterimage._is_ahead_of([history]) -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set meta = afterimage._meta_columns('current_state', meta_column_names, []) -%}
     {%- set columns = [] -%}

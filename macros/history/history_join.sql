@@ -8,8 +8,8 @@
             ~ "{'customer_': ref('customers_history')}. Got: " ~ histories
         ) -%}
     {%- endif -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if afterimage._is_ahead_of(histories.values()) -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set meta = afterimage._meta_columns(macro_name, meta_column_names, []) -%}
     {%- set ours = meta.values() | map('lower') | list -%}

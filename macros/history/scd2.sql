@@ -15,8 +15,8 @@
         'scd2', unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names,
         load_valid_from
     ) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if afterimage._is_ahead_of([changes] if columns is none else []) -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {{ return(afterimage._versions(changes, afterimage._stream_columns(changes, columns), options)) }}
 {%- endmacro -%}

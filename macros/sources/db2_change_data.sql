@@ -16,8 +16,8 @@
     {%- do afterimage._check_choice('db2_change_data', 'complete', complete, [none, true, false]) -%}
     {%- do afterimage._check_choice('db2_change_data', 'pair_key_changes', pair_key_changes, [true, false]) -%}
     {%- do afterimage._check_text('db2_change_data', 'time_zone', time_zone) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if layout is none -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- do afterimage._db2_check_uow('db2_change_data', uow) -%}
     {%- set complete = complete if complete is not none else layout.has_logmarker -%}

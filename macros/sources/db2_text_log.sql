@@ -1,8 +1,8 @@
 {#- Log table of a Db2 text index -> change contract. Arguments: macros/sources/db2_text_log.yml. -#}
 {%- macro db2_text_log(relation, unique_key, base, columns=none, time_zone='UTC') -%}
     {%- set layout = afterimage._db2_log_layout('db2_text_log', relation, unique_key, base, columns, time_zone) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if layout is none -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set keys = layout.unique_key %}
 

@@ -17,8 +17,8 @@
         relation, unique_key, columns, tracking, source_table_number, policy_level, partition_resets, field_map,
         field_map_encoding, field_map_bit_order, split_order
     ) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if layout is none -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set columns = layout.columns -%}
     {%- set unique_key = layout.unique_key -%}

@@ -10,8 +10,8 @@
     {%- set layout = afterimage._qlik_layout(
         relation, unique_key, columns, header_prefix, header_columns, mask_encoding
     ) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if layout is none -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set columns = layout.columns -%}
     {%- set header = layout.header -%}

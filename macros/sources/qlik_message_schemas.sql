@@ -2,8 +2,8 @@
     macros/sources/qlik_message_schemas.yml. -#}
 {%- macro qlik_message_schemas(relation, value='value') -%}
     {%- set landing = afterimage._qlik_landing('qlik_message_schemas', relation, value) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if landing is none -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif %}
 
 with

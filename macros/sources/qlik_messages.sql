@@ -18,8 +18,8 @@
     {%- set landing = afterimage._qlik_landing('qlik_messages', relation, value) -%}
     {%- set schema_rows = afterimage._qlik_schema_rows(metadata) -%}
     {%- set columns = afterimage._qlik_message_columns(columns, metadata, schema_rows, table) -%}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if landing is none or afterimage._is_ahead_of([metadata]) -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('qlik_messages', 'unique_key', unique_key, names) -%}

@@ -1,8 +1,8 @@
 {#- Each before-image equals the state that the change before it left. Where one does not, the source or the tool lost a
     change: the row names the key, the sequence and the columns. -#}
 {% test before_images_agree(model, unique_key) %}
-    {%- if not execute -%}
-        {{ return('select 1 as parsed') }}
+    {%- if afterimage._is_ahead_of([model]) -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set columns = afterimage._stream_columns(model) | map(attribute='name') | list %}
     {%- set keys = afterimage._key_names(unique_key) %}
