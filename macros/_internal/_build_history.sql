@@ -40,7 +40,7 @@ create {{ 'or replace ' if can_replace }}table {{ target_relation }}
 {{ options_clause() }}
 tblproperties ({{ assignments | join(', ') }})
 {% if is_iceberg and config.get('partition_by') is none -%}
-partitioned by ({{ meta.is_current }})
+partitioned by ({{ meta.closed_by }})
 {%- else -%}
 {{ partition_cols(label="partitioned by") }}
 {%- endif %}

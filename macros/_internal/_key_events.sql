@@ -327,7 +327,8 @@ located_events as (
 
     select
         all_events.*,
-        affected.start_seq
+        affected.start_seq,
+        all_events.change_seq >= affected.start_seq as is_recut
 
     from (
         select * from own_events
@@ -342,78 +343,69 @@ located_events as (
 
 ),
 
+-- Of a key that lives at its place the living version, of another the end of the last one.
 last_known as (
 
     select
-        *,
-        row_number() over (partition by {{ keys | join(', ') }} order by version desc) as newest_first
+        {%- for key in keys %}
+        {{ key }},
+        {%- endfor %}
+        start_seq,
+        valid_from_seq as change_seq,
+        valid_from as changed_at,
+        history_id as change_id,
+        operation,
+        if(is_deleted, operation, null) as ended_by,
+        not is_deleted as is_row,
+        image,
+        transaction_id,
+        version - 1 as version_base
 
-    from (
-        select
+    from {{ recut.touched }}
+    where valid_from_seq < start_seq
+    union all
+    select
+        {%- for key in keys %}
+        ended.{{ key }},
+        {%- endfor %}
+        ended.start_seq,
+        ended.valid_to_seq as change_seq,
+        ended.valid_to as changed_at,
+        cast(null as string) as change_id,
+        cast(null as string) as operation,
+        ended.closed_by as ended_by,
+        false as is_row,
+        null as image,
+        cast(null as string) as transaction_id,
+        ended.version as version_base
+
+    from ({{ recut.ended }}) as ended
+    left anti join {{ recut.touched }} as living
+        on
+            living.valid_from_seq < living.start_seq
             {%- for key in keys %}
-            {{ key }},
+            and ended.{{ key }} <=> living.{{ key }}
             {%- endfor %}
-            start_seq,
-            version,
-            valid_from_seq as change_seq,
-            valid_from as changed_at,
-            history_id as change_id,
-            operation,
-            if(is_deleted, operation, null) as ended_by,
-            not is_deleted as is_row,
-            image,
-            transaction_id,
-            version - 1 as version_base
-
-        from {{ recut.touched }}
-        where valid_from_seq < start_seq
-        union all
-        select
-            {%- for key in keys %}
-            {{ key }},
-            {%- endfor %}
-            start_seq,
-            version,
-            valid_to_seq as change_seq,
-            valid_to as changed_at,
-            cast(null as string) as change_id,
-            cast(null as string) as operation,
-            closed_by as ended_by,
-            false as is_row,
-            null as image,
-            cast(null as string) as transaction_id,
-            version as version_base
-
-        from {{ recut.ended }}
-    ) as known_versions
 
 ),
 
 recut_events as (
 
-    select
-        located_events.*,
-        false as is_known,
-        cast(null as int) as version_base
-
-    from located_events
-    where change_seq >= start_seq
-    union all
     -- Of what came before the place only the times still matter, for a later change cannot be valid before them.
     select
         {%- for key in keys %}
         {{ key }},
         {%- endfor %}
-        '' as change_seq,
-        -1 as event_rank,
+        if(is_recut, change_seq, '') as change_seq,
+        if(is_recut, event_rank, -1) as event_rank,
         load_time,
         change_id,
         operation,
-        cast(null as string) as ended_by,
-        false as is_row,
-        null as image,
-        cast(null as array<string>) as unknown_columns,
-        null as before_image,
+        if(is_recut, ended_by, null) as ended_by,
+        is_recut and is_row as is_row,
+        if(is_recut, image, null) as image,
+        if(is_recut, unknown_columns, null) as unknown_columns,
+        if(is_recut, before_image, null) as before_image,
         changed_at,
         transaction_id,
         start_seq,
@@ -421,7 +413,6 @@ recut_events as (
         cast(null as int) as version_base
 
     from located_events
-    where change_seq < start_seq
     union all
     select
         {%- for key in keys %}
@@ -444,7 +435,6 @@ recut_events as (
         version_base
 
     from last_known
-    where newest_first = 1
 
 ),
 {%- endmacro -%}

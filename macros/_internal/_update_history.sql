@@ -25,7 +25,7 @@
             )
         {%- endcall -%}
     {%- endif -%}
-    {%- for view in [recut.difference, recut.ended, recut.touched, recut.affected] -%}
+    {%- for view in [recut.difference, recut.touched, recut.affected] -%}
         {%- do run_query('drop view ' ~ view) -%}
     {%- endfor -%}
     {%- do afterimage._compact_when_due(target_relation) -%}
@@ -173,7 +173,7 @@
         ) as touching
         group by {{ keys | join(', ') }}
     {%- endset -%}
-    {%- do afterimage._cache(prefix ~ '_affected', affected) -%}
+    {%- set key_count = afterimage._cache(prefix ~ '_affected', affected, 'count(*)') -%}
 
     {%- set known -%}
         select
@@ -209,7 +209,9 @@
         )
         {%- endif %}
     {%- endset -%}
-    {%- do afterimage._cache(prefix ~ '_touched', touched) -%}
+    {%- set beyond_count = afterimage._cache(
+        prefix ~ '_touched', touched, 'count_if(valid_to_seq is not null or valid_from_seq >= start_seq)'
+    ) -%}
     {%- set ended -%}
         select
             {%- for key in keys %}
@@ -225,12 +227,13 @@
         where valid_to_seq < start_seq and closed_by <> 'update'
         group by {{ keys | join(', ') }}, start_seq
     {%- endset -%}
-    {%- do afterimage._cache(prefix ~ '_ended', ended) -%}
 
     {{ return({
         'affected': prefix ~ '_affected',
         'touched': prefix ~ '_touched',
-        'ended': prefix ~ '_ended',
+        'ended': ended,
+        'key_count': key_count,
+        'all_is_new': beyond_count == 0,
         'difference': prefix ~ '_difference',
         'slice': slice,
         'from_the_beginning': from_the_beginning,
@@ -249,7 +252,18 @@
     {%- endfor -%}
     {%- do written.extend(meta.values()) -%}
 
+    {%- set versions = afterimage._versions(stream, columns, options, recut, facts) -%}
     {%- set difference -%}
+        {%- if recut.all_is_new %}
+        -- Of each key there is its open version at most, which ends now or stays as it is: nothing to compare.
+        select
+            if(cut.afterimage_is_known, 'closed', 'opened') as afterimage_action,
+            cut.{{ meta.history_id }} as afterimage_id,
+            cut.*
+
+        from ({{ versions }}) as cut
+        where not cut.afterimage_is_known or not cut.{{ meta.is_current }}
+        {%- else %}
         select
             case
                 when cut.{{ meta.history_id }} is null then 'removed'
@@ -260,7 +274,7 @@
             coalesce(cut.{{ meta.history_id }}, touched.history_id) as afterimage_id,
             cut.*
 
-        from ({{ afterimage._versions(stream, columns, options, recut, facts) }}) as cut
+        from ({{ versions }}) as cut
         full outer join {{ recut.touched }} as touched
             on cut.{{ meta.history_id }} = touched.history_id
         where
@@ -277,22 +291,18 @@
                 cut.{{ meta[name] }} <=> touched.{{ name }}{{ ' and' if not loop.last }}
                 {%- endfor %}
             )
+        {%- endif %}
     {%- endset -%}
-    {%- do afterimage._cache(recut.difference, difference) -%}
-
-    {%- set counts_query -%}
-        select to_json(named_struct(
+    {%- set counts = fromjson(afterimage._cache(recut.difference, difference, "
+        to_json(named_struct(
             'opened', count_if(afterimage_action = 'opened'),
             'closed', count_if(afterimage_action = 'closed'),
             'recut', count_if(afterimage_action = 'recut'),
-            'removed', count_if(afterimage_action = 'removed'),
-            'keys', (select count(*) from {{ recut.affected }})
+            'removed', count_if(afterimage_action = 'removed')
         ))
-        from {{ recut.difference }}
-    {%- endset -%}
-    {%- set counts = fromjson(run_query(counts_query).columns[0].values()[0]) -%}
+    ")) -%}
     {%- do log(
-        model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ counts['keys'] ~ ' keys touched; versions: '
+        model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ recut.key_count ~ ' keys touched; versions: '
         ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.recut ~ ' re-cut, '
         ~ counts.removed ~ ' removed',
         info=true
@@ -344,16 +354,28 @@ values (
 {%- endmacro -%}
 
 
-{#- Runs a query once and keeps its rows for the statements to come. By default Spark keeps a temporary view as text,
-    and of a text with CTEs it does not see that its rows are there already (CTEs are numbered anew each time it is
-    read), so it has to keep the plan. A run that failed may have left the view behind, over tables that have changed
-    since, which only a plain `drop` copes with. -#}
-{%- macro _cache(view, query) -%}
+{#- Runs a query once, keeps its rows for the statements to come, and returns what the aggregate `summary` makes of
+    them. By default Spark keeps a temporary view as text, and of a text with CTEs it does not see that its rows are
+    there already (CTEs are numbered anew each time it is read), so it has to keep the plan; and it packs the rows,
+    which for rows that are read once or twice costs more than it spares. A run that failed may have left the view
+    behind, over tables that have changed since, which only a plain `drop` copes with. -#}
+{%- macro _cache(view, query, summary) -%}
+    {%- set settings = {
+        'spark.sql.legacy.storeAnalyzedPlanForView': 'true',
+        'spark.sql.inMemoryColumnarStorage.compressed': 'false',
+    } -%}
     {%- do run_query('create or replace temporary view ' ~ view ~ ' as select 1 as nothing') -%}
     {%- do run_query('drop view ' ~ view) -%}
-    {%- do run_query('set spark.sql.legacy.storeAnalyzedPlanForView = true') -%}
-    {%- do run_query('cache table ' ~ view ~ ' as\n' ~ query) -%}
-    {%- do run_query('set spark.sql.legacy.storeAnalyzedPlanForView = false') -%}
+    {%- for name, value in settings.items() -%}
+        {%- do run_query('set ' ~ name ~ ' = ' ~ value) -%}
+    {%- endfor -%}
+    {#- The summary is the first to read them, which spares a job of its own to fetch them. -#}
+    {%- do run_query('cache lazy table ' ~ view ~ ' as\n' ~ query) -%}
+    {%- set summed_up = run_query('select ' ~ summary ~ ' from ' ~ view).columns[0].values()[0] -%}
+    {%- for name in settings -%}
+        {%- do run_query('reset ' ~ name) -%}
+    {%- endfor -%}
+    {{ return(summed_up) }}
 {%- endmacro -%}
 
 

@@ -102,6 +102,9 @@ select
     next_cause as {{ meta.closed_by }},
     transaction_id as {{ meta.transaction_id }},
     md5({{ afterimage._unambiguous_text(keys + ['change_seq']) }}) as {{ meta.history_id }}
+    {%- if recut %},
+    is_known as afterimage_is_known
+    {%- endif %}
 
 from boundaries
 {%- if options.deletes == 'close' %}
