@@ -292,9 +292,9 @@ image
         {%- endif %}
         -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
         {% if is_recut -%}
-        if(is_known, changed_at, {{ afterimage._running_time(w, load_valid_from, truncates) }})
+        if(is_known, changed_at, {{ afterimage._running_time(w, load_valid_from, truncates, is_recut) }})
         {%- else -%}
-        {{ afterimage._running_time(w, load_valid_from, truncates) }}
+        {{ afterimage._running_time(w, load_valid_from, truncates, is_recut) }}
         {%- endif %} as valid_at
 {%- endmacro -%}
 
@@ -311,10 +311,12 @@ image
 {%- endmacro -%}
 
 
-{%- macro _running_time(w, load_valid_from, truncates) -%}
+{#- The latest time so far. A truncation that found no row was nothing to the key, but what the history knows was. -#}
+{%- macro _running_time(w, load_valid_from, truncates, is_recut) -%}
     {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
     {%- if truncates -%}
-        {%- set time = "if(ended_by = 'truncate' and not was_alive, null, " ~ time ~ ")" -%}
+        {%- set found_a_row = '(was_alive or is_known)' if is_recut else 'was_alive' -%}
+        {%- set time = "if(ended_by = 'truncate' and not " ~ found_a_row ~ ", null, " ~ time ~ ")" -%}
     {%- endif -%}
     {{ return('max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)') }}
 {%- endmacro -%}

@@ -113,7 +113,15 @@
     ) -%}
 
     {#- The history does not hold all that a later version may need: what a transaction did before, the last values of
-        columns that open no version, the times of a change that was taken back. Then a key is cut from its beginning. -#}
+        columns that open no version, the times of a change that was taken back, the time of a truncation that ended a
+        row in the very place where it began. Then a key is cut from its beginning. -#}
+    {%- set meets_truncation -%}
+        operation <> 'truncate'
+        and change_seq in (
+            select change_seq from {{ stream }} as truncations
+            where operation = 'truncate' and {{ slice }}
+        )
+    {%- endset -%}
     {%- set from_the_beginning =
         afterimage._setting('afterimage_rebuild') is not none
         or options.grain == 'transaction'
@@ -124,6 +132,7 @@
             and facts.sparse_columns | length > 0
             and afterimage._pending_changes(stream, slice ~ ' and size(absent_columns) > 0', options).changes > 0
         )
+        or (facts.truncates and afterimage._pending_changes(stream, meets_truncation, options).changes > 0)
     -%}
     {%- set start_seq = "''" if from_the_beginning else 'min(change_seq)' -%}
     {%- set slice = 'true' if from_the_beginning else slice -%}

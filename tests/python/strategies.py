@@ -11,6 +11,7 @@ All domains are small, so that values, keys, times and places collide often.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
@@ -29,6 +30,9 @@ START = datetime(2024, 1, 1, 12)
 # A change_seq has 35 digits, of which a double keeps 17: two that differ at the end only are one
 # number to whoever reads them as numbers.
 SEQ_BASE = 20240101120000000000000000000000000
+
+# Each of many cases in one table has so many places to itself.
+CASE_PLACES = 10**6
 
 # For each Spark type of a data column the values that it takes here, NULL apart.
 DOMAINS: dict[str, list[Any]] = {
@@ -110,6 +114,7 @@ class _Source:
     honest: bool
     keys: list[Row]
     truncates: bool
+    from_places: bool
     table: dict[Key, Row] = field(default_factory=dict)
     number: int = 0
     clock: datetime = START
@@ -231,7 +236,11 @@ class _Source:
     def truncate(self) -> Change:
         """Empty the table."""
         self.table.clear()
-        return self.stamp(Change("", "", "truncate"))
+        alone = int(self.from_places)  # in its place
+        self.number += alone
+        change = self.stamp(Change("", "", "truncate"))
+        self.number += alone
+        return change
 
     def rejected(self) -> Change:
         """Write something that nobody understands, though it may look well."""
@@ -329,6 +338,7 @@ def streams(
     honest: bool = False,
     schema: Schema | None = None,
     truncates: bool = True,
+    from_places: bool = False,
 ) -> Stream:
     """Draw a table and its change stream.
 
@@ -341,15 +351,27 @@ def streams(
             `Stream.table` is then the table at the end.
         schema: The table's columns; drawn where left out.
         truncates: Whether the table may be truncated.
+        from_places: Whether to draw only changes that let an incremental run cut a key from the
+            place of its first new change on, and not from its beginning: none is rejected, and
+            none shares its place with a truncation.
     """
     if schema is None:
         schema = draw(schemas())
     source = _Source(
-        draw, schema.unique_key, schema.columns, schema.types, honest, schema.keys, truncates
+        draw,
+        schema.unique_key,
+        schema.columns,
+        schema.types,
+        honest,
+        schema.keys,
+        truncates,
+        from_places,
     )
 
     # update comes first so that examples shrink to it, and several times so that it is frequent
-    kinds = ["update"] * 6 + ["insert"] * 5 + ["delete"] * 3 + ["load", "rejected"]
+    kinds = ["update"] * 6 + ["insert"] * 5 + ["delete"] * 3 + ["load"]
+    if not from_places:
+        kinds.append("rejected")
     if truncates:
         kinds.append("truncate")
     changes: list[Change] = []
@@ -394,6 +416,7 @@ def merged_streams(
     max_changes: int = 20,
     honest: bool = False,
     truncates: bool = True,
+    from_places: bool = False,
 ) -> Stream:
     """Draw many streams of one schema and put them into one table, as one more key column.
 
@@ -407,11 +430,12 @@ def merged_streams(
         max_changes: The greatest number of different changes of each.
         honest: Whether the streams tell the truth (see `streams`).
         truncates: Whether the table may be truncated, which in one of many cases it is.
+        from_places: Whether runs can begin at places (see `streams`).
     """
     schema = draw(schemas())
     changes: list[Change] = []
     for case in range(cases):
-        stream = draw(streams(max_changes, honest, schema, truncates))
+        stream = draw(streams(max_changes, honest, schema, truncates, from_places))
         changes += [_of_case(change, case, cases - case) for change in stream.changes]
     # A search begins with the simplest streams, which hold nothing; a short one would end there.
     assume(len(changes) > cases)
@@ -429,26 +453,32 @@ def _of_case(change: Change, case: int, rank: int) -> Change:
     return replace(
         change,
         change_id=f"{change.change_id}-{case}",
-        change_seq=f"{int(place) + rank * 10**6:035d}" if place else place,
+        change_seq=f"{int(place) + rank * CASE_PLACES:035d}" if place else place,
         before=None if change.before is None else {"case_no": case, **change.before},
         after=None if change.after is None else {"case_no": case, **change.after},
     )
 
 
 @st.composite
-def options(draw: st.DrawFn, stream: Stream) -> Options:
+def options(draw: st.DrawFn, stream: Stream, from_places: bool = False) -> Options:
     """Draw the options of a history over a stream.
 
     No column is both tracked and ignored, or both tracked and overwritten, and `track_columns` and
     `ignore_columns` are not given together. An ignored column may be overwritten as well.
+
+    Args:
+        draw: Hypothesis gives it.
+        stream: The stream.
+        from_places: Whether to draw only options that let an incremental run begin at places (see
+            `streams`).
     """
     data = [column for column in stream.columns if column not in stream.unique_key]
     some: st.SearchStrategy[list[str]] = st.lists(st.sampled_from(data), min_size=1, unique=True)
-    overwrite = draw(some) if draw(st.booleans()) else None
+    overwrite = draw(some) if not from_places and draw(st.booleans()) else None
     left = [column for column in data if column not in (overwrite or [])]
     track: list[str] | None = None
     ignore: list[str] | None = None
-    choice = draw(st.sampled_from(["all", "track", "ignore"]))
+    choice = draw(st.sampled_from(["all"] if from_places else ["all", "track", "ignore"]))
     if choice == "track" and left:
         track = draw(st.lists(st.sampled_from(left), min_size=1, unique=True))
     elif choice == "ignore":
@@ -457,7 +487,7 @@ def options(draw: st.DrawFn, stream: Stream) -> Options:
         track_columns=track,
         ignore_columns=ignore,
         overwrite_columns=overwrite,
-        grain=draw(st.sampled_from(["change", "transaction"])),
+        grain="change" if from_places else draw(st.sampled_from(["change", "transaction"])),
         deletes=draw(st.sampled_from(["close", "version"])),
         load_valid_from=draw(
             st.sampled_from([datetime(1900, 1, 1), START - timedelta(hours=1), START])
@@ -478,3 +508,29 @@ def splits(draw: st.DrawFn, rows: Sequence[T], max_batches: int = 4) -> list[lis
         if _often(draw, 15):
             batches[draw(place)].append(row)
     return [draw(st.permutations(batch)) for batch in batches]
+
+
+@st.composite
+def splits_in_order(
+    draw: st.DrawFn, changes: Sequence[Change], max_batches: int = 4
+) -> list[list[Change]]:
+    """Draw a way to deliver a stream in batches that never reach back: what most runs are given.
+
+    Loads come first. Of merged streams each case is split by itself.
+    """
+    batches: list[list[Change]] = [[] for _ in range(draw(st.integers(1, max_batches)))]
+    cases: dict[int, list[Change]] = {}
+    for change in changes:
+        if change.change_seq:
+            cases.setdefault(int(change.change_seq) // CASE_PLACES, []).append(change)
+        else:
+            batches[0].append(change)
+    for case in cases.values():
+        places = sorted({change.change_seq for change in case})
+        ends = st.lists(
+            st.sampled_from(places), min_size=len(batches) - 1, max_size=len(batches) - 1
+        )
+        bounds = sorted(draw(ends))
+        for change in case:
+            batches[bisect_right(bounds, change.change_seq)].append(change)
+    return batches

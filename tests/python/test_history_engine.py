@@ -17,13 +17,23 @@ from hypothesis import strategies as st
 
 from conftest import SCHEMA, Lake, Project, contract_columns
 from reference import META_COLUMNS, Change, audit, history, sort_key
-from strategies import Options, Stream, merged_streams, options, splits
+from strategies import Options, Stream, merged_streams, options, splits, splits_in_order
 
-# How many cases one statement is shown, how many histories one run keeps, and how many examples
-# there are of such runs: 300 cases in all, and ten times as many where AFTERIMAGE_EXAMPLES says 50.
+# How many cases one statement is shown, and how many examples there are of runs that keep the
+# histories below: 600 cases in all, and ten times as many where AFTERIMAGE_EXAMPLES says 50.
 CASES = 20
-HISTORIES = 3
 EXAMPLES = int(os.environ.get("AFTERIMAGE_EXAMPLES", "5"))
+
+# The ways that an incremental run can take, and what stream, options and batches must be like for
+# each: keys cut from their beginning, as options or a late rejected change ask for, or from the
+# place of their first new change on; and then with nothing behind that place, or with versions to
+# be held against. A table that was never truncated takes a shorter way in each.
+WAYS = ["from_the_beginning", "from_places", "in_order"]
+HISTORIES = {
+    f"{way}_{kind}": (way, truncates)
+    for way in WAYS
+    for kind, truncates in {"truncated": True, "never_truncated": False}.items()
+}
 
 fewer_checks = settings(
     max_examples=EXAMPLES,
@@ -177,11 +187,12 @@ def test_incremental_runs_give_what_the_reference_says_after_each_batch(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
     cases = []
-    for name in [f"batched_{number}" for number in range(HISTORIES)]:
-        # A table that was never truncated takes a shorter way.
-        stream = data.draw(merged_streams(CASES, truncates=name != "batched_0"))
-        chosen = data.draw(options(stream))
-        batches = data.draw(splits(stream.distinct, max_batches=3))
+    for name, (way, truncates) in HISTORIES.items():
+        from_places = way != "from_the_beginning"
+        stream = data.draw(merged_streams(CASES, truncates=truncates, from_places=from_places))
+        chosen = data.draw(options(stream, from_places))
+        split = splits_in_order if way == "in_order" else splits
+        batches = data.draw(split(stream.distinct, max_batches=3))
         config = ", ".join(
             ["materialized='history'", f"unique_key={stream.unique_key}", jinja(chosen)]
         )
