@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from conftest import SCHEMA, Lake, Project, contract_columns
 from reference import META_COLUMNS, Change, audit, history, sort_key
-from strategies import Options, Stream, merged_streams, options, splits, splits_in_order
+from strategies import START, Options, Stream, merged_streams, options, seq, splits, splits_in_order
 
 # How many cases one statement is shown, and how many examples there are of runs that keep the
 # histories below: 600 cases in all, and ten times as many where AFTERIMAGE_EXAMPLES says 50.
@@ -303,6 +303,36 @@ def test_keys_and_columns_of_every_type_are_compared_by_value(project: Project, 
     project.dbt("run", "--select", "typed_history", "--full-refresh")
     whole = lake.rows(f"select * from {SCHEMA}.typed_history order by history_id")
     assert repr(in_batches) == repr(whole)
+
+
+@pytest.mark.parametrize(
+    "truncated_at",
+    [pytest.param(2, id="behind the row's place"), pytest.param(1, id="in the row's place")],
+)
+def test_no_version_begins_before_the_truncation_that_ended_the_one_before_it(
+    project: Project, lake: Lake, truncated_at: int
+) -> None:
+    stream = Stream(["id"], ["id"], {"id": "int"}, [])
+    changes = [
+        Change("c1", seq(1), "insert", after={"id": 1}, changed_at=START),
+        Change("c2", seq(truncated_at), "truncate", changed_at=START + timedelta(hours=1)),
+        # The source's clock has been set back.
+        Change("c3", seq(3), "insert", after={"id": 1}, changed_at=START + timedelta(minutes=1)),
+    ]
+    project.file(
+        "models/truncated_history.sql",
+        "{{ config(materialized='history', file_format='iceberg', unique_key=['id']) }}\n"
+        f"select * from {SCHEMA}.truncated_changes",
+    )
+    for taken_in, flags in ((2, ["--full-refresh"]), (3, [])):
+        rows = [
+            as_row(change, stream) | {"ingested_at": START + timedelta(days=number // 2)}
+            for number, change in enumerate(changes[:taken_in])
+        ]
+        lake.create("truncated_changes", stream_columns(stream), rows)
+        project.dbt("run", "--select", "truncated_history", *flags)
+    versions = lake.rows(f"select valid_from from {SCHEMA}.truncated_history where is_current")
+    assert [row["valid_from"] for row in versions] == [START + timedelta(hours=1)]
 
 
 @given(data=st.data())
