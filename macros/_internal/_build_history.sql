@@ -9,9 +9,9 @@
 
     {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
     {%- if is_iceberg -%}
-        {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting these. Open versions
-            lie apart from closed ones, so that a MERGE, which mostly needs the open ones, leaves the others alone; each
-            task writes both kinds, which spares the full build a shuffle. -#}
+        {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting these. Versions lie
+            apart by what closed them: a MERGE mostly needs the open ones, and of the closed ones those that ended
+            their row. Each task writes all kinds, which spares the full build a shuffle. -#}
         {%- do properties.update({
             'format-version': '2',
             'write.merge.mode': 'merge-on-read',
@@ -21,6 +21,12 @@
             'write.merge.distribution-mode': 'hash',
             'write.spark.fanout.enabled': 'true',
         }) -%}
+        {#- Files are left out by these; else Iceberg looks at a table's first 100 columns, and at 16 characters. -#}
+        {%- for name in ['is_current', 'valid_from_seq', 'valid_to_seq'] -%}
+            {%- do properties.update({
+                'write.metadata.metrics.column.' ~ (options.meta_column_names or {}).get(name, name): 'full'
+            }) -%}
+        {%- endfor -%}
     {%- endif -%}
     {%- do properties.update(config.get('tblproperties') or {}) -%}
     {%- set assignments = [] -%}

@@ -168,6 +168,23 @@ def test_fifty_small_batches_leave_few_files_and_do_not_slow_down(
     assert statistics.median(reads[40:]) < 1.5 * statistics.median(reads[5:15])
 
 
+def test_files_of_a_wide_history_say_what_is_in_them(project: Project, lake: Lake) -> None:
+    names = [f"c{number}" for number in range(120)]
+    columns = contract_columns(", ".join(["id: int", *(f"{name}: int" for name in names)]))
+    rows = [change(n, "update", (1, *[n] * len(names))) for n in (1, 2)]
+    lake.create("changes", columns, rows)
+    project.dbt("run", "--full-refresh")
+
+    metrics = "readable_metrics.{0}.lower_bound as {0}_low, readable_metrics.{0}.upper_bound as {0}"
+    asked = ", ".join(metrics.format(name) for name in ("is_current", "valid_to_seq"))
+    files = lake.rows(f"select {asked} from {SCHEMA}.people_history.files order by 1")
+    assert [(file["is_current_low"], file["is_current"]) for file in files] == [
+        (False, False),
+        (True, True),
+    ]
+    assert [file["valid_to_seq"] for file in files] == [f"{2:035d}", None]
+
+
 def test_an_earlier_run_can_be_read_and_returned_to(project: Project, lake: Lake) -> None:
     # The newest, for a full refresh keeps the snapshots of the table that it replaces.
     first = lake.rows(
