@@ -280,7 +280,7 @@ def test_wrong_argument_is_refused_with_what_is_allowed(
     given_arguments[name] = value
     call = ", ".join(f"{name}={value}" for name, value in given_arguments.items())
     with pytest.raises(DbtError) as refusal:
-        project.compile(f"{{{{ openedge_change_table({call}) }}}}")
+        project.dbt("show", "--inline", f"{{{{ openedge_change_table({call}) }}}}")
     # While parsing, dbt only prints what a macro says.
     said = f"{refusal.value}\n{capfd.readouterr().out}"
     assert re.search(f"openedge_change_table: .*{message}", said)
