@@ -496,12 +496,14 @@ def options(draw: st.DrawFn, stream: Stream, from_places: bool = False) -> Optio
 
 
 @st.composite
-def splits(draw: st.DrawFn, rows: Sequence[T], max_batches: int = 4) -> list[list[T]]:
+def splits(
+    draw: st.DrawFn, rows: Sequence[T], min_batches: int = 1, max_batches: int = 4
+) -> list[list[T]]:
     """Draw a way to deliver rows: in batches, in any order, some rows twice.
 
     Every row is in at least one batch. A batch may be empty.
     """
-    batches: list[list[T]] = [[] for _ in range(draw(st.integers(1, max_batches)))]
+    batches: list[list[T]] = [[] for _ in range(draw(st.integers(min_batches, max_batches)))]
     place = st.integers(0, len(batches) - 1)
     for row in rows:
         batches[draw(place)].append(row)
@@ -512,13 +514,13 @@ def splits(draw: st.DrawFn, rows: Sequence[T], max_batches: int = 4) -> list[lis
 
 @st.composite
 def splits_in_order(
-    draw: st.DrawFn, changes: Sequence[Change], max_batches: int = 4
+    draw: st.DrawFn, changes: Sequence[Change], min_batches: int = 1, max_batches: int = 4
 ) -> list[list[Change]]:
     """Draw a way to deliver a stream in batches that never reach back: what most runs are given.
 
     Loads come first. Of merged streams each case is split by itself.
     """
-    batches: list[list[Change]] = [[] for _ in range(draw(st.integers(1, max_batches)))]
+    batches: list[list[Change]] = [[] for _ in range(draw(st.integers(min_batches, max_batches)))]
     cases: dict[int, list[Change]] = {}
     for change in changes:
         if change.change_seq:

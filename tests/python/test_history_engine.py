@@ -192,7 +192,7 @@ def test_incremental_runs_give_what_the_reference_says_after_each_batch(
         stream = data.draw(merged_streams(CASES, truncates=truncates, from_places=from_places))
         chosen = data.draw(options(stream, from_places))
         split = splits_in_order if way == "in_order" else splits
-        batches = data.draw(split(stream.distinct, max_batches=3))
+        batches = data.draw(split(stream.distinct, min_batches=2, max_batches=3))
         config = ", ".join(
             ["materialized='history'", f"unique_key={stream.unique_key}", jinja(chosen)]
         )
