@@ -291,11 +291,7 @@ image
         {{ image }} as state,
         {%- endif %}
         -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
-        {% if is_recut -%}
-        if(is_known, changed_at, {{ afterimage._running_time(w, load_valid_from, truncates, is_recut) }})
-        {%- else -%}
-        {{ afterimage._running_time(w, load_valid_from, truncates, is_recut) }}
-        {%- endif %} as valid_at
+        {{ afterimage._running_time(w, load_valid_from, truncates, is_recut) }} as valid_at
 {%- endmacro -%}
 
 
@@ -318,7 +314,8 @@ image
         {%- set found_a_row = '(was_alive or is_known)' if is_recut else 'was_alive' -%}
         {%- set time = "if(ended_by = 'truncate' and not " ~ found_a_row ~ ", null, " ~ time ~ ")" -%}
     {%- endif -%}
-    {{ return('max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)') }}
+    {%- set latest = 'max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)' -%}
+    {{ return('if(is_known, changed_at, ' ~ latest ~ ')' if is_recut else latest) }}
 {%- endmacro -%}
 
 

@@ -16,7 +16,7 @@
     {%- do afterimage._check_choice('db2_change_data', 'complete', complete, [none, true, false]) -%}
     {%- do afterimage._check_choice('db2_change_data', 'pair_key_changes', pair_key_changes, [true, false]) -%}
     {%- do afterimage._check_text('db2_change_data', 'time_zone', time_zone) -%}
-    {%- if layout is none -%}
+    {%- if layout is none or afterimage._is_ahead_of([uow]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- do afterimage._db2_check_uow('db2_change_data', uow) -%}

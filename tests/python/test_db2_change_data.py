@@ -390,6 +390,13 @@ def test_wrong_arguments_are_named(
     assert message in said
 
 
+def test_a_compile_may_come_before_the_table_of_commits(project: Project, lake: Lake) -> None:
+    lake.create("early_cd", {**DB2_HEADER, "id": "int"}, [])
+    call = f"unique_key=['id'], before_prefix=none, uow={relation('no_such_uow')}"
+    compiled = project.compile(f"{{{{ db2_change_data({relation('early_cd')}, {call}) }}}}")
+    assert "not there yet" in compiled
+
+
 def test_a_table_without_the_columns_of_a_capture_table_is_refused(
     project: Project, lake: Lake
 ) -> None:
