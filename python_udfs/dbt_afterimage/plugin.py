@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-import importlib.util
 
 from dbt.plugins.manager import dbtPlugin
 
@@ -12,18 +11,10 @@ class AfterimagePlugin(dbtPlugin):
     """Makes dbt's Spark sessions know Afterimage's UDFs, and its seeds keep all their digits."""
 
     def initialize(self) -> None:
-        """Take the place of dbt-spark's cursor and Thrift connection; starts no JVM.
-
-        A project on a Thrift server needs no PySpark: the server registers the UDFs itself.
-        """
+        """Take the place of dbt-spark's connections; starts no JVM and loads no PySpark."""
         # dbt reads a seed's numbers in a thread, by arithmetic that rounds to the 28 digits which
         # threads start with. A change_seq has 35, and a number too wide for Spark must show as one.
         decimal.DefaultContext.prec = max(decimal.DefaultContext.prec, 100)
-        from dbt_afterimage import thrift_connection
+        from dbt_afterimage import connections
 
-        thrift_connection.install()
-        if importlib.util.find_spec("pyspark") is None:
-            return
-        from dbt_afterimage import cursor
-
-        cursor.install()
+        connections.install()

@@ -19,12 +19,18 @@ from typing import Any
 
 import pytest
 from dbt.adapters.spark import connections
+from dbt.adapters.spark.impl import SparkAdapter
 from pyhive import hive
 
 from command_line import BIN, environment, run
 from conftest import ROOT, DbtError, Lake, Project, contract_columns
 from dbt_afterimage import cli
-from dbt_afterimage.thrift_connection import AfterimageConnection, readable
+from dbt_afterimage.connections import (
+    AfterimageConnection,
+    AfterimageConnectionManager,
+    install,
+    readable,
+)
 from dbt_afterimage.warehouse import exclusive_writes
 from standalone import HOME, free_port
 
@@ -338,6 +344,18 @@ def test_beeline_sees_the_tables_and_the_udfs(served: Served, tmp_path: Path) ->
     assert "[1,2,4]" in result.stdout
 
 
+def test_a_command_on_the_server_loads_no_pyspark(served: Served) -> None:
+    program = (
+        "import sys; from dbt.cli.main import dbtRunner;"
+        " shown = dbtRunner().invoke(['show', '--inline', 'select 1', '--target', 'server']);"
+        " assert shown.success, shown.exception;"
+        " assert 'dbt_afterimage.connections' in sys.modules;"
+        " print([name for name in ('pyspark', 'numpy') if name in sys.modules])"
+    )
+    shown = run(sys.executable, "-c", program, cwd=served.folder, env=served.environment())
+    assert shown.stdout.splitlines()[-1] == "[]"
+
+
 def edit_loop(served: Served, number: int) -> float:
     served.project.file(
         "models/edited.sql", f"select id, {number} as edit from {{{{ ref('named') }}}}"
@@ -478,11 +496,19 @@ def test_server_that_asks_a_directory_lets_in_whom_it_knows(
         directory.shutdown()
 
 
-def test_the_replaced_class_is_dbt_sparks_own() -> None:
-    own = AfterimageConnection.__mro__[1]
+@pytest.mark.parametrize(
+    ("ours", "name", "stands_at"),
+    [
+        (AfterimageConnection, "PyhiveConnectionWrapper", connections),
+        (AfterimageConnectionManager, "ConnectionManager", SparkAdapter),
+    ],
+)
+def test_the_replaced_classes_are_dbt_sparks_own(ours: type, name: str, stands_at: object) -> None:
+    install()
+    own = ours.__mro__[1]
     assert own.__module__ == "dbt.adapters.spark.connections"
-    assert own.__name__ == "PyhiveConnectionWrapper"
-    assert connections.PyhiveConnectionWrapper is AfterimageConnection
+    assert own.__name__ in (name, "SparkConnectionManager")
+    assert getattr(stands_at, name) is ours
 
 
 def test_error_of_a_task_keeps_its_cause() -> None:

@@ -1,7 +1,7 @@
-"""dbt-spark's connection to a Thrift server, with errors that can be read.
+"""dbt-spark's connections: on a Thrift server with readable errors, in a session with our cursor.
 
-Like `cursor.py` for sessions: everything that depends on dbt-spark's inside is in these two files,
-and `test_serve.py` holds this one against the installed version.
+Everything that depends on dbt-spark's inside is in this file and in `cursor.py`; `test_serve.py`
+and `test_cursor.py` hold them against the installed version.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dbt.adapters.contracts.connection import Connection
 from dbt.adapters.spark import connections
+from dbt.adapters.spark.impl import SparkAdapter
 from dbt_common.exceptions import DbtDatabaseError
 
 from dbt_afterimage.errors import without_plan, without_stack
@@ -66,6 +68,26 @@ def readable(text: str) -> str:
     return "\nCaused by: ".join(said)
 
 
+class AfterimageConnectionManager(connections.SparkConnectionManager):
+    """Opens dbt-spark's connections."""
+
+    @classmethod
+    def open(cls, connection: Connection) -> Connection:
+        """Open a connection; the first one to a session loads PySpark.
+
+        A command that works on a Thrift server goes without, a tenth of its time.
+
+        Args:
+            connection: Says by its credentials what to open.
+        """
+        if connection.credentials.method == connections.SparkConnectionMethod.SESSION:
+            from dbt_afterimage import cursor
+
+            cursor.install()
+        return super().open(connection)
+
+
 def install() -> None:
-    """Make dbt-spark's Thrift connections use `AfterimageConnection`."""
+    """Make dbt-spark use the two classes; more than once does no harm."""
     setattr(connections, "PyhiveConnectionWrapper", AfterimageConnection)  # noqa: B010 (a class cannot be assigned to for mypy)
+    setattr(SparkAdapter, "ConnectionManager", AfterimageConnectionManager)  # noqa: B010
