@@ -20,6 +20,8 @@ Before it measures it holds the histories against each other, row by row. Then:
 * process: `dbt run` of both models in a process of its own, whose heap is 2 GiB;
 * increments: onto the history of each size batches of 10,000 changes and of 1 %, one that reaches
   back to the beginning of time, and none; and `dbt snapshot`'s MERGE for the same 10,000;
+* arrivals: into the staging table of each size batches of 10,000 changes, looking back an hour and
+  the 72 that are the default, and none;
 * skew: the same count of changes spread evenly, and with a quarter of them on one key.
 
 Prints tables of seconds and ratios, and writes them as bench.json, bench.png and increments.png.
@@ -52,7 +54,7 @@ from conftest import SCHEMA, Project  # noqa: E402
 from generate import COLUMNS, KEY, changes  # noqa: E402
 
 WAYS = ["ours", "limit", "textbook", "textbook_udf", "duckdb"]
-PARTS = ["ways", "mask", "current", "process", "increments", "skew"]
+PARTS = ["ways", "mask", "current", "process", "increments", "arrivals", "skew"]
 BATCH = 10_000
 HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
 # The engines print a double each in its own way.
@@ -80,17 +82,20 @@ class Bench:
         self.duck_folder.mkdir(exist_ok=True)
         if not spark.catalog.tableExists(f"{SCHEMA}.{self.raw}"):
             changes(spark, count, **data).writeTo(f"{SCHEMA}.{self.raw}").using("iceberg").create()
-        # As full builds; what an incremental run costs is measured on the history alone.
-        project.file(
-            "models/staged.sql",
-            "{{ config(materialized='table', file_format='iceberg') }}\n"
-            f"{{{{ qlik_change_table(source('raw', '{self.raw}'), unique_key=['{KEY}']) }}}}",
-        )
-        project.file(
-            "models/sources.yml",
-            f"sources: [{{name: raw, schema: {SCHEMA}, tables: [{{name: {self.raw}}}]}}]",
-        )
+        self.stage("staged", self.raw, "materialized='table'")
         project.file("models/history.sql", history_of("{{ ref('staged') }}"))
+
+    def stage(self, name: str, raw: str, config: str) -> None:
+        """Write the model that stages a raw table."""
+        self.project.file(
+            f"models/{name}.sql",
+            f"{{{{ config({config}, file_format='iceberg') }}}}\n"
+            f"{{{{ qlik_change_table(source('raw', '{raw}'), unique_key=['{KEY}']) }}}}",
+        )
+        tables = ", ".join(f"{{name: {name}}}" for name in (self.raw, "arriving"))
+        self.project.file(
+            "models/sources.yml", f"sources: [{{name: raw, schema: {SCHEMA}, tables: [{tables}]}}]"
+        )
 
     def model(self, name: str) -> None:
         """Build one model anew with dbt, in this process and its session."""
@@ -207,7 +212,8 @@ class Bench:
     def increments(self, repeats: int) -> dict[str, float]:
         """Return the seconds of history runs of a batch, of an early change, and of nothing new."""
         spark, stream = self.spark, f"{SCHEMA}.stream"
-        sizes = [BATCH] * repeats + [self.count // 100]
+        # The first warms up.
+        sizes = [BATCH] * (repeats + 1) + [self.count // 100] * repeats
         place = "cast(substr(change_seq, 17, 19) as bigint)"
         last = self.count - sum(sizes)
         start = "timestamp '2026-01-01 00:00:00'"
@@ -217,7 +223,7 @@ class Bench:
             f" where {place} <= {last}",
         )
         self.project.file("models/grown.sql", history_of(stream))
-        seconds = {"full": timed(lambda: self.model("grown"))}
+        self.model("grown")
         present = f"select {KEY}, {', '.join(COLUMNS)} from {SCHEMA}.grown where is_current"
         self.create("snapshot", textbook.new_snapshot(present))
         times, merges = [], []
@@ -231,9 +237,11 @@ class Bench:
             self.create("present", present)
             merge = textbook.snapshot_merge(f"{SCHEMA}.snapshot", f"{SCHEMA}.present")
             merges.append(timed(lambda merge=merge: spark.sql(merge)))
-        seconds["10,000 changes"] = statistics.median(times[:-1])
-        seconds["1 %"] = times[-1]
-        seconds["dbt snapshot of 10,000"] = statistics.median(merges[:-1])
+        seconds = {
+            "10,000 changes": statistics.median(times[1 : repeats + 1]),
+            "1 %": statistics.median(times[repeats + 1 :]),
+            "dbt snapshot of 10,000": statistics.median(merges[1 : repeats + 1]),
+        }
         seconds["nothing new"] = timed(lambda: self.project.dbt("run", "--select", "grown"))
         # A batch with one key's insert of long before all others.
         spark.sql(
@@ -245,13 +253,48 @@ class Bench:
         seconds["from the start"] = timed(lambda: self.project.dbt("run", "--select", "grown"))
         grown = f"select * from {SCHEMA}.grown"
         self.create("grown_by_batches", grown)
-        self.model("grown")
+        seconds = {"full": timed(lambda: self.model("grown")), **seconds}
         batches = f"select * from {SCHEMA}.grown_by_batches"
         differences = spark.sql(
             f"({grown} except all {batches}) union all ({batches} except all {grown})"
         ).count()
         if differences:
             raise SystemExit(f"Grown by batches the history differs in {differences} versions.")
+        return seconds
+
+    def arrivals(self, repeats: int) -> dict[str, float]:
+        """Return the seconds of staging runs of a batch, by how far they look back."""
+        raw, arriving = f"{SCHEMA}.{self.raw}", f"{SCHEMA}.arriving"
+        place = "cast(substr(header__change_seq, 17, 19) as bigint)"
+        looks_back = {hours: ["--vars", f"afterimage_lookback_hours: {hours}"] for hours in (1, 72)}
+        # The first of each warms up.
+        last = self.count - BATCH * len(looks_back) * (repeats + 1)
+        self.create("arriving", f"select * from {raw} where {place} <= {last}")
+        self.stage(
+            "arrived",
+            "arriving",
+            "materialized='incremental', incremental_strategy='merge', unique_key='change_id'",
+        )
+        seconds = {"full": timed(lambda: self.model("arrived"))}
+        for hours, looking_back in looks_back.items():
+            times = []
+            for _ in range(repeats + 1):
+                self.spark.sql(
+                    f"insert into {arriving} select * from {raw}"
+                    f" where {place} > {last} and {place} <= {last + BATCH}"
+                )
+                last += BATCH
+                run = ["run", "--select", "arrived", *looking_back]
+                times.append(timed(lambda run=run: self.project.dbt(*run)))
+            name = f"10,000 changes, looking back {hours} hours"
+            seconds[name] = statistics.median(times[1:])
+        seconds["nothing new"] = timed(lambda: self.project.dbt("run", "--select", "arrived"))
+        staged = [f"select {CONTRACT} from {SCHEMA}.{name}" for name in ("arrived", "staged")]
+        differences = self.spark.sql(
+            f"({staged[0]} except all {staged[1]}) union all ({staged[1]} except all {staged[0]})"
+        ).count()
+        if differences:
+            raise SystemExit(f"Staged by batches, {differences} changes differ.")
         return seconds
 
 
@@ -414,6 +457,8 @@ def main() -> None:
             written["process"][str(count)] = {"dbt run": timed(bench.process)}
         if "increments" in options.only:
             written["increments"][str(count)] = bench.increments(options.repeats)
+        if "arrivals" in options.only:
+            written["arrivals"][str(count)] = bench.arrivals(options.repeats)
         file.write_text(json.dumps(written, indent=2) + "\n")
     for count, ways in written["ways"].items():
         print(f"\n{int(count):,} changes: seconds (times the limit)\n{table(ways)}")
