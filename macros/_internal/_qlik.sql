@@ -81,18 +81,23 @@
         'unique_key': afterimage._as_spelled(unique_key, columns),
         'ordinals': ordinals,
         'header': expressions,
+        'text_seq': afterimage._quote(found.header.change_seq.name) if found.header.change_seq.type == 'string' else '',
         'header_columns': header_columns if header_columns is not none else found.leading,
         'mask_as_text': 'hex(unmasked.change_mask)' if mask_is_binary else 'unmasked.change_mask',
     }) }}
 {%- endmacro -%}
 
 
-{#- Where an incremental run starts to read: the newest change_seq taken in, less the look-back; none for all.
-    A query while compiling, so that the bound is a literal and prunes files. -#}
-{%- macro _qlik_lookback_start(relation, change_seq, columns) -%}
+{#- What an incremental run reads: {condition, from}; none for all. Of the time since the newest change_seq taken in,
+    less the look-back, it is the minutes whose rows are not those that the table has accounted for, from the first such
+    minute to the last, and the rows without a place in time where they are others than before. Found out while
+    compiling, so that the bounds are literals and leave out files. -#}
+{%- macro _qlik_unread(relation, layout) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- set columns = layout.columns -%}
+    {%- set change_seq = layout.header.change_seq -%}
     {%- do afterimage._check_drift('qlik_change_table', relation, columns) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('qlik_change_table', 'var afterimage_lookback_hours', hours) -%}
@@ -109,10 +114,141 @@
         where reject_reason is null
     {%- endset -%}
     {%- set found = run_query(query).rows[0] -%}
+    {#- A full load leaves change_seq empty; zeros are what some landings make of that. -#}
+    {%- set has_place = "rlike '^(?!0*$)[0-9]{35}$'" -%}
     {%- do afterimage._check_retention_gap(
-        'qlik_change_table', relation, change_seq, change_seq ~ " rlike '^(?!0*$)[0-9]{35}$'", found[1] or none
+        'qlik_change_table', relation, change_seq, change_seq ~ ' ' ~ has_place, found[1] or none
     ) -%}
-    {{ return(found[0]) }}
+    {%- set start = found[0] -%}
+    {%- if not start -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {#- A minute is known if as many rows of it were taken in as have landed, with the same change_seqs. -#}
+    {%- set query -%}
+        with
+
+        landed as (
+
+            select
+                if(change_seq {{ has_place }}, left(change_seq, 12), '') as minute,
+                count(*) as rows_of_minute,
+                sum(cast(hash(change_seq) as bigint)) as hashes
+
+            from (
+                select {{ change_seq }} as change_seq from {{ relation }}
+                where
+                    {{ afterimage._qlik_not_before(layout, start) }}
+                    or coalesce(not {{ change_seq }} {{ has_place }}, true)
+            ) as raw_rows
+            group by 1
+
+        ),
+
+        known as (
+
+            select
+                if(place {{ has_place }}, left(place, 12), '') as minute,
+                sum(source_rows) as rows_of_minute,
+                sum(hash(place) * cast(source_rows as bigint)) as hashes
+
+            from (
+                select
+                    left(change_seq, 35) as place,
+                    source_rows
+                from {{ this }}
+                where change_seq >= '{{ start }}' or not left(change_seq, 35) {{ has_place }}
+            ) as changes
+            group by 1
+
+        )
+
+        select
+            min(if(is_unread and minute <> '', minute, null)) as first_minute,
+            max(if(is_unread, minute, null)) as last_minute,
+            coalesce(max(is_unread and minute = ''), false) as has_unread_others,
+            coalesce(max(not is_unread and minute = ''), false) as has_as_many_others
+
+        from (
+            select
+                landed.minute,
+                not (
+                    landed.rows_of_minute <=> known.rows_of_minute
+                    and (landed.minute = '' or landed.hashes <=> known.hashes)
+                ) as is_unread
+
+            from landed
+            left outer join known
+                on landed.minute = known.minute
+        ) as compared
+    {%- endset -%}
+    {%- set unread = run_query(query).rows[0] -%}
+    {#- As many rows without a place as before may still be others: a table that was loaded anew. -#}
+    {%- set has_others = unread[2] or (unread[3] and run_query(
+        afterimage._qlik_differing_images(relation, columns, change_seq ~ ' ' ~ has_place, has_place)
+    ).columns[0].values()[0]) -%}
+    {%- set conditions = [] -%}
+    {%- if unread[0] -%}
+        {%- do conditions.append(
+            '(' ~ afterimage._qlik_not_before(layout, unread[0] ~ '0' * 23) ~ ' and ' ~ change_seq ~ " <= '" ~ unread[1]
+            ~ '9' * 23 ~ "')"
+        ) -%}
+    {%- endif -%}
+    {%- if has_others -%}
+        {%- do conditions.append('coalesce(not ' ~ change_seq ~ ' ' ~ has_place ~ ', true)') -%}
+    {%- endif -%}
+    {{ return({
+        'condition': conditions | join(' or ') or 'false',
+        'from': unread[0] ~ '0' * 23 if unread[0] else '9' * 35,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The condition that a row's change_seq is not before a place. Of a trimmed column Spark cannot tell which files to
+    leave out, so it is said of the column as well, where what begins with a blank is before all digits. -#}
+{%- macro _qlik_not_before(layout, place) -%}
+    {%- if layout.text_seq -%}
+        ({{ layout.text_seq }} >= '{{ place }}' or {{ layout.text_seq }} < '0') and {# -#}
+    {%- endif -%}
+    {{ layout.header.change_seq }} >= '{{ place }}'
+{%- endmacro -%}
+
+
+{#- A query that says whether the rows without a place in time hold other values than those that were taken in. -#}
+{%- macro _qlik_differing_images(relation, columns, landed_has_place, has_place) -%}
+select not (landed.hashes <=> known.hashes) as is_other
+
+from (
+    select sum(shiftright({{ afterimage._qlik_image_hash(columns, '') }}, 32)) as hashes
+    from {{ relation }}
+    where coalesce(not {{ landed_has_place }}, true)
+) as landed
+cross join (
+    select
+        sum(shiftright({{ afterimage._qlik_image_hash(columns, 'image.') }}, 32) * source_rows) as hashes
+
+    from (
+        select
+            coalesce(`after`, `before`) as image,
+            source_rows
+
+        from {{ this }}
+        where not left(change_seq, 35) {{ has_place }}
+    ) as changes
+) as known
+{%- endmacro -%}
+
+
+{#- One number for all values of a row. xxhash64 skips NULLs; saying which columns hold one keeps (NULL, 1) and
+    (1, NULL) apart. -#}
+{%- macro _qlik_image_hash(columns, prefix) -%}
+xxhash64(
+    {%- for column in columns %}
+    {{ prefix }}{{ afterimage._quote(column) }},
+    isnull({{ prefix }}{{ afterimage._quote(column) }})
+    {%- if not loop.last %},{% endif %}
+    {%- endfor %}
+)
 {%- endmacro -%}
 
 

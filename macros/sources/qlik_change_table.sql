@@ -20,7 +20,7 @@
         run, and not for the rows of a unit test. -#}
     {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) -%}
     {%- set by_kind = 'partition by group_hash, change_group order by kind, image_hash' -%}
-    {%- set lookback_start = afterimage._qlik_lookback_start(relation, header.change_seq, columns) -%}
+    {%- set unread = afterimage._qlik_unread(relation, layout) -%}
 
 with
 
@@ -36,13 +36,8 @@ source_rows as (
         {{ afterimage._struct(columns) }} as image
 
     from {{ relation }}
-    {%- if lookback_start is not none %}
-
-    -- Rows without a change_seq (full load, malformed) have no place in time: all are read again.
-    where
-        {{ header.change_seq }} >= '{{ lookback_start }}'
-        or {{ header.change_seq }} is null
-        or not {{ header.change_seq }} rlike '^[0-9]{35}$'
+    {%- if unread is not none %}
+    where {{ unread.condition }}
     {%- endif %}
 
 ),
@@ -72,14 +67,7 @@ read_rows as (
         case
             when landed_at >= timestamp '1970-01-02 00:00:00' then landed_at
         end as source_time,
-        -- xxhash64 skips NULLs; saying which columns hold one keeps (NULL, 1) and (1, NULL) apart.
-        xxhash64(
-            {%- for column in columns %}
-            image.{{ afterimage._quote(column) }},
-            isnull(image.{{ afterimage._quote(column) }})
-            {%- if not loop.last %},{% endif %}
-            {%- endfor %}
-        ) as image_hash
+        {{ afterimage._qlik_image_hash(columns, 'image.') | indent(8) }} as image_hash
 
     from source_rows
 
@@ -481,5 +469,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes', read_from=lookback_start) }}
+{{ afterimage._staged('changes', read_from=unread.from if unread else none) }}
 {%- endmacro -%}

@@ -138,3 +138,111 @@ def contents(lake: Lake) -> list[list[dict[str, Any]]]:
     for row in staged:
         del row["ingested_at"]
     return [staged, lake.rows(f"select * from {SCHEMA}.random_history order by history_id")]
+
+
+ARRIVALS_RAW = "arrivals__ct"
+ARRIVALS_COLUMNS = {
+    "header__change_seq": "string",
+    "header__change_oper": "string",
+    "header__timestamp": "timestamp",
+    "id": "int",
+    "name": "string",
+}
+NO_PLACE = (
+    "coalesce(not trim(cast(`header__change_seq` as string)) rlike '^(?!0*$)[0-9]{35}$', true)"
+)
+
+
+def arrived(seq: str | None, letter: str, name: str, id: int = 1) -> dict[str, Any]:
+    return {"header__change_seq": seq, "header__change_oper": letter, "id": id, "name": name}
+
+
+def at(minute: int, number: int = 1) -> str:
+    return f"2024010112{minute:02}{'0' * 4}{number:019}"
+
+
+def read(first: int, last: int) -> str:
+    column = "`header__change_seq`"
+    begin, end = f"2024010112{first:02}{'0' * 23}", f"2024010112{last:02}{'9' * 23}"
+    trimmed = f"trim(cast({column} as string))"
+    return (
+        f"(({column} >= '{begin}' or {column} < '0') and {trimmed} >= '{begin}'"
+        f" and {trimmed} <= '{end}')"
+    )
+
+
+FIRST_ARRIVALS = [
+    arrived(None, "I", "loaded", 7),
+    arrived(at(1), "I", "a"),
+    arrived(at(2), "U", "b"),
+    arrived(at(3), "U", "c"),
+]
+# What arrives, what the run must read, what it must take in; and whether all rows of before are
+# gone by then.
+ARRIVALS: dict[str, tuple[list[dict[str, Any]], str, list[tuple[str, str]], bool]] = {
+    "nothing": ([], "false", [], False),
+    "newer changes": (
+        [arrived(at(4), "U", "d"), arrived(at(5), "D", "d")],
+        read(4, 5),
+        [("update", "d"), ("delete", "d")],
+        False,
+    ),
+    "a late one": ([arrived(at(2, 2), "U", "late")], read(2, 2), [("update", "late")], False),
+    "a before-image": ([arrived(at(3), "B", "b")], read(3, 3), [("update", "c")], False),
+    "a copy": ([arrived(at(2), "U", "b")], read(2, 2), [("update", "b")], False),
+    "a load row, its place all zeros": (
+        [arrived("0" * 35, "I", "loaded too", 8)],
+        NO_PLACE,
+        [("load", "loaded too")],
+        False,
+    ),
+    "one that cannot be read, and a newer one": (
+        [arrived("17", "U", "?"), arrived(at(9), "U", "e")],
+        f"{read(9, 9)} or {NO_PLACE}",
+        [("update", "?"), ("update", "e")],
+        False,
+    ),
+    "nothing again": ([], "false", [], False),
+    "nothing, in a table that is emptied when it has been read": ([], "false", [], True),
+    "as many load rows there as were known": (
+        [arrived(None, "I", f"anew {id}", id) for id in (7, 8, 9)],
+        NO_PLACE,
+        [("load", "anew 7"), ("load", "anew 8"), ("load", "anew 9")],
+        True,
+    ),
+    "as many rows of a minute there as were known": (
+        [arrived(at(5, 2), "U", "late")],
+        read(5, 5),
+        [("update", "late")],
+        True,
+    ),
+}
+
+
+def test_a_run_reads_the_minutes_whose_rows_it_does_not_know(project: Project, lake: Lake) -> None:
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{ARRIVALS_RAW}')"
+    project.file(
+        "models/stg_arrivals.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
+    )
+    run = ("run", "--select", "stg_arrivals", "--vars", "afterimage_on_gap: ignore")
+    lake.create(ARRIVALS_RAW, ARRIVALS_COLUMNS, FIRST_ARRIVALS)
+    project.dbt(*run, "--full-refresh")
+    newest = f"select max(ingested_at) as ingested_at from {SCHEMA}.stg_arrivals"
+
+    for name, (rows, condition, staged, is_emptied) in ARRIVALS.items():
+        before = lake.rows(newest)[0]["ingested_at"]
+        if is_emptied:
+            lake.create(ARRIVALS_RAW, ARRIVALS_COLUMNS, rows)
+        else:
+            lake.append(ARRIVALS_RAW, ARRIVALS_COLUMNS, rows)
+        read_by = project.dbt(*run).results[0].node.compiled_code
+        assert f"where {condition}\n" in read_by, name
+        taken_in = lake.rows(
+            "select operation, coalesce(`after`, `before`).name as name"
+            f" from {SCHEMA}.stg_arrivals where ingested_at > '{before}'"
+            " order by change_seq, name"
+        )
+        assert [(row["operation"], row["name"]) for row in taken_in] == staged, name
