@@ -114,10 +114,8 @@
         where reject_reason is null
     {%- endset -%}
     {%- set found = run_query(query).rows[0] -%}
-    {#- A full load leaves change_seq empty; zeros are what some landings make of that. -#}
-    {%- set has_place = "rlike '^(?!0*$)[0-9]{35}$'" -%}
     {%- do afterimage._check_retention_gap(
-        'qlik_change_table', relation, change_seq, change_seq ~ ' ' ~ has_place, found[1] or none
+        'qlik_change_table', relation, change_seq, afterimage._qlik_has_place(change_seq), found[1] or none
     ) -%}
     {%- set start = found[0] -%}
     {%- if not start -%}
@@ -131,7 +129,7 @@
         landed as (
 
             select
-                if(change_seq {{ has_place }}, left(change_seq, 12), '') as minute,
+                if({{ afterimage._qlik_has_place('change_seq') }}, left(change_seq, 12), '') as minute,
                 count(*) as rows_of_minute,
                 sum(cast(hash(change_seq) as bigint)) as hashes
 
@@ -139,7 +137,7 @@
                 select {{ change_seq }} as change_seq from {{ relation }}
                 where
                     {{ afterimage._qlik_not_before(layout, start) }}
-                    or coalesce(not {{ change_seq }} {{ has_place }}, true)
+                    or not {{ afterimage._qlik_has_place(change_seq) }}
             ) as raw_rows
             group by 1
 
@@ -148,7 +146,7 @@
         known as (
 
             select
-                if(place {{ has_place }}, left(place, 12), '') as minute,
+                if({{ afterimage._qlik_has_place('place') }}, left(place, 12), '') as minute,
                 sum(source_rows) as rows_of_minute,
                 sum(hash(place) * cast(source_rows as bigint)) as hashes
 
@@ -157,7 +155,7 @@
                     left(change_seq, 35) as place,
                     source_rows
                 from {{ this }}
-                where change_seq >= '{{ start }}' or not left(change_seq, 35) {{ has_place }}
+                where change_seq >= '{{ start }}' or not {{ afterimage._qlik_has_place('left(change_seq, 35)') }}
             ) as changes
             group by 1
 
@@ -185,7 +183,7 @@
     {%- set unread = run_query(query).rows[0] -%}
     {#- As many rows without a place as before may still be others: a table that was loaded anew. -#}
     {%- set has_others = unread[2] or (unread[3] and run_query(
-        afterimage._qlik_differing_images(relation, columns, change_seq ~ ' ' ~ has_place, has_place)
+        afterimage._qlik_differing_images(relation, layout)
     ).columns[0].values()[0]) -%}
     {%- set conditions = [] -%}
     {%- if unread[0] -%}
@@ -195,12 +193,19 @@
         ) -%}
     {%- endif -%}
     {%- if has_others -%}
-        {%- do conditions.append('coalesce(not ' ~ change_seq ~ ' ' ~ has_place ~ ', true)') -%}
+        {%- do conditions.append('not ' ~ afterimage._qlik_has_place(change_seq)) -%}
     {%- endif -%}
     {{ return({
         'condition': conditions | join(' or ') or 'false',
         'from': unread[0] ~ '0' * 23 if unread[0] else '9' * 35,
     }) }}
+{%- endmacro -%}
+
+
+{#- The condition that a change_seq says where its row stands: 35 digits, and not the zeros that some landings make of
+    the empty one of a full load. -#}
+{%- macro _qlik_has_place(change_seq) -%}
+    coalesce({{ change_seq }} rlike '^(?!0*$)[0-9]{35}$', false)
 {%- endmacro -%}
 
 
@@ -215,17 +220,17 @@
 
 
 {#- A query that says whether the rows without a place in time hold other values than those that were taken in. -#}
-{%- macro _qlik_differing_images(relation, columns, landed_has_place, has_place) -%}
+{%- macro _qlik_differing_images(relation, layout) -%}
 select not (landed.hashes <=> known.hashes) as is_other
 
 from (
-    select sum(shiftright({{ afterimage._qlik_image_hash(columns, '') }}, 32)) as hashes
+    select sum(shiftright({{ afterimage._qlik_image_hash(layout.columns, '') }}, 32)) as hashes
     from {{ relation }}
-    where coalesce(not {{ landed_has_place }}, true)
+    where not {{ afterimage._qlik_has_place(layout.header.change_seq) }}
 ) as landed
 cross join (
     select
-        sum(shiftright({{ afterimage._qlik_image_hash(columns, 'image.') }}, 32) * source_rows) as hashes
+        sum(shiftright({{ afterimage._qlik_image_hash(layout.columns, 'image.') }}, 32) * source_rows) as hashes
 
     from (
         select
@@ -233,7 +238,7 @@ cross join (
             source_rows
 
         from {{ this }}
-        where not left(change_seq, 35) {{ has_place }}
+        where not {{ afterimage._qlik_has_place('left(change_seq, 35)') }}
     ) as changes
 ) as known
 {%- endmacro -%}

@@ -202,12 +202,16 @@ class Bench:
                 continue
             table = duck if way == "duckdb" else f"{SCHEMA}.{way}_history"
             theirs = f"select {', '.join(COMPARED)} from {table}"
-            differences = self.spark.sql(
-                f"({ours} except all {theirs}) union all ({theirs} except all {ours})"
-            ).count()
-            if differences:
-                raise SystemExit(f"The history of {way} differs in {differences} versions.")
+            self.hold_against(ours, theirs, f"the history of {way}")
             print(f"{self.count:>9} {way} gives the same history, row by row", flush=True)
+
+    def hold_against(self, ours: str, theirs: str, what: str) -> None:
+        """End the benchmark if two queries do not give the same rows."""
+        differences = self.spark.sql(
+            f"({ours} except all {theirs}) union all ({theirs} except all {ours})"
+        ).count()
+        if differences:
+            raise SystemExit(f"{what}: {differences} rows differ")
 
     def increments(self, repeats: int) -> dict[str, float]:
         """Return the seconds of history runs of a batch, of an early change, and of nothing new."""
@@ -255,11 +259,7 @@ class Bench:
         self.create("grown_by_batches", grown)
         seconds = {"full": timed(lambda: self.model("grown")), **seconds}
         batches = f"select * from {SCHEMA}.grown_by_batches"
-        differences = spark.sql(
-            f"({grown} except all {batches}) union all ({batches} except all {grown})"
-        ).count()
-        if differences:
-            raise SystemExit(f"Grown by batches the history differs in {differences} versions.")
+        self.hold_against(grown, batches, "the history grown by batches")
         return seconds
 
     def arrivals(self, repeats: int) -> dict[str, float]:
@@ -289,12 +289,9 @@ class Bench:
             name = f"10,000 changes, looking back {hours} hours"
             seconds[name] = statistics.median(times[1:])
         seconds["nothing new"] = timed(lambda: self.project.dbt("run", "--select", "arrived"))
-        staged = [f"select {CONTRACT} from {SCHEMA}.{name}" for name in ("arrived", "staged")]
-        differences = self.spark.sql(
-            f"({staged[0]} except all {staged[1]}) union all ({staged[1]} except all {staged[0]})"
-        ).count()
-        if differences:
-            raise SystemExit(f"Staged by batches, {differences} changes differ.")
+        staged = f"select {CONTRACT} from {SCHEMA}.staged"
+        by_batches = f"select {CONTRACT} from {SCHEMA}.arrived"
+        self.hold_against(staged, by_batches, "the staging table filled by batches")
         return seconds
 
 

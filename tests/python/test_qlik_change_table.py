@@ -149,7 +149,7 @@ ARRIVALS_COLUMNS = {
     "name": "string",
 }
 NO_PLACE = (
-    "coalesce(not trim(cast(`header__change_seq` as string)) rlike '^(?!0*$)[0-9]{35}$', true)"
+    "not coalesce(trim(cast(`header__change_seq` as string)) rlike '^(?!0*$)[0-9]{35}$', false)"
 )
 
 
@@ -200,6 +200,12 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], str, list[tuple[str, str]], bool
         [arrived("17", "U", "?"), arrived(at(9), "U", "e")],
         f"{read(9, 9)} or {NO_PLACE}",
         [("update", "?"), ("update", "e")],
+        False,
+    ),
+    "one with blanks around it": (
+        [arrived(f"  {at(8)} ", "U", "blanks")],
+        read(8, 8),
+        [("update", "blanks")],
         False,
     ),
     "nothing again": ([], "false", [], False),

@@ -497,18 +497,30 @@ def test_server_that_asks_a_directory_lets_in_whom_it_knows(
 
 
 @pytest.mark.parametrize(
-    ("ours", "name", "stands_at"),
+    ("ours", "theirs", "holder", "name"),
     [
-        (AfterimageConnection, "PyhiveConnectionWrapper", connections),
-        (AfterimageConnectionManager, "ConnectionManager", SparkAdapter),
+        (
+            AfterimageConnection,
+            "PyhiveConnectionWrapper",
+            connections,
+            "PyhiveConnectionWrapper",
+        ),
+        (
+            AfterimageConnectionManager,
+            "SparkConnectionManager",
+            SparkAdapter,
+            "ConnectionManager",
+        ),
     ],
 )
-def test_the_replaced_classes_are_dbt_sparks_own(ours: type, name: str, stands_at: object) -> None:
+def test_the_replaced_classes_are_dbt_sparks_own(
+    ours: type, theirs: str, holder: object, name: str
+) -> None:
     install()
     own = ours.__mro__[1]
     assert own.__module__ == "dbt.adapters.spark.connections"
-    assert own.__name__ in (name, "SparkConnectionManager")
-    assert getattr(stands_at, name) is ours
+    assert own.__name__ == theirs
+    assert getattr(holder, name) is ours
 
 
 def test_error_of_a_task_keeps_its_cause() -> None:
