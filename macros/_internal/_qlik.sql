@@ -280,19 +280,28 @@ try_cast(
         {{ return('cast(null as array<string>)') }}
     {%- endif -%}
 if(
-    kind = 'update' and flagged_columns is not null,
-    nullif(
-        array_except(
-            array_compact(array(
-                {%- for column in candidates %}
-                if(image.{{ afterimage._quote(column) }} is null, {{ afterimage._literal(column) }}, null)
-                {%- if not loop.last %},{% endif %}
-                {%- endfor %}
-            )),
-            flagged_columns
-        ),
-        cast(array() as array<string>)
+    kind = 'update'
+    and (
+        {%- for column in candidates %}
+        {{ afterimage._qlik_is_absent(column) }}
+        {%- if not loop.last %} or{% endif %}
+        {%- endfor %}
     ),
+    array_compact(array(
+        {%- for column in candidates %}
+        if({{ afterimage._qlik_is_absent(column) }}, {{ afterimage._literal(column) }}, null)
+        {%- if not loop.last %},{% endif %}
+        {%- endfor %}
+    )),
     null
 )
+{%- endmacro -%}
+
+
+{#- The condition that a column is NULL in an update that did not touch it; NULL where there is no mask to tell by. -#}
+{%- macro _qlik_is_absent(column) -%}
+    {{ return(
+        '(image.' ~ afterimage._quote(column) ~ ' is null and not array_contains(flagged_columns, '
+        ~ afterimage._literal(column) ~ '))'
+    ) }}
 {%- endmacro -%}

@@ -19,7 +19,7 @@
     {#- The short way for plain rows doubles the plan, which is worth it where there are many: not in an incremental
         run, and not for the rows of a unit test. -#}
     {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) -%}
-    {%- set by_kind = 'partition by group_hash, change_group order by kind, image_hash' -%}
+    {%- set by_kind = 'partition by group_hash, change_group order by kind' -%}
     {%- set unread = afterimage._qlik_unread(relation, layout) -%}
 
 with
@@ -66,8 +66,7 @@ read_rows as (
         -- PostgreSQL sources show 1970-01-01 until the transaction is committed.
         case
             when landed_at >= timestamp '1970-01-02 00:00:00' then landed_at
-        end as source_time,
-        {{ afterimage._qlik_image_hash(columns, 'image.') | indent(8) }} as image_hash
+        end as source_time
 
     from source_rows
 
@@ -124,7 +123,14 @@ judged as (
 grouped as (
 
     select
-        *,
+        change_group,
+        kind,
+        has_seq,
+        source_time,
+        transaction_id,
+        change_mask,
+        image,
+        reject_reason,
         xxhash64(change_group) as group_hash
 
     from judged
@@ -133,16 +139,14 @@ grouped as (
 ),
 {%- if has_short_way %}
 
--- Nearly every change stands alone, or beside its one before-image: what it needs is in the row before it. The rest
--- (copies, ties, orphans) takes the longer way through several sorts.
+-- Nearly every change stands alone, or beside its one before-image: what it needs is in the row before it.
 neighbours as (
 
     select
         *,
         count(*) over ({{ by_kind }} rows between unbounded preceding and unbounded following) as rows_in_group,
         lag(image) over ({{ by_kind }}) as image_before,
-        lag(kind = 'before_image' and reject_reason is null) over ({{ by_kind }}) as has_before_image,
-        lead(kind = 'update' and reject_reason is null) over ({{ by_kind }}) as has_update_behind
+        lag(kind = 'before_image' and reject_reason is null) over ({{ by_kind }}) as has_before_image
 
     from grouped
 
@@ -154,9 +158,8 @@ sorted_out as (
         *,
         case
             when rows_in_group = 1 and kind <> 'before_image' then 'alone'
-            when rows_in_group <> 2 or reject_reason is not null then cast(null as string)
-            when kind = 'update' and has_before_image then 'behind its before-image'
-            when kind = 'before_image' and has_update_behind then 'before its update'
+            when rows_in_group = 2 and kind = 'update' and reject_reason is null and has_before_image
+                then 'behind its before-image'
         end as plain_case
 
     from neighbours
@@ -171,7 +174,7 @@ plain as (
         kind,
         false as is_orphan,
         has_seq,
-        image_hash,
+        cast(null as bigint) as image_hash,
         source_time,
         source_time as last_time,
         transaction_id,
@@ -182,10 +185,54 @@ plain as (
         rows_in_group as source_rows
 
     from sorted_out
-    where plain_case in ('alone', 'behind its before-image')
+    where plain_case is not null
+
+),
+
+-- The other groups: with copies, ties, orphans. An empty change_group there is none; asking for the other columns of one
+-- keeps them here too, so that Spark shuffles the rows once for all three who read them.
+intricate_groups as (
+
+    select
+        group_hash,
+        change_group
+
+    from grouped
+    group by group_hash, change_group
+    having
+        not (
+            (count(*) = 1 and count_if(kind = 'before_image') = 0)
+            or (
+                count(*) = 2
+                and count_if(kind = 'update' and reject_reason is null) = 1
+                and count_if(kind = 'before_image' and reject_reason is null) = 1
+            )
+        )
+        or count_if(
+            change_group = '' and hash(has_seq, source_time, transaction_id, change_mask, image) = 0
+        ) > 0
 
 ),
 {%- endif %}
+
+intricate as (
+
+    select {{ '/*+ shuffle_hash(intricate_groups) */' if has_short_way }}
+        grouped.*,
+        {{ afterimage._qlik_image_hash(columns, 'image.') | indent(8) }} as image_hash
+
+    from grouped
+    {%- if has_short_way %}
+    -- Each group is there once. The groups must be equal too; said plainly, that would shuffle the rows once more.
+    inner join intricate_groups
+        on
+            grouped.group_hash = intricate_groups.group_hash
+            and coalesce(
+                grouped.change_group between intricate_groups.change_group and intricate_groups.change_group, false
+            )
+    {%- endif %}
+
+),
 
 -- A row delivered twice counts once; of its copies the one with the first real timestamp stands.
 copies as (
@@ -202,12 +249,7 @@ copies as (
         count(*) over (partition by group_hash, change_group, kind, image_hash) as copies,
         max(source_time) over (partition by group_hash, change_group, kind, image_hash) as last_time
 
-    {% if has_short_way -%}
-    from sorted_out
-    where plain_case is null
-    {%- else -%}
-    from grouped
-    {%- endif %}
+    from intricate
 
 ),
 
@@ -419,6 +461,38 @@ numbered as (
 
 ),
 
+told_apart as (
+
+    select
+        *,
+        turn > 1 and kind <> 'load' and reject_reason is null as is_tied
+
+    from numbered
+
+),
+
+warned as (
+
+    select
+        *,
+        if(kind <> 'load' and source_time is null, 'changed_at is taken from change_seq', null) as time_warning,
+        if(
+            size(unknown_ordinals) > 0,
+            concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
+            null
+        ) as mask_warning,
+        if(is_tied, 'another change of this key has the same change_seq', null) as tie_warning,
+        if(
+            kind = 'update' and before_image is null
+            and arrays_overlap(flagged_columns, {{ afterimage._string_array(layout.unique_key) }}),
+            'the key changed, but without a before-image the old key is unknown',
+            null
+        ) as key_warning
+
+    from told_apart
+
+),
+
 changes as (
 
     select
@@ -442,30 +516,15 @@ changes as (
             'superseded: a later load has other values for this key',
             reject_reason
         ) as reject_reason,
-        nullif(array_compact(array(
-            if(kind <> 'load' and source_time is null, 'changed_at is taken from change_seq', null),
-            if(
-                size(unknown_ordinals) > 0,
-                concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
-                null
-            ),
-            if(is_tied, 'another change of this key has the same change_seq', null),
-            if(
-                kind = 'update' and before_image is null
-                and arrays_overlap(flagged_columns, {{ afterimage._string_array(layout.unique_key) }}),
-                'the key changed, but without a before-image the old key is unknown',
-                null
-            )
-        )), cast(array() as array<string>)) as warnings,
+        -- Few changes have any, and functions with lambdas are slow.
+        if(
+            coalesce(time_warning, mask_warning, tie_warning, key_warning) is not null,
+            array_compact(array(time_warning, mask_warning, tie_warning, key_warning)),
+            null
+        ) as warnings,
         source_rows
 
-    from (
-        select
-            *,
-            turn > 1 and kind <> 'load' and reject_reason is null as is_tied
-
-        from numbered
-    ) as told_apart
+    from warned
 
 )
 
