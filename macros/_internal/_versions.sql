@@ -3,15 +3,15 @@
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, columns) -%}
     {%- set tracked = [] -%}
-    {%- set all_of_state = [] -%}
-    {%- for column in typed_columns -%}
-        {%- do all_of_state.append('state.' ~ afterimage._quote(column.name)) -%}
-        {%- if column.name in plan.tracked -%}
-            {%- do tracked.append(afterimage._comparable(all_of_state[-1], column.type)) -%}
-        {%- endif -%}
+    {%- set values = [] -%}
+    {%- for column in typed_columns if column.name in plan.tracked -%}
+        {%- do values.append('state.' ~ afterimage._quote(column.name)) -%}
+        {%- do tracked.append(afterimage._comparable(values[-1], column.type)) -%}
     {%- endfor -%}
-    {#- A struct that is there already is not taken apart to be made anew. -#}
-    {%- set compared = 'state' if tracked == all_of_state else 'struct(' ~ tracked | join(', ') ~ ')' -%}
+    {#- A struct that is there already is not taken apart to be made anew; the key in it is the same in all events that
+        are held against each other. -#}
+    {%- set is_whole = tracked == values and not plan.untracked -%}
+    {%- set compared = 'state' if is_whole else 'struct(' ~ tracked | join(', ') ~ ')' -%}
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set w = afterimage._event_window(keys) -%}
