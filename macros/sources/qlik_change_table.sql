@@ -217,7 +217,7 @@ intricate_groups as (
 
 intricate as (
 
-    select {{ '/*+ shuffle_hash(intricate_groups) */' if has_short_way }}
+    select
         grouped.*,
         {{ afterimage._qlik_image_hash(columns, 'image.') | indent(8) }} as image_hash
 

@@ -20,23 +20,24 @@ NODES = {
     "shuffles": r"- Exchange ",
     "reused shuffles": r"ReusedExchange ",
     "broadcasts": r"BroadcastExchange ",
-    "hash joins": r"ShuffledHashJoin ",
+    "merge joins": r"SortMergeJoin ",
     "sorts": r"Sort \[",
     "windows": r"Window \[",
     "Python": r"(?:ArrowEvalPython|BatchEvalPython) ",
 }
 
 MEANT = {
-    # The rows are shuffled once and read thrice: for the plain rows, which take one sort, to find
-    # the groups of the others, and to take these out by a hash join; their four sorts have little
-    # to do. Another scan, the other shuffle, which is small, and the Python step are for the masks.
+    # The rows are shuffled once and read thrice: for the plain rows, to find the groups of the
+    # others, and to take these out by a join. The plain rows take one sort and the join two, of
+    # which one goes over all rows; the others' four have little to do. Another scan, the other
+    # shuffle, which is small, and the Python step are for the masks.
     "stg_planned": {
         "scans": 2,
         "shuffles": 2,
         "reused shuffles": 3,
         "broadcasts": 2,
-        "hash joins": 1,
-        "sorts": 5,
+        "merge joins": 1,
+        "sorts": 7,
         "windows": 9,
         "Python": 1,
     },
