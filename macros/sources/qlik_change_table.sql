@@ -189,8 +189,8 @@ plain as (
 
 ),
 
--- The other groups: with copies, ties, orphans. An empty change_group there is none; asking for the other columns of one
--- keeps them here too, so that Spark shuffles the rows once for all three who read them.
+-- The other groups: with copies, ties, orphans. No change_group is empty; asking for the other columns of one that is makes
+-- this reader need the same columns as the other two, so that Spark shuffles the rows once for all three.
 intricate_groups as (
 
     select
