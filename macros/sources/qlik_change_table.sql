@@ -189,8 +189,9 @@ plain as (
 
 ),
 
--- The other groups: with copies, ties, orphans. No change_group is empty; asking for the other columns of one that is makes
--- this reader need the same columns as the other two, so that Spark shuffles the rows once for all three.
+-- The other groups: with copies, ties, orphans. A group must be found here or have its plain case above, never both and
+-- never neither: what one condition changes the other must. No change_group is empty; asking for the other columns of one
+-- that is makes this reader need the same columns as the other two, so that Spark shuffles the rows once for all three.
 intricate_groups as (
 
     select
