@@ -1,6 +1,6 @@
 {#- The whole history at once, from the whole stream, in one atomic statement where the format has one. -#}
 {%- macro _build_history(target_relation, existing_relation, stream, options) -%}
-    {%- set columns = afterimage._stream_columns(stream) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
     {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}

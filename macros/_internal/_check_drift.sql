@@ -26,6 +26,7 @@
     {%- do exceptions.raise_compiler_error(
         macro_name ~ ": the columns of " ~ relation ~ " have changed since " ~ this ~ " was built ("
         ~ (differences | join('; ') or 'a type: ' ~ types[0] ~ ' is now ' ~ types[1])
-        ~ "). Run once with --full-refresh, this model and those behind it."
+        ~ "). Run once with --full-refresh, this model and those behind it; keep a copy of this model's table first if "
+        ~ "the raw table no longer holds all that was taken in."
     ) -%}
 {%- endmacro -%}

@@ -59,7 +59,7 @@
         'commitseq': afterimage._db2_hex(header['IBMSNAP_COMMITSEQ']),
         'intentseq': afterimage._db2_hex(header['IBMSNAP_INTENTSEQ']),
         'operation': 'upper(trim(cast(' ~ afterimage._quote(header['IBMSNAP_OPERATION'].name) ~ ' as string)))',
-        'logmarker': 'cast(' ~ (
+        'logmarker': 'try_cast(' ~ (
             afterimage._quote(header['IBMSNAP_LOGMARKER'].name) if 'IBMSNAP_LOGMARKER' in header else 'null'
         ) ~ ' as timestamp)',
         'has_logmarker': 'IBMSNAP_LOGMARKER' in header,
@@ -252,7 +252,7 @@ judged as (
             when not {{ afterimage._db2_has_key(layout, 'image') }}
                 then 'NULL in the key ({{ keys | join(", ") | replace("'", "\\'") }})'
         end as reject_reason,
-        md5(to_json({{ afterimage._struct(keys, 'image.') }})) as key_hash
+        md5({{ afterimage._exact_json(afterimage._struct(keys, 'image.')) }}) as key_hash
 
     from read_rows
 
@@ -265,11 +265,11 @@ identified as (
         *,
         case
             when reject_reason is not null
-                then concat('rejected-', md5(to_json(struct(
+                then concat('rejected-', md5({{ afterimage._exact_json('struct(
                     coalesce(commit_place, commit_digits) as c,
                     coalesce(intent_place, intent_digits) as i,
                     operation_code, image, image_hash
-                ))))
+                )') }}))
             when kind = 'load' then concat('load-', key_hash)
             else concat(commit_place, intent_place)
         end as row_group
@@ -294,7 +294,7 @@ commits as (
         select
             {{ afterimage._db2_place(afterimage._db2_hex(found['IBMSNAP_COMMITSEQ'])) }} as commit_place,
             {{ afterimage._db2_utc(
-                'cast(' ~ afterimage._quote(found['IBMSNAP_LOGMARKER'].name) ~ ' as timestamp)', time_zone
+                'try_cast(' ~ afterimage._quote(found['IBMSNAP_LOGMARKER'].name) ~ ' as timestamp)', time_zone
             ) }} as committed_at
 
         from {{ uow }}

@@ -70,14 +70,14 @@ log_entries as (
 
     select
         {%- for column in layout.log_keys %}
-        cast({{ afterimage._quote(column) }} as {{ layout.types[layout.unique_key[loop.index0]] }})
+        try_cast({{ afterimage._quote(column) }} as {{ layout.types[layout.unique_key[loop.index0]] }})
             as {{ layout.key_names[loop.index0] }},
         {%- endfor %}
-        cast({{ layout.operation }} as int) as operation_code,
-        {{ afterimage._db2_utc('cast(' ~ layout.time ~ ' as timestamp)', time_zone) }} as logged_at,
+        try_cast({{ layout.operation }} as int) as operation_code,
+        {{ afterimage._db2_utc('try_cast(' ~ layout.time ~ ' as timestamp)', time_zone) }} as logged_at,
         {{ layout.operation }} as landed_operation,
         {{ layout.time }} as landed_time,
-        md5(to_json({{ afterimage._struct(layout.log_keys) }})) as landed_key_hash
+        md5({{ afterimage._exact_json(afterimage._struct(layout.log_keys)) }}) as landed_key_hash
 
     from {{ relation }}
 
@@ -136,11 +136,7 @@ collapsed as (
 
     select
         *,
-        md5(to_json(named_struct(
-            {%- for column in layout.unique_key %}
-            {{ afterimage._literal(column) }}, {{ layout.key_names[loop.index0] }}{{ ',' if not loop.last }}
-            {%- endfor %}
-        ))) as key_hash,
+        md5({{ afterimage._exact_json('struct(' ~ layout.key_names | join(', ') ~ ')') }}) as key_hash,
         exists(last_operations, code -> code = 2) as says_delete,
         exists(last_operations, code -> code < 2) as says_row
 
@@ -174,7 +170,7 @@ base_rows as (
         {{ afterimage._struct(layout.columns) }} as base_row,
         row_number() over (
             partition by {{ afterimage._quoted_list(layout.unique_key) }}
-            order by to_json({{ afterimage._struct(layout.columns) }})
+            order by {{ afterimage._exact_json(afterimage._struct(layout.columns)) }}
         ) as base_number,
         count(*) over (partition by {{ afterimage._quoted_list(layout.unique_key) }}) as base_count
 

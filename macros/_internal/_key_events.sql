@@ -456,8 +456,8 @@ recut_events as (
 
 
 {#- The data columns of a change stream, the fields of `after`: a list of {name, type}, the type unknown where the
-    caller names the columns. -#}
-{%- macro _stream_columns(changes, columns=none) -%}
+    caller names the columns. An error if the stream lacks what each reader of it needs, or the columns `needed`. -#}
+{%- macro _stream_columns(macro_name, changes, columns=none, needed=[]) -%}
     {%- set found = [] -%}
     {%- if columns is not none -%}
         {%- for column in columns -%}
@@ -466,9 +466,34 @@ recut_events as (
         {{ return(found) }}
     {%- endif -%}
     {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
+    {%- do afterimage._check_contract(macro_name, stream, needed) -%}
     {#- dbt's own way reads the types off a result, and over Thrift a result does not tell them. -#}
     {%- for column in run_query('describe query select `after`.* from ' ~ stream ~ ' as changes') -%}
         {%- do found.append({'name': column['col_name'], 'type': column['data_type'] | lower}) -%}
     {%- endfor -%}
     {{ return(found) }}
+{%- endmacro -%}
+
+
+{#- An error if a stream is none: most likely a raw table that has not been through its source macro. -#}
+{%- macro _check_contract(macro_name, stream, needed) -%}
+    {%- set found = {} -%}
+    {%- for column in run_query('describe query select * from ' ~ stream ~ ' as changes') -%}
+        {%- do found.update({column['col_name'] | lower: column['data_type'] | lower}) -%}
+    {%- endfor -%}
+    {%- set missing = [] -%}
+    {%- for name in [
+        'change_id', 'change_seq', 'operation', 'before', 'after', 'absent_columns', 'changed_at', 'transaction_id',
+        'reject_reason'
+    ] + needed -%}
+        {%- if name not in found or (name in ['before', 'after'] and not found[name].startswith('struct<')) -%}
+            {%- do missing.append(name) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": this is no change stream; it lacks " ~ missing ~ " (`before` and `after` are structs). A raw "
+            ~ "table goes through the macro of its source system first. Got: " ~ found.keys() | list
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}

@@ -175,7 +175,7 @@
         {%- set column = afterimage._quote(metadata[role].name) if has_it else none -%}
         {%- set type = metadata[role].type if has_it else none -%}
         {%- if as_what == 'count' -%}
-            {%- set sql = 'coalesce(cast(' ~ column ~ ' as int), 0)' if has_it else '0' -%}
+            {%- set sql = 'coalesce(try_cast(' ~ column ~ ' as int), 0)' if has_it else '0' -%}
         {%- elif as_what == 'text' -%}
             {%- set sql = 'trim(cast(' ~ (column or 'null') ~ ' as string))' -%}
         {%- elif as_what == 'bigint' -%}
@@ -183,7 +183,7 @@
         {%- elif as_what == 'time' and type == 'string' -%}
             {%- set sql = afterimage._openedge_time(column) -%}
         {%- elif as_what == 'time' -%}
-            {%- set sql = 'cast(' ~ (column or 'null') ~ ' as timestamp)' -%}
+            {%- set sql = 'try_cast(' ~ (column or 'null') ~ ' as timestamp)' -%}
         {%- else -%}
             {%- set sql = column or 'cast(null as string)' -%}
         {%- endif -%}
@@ -193,7 +193,7 @@
     {%- if 'sequence' in metadata and metadata.sequence.type in ['bigint', 'int'] -%}
         {%- do expressions.update({'sequence_number': afterimage._quote(metadata.sequence.name)}) -%}
     {%- else -%}
-        {%- do expressions.update({'sequence_number': 'cast(' ~ expressions.sequence ~ ' as decimal(19, 0))'}) -%}
+        {%- do expressions.update({'sequence_number': 'try_cast(' ~ expressions.sequence ~ ' as decimal(19, 0))'}) -%}
     {%- endif -%}
     {%- do expressions.update({'has_time': 'time' in metadata, 'has_table_number': 'table_number' in metadata}) -%}
     {{ return(expressions) }}
@@ -278,7 +278,7 @@ try_cast(
         select cast(min(sequence) as string)
         from (
             {%- for relation, expressions in relations %}
-            select cast({{ expressions.sequence_number }} as decimal(19, 0)) as sequence
+            select try_cast({{ expressions.sequence_number }} as decimal(19, 0)) as sequence
             from {{ relation }}
             where
                 ({{ expressions.time }} >= timestamp '{{ start }}' or {{ expressions.time }} is null)

@@ -8,7 +8,7 @@ select
     if(
         has_seq,
         lpad(sequence, 19, '0'),
-        concat('unordered-', md5(to_json(struct(*))))
+        concat('unordered-', md5({{ afterimage._exact_json('struct(*)') }}))
     ) as change_group,
     xxhash64(
         {%- for value in values %}

@@ -61,7 +61,7 @@
         'change_seq': 'trim(cast(<column> as string))',
         'change_oper': 'upper(trim(cast(<column> as string)))',
         'operation': 'upper(trim(cast(<column> as string)))',
-        'timestamp': 'cast(<column> as timestamp)',
+        'timestamp': 'try_cast(<column> as timestamp)',
         'transaction_id': 'cast(<column> as string)',
         'change_mask': '<column>',
     }.items() -%}
@@ -88,10 +88,10 @@
 {%- endmacro -%}
 
 
-{#- What an incremental run reads: {condition, from}; none for all. Of the time since the newest change_seq taken in,
-    less the look-back, it is the minutes whose rows are not those that the table has accounted for, from the first such
-    minute to the last, and the rows without a place in time where they are others than before. Found out while
-    compiling, so that the bounds are literals and leave out files. -#}
+{#- What an incremental run reads: {condition, from}; none for all, and a condition of none for nothing. Of the time
+    since the newest change_seq taken in, less the look-back, it is the minutes whose rows are not those that the table
+    has accounted for, from the first such minute to the last, and the rows without a place in time where they are
+    others than before. Found out while compiling, so that the bounds are literals and leave out files. -#}
 {%- macro _qlik_unread(relation, layout) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
@@ -146,17 +146,12 @@
         known as (
 
             select
-                if({{ afterimage._qlik_has_place('place') }}, left(place, 12), '') as minute,
+                if({{ afterimage._qlik_known_has_place() }}, left(change_seq, 12), '') as minute,
                 sum(source_rows) as rows_of_minute,
-                sum(hash(place) * cast(source_rows as bigint)) as hashes
+                sum(hash(left(change_seq, 35)) * cast(source_rows as bigint)) as hashes
 
-            from (
-                select
-                    left(change_seq, 35) as place,
-                    source_rows
-                from {{ this }}
-                where change_seq >= '{{ start }}' or not {{ afterimage._qlik_has_place('left(change_seq, 35)') }}
-            ) as changes
+            from {{ this }}
+            where change_seq >= '{{ start }}' or not ({{ afterimage._qlik_known_has_place() }})
             group by 1
 
         )
@@ -196,7 +191,7 @@
         {%- do conditions.append('not ' ~ afterimage._qlik_has_place(change_seq)) -%}
     {%- endif -%}
     {{ return({
-        'condition': conditions | join(' or ') or 'false',
+        'condition': conditions | join(' or ') or none,
         'from': unread[0] ~ '0' * 23 if unread[0] else '9' * 35,
     }) }}
 {%- endmacro -%}
@@ -206,6 +201,13 @@
     the empty one of a full load. -#}
 {%- macro _qlik_has_place(change_seq) -%}
     coalesce({{ change_seq }} rlike '^(?!0*$)[0-9]{35}$', false)
+{%- endmacro -%}
+
+
+{#- The same condition on a change that staging has taken in: its change_seq is empty or begins with 35 digits, so a
+    comparison tells, which Spark can leave out files by. -#}
+{%- macro _qlik_known_has_place() -%}
+    change_seq >= '{{ '0' * 34 }}1'
 {%- endmacro -%}
 
 
@@ -238,7 +240,7 @@ cross join (
             source_rows
 
         from {{ this }}
-        where not {{ afterimage._qlik_has_place('left(change_seq, 35)') }}
+        where not ({{ afterimage._qlik_known_has_place() }})
     ) as changes
 ) as known
 {%- endmacro -%}

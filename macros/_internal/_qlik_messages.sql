@@ -216,7 +216,7 @@ coalesce(
 
 {#- The time of a text as Qlik writes it, in UTC though nothing in it says so. -#}
 {%- macro _qlik_time(text) -%}
-cast(if({{ text }} rlike '(Z|[+-][0-9]{2}:?[0-9]{2})$', {{ text }}, concat({{ text }}, 'Z')) as timestamp)
+try_cast(if({{ text }} rlike '(Z|[+-][0-9]{2}:?[0-9]{2})$', {{ text }}, concat({{ text }}, 'Z')) as timestamp)
 {%- endmacro -%}
 
 

@@ -46,6 +46,29 @@ where
 {%- endmacro -%}
 
 
+{#- What a run takes in that knows beforehand that there is nothing new. Of the whole statement Spark would say the
+    same, after a second of thought. -#}
+{%- macro _nothing_staged() -%}
+select
+    change_id,
+    change_seq,
+    operation,
+    `before`,
+    `after`,
+    changed_columns,
+    absent_columns,
+    changed_at,
+    transaction_id,
+    reject_reason,
+    warnings,
+    source_rows,
+    ingested_at
+
+from {{ this }}
+where false
+{%- endmacro -%}
+
+
 {#- The time of the run. A clock that was set back must not turn it back too: what the run takes in would look as if it
     had been there long ago, and no history would take it. -#}
 {%- macro _ingested_at() -%}

@@ -58,7 +58,7 @@
 
 {#- The stream's columns; one that is new is added to the table, where earlier versions hold NULL. -#}
 {%- macro _checked_columns(target_relation, stream, options) -%}
-    {%- set columns = afterimage._stream_columns(stream) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- set meta = afterimage._meta_columns(
         options.macro_name, options.meta_column_names, columns | map(attribute='name') | list
     ) -%}
@@ -393,7 +393,7 @@ values (
     {%- if type and type.startswith('map<') and 'map<' not in type[4:] -%}
         {{ return('array_sort(map_entries(' ~ expression ~ '))') }}
     {%- endif -%}
-    {{ return('to_json(' ~ expression ~ ')' if type and 'map<' in type else expression) }}
+    {{ return(afterimage._exact_json(expression) if type and 'map<' in type else expression) }}
 {%- endmacro -%}
 
 

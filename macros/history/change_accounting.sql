@@ -5,7 +5,7 @@
     {%- if afterimage._is_ahead_of([changes]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {%- set columns = afterimage._stream_columns(changes) | map(attribute='name') | list -%}
+    {%- set columns = afterimage._stream_columns('change_accounting', changes) | map(attribute='name') | list -%}
     {%- do afterimage._check_known('change_accounting', 'unique_key', unique_key, columns) -%}
     {%- set w = afterimage._event_window(afterimage._key_names(unique_key)) -%}
     {%- set counts_rows = 'source_rows' in afterimage._relation_columns(changes) | map(attribute='name') -%}
@@ -27,7 +27,10 @@ effects as (
                 and (before_image is null or {{ afterimage._same_columns("before_image", "image", unique_key) }})
                 then 'update of a row that was not there'
             when operation = 'insert' and was_alive then 'insert of a row that was there'
-            when is_row and was_alive and to_json(state) = to_json(lag(state) over ({{ w }})) then 'nothing changed'
+            when
+                is_row and was_alive
+                and {{ afterimage._exact_json('state') }} = {{ afterimage._exact_json('lag(state) over (' ~ w ~ ')') }}
+                then 'nothing changed'
         end as reason,
         coalesce(ended_by, '') in ('key_change', 'truncate') as is_of_another_change
 

@@ -4,7 +4,7 @@
     {%- if afterimage._is_ahead_of([changes]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {%- set typed_columns = afterimage._stream_columns(changes) -%}
+    {%- set typed_columns = afterimage._stream_columns('change_audit', changes) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('change_audit', 'unique_key', unique_key, columns) -%}
     {%- set keys = afterimage._key_names(unique_key) -%}

@@ -18,5 +18,5 @@
     {%- if afterimage._is_ahead_of([changes] if columns is none else []) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {{ return(afterimage._versions(changes, afterimage._stream_columns(changes, columns), options)) }}
+    {{ return(afterimage._versions(changes, afterimage._stream_columns('scd2', changes, columns), options)) }}
 {%- endmacro -%}

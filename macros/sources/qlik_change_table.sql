@@ -15,12 +15,15 @@
     {%- endif -%}
     {%- set columns = layout.columns -%}
     {%- set header = layout.header -%}
-    {%- set key_json = 'to_json(' ~ afterimage._struct(unique_key, 'image.') ~ ')' -%}
+    {%- set key_json = afterimage._exact_json(afterimage._struct(unique_key, 'image.')) -%}
     {#- The short way for plain rows doubles the plan, which is worth it where there are many: not in an incremental
         run, and not for the rows of a unit test. -#}
     {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) -%}
     {%- set by_kind = 'partition by group_hash, change_group order by kind' -%}
     {%- set unread = afterimage._qlik_unread(relation, layout) -%}
+    {%- if unread is not none and unread.condition is none -%}
+        {{ return(afterimage._nothing_staged()) }}
+    {%- endif -%}
 
 with
 
@@ -109,9 +112,9 @@ judged as (
         case
             when kind = 'load' then concat('load-', md5({{ key_json }}))
             when has_seq then landed_seq
-            else concat('unordered-', md5(to_json(struct(
+            else concat('unordered-', md5({{ afterimage._exact_json('struct(
                 landed_seq, change_oper, operation_word, landed_at, transaction_id, image
-            ))))
+            )') }}))
         end as change_group
 
     from classified

@@ -61,14 +61,14 @@ described_columns as (
         ranked_messages.body.dataSchema as data_schema,
         described.column_name,
         described.properties,
-        cast(described.properties.ordinal as int) as ordinal,
-        cast(described.properties.`precision` as int) as numeric_precision,
-        cast(described.properties.scale as int) as numeric_scale,
+        try_cast(described.properties.ordinal as int) as ordinal,
+        try_cast(described.properties.`precision` as int) as numeric_precision,
+        try_cast(described.properties.scale as int) as numeric_scale,
         coalesce(
             ranked_messages.reject_reason,
             -- Positions are counted from 1, and a mask of more columns than this is no mask.
             if(
-                cast(described.properties.ordinal as int) between 1 and 10000,
+                try_cast(described.properties.ordinal as int) between 1 and 10000,
                 null,
                 concat('the column has no ordinal: ', described.column_name)
             )
@@ -91,15 +91,15 @@ select
     lineage.task as task,
     lineage.schema as schema_name,
     lineage.`table` as table_name,
-    cast(lineage.tableVersion as int) as table_version,
+    try_cast(lineage.tableVersion as int) as table_version,
     {{ afterimage._qlik_time('lineage.`timestamp`') }} as published_at,
     column_name,
     ordinal,
     properties.type as data_type,
-    cast(properties.length as bigint) as length,
+    try_cast(properties.length as bigint) as length,
     numeric_precision,
     numeric_scale,
-    cast(properties.primaryKeyPosition as int) as primary_key_position,
+    try_cast(properties.primaryKeyPosition as int) as primary_key_position,
     if(
         reject_reason is null,
         {{ afterimage._qlik_spark_type('properties.type', 'numeric_precision', 'numeric_scale') | indent(8) }},

@@ -84,8 +84,8 @@ located as (
         nullif(body.headers.transactionId, '') as transaction_id,
         nullif(trim(body.headers.changeMask), '') as change_mask,
         nullif(trim(body.headers.columnMask), '') as column_mask,
-        cast(body.headers.transactionEventCounter as bigint) as event_counter,
-        cast(body.headers.transactionLastEvent as boolean) as is_last_event,
+        try_cast(body.headers.transactionEventCounter as bigint) as event_counter,
+        try_cast(body.headers.transactionLastEvent as boolean) as is_last_event,
         body.data,
         body.beforeData as before_data,
         {{ schema_id }} as schema_id,
@@ -216,7 +216,7 @@ judged as (
             else message_id
         end as change_group,
         -- As JSON, because a hash of the fields themselves takes (NULL, 1) and (1, NULL) for the same.
-        xxhash64(to_json(struct(image, before_image))) as content_hash,
+        xxhash64({{ afterimage._exact_json('struct(image, before_image)') }}) as content_hash,
         case
             when is_tombstone then 'tombstone: the value is NULL'
             when avro_error is not null then concat('not an Avro message: ', avro_error)

@@ -120,8 +120,13 @@ def run(options: argparse.Namespace) -> int:
     for finding in findings:
         print(finding)
     write(folder, files)
-    staging = next(Path(path).stem for path in files if Path(path).name.startswith("stg_"))
-    print(f"Next: dbt build --select {staging}+")
+    staging = next(path for path in files if re.match(r"stg_.*\.sql$", Path(path).name))
+    if (folder / staging).read_text(encoding="utf-8").strip("\n") != files[staging].strip("\n"):
+        print(
+            f"Note: {staging} is not what it would be for {options.relation}."
+            " Is it the model of another table, give a name: --name NAME"
+        )
+    print(f"Next: dbt build --select {Path(staging).stem}+")
     return 0
 
 

@@ -4,7 +4,7 @@
     {%- if afterimage._is_ahead_of([model]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {%- set columns = afterimage._stream_columns(model) | map(attribute='name') | list %}
+    {%- set columns = afterimage._stream_columns('before_images_agree', model) | map(attribute='name') | list %}
     {%- set keys = afterimage._key_names(unique_key) %}
 
 with

@@ -41,7 +41,11 @@ DOMAINS: dict[str, list[Any]] = {
     "bigint": [0, 9007199254740993, 9007199254740992],
     "boolean": [False, True],
     "date": [date(1970, 1, 1), date(2024, 2, 29)],
-    "timestamp": [datetime(1970, 1, 1), datetime(2024, 3, 31, 2, 30, 0, 1)],
+    "timestamp": [
+        datetime(1970, 1, 1),
+        datetime(2024, 3, 31, 2, 30, 0, 1),
+        datetime(2024, 3, 31, 2, 30, 0, 2),
+    ],
     "decimal(20,2)": [Decimal("0.00"), Decimal("0.10"), Decimal("123456789012345678.91")],
 }
 
@@ -51,6 +55,7 @@ KEY_DOMAINS: dict[str, list[Any]] = {
     "int": [0, 1, 2],
     "bigint": [1, 9007199254740993, 9007199254740992],
     "date": [date(1970, 1, 1), date(2024, 2, 29)],
+    "timestamp": [datetime(2024, 3, 31, 2, 30, 0, 1), datetime(2024, 3, 31, 2, 30, 0, 2)],
 }
 
 # Names that are simple, in mixed case, reserved words, or likely to be used inside the engine.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from datetime import datetime
 
 import pytest
 
@@ -127,3 +128,66 @@ def test_broken_rows_are_told_apart_and_cost_little(
     clean, broken = (min(times[1:]) for times in seconds.values())
     print(f"{landed_rows} rows: clean {clean:.1f} s, broken {broken:.1f} s")
     assert broken <= MOST * clean, seconds
+
+
+def test_a_value_that_is_no_time_ends_no_run_in_ansi_mode(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    project = make_project("ansi")
+    models = {"ansi__ct": "qlik_change_table", "ansi_ccd": "db2_change_data"}
+    for table, macro in models.items():
+        relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+        project.file(
+            f"models/stg_{table}.sql",
+            "{{ config(materialized='table', file_format='iceberg') }}\n"
+            f"{{{{ {macro}({relation}, unique_key=['id']) }}}}",
+        )
+    lake.create(
+        "ansi__ct",
+        {
+            "header__change_seq": "string",
+            "header__change_oper": "string",
+            "header__timestamp": "string",
+            "id": "int",
+        },
+        [
+            {
+                "header__change_seq": f"2024010112010000{1:019}",
+                "header__change_oper": "I",
+                "header__timestamp": "yesterday",
+                "id": 1,
+            }
+        ],
+    )
+    lake.create(
+        "ansi_ccd",
+        {
+            "IBMSNAP_COMMITSEQ": "binary",
+            "IBMSNAP_INTENTSEQ": "binary",
+            "IBMSNAP_OPERATION": "string",
+            "IBMSNAP_LOGMARKER": "string",
+            "id": "int",
+        },
+        [
+            {
+                "IBMSNAP_COMMITSEQ": bytes(15) + b"\1",
+                "IBMSNAP_INTENTSEQ": bytes(15) + b"\1",
+                "IBMSNAP_OPERATION": "I",
+                "IBMSNAP_LOGMARKER": "yesterday",
+                "id": 1,
+            }
+        ],
+    )
+    lake.spark.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        project.dbt("run")
+        assert lake.spark.conf.get("spark.sql.ansi.enabled") == "true"
+    finally:
+        lake.spark.conf.set("spark.sql.ansi.enabled", "false")
+    found = "select changed_at, reject_reason, size(warnings) as warnings from {}.stg_{}"
+    assert lake.rows(found.format(SCHEMA, "ansi__ct")) == [
+        {"changed_at": datetime(2024, 1, 1, 12, 1), "reject_reason": None, "warnings": 1}
+    ]
+    assert lake.rows(found.format(SCHEMA, "ansi_ccd")) == [
+        {"changed_at": None, "reject_reason": None, "warnings": 1}
+    ]

@@ -318,6 +318,36 @@ def test_a_run_reads_whole_commits_from_the_lookback_on(project: Project, lake: 
     ]
 
 
+def test_keys_that_differ_by_less_than_a_millisecond_are_two(project: Project, lake: Lake) -> None:
+    columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "at": "timestamp", "value": "int"}
+    first, second, third = (datetime(2024, 1, 1, 12, 0, 0, 123000 + n) for n in (1, 2, 3))
+
+    def row(commit: int, intent: int, letter: str, key: datetime) -> Row:
+        at = datetime(2024, 1, 1)
+        return {**landed(commit, intent, letter, None, 0), "IBMSNAP_LOGMARKER": at, "at": key}
+
+    project.file(
+        "models/stg_near.sql",
+        f"{STAGED}{{{{ db2_change_data({relation('near_ccd')}, unique_key=['at']) }}}}",
+    )
+    loads = [row(0, 0, "I", first), row(0, 0, "I", second)]
+    lake.create("near_ccd", columns, [*loads, row(10, 1, "D", first), row(10, 2, "I", third)])
+    project.dbt("run", "--full-refresh", "--select", "stg_near")
+
+    assert [
+        (row["key"], row["operation"], row["reject_reason"])
+        for row in lake.rows(
+            "select coalesce(after, before).at as key, operation, reject_reason "
+            f"from {SCHEMA}.stg_near order by change_seq, key"
+        )
+    ] == [
+        (first, "load", None),
+        (second, "load", None),
+        (first, "delete", None),
+        (third, "insert", None),
+    ]
+
+
 @pytest.mark.long
 def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
     project: Project, lake: Lake

@@ -134,6 +134,13 @@ def test_a_column_that_is_gone_asks_for_a_full_refresh(project: Project, lake: L
         project.dbt("run")
 
 
+def test_a_raw_table_is_no_change_stream(project: Project, lake: Lake) -> None:
+    lake.create("changes", {"header__change_seq": "string", "id": "int", "after": "int"}, [])
+    for arguments in (["run"], ["run", "--full-refresh"]):
+        with pytest.raises(DbtError, match=r"no change stream; it lacks \['change_id'.*'after'"):
+            project.dbt(*arguments)
+
+
 def test_some_keys_can_be_rebuilt_and_the_rest_is_untouched(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
     project.dbt("run")

@@ -245,7 +245,7 @@ def test_a_run_reads_the_minutes_whose_rows_it_does_not_know(project: Project, l
         else:
             lake.append(ARRIVALS_RAW, ARRIVALS_COLUMNS, rows)
         read_by = project.dbt(*run).results[0].node.compiled_code
-        assert f"where {condition}\n" in read_by, name
+        assert f"where {condition}\n" in f"{read_by}\n", name
         taken_in = lake.rows(
             "select operation, coalesce(`after`, `before`).name as name"
             f" from {SCHEMA}.stg_arrivals where ingested_at > '{before}'"

@@ -536,6 +536,13 @@ def test_second_run_changes_no_file(project: Project, lake: Lake, init: Init) ->
     assert model.read_text() == mine
     assert "kept   models/history/policies_history.sql" in output
     assert "wrote  models/audit/policies_audit.yml" in output
+    assert "Note:" not in output
+
+    staging = project.folder / "models/staging/qlik/stg_qlik__policies.sql"
+    staging.write_text("select 1 as of_another_table\n")
+    code, output, _ = init("landing.policies__ct", "--key", "policy_no")
+    assert code == 0
+    assert "stg_qlik__policies.sql is not what it would be for landing.policies__ct" in output
 
 
 @pytest.mark.long

@@ -1,0 +1,118 @@
+"""The SQL that the docs tell people to write gives what they say it gives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from conftest import ROOT, SCHEMA, Lake, Project, contract_columns
+from test_qlik_change_table import HEADER
+
+JANUARY = datetime(2023, 1, 1)
+
+
+def documented(page: str, begins: str) -> str:
+    """Return the SQL of a page from a line on, its tables being those of the test schema."""
+    text = (ROOT / "docs" / page).read_text()
+    sql = next(
+        block[block.index(begins) :]
+        for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+        if begins in block
+    )
+    return re.sub(r"\{\{ (?:ref|source)\((?:'raw', )?'(\w+)'\) \}\}", rf"{SCHEMA}.\1", sql)
+
+
+def test_a_snapshot_goes_on_until_the_first_change_of_each_key(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    def changed(
+        number: int, operation: str, before: tuple[Any, ...], after: tuple[Any, ...] | None
+    ) -> dict[str, Any]:
+        return {
+            "change_id": str(number),
+            "change_seq": f"{number:035}",
+            "operation": operation,
+            "before": before,
+            "after": after,
+            "changed_at": datetime(2024, number, 1),
+        }
+
+    lake.create(
+        "customers_snapshot",
+        {
+            "id": "int",
+            "name": "string",
+            "dbt_valid_from": "timestamp",
+            "dbt_valid_to": "timestamp",
+        },
+        [
+            {"id": id, "name": name, "dbt_valid_from": JANUARY}
+            for id, name in enumerate(["changed", "never changed", "deleted", "of another key"], 1)
+        ],
+    )
+    lake.create(
+        "stg_qlik__customers",
+        contract_columns("id: int, name: string"),
+        [
+            changed(5, "update", (1, "changed"), (1, "changed now")),
+            changed(6, "delete", (3, "deleted"), None),
+            changed(7, "update", (4, "of another key"), (5, "of another key")),
+        ],
+    )
+    project = make_project("coming_from")
+    stream = f"api.Relation.create(schema='{SCHEMA}', identifier='stg_qlik__customers')"
+    project.file(
+        "models/customers_history.sql",
+        "{{ config(materialized='table', file_format='iceberg') }}\n"
+        f"{{{{ scd2({stream}, unique_key=['id']) }}}}",
+    )
+    project.dbt("run")
+
+    rows = lake.rows(documented("coming_from.md", "with images as ("))
+    may, june, july = (datetime(2024, month, 1) for month in (5, 6, 7))
+    assert sorted(tuple(row.values()) for row in rows) == [
+        (1, "changed", JANUARY, may),
+        (1, "changed now", may, None),
+        (2, "never changed", JANUARY, None),
+        (3, "deleted", JANUARY, june),
+        (4, "of another key", JANUARY, july),
+        (5, "of another key", july, None),
+    ]
+
+
+def test_a_full_load_stands_before_the_changes(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    data = {"id": "int", "name": "string"}
+    loaded = [{"id": 1, "name": "changes"}, {"id": 2, "name": "never changes"}]
+    change = {
+        "header__change_seq": f"2024050112000000{1:019}",
+        "header__change_oper": "U",
+        "header__operation": "UPDATE",
+        "header__timestamp": datetime(2024, 5, 1, 12),
+        "id": 1,
+        "name": "has changed",
+    }
+    lake.create("customers__ct", HEADER | data, [change])
+    lake.create("customers_loaded", data, loaded)
+    both = documented("dialects.md", "select * from {{ source('raw', 'customers__ct') }}")
+    lake.spark.sql(f"create or replace table {SCHEMA}.customers_with_load using iceberg as {both}")
+    project = make_project("full_load")
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='customers_with_load')"
+    project.file(
+        "models/stg_loaded.sql",
+        "{{ config(materialized='table', file_format='iceberg') }}\n"
+        f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
+    )
+    project.dbt("run")
+
+    assert [
+        (row["operation"], row["after"])
+        for row in lake.rows(f"select * from {SCHEMA}.stg_loaded order by change_seq, after.id")
+    ] == [
+        ("load", {"id": 1, "name": "changes"}),
+        ("load", {"id": 2, "name": "never changes"}),
+        ("update", {"id": 1, "name": "has changed"}),
+    ]
