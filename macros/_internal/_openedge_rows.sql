@@ -162,8 +162,9 @@ end
 
 
 {#- Whether a lone row with a position is half a record, and not one that the SQL engine has put together: its columns
-    on one side of the position are all NULL. -#}
-{%- macro _openedge_is_half(layout) -%}
+    on one side of the position are all NULL. A second part has none before it; of one that breaks in the last column
+    that has a value nothing stands behind the position either. -#}
+{%- macro _openedge_is_half(layout, split_order) -%}
     {%- set before = [] -%}
     {%- set after = [] -%}
     {%- for field in layout.fields -%}
@@ -175,7 +176,9 @@ end
     {%- endfor -%}
 not (
     ({{ before | join(' or ') }})
+    {%- if split_order == 'zero_last' %}
     and ({{ after | join(' or ') }})
+    {%- endif %}
 )
 {%- endmacro -%}
 

@@ -198,7 +198,7 @@ assembled as (
                 then {{ afterimage._openedge_split_reason(layout) | indent(16) }}
             when parts > 1 and highest_position > 0
                 then concat('split record in ', parts, ' rows: two parts at the most, and with different positions')
-            when position <> 0 and {{ afterimage._openedge_is_half(layout) | indent(12) }}
+            when position <> 0 and {{ afterimage._openedge_is_half(layout, split_order) | indent(12) }}
                 then 'half of a split record: its other part is not there'
         end as split_reason
 
