@@ -66,6 +66,10 @@
     Args: layout, relation, base, time_zone. -#}
 {%- macro _db2_log_keys(layout, relation, base, time_zone) -%}
     {%- set keys = layout.key_names | join(', ') -%}
+    {%- set named_keys = [] -%}
+    {%- for column in layout.unique_key -%}
+        {%- do named_keys.append(afterimage._literal(column) ~ ', ' ~ layout.key_names[loop.index0]) -%}
+    {%- endfor -%}
 log_entries as (
 
     select
@@ -136,7 +140,7 @@ collapsed as (
 
     select
         *,
-        md5({{ afterimage._exact_json('struct(' ~ layout.key_names | join(', ') ~ ')') }}) as key_hash,
+        md5({{ afterimage._exact_json('named_struct(' ~ named_keys | join(', ') ~ ')') }}) as key_hash,
         exists(last_operations, code -> code = 2) as says_delete,
         exists(last_operations, code -> code < 2) as says_row
 

@@ -146,16 +146,15 @@
     {%- if base in ['string', 'varchar', 'char'] -%}
         {{ return(none) }}
     {%- elif base in ['decimal', 'dec', 'numeric'] -%}
-        {%- set parts = (type ~ '(10,0)').split('(')[1].split(')')[0].split(',') -%}
-        {%- set scale = parts[1] | int if parts | length > 1 else 0 -%}
-        {%- set widest = 'decimal(38,' ~ (38 - (parts[0] | int) + scale) ~ ')' -%}
-        {{ return('coalesce(' ~ cast_text ~ ' <> try_cast(' ~ text ~ ' as ' ~ widest ~ '), true)') }}
+        {{ return(afterimage._decimal_misfit(text, type)) }}
     {%- elif base in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
         {{ return('(' ~ cast_text ~ " is null or not " ~ text ~ " rlike '^\\\\s*[-+]?[0-9]+([.]0*)?\\\\s*$')") }}
     {%- elif base == 'date' -%}
         {{ return('coalesce(cast(' ~ cast_text ~ ' as timestamp) <> try_cast(' ~ text ~ ' as timestamp), true)') }}
     {%- elif base == 'binary' -%}
         {{ return('(' ~ cast_text ~ ' is null or length(' ~ text ~ ') % 2 = 1)') }}
+    {%- elif base.startswith('timestamp') -%}
+        {{ return('(' ~ cast_text ~ ' is null or ' ~ afterimage._has_no_date(text) ~ ')') }}
     {%- endif -%}
     {{ return(cast_text ~ ' is null') }}
 {%- endmacro -%}

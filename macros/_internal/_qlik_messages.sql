@@ -69,12 +69,12 @@
 from {{ relation }}
     {%- if read_from is not none %}
 
-    -- A message is read if it may be from there on: of the runs of 35 digits in it, one is its changeSequence. One
-    -- without any (full load, malformed, NULL) has no place in time, so all of those are read again.
+    -- A message is read if it may be from there on. One without a changeSequence (full load, malformed, NULL) has no
+    -- place in time, so all of those are read again. In Avro its length, the byte F, stands before it.
     where coalesce(
         array_max(regexp_extract_all(
             {{ "decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value }},
-            '[0-9]{35}', 0
+            '("changeSequence"\\s*:\\s*"\\s*{{ '|F' if landing.is_binary }})([0-9]{35})(?![0-9])', 2
         )) >= '{{ read_from }}',
         true
     )

@@ -122,6 +122,12 @@
             where operation = 'truncate' and {{ slice }}
         )
     {%- endset -%}
+    {%- set ends_a_row -%}
+        (
+            operation in ('delete', 'truncate')
+            or (operation = 'update' and not ({{ afterimage._same_columns('`before`', '`after`', options.unique_key) }}))
+        )
+    {%- endset -%}
     {%- set from_the_beginning =
         afterimage._setting('afterimage_rebuild') is not none
         or options.grain == 'transaction'
@@ -131,6 +137,11 @@
             plan.untracked | length > 0
             and facts.sparse_columns | length > 0
             and afterimage._pending_changes(stream, slice ~ ' and size(absent_columns) > 0', options).changes > 0
+        )
+        or (
+            plan.untracked | length > 0
+            and options.deletes == 'version'
+            and afterimage._pending_changes(stream, slice ~ ' and ' ~ ends_a_row, options).changes > 0
         )
         or (facts.truncates and afterimage._pending_changes(stream, meets_truncation, options).changes > 0)
     -%}
@@ -177,7 +188,8 @@
                 on
                     pending.operation = 'truncate'
                     and history.{{ meta.valid_from_seq }} <= pending.change_seq
-                    and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} > pending.change_seq)
+                    -- What the truncation itself ended is cut anew too: it may come again with another time.
+                    and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= pending.change_seq)
             {%- endif %}
         ) as touching
         group by {{ keys | join(', ') }}

@@ -60,7 +60,7 @@ message_schemas as (
 ),
 {% endif %}
 {{ afterimage._qlik_opened_messages(
-    relation, landing, afterimage._qlik_data_fields(), 'message_schemas' if schema_rows is not none, read_from
+    relation, landing, afterimage._qlik_data_fields(), 'message_schemas' if schema_rows is not none else none, read_from
 ) }},
 
 located as (

@@ -134,6 +134,35 @@ def test_a_column_that_is_gone_asks_for_a_full_refresh(project: Project, lake: L
         project.dbt("run")
 
 
+def test_an_end_shows_the_last_values_of_columns_that_open_no_version(
+    project: Project, lake: Lake
+) -> None:
+    write_model(project, ignore_columns=["city"], deletes="version")
+    lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"))])
+    project.dbt("run", "--full-refresh")
+    lake.append("changes", COLUMNS, [change(3, "delete", (1, None, None), run=1)])
+    project.dbt("run")
+    ends = [(1, "Ada", "Rome", 1, "delete"), (1, "Ada", "Oslo", 2, None)]
+    assert versions(lake) == ends
+    project.dbt("run", "--full-refresh")
+    assert versions(lake) == ends
+
+
+def test_a_truncation_that_comes_again_with_another_time_moves_the_ends_that_it_made(
+    project: Project, lake: Lake
+) -> None:
+    truncation = change(2, "truncate", (None, None, None)) | {"after": None}
+    lake.append("changes", COLUMNS, [truncation])
+    project.dbt("run", "--full-refresh")
+    time = START + timedelta(seconds=90)
+    lake.spark.sql(
+        f"update {SCHEMA}.changes set changed_at = timestamp '{time}',"
+        f" ingested_at = timestamp '{START + timedelta(hours=1)}' where operation = 'truncate'"
+    )
+    project.dbt("run")
+    assert lake.rows(f"select valid_to from {SCHEMA}.people_history") == [{"valid_to": time}]
+
+
 def test_a_raw_table_is_no_change_stream(project: Project, lake: Lake) -> None:
     lake.create("changes", {"header__change_seq": "string", "id": "int", "after": "int"}, [])
     for arguments in (["run"], ["run", "--full-refresh"]):

@@ -384,6 +384,30 @@ def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
     assert staged(lake, "stg_held") == in_batches
 
 
+@pytest.mark.parametrize("landed_as", ["string", "binary"])
+def test_a_load_message_is_read_whatever_digits_its_data_hold(
+    landed_as: str, project: Project, lake: Lake
+) -> None:
+    columns = [{"name": "ID", "type": "int"}, {"name": "PAD", "type": "string"}]
+    project.file(
+        "models/stg_padded.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('padded')}, unique_key=['ID'],"
+        f" columns={columns}) }}}}",
+    )
+    messages = [
+        message("json", "v1", "INSERT", 1, {"ID": 1, "PAD": "x"}),
+        message("json", "v1", "REFRESH", 0, {"ID": 2, "PAD": "0" * 40}),
+    ]
+    if landed_as == "binary":
+        messages = [{"value": landed["value"].encode()} for landed in messages]
+    lake.create("padded", {"value": landed_as}, messages[:1])
+    project.dbt("run", "--select", "stg_padded", "--full-refresh")
+    lake.append("padded", {"value": landed_as}, messages[1:])
+    project.dbt("run", "--select", "stg_padded")
+    operations = f"select operation from {SCHEMA}.stg_padded order by after.ID"
+    assert [row["operation"] for row in lake.rows(operations)] == ["insert", "load"]
+
+
 @pytest.mark.long
 def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lake: Lake) -> None:
     lake.create("typeless", landing("json"), [])
@@ -462,6 +486,9 @@ VALUES: list[tuple[str, str, Any]] = [
     ("1e2", "decimal(12,2)", Decimal("100.00")),
     ('"12.505"', "decimal(12,2)", None),
     ('"10000000000.00"', "decimal(12,2)", None),
+    ('"1.23456789015"', "decimal(38,10)", None),
+    ('"1.2345678901000"', "decimal(38,10)", Decimal("1.2345678901")),
+    ("5.4", "decimal(38,0)", None),
     ('"ten"', "decimal(12,2)", None),
     ("1.10", "string", "1.10"),
     ('"1.0"', "int", 1),
@@ -473,6 +500,7 @@ VALUES: list[tuple[str, str, Any]] = [
     ('"2024-02-29T12:00:00"', "date", None),
     ('"2024-02-29T12:00:00.000001"', "timestamp", datetime(2024, 2, 29, 12, 0, 0, 1)),
     ('"noon"', "timestamp", None),
+    ('"12:00:00"', "timestamp", None),
     ("true", "boolean", True),
     ('"maybe"', "boolean", None),
     ('"0aFF"', "binary", bytearray(b"\x0a\xff")),
