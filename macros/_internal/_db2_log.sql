@@ -126,7 +126,7 @@ rejected_rows as (
     from (
         select
             *,
-            md5(to_json(struct(landed_operation, landed_time, landed_key_hash))) as row_hash
+            md5({{ afterimage._exact_json('struct(landed_operation, landed_time, landed_key_hash)') }}) as row_hash
 
         from judged
         where reject_reason is not null

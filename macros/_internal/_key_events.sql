@@ -144,10 +144,7 @@ departures as (
         transaction_id
 
     from good_changes
-    where
-        operation = 'update'
-        and `before` is not null
-        and not ({{ afterimage._same_columns('`before`', '`after`', unique_key) }})
+    where {{ afterimage._changes_the_key(unique_key) }}
 
 ),
 {%- if recut %}
@@ -446,6 +443,15 @@ recut_events as (
         {%- do names.append('_key_' ~ loop.index) -%}
     {%- endfor -%}
     {{ return(names) }}
+{%- endmacro -%}
+
+
+{#- The condition that a change gave its row another key. -#}
+{%- macro _changes_the_key(unique_key) -%}
+    {{ return(
+        "operation = 'update' and `before` is not null and not ("
+        ~ afterimage._same_columns('`before`', '`after`', unique_key) ~ ')'
+    ) }}
 {%- endmacro -%}
 
 

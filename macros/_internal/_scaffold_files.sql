@@ -96,10 +96,7 @@ models:
   - name: {{ names.staging }}
     description: The changes of {{ names.name }}, from {{ found.title }}. One row per change.
     columns:
-      {%- for column in [
-          'change_id', 'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
-          'transaction_id', 'reject_reason', 'warnings', 'source_rows', 'ingested_at'
-      ] %}
+      {%- for column in afterimage._contract_columns() + ['ingested_at'] %}
       - name: {{ column }}
         description: {{ afterimage._scaffold_doc('change_contract__' ~ column) }}
         {%- if column == 'change_id' %}

@@ -4,23 +4,12 @@
     not read all: what the table holds of earlier places cannot meet its changes, so it is left out of the join. A
     bound that is too high loses nothing, but takes changes that are known for new. -#}
 {%- macro _staged(changes, further_columns=[], read_from=none) -%}
-    {%- set compared = [
-        'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
-        'transaction_id', 'reject_reason', 'warnings', 'source_rows'
-    ] + further_columns -%}
+    {%- set contract = afterimage._contract_columns() -%}
+    {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
 select
-    {{ changes }}.change_id,
-    {{ changes }}.change_seq,
-    {{ changes }}.operation,
-    {{ changes }}.`before`,
-    {{ changes }}.`after`,
-    {{ changes }}.changed_columns,
-    {{ changes }}.absent_columns,
-    {{ changes }}.changed_at,
-    {{ changes }}.transaction_id,
-    {{ changes }}.reject_reason,
-    {{ changes }}.warnings,
-    {{ changes }}.source_rows,
+    {%- for column in contract %}
+    {{ changes }}.{{ afterimage._quote(column) }},
+    {%- endfor %}
     {{ afterimage._ingested_at() | indent(4) }} as ingested_at
     {%- for column in further_columns %},
     {{ changes }}.{{ afterimage._quote(column) }}
@@ -46,22 +35,22 @@ where
 {%- endmacro -%}
 
 
+{#- The columns of the change contract, in order, but for `ingested_at`, which stands behind them. -#}
+{%- macro _contract_columns() -%}
+    {{ return([
+        'change_id', 'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
+        'transaction_id', 'reject_reason', 'warnings', 'source_rows'
+    ]) }}
+{%- endmacro -%}
+
+
 {#- What a run takes in that knows beforehand that there is nothing new. Of the whole statement Spark would say the
     same, after a second of thought. -#}
 {%- macro _nothing_staged() -%}
 select
-    change_id,
-    change_seq,
-    operation,
-    `before`,
-    `after`,
-    changed_columns,
-    absent_columns,
-    changed_at,
-    transaction_id,
-    reject_reason,
-    warnings,
-    source_rows,
+    {%- for column in afterimage._contract_columns() %}
+    {{ afterimage._quote(column) }},
+    {%- endfor %}
     ingested_at
 
 from {{ this }}

@@ -123,10 +123,7 @@
         )
     {%- endset -%}
     {%- set ends_a_row -%}
-        (
-            operation in ('delete', 'truncate')
-            or (operation = 'update' and not ({{ afterimage._same_columns('`before`', '`after`', options.unique_key) }}))
-        )
+        (operation in ('delete', 'truncate') or {{ afterimage._changes_the_key(options.unique_key) }})
     {%- endset -%}
     {%- set from_the_beginning =
         afterimage._setting('afterimage_rebuild') is not none

@@ -464,6 +464,11 @@ def _of_case(change: Change, case: int, rank: int) -> Change:
     )
 
 
+def whole(stream: Stream) -> Stream:
+    """Return the stream with the columns that its source did not capture as NULLs."""
+    return replace(stream, changes=[replace(c, absent_columns=None) for c in stream.changes])
+
+
 @st.composite
 def options(draw: st.DrawFn, stream: Stream, from_places: bool = False) -> Options:
     """Draw the options of a history over a stream.
@@ -483,7 +488,9 @@ def options(draw: st.DrawFn, stream: Stream, from_places: bool = False) -> Optio
     left = [column for column in data if column not in (overwrite or [])]
     track: list[str] | None = None
     ignore: list[str] | None = None
-    choice = draw(st.sampled_from(["all"] if from_places else ["all", "track", "ignore"]))
+    is_sparse = any(change.absent_columns for change in stream.changes)
+    choices = ["all"] if from_places and is_sparse else ["all", "track", "ignore"]
+    choice = draw(st.sampled_from(choices))
     if choice == "track" and left:
         track = draw(st.lists(st.sampled_from(left), min_size=1, unique=True))
     elif choice == "ignore":

@@ -17,7 +17,17 @@ from hypothesis import strategies as st
 
 from conftest import SCHEMA, Lake, Project, contract_columns
 from reference import META_COLUMNS, Change, audit, history, sort_key
-from strategies import START, Options, Stream, merged_streams, options, seq, splits, splits_in_order
+from strategies import (
+    START,
+    Options,
+    Stream,
+    merged_streams,
+    options,
+    seq,
+    splits,
+    splits_in_order,
+    whole,
+)
 
 # How many cases one statement is shown, and how many examples there are of runs that keep the
 # histories below: 600 cases in all, and ten times as many where AFTERIMAGE_EXAMPLES says 50.
@@ -190,6 +200,8 @@ def test_incremental_runs_give_what_the_reference_says_after_each_batch(
     for name, (way, truncates) in HISTORIES.items():
         from_places = way != "from_the_beginning"
         stream = data.draw(merged_streams(CASES, truncates=truncates, from_places=from_places))
+        if from_places and data.draw(st.booleans()):
+            stream = whole(stream)
         chosen = data.draw(options(stream, from_places))
         split = splits_in_order if way == "in_order" else splits
         batches = data.draw(split(stream.distinct, min_batches=2, max_batches=3))
