@@ -488,8 +488,11 @@ def options(draw: st.DrawFn, stream: Stream, from_places: bool = False) -> Optio
     left = [column for column in data if column not in (overwrite or [])]
     track: list[str] | None = None
     ignore: list[str] | None = None
-    is_sparse = any(change.absent_columns for change in stream.changes)
-    choices = ["all"] if from_places and is_sparse else ["all", "track", "ignore"]
+    choices = ["all", "track", "ignore"]
+    if from_places:
+        # A column that opens no version asks for a cut from the beginning where one is absent.
+        is_sparse = any(change.absent_columns for change in stream.changes)
+        choices = ["all"] if is_sparse else ["track", "ignore"]
     choice = draw(st.sampled_from(choices))
     if choice == "track" and left:
         track = draw(st.lists(st.sampled_from(left), min_size=1, unique=True))
