@@ -71,7 +71,8 @@ as
 {%- endmacro -%}
 
 
-{#- The options as one text to compare; the order of names does not matter. -#}
+{#- The options as one text to compare. The order of names does not matter but for the key's: history_id is made of
+    them. -#}
 {%- macro _options_text(options) -%}
     {%- set parts = [] -%}
     {%- for name in [
@@ -79,7 +80,11 @@ as
     ] -%}
         {%- set value = options[name] -%}
         {%- set is_list = value is sequence and value is not string -%}
-        {%- do parts.append(name ~ '=' ~ ((value | map('lower') | sort | join(',')) if is_list else (value or ''))) -%}
+        {%- if is_list -%}
+            {%- set names = value | map('lower') | list -%}
+            {%- set value = (names if name == 'unique_key' else names | sort) | join(',') -%}
+        {%- endif -%}
+        {%- do parts.append(name ~ '=' ~ (value or '')) -%}
     {%- endfor -%}
     {{ return(parts | join('; ')) }}
 {%- endmacro -%}

@@ -1,16 +1,26 @@
-{#- An error with its remedy where the raw table's data columns are no longer those that the staging table was built
-    with. The run would fail anyway, since images are structs, but with a message that nobody can read. -#}
+{#- An error with its remedy where the data columns are no longer those that the staging table was built with. The run
+    would fail anyway, since images are structs, but with a message that nobody can read. `columns` are names, whose
+    types are those of `relation`, or a list of {name, type}. -#}
 {%- macro _check_drift(macro_name, relation, columns) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- set types = {} -%}
+    {%- for column in (afterimage._relation_columns(relation) if columns[0] is string else columns) -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
+    {%- set columns = columns if columns[0] is string else types.keys() | list -%}
+    {%- set fields = [] -%}
+    {%- for name in columns -%}
+        {%- do fields.append(afterimage._quote(name) ~ ': ' ~ types[name]) -%}
+    {%- endfor -%}
     {%- set query -%}
         select
             typeof((select first(`after`) from {{ this }} where false)) as built,
-            typeof((select first({{ afterimage._struct(columns) }}) from {{ relation }} where false)) as found
+            typeof(cast(null as struct<{{ fields | join(', ') }}>)) as found
     {%- endset -%}
     {%- set types = run_query(query).rows[0] -%}
-    {%- if types[0] == types[1] -%}
+    {%- if afterimage._stored_type(types[0]) == afterimage._stored_type(types[1]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set known = get_columns_in_query('select `after`.* from ' ~ this ~ ' where false') -%}

@@ -53,7 +53,7 @@
 
     {{ return({
         'columns': data,
-        'unique_key': afterimage._as_spelled(unique_key, data),
+        'unique_key': afterimage._in_order(unique_key, data),
         'types': types,
         'image_of': image_of,
         'commitseq': afterimage._db2_hex(header['IBMSNAP_COMMITSEQ']),
@@ -180,14 +180,7 @@ source_rows as (
         {%- else -%}
         false
         {%- endif %} as has_before_values,
-        -- xxhash64 skips NULLs; saying which columns hold one keeps (NULL, 1) and (1, NULL) apart.
-        xxhash64(
-            {%- for column in layout.columns + image_columns %}
-            {{ afterimage._quote(column) }},
-            isnull({{ afterimage._quote(column) }})
-            {%- if not loop.last %},{% endif %}
-            {%- endfor %}
-        ) as image_hash
+        {{ afterimage._hash_of_values(afterimage._quoted(layout.columns + image_columns)) | indent(8) }} as image_hash
 
     from {{ relation }}
 

@@ -27,11 +27,17 @@
     {%- do afterimage._netiq_check_statuses(macro_name, statuses) -%}
     {%- do afterimage._netiq_check_moment(macro_name, as_of) -%}
     {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
+    {%- set base_types = {} -%}
     {%- if base is not none and execute -%}
-        {%- set base_columns = afterimage._relation_columns(base) | map(attribute='name') | list -%}
+        {%- set base_columns = afterimage._relation_columns(base) -%}
         {%- if base_columns -%}
-            {%- do afterimage._check_known(macro_name, 'columns (of `base`)', names, base_columns) -%}
+            {%- do afterimage._check_known(
+                macro_name, 'columns (of `base`)', names, base_columns | map(attribute='name') | list
+            ) -%}
         {%- endif -%}
+        {%- for column in base_columns -%}
+            {%- do base_types.update({column.name | lower: column.type}) -%}
+        {%- endfor -%}
     {%- endif -%}
 
     {%- set unique_key = afterimage._as_spelled(unique_key, names) -%}
@@ -48,6 +54,7 @@
         'data_columns': typed | rejectattr('name', 'in', unique_key) | list,
         'names': names,
         'base': base,
+        'base_types': base_types,
         'driver_user': driver_user,
         'allow_loopback': allow_loopback,
         'future_events': future_events,
@@ -61,7 +68,7 @@
 
 
 {%- macro _netiq_check_columns(macro_name, columns) -%}
-    {%- set allowed = '(string|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp|binary'
+    {%- set allowed = '(string|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp|timestamp_ntz|binary'
         ~ '|decimal[(] *[0-9]+ *, *[0-9]+ *[)])' -%}
     {%- set is_list = columns is sequence and columns is not string and columns is not mapping -%}
     {%- if not is_list or not columns -%}
@@ -74,7 +81,7 @@
             or not modules.re.fullmatch(allowed, column.type | lower | trim) -%}
             {%- do exceptions.raise_compiler_error(
                 macro_name ~ ": each of `columns` must be a {name, type}, the type one of string, boolean, tinyint,"
-                ~ " smallint, int, bigint, float, double, date, timestamp, binary, decimal(p,s). Got: " ~ column
+                ~ " smallint, int, bigint, float, double, date, timestamp, timestamp_ntz, binary, decimal(p,s). Got: " ~ column
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -233,15 +240,60 @@ named_struct(
 
 
 {#- The same of a row whose key has its types. -#}
-{%- macro _netiq_key_text(keys, prefix, cast_to_type=false) -%}
+{%- macro _netiq_key_text(keys, prefix) -%}
     {%- set values = [] -%}
     {%- for key in keys -%}
-        {%- set value = prefix ~ afterimage._quote(key.name) -%}
-        {%- do values.append(
-            afterimage._as_text('cast(' ~ value ~ ' as ' ~ key.type ~ ')' if cast_to_type else value, key.type)
-        ) -%}
+        {%- do values.append(afterimage._as_text(prefix ~ afterimage._quote(key.name), key.type)) -%}
     {%- endfor -%}
     {{ return('to_json(array(' ~ values | join(', ') ~ '))') }}
+{%- endmacro -%}
+
+
+{#- Whether a column of the base is of another type than it is declared. In a unit test nobody can tell. -#}
+{%- macro _netiq_is_other_type(layout, column) -%}
+    {%- set type = layout.base_types.get(column.name | lower, column.type) -%}
+    {{ return(type | replace(' ', '') != column.type | replace(' ', '')) }}
+{%- endmacro -%}
+
+
+{#- A column of the base as it would have been logged. -#}
+{%- macro _netiq_base_text(layout, column) -%}
+    {{ return(afterimage._netiq_as_logged(
+        afterimage._quote(column.name), layout.base_types.get(column.name | lower, column.type)
+    )) }}
+{%- endmacro -%}
+
+
+{#- A column of the base as its declared type; what does not fit is NULL, as of a logged value. -#}
+{%- macro _netiq_base_value(layout, column) -%}
+    {%- if not afterimage._netiq_is_other_type(layout, column) -%}
+        {{ return('cast(' ~ afterimage._quote(column.name) ~ ' as ' ~ column.type ~ ')') }}
+    {%- endif -%}
+    {%- set text = afterimage._netiq_base_text(layout, column) -%}
+    {%- if column.type in ['tinyint', 'smallint', 'int', 'bigint'] -%}
+        {#- A whole number of a decimal column has zeros behind the point. -#}
+        {%- set text = 'regexp_replace(' ~ text ~ ", '[.]0+$', '')" -%}
+    {%- endif -%}
+    {{ return(afterimage._netiq_cast(text, column.type)) }}
+{%- endmacro -%}
+
+
+{#- Which columns of a row of the base do not fit their declared types: structs of the column and the reason. -#}
+{%- macro _netiq_base_misfits(layout) -%}
+array_compact(cast(array(
+    {%- for column in layout.columns if afterimage._netiq_is_other_type(layout, column) %}
+    {%- set text = afterimage._netiq_base_text(layout, column) %}
+    {%- set reason = 'value does not cast: present value of ' ~ column.name ~ ' is no ' ~ column.type ~ ': "' %}
+    if(
+        {{ afterimage._quote(column.name) }} is not null and {{ afterimage._netiq_base_value(layout, column) }} is null,
+        struct(
+            {{ afterimage._literal(column.name) }} as column_name,
+            concat({{ afterimage._literal(reason) }}, {{ text }}, '"') as reason
+        ),
+        null
+    ){{ ',' if not loop.last }}
+    {%- endfor %}
+) as array<struct<column_name: string, reason: string>>))
 {%- endmacro -%}
 
 
@@ -343,7 +395,7 @@ case
     when operation is null or operation = 'delete' then null
     when not is_query_back
         then {{ afterimage._netiq_image(layout, 'new_values') | indent(8) }}
-    when present is null or deleted_by is not null then null
+    when present is null or deleted_by is not null or misfit is not null then null
     else named_struct(
         {%- for column in layout.columns %}
         {%- set name = afterimage._quote(column.name) %}

@@ -66,20 +66,26 @@ base_rows as (
 
     select
         images.base_id,
-        max(images.image) as image,
+        max(struct(images.image, images.misfits)) as found,
         count(*) as rows_of_key
 
     from (
         select
-            {{ afterimage._netiq_key_text(layout.key_columns, '', cast_to_type=true) }} as base_id,
-            named_struct(
-                {%- for column in layout.columns %}
-                {{ afterimage._literal(column.name) }},
-                cast({{ afterimage._quote(column.name) }} as {{ column.type }}){{ ',' if not loop.last }}
-                {%- endfor %}
-            ) as image
+            typed_rows.*,
+            {{ afterimage._netiq_key_text(layout.key_columns, 'image.') }} as base_id
 
-        from {{ layout.base }}
+        from (
+            select
+                named_struct(
+                    {%- for column in layout.columns %}
+                    {{ afterimage._literal(column.name) }},
+                    {{ afterimage._netiq_base_value(layout, column) }}{{ ',' if not loop.last }}
+                    {%- endfor %}
+                ) as image,
+                {{ afterimage._netiq_base_misfits(layout) | indent(16) }} as misfits
+
+            from {{ layout.base }}
+        ) as typed_rows
     ) as images
     group by images.base_id
 
@@ -93,10 +99,18 @@ read_back as (
         {{ afterimage._netiq_typed_fields(layout, 'new_value') | indent(8) }} as new_values,
         {{ afterimage._netiq_typed_fields(layout, 'old_value') | indent(8) }} as old_values,
         {%- if layout.base is not none %}
-        base_rows.image as present,
+        base_rows.found.image as present,
+        try_element_at(
+            filter(
+                base_rows.found.misfits,
+                m -> changed_columns is null or array_contains(changed_columns, m.column_name)
+            ),
+            1
+        ).reason as misfit,
         base_rows.rows_of_key,
         {%- else %}
         cast(null as {{ afterimage._netiq_row_type(layout) }}) as present,
+        cast(null as string) as misfit,
         0 as rows_of_key,
         {%- endif %}
         {%- if incremental %}
@@ -165,6 +179,7 @@ read_back as (
             when deleted_by is not null
                 then concat('row gone: deleted by record ', {{ afterimage._netiq_record('deleted_by') }})
             when present is null then 'row gone: it is not in `base`'
+            else misfit
         end as reject_reason,
         nullif(array_compact(array(
             if(

@@ -95,14 +95,6 @@
         {%- set found.tracks = true -%}
     {%- endfor -%}
 
-    {%- set prefixed = {'image': [], 'tracking': []} -%}
-    {%- for column in columns -%}
-        {%- do prefixed.image.append('image.' ~ afterimage._quote(column)) -%}
-    {%- endfor -%}
-    {%- for role in details -%}
-        {%- do prefixed.tracking.append('tracking.' ~ role) -%}
-    {%- endfor -%}
-
     {{ return({
         'relation': relation,
         'tracking_relation': tracking,
@@ -115,8 +107,8 @@
         'change': afterimage._openedge_expressions(landed.metadata),
         'tracking': afterimage._openedge_expressions(source.metadata),
         'details': details,
-        'image_fields': prefixed.image,
-        'tracking_fields': prefixed.tracking,
+        'image_fields': afterimage._quoted(columns, 'image.'),
+        'tracking_fields': afterimage._quoted(details, 'tracking.'),
         'field_map_type': source.metadata.field_map.type if 'field_map' in source.metadata else 'string',
         'field_map_encoding': field_map_encoding,
         'field_map_bit_order': field_map_bit_order,
@@ -167,7 +159,7 @@
     {%- set expressions = {} -%}
     {%- for role, as_what in {
         'sequence': 'text', 'operation': 'text', 'position': 'count', 'array_index': 'count', 'fragment': 'count',
-        'time': 'time', 'transaction_id': 'text', 'policy_id': 'text', 'table_number': 'bigint',
+        'time': 'time', 'transaction_id': 'name', 'policy_id': 'text', 'table_number': 'bigint',
         'record_id': 'bigint', 'partition_id': 'bigint', 'tenant_id': 'bigint', 'user_name': 'text',
         'field_map': 'as landed'
     }.items() -%}
@@ -178,6 +170,8 @@
             {%- set sql = 'coalesce(try_cast(' ~ column ~ ' as int), 0)' if has_it else '0' -%}
         {%- elif as_what == 'text' -%}
             {%- set sql = 'trim(cast(' ~ (column or 'null') ~ ' as string))' -%}
+        {%- elif as_what == 'name' -%}
+            {%- set sql = 'nullif(trim(cast(' ~ (column or 'null') ~ " as string)), '')" -%}
         {%- elif as_what == 'bigint' -%}
             {%- set sql = 'try_cast(' ~ (column or 'null') ~ ' as bigint)' -%}
         {%- elif as_what == 'time' and type == 'string' -%}

@@ -1,7 +1,7 @@
 {#- The pieces of SQL that openedge_change_table is made of. -#}
 
 {#- Adds to raw rows what they are: `kind`, `change_group` (the sequence; a malformed row is a group of its own) and
-    `row_hash`. xxhash64 skips NULLs; saying which columns hold one keeps (NULL, 1) and (1, NULL) apart. -#}
+    `row_hash`. -#}
 {%- macro _openedge_identified(rows, values) -%}
 select
     *,
@@ -10,12 +10,7 @@ select
         lpad(sequence, 19, '0'),
         concat('unordered-', md5({{ afterimage._exact_json('struct(*)') }}))
     ) as change_group,
-    xxhash64(
-        {%- for value in values %}
-        {{ value }},
-        isnull({{ value }}){{ ',' if not loop.last }}
-        {%- endfor %}
-    ) as row_hash
+    {{ afterimage._hash_of_values(values) | indent(4) }} as row_hash
 
 from (
     select

@@ -18,11 +18,19 @@
         {{ return(none) }}
     {%- endif -%}
 
-    {%- set found = namespace(header={}, data=[], leading=0) -%}
+    {#- In Qlik's own table the header stands first. A column that the landed table is partitioned by has moved behind
+        the data; it counts where it is one of Qlik's. -#}
+    {%- set of_qlik = [
+        'change_seq', 'change_oper', 'change_mask', 'stream_position', 'operation', 'transaction_id', 'timestamp',
+        'partition_name'
+    ] -%}
+    {%- set found = namespace(header={}, data=[], leading=0, header_columns=0) -%}
     {%- for column in afterimage._relation_columns(relation) -%}
         {%- if (column.name | lower).startswith(header_prefix | lower) -%}
-            {%- do found.header.update({column.name[header_prefix | length:] | lower: column}) -%}
+            {%- set name = column.name[header_prefix | length:] | lower -%}
+            {%- do found.header.update({name: column}) -%}
             {%- set found.leading = found.leading + (1 if not found.data else 0) -%}
+            {%- set found.header_columns = found.header_columns + (1 if not found.data or name in of_qlik else 0) -%}
         {%- else -%}
             {%- do found.data.append(column.name) -%}
         {%- endif -%}
@@ -55,6 +63,13 @@
             ~ header_prefix ~ "' it has: " ~ (found.header.keys() | list)
         ) -%}
     {%- endif -%}
+    {%- if found.leading == 0 and 'change_mask' in found.header and header_columns is none -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " does not begin with a header column, as Qlik's own table does, so nobody can"
+            ~ " tell which columns the bits of " ~ header_prefix ~ "change_mask stand for. Say how many header columns"
+            ~ " that table has (`header_columns`), and its data columns in their order (`columns`). Got: none"
+        ) -%}
+    {%- endif -%}
 
     {%- set expressions = {} -%}
     {%- for name, template in {
@@ -62,7 +77,7 @@
         'change_oper': 'upper(trim(cast(<column> as string)))',
         'operation': 'upper(trim(cast(<column> as string)))',
         'timestamp': 'try_cast(<column> as timestamp)',
-        'transaction_id': 'cast(<column> as string)',
+        'transaction_id': "nullif(trim(cast(<column> as string)), '')",
         'change_mask': '<column>',
     }.items() -%}
         {%- set type = 'timestamp' if name == 'timestamp' else 'string' -%}
@@ -78,11 +93,11 @@
 
     {{ return({
         'columns': columns,
-        'unique_key': afterimage._as_spelled(unique_key, columns),
+        'unique_key': afterimage._in_order(unique_key, columns),
         'ordinals': ordinals,
         'header': expressions,
         'text_seq': afterimage._quote(found.header.change_seq.name) if found.header.change_seq.type == 'string' else '',
-        'header_columns': header_columns if header_columns is not none else found.leading,
+        'header_columns': header_columns if header_columns is not none else found.header_columns,
         'mask_as_text': 'hex(unmasked.change_mask)' if mask_is_binary else 'unmasked.change_mask',
     }) }}
 {%- endmacro -%}
@@ -226,13 +241,15 @@
 select not (landed.hashes <=> known.hashes) as is_other
 
 from (
-    select sum(shiftright({{ afterimage._qlik_image_hash(layout.columns, '') }}, 32)) as hashes
+    select sum(shiftright({{ afterimage._hash_of_values(afterimage._quoted(layout.columns)) }}, 32)) as hashes
     from {{ relation }}
     where not {{ afterimage._qlik_has_place(layout.header.change_seq) }}
 ) as landed
 cross join (
     select
-        sum(shiftright({{ afterimage._qlik_image_hash(layout.columns, 'image.') }}, 32) * source_rows) as hashes
+        sum(
+            shiftright({{ afterimage._hash_of_values(afterimage._quoted(layout.columns, 'image.')) }}, 32) * source_rows
+        ) as hashes
 
     from (
         select
@@ -243,19 +260,6 @@ cross join (
         where not ({{ afterimage._qlik_known_has_place() }})
     ) as changes
 ) as known
-{%- endmacro -%}
-
-
-{#- One number for all values of a row. xxhash64 skips NULLs; saying which columns hold one keeps (NULL, 1) and
-    (1, NULL) apart. -#}
-{%- macro _qlik_image_hash(columns, prefix) -%}
-xxhash64(
-    {%- for column in columns %}
-    {{ prefix }}{{ afterimage._quote(column) }},
-    isnull({{ prefix }}{{ afterimage._quote(column) }})
-    {%- if not loop.last %},{% endif %}
-    {%- endfor %}
-)
 {%- endmacro -%}
 
 

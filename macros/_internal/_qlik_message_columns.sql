@@ -50,7 +50,7 @@
     {%- for column in (known.values() | list if columns is none else given) -%}
         {%- set found = known.get(column.name | lower, {}) -%}
         {%- do typed.append({
-            'name': column.name,
+            'name': found.get('name', column.name),
             'type': (column.type if column.type is defined and column.type else found.get('type')) | lower,
             'lob': column.lob if column.lob is defined else found.get('lob', false),
         }) -%}

@@ -34,7 +34,7 @@
         {%- if name == 'key' and name in found and found[name].type == 'binary' -%}
             {%- set expression = 'hex(' ~ expression ~ ')' -%}
         {%- endif -%}
-        {%- do landing.update({name: 'cast(' ~ expression ~ ' as ' ~ type ~ ')'}) -%}
+        {%- do landing.update({name: 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')'}) -%}
     {%- endfor -%}
     {{ return(landing) }}
 {%- endmacro -%}
@@ -252,8 +252,9 @@ end
 
 
 {#- SQL that gives the rows of qlik_message_schemas: the relation itself where it is such a model, or made of its
-    metadata messages. None ahead of them, or without metadata. -#}
-{%- macro _qlik_schema_rows(metadata) -%}
+    metadata messages, which stand in the same column as the data messages if there is one of that name. None ahead of
+    them, or without metadata. -#}
+{%- macro _qlik_schema_rows(metadata, value='value') -%}
     {%- if metadata is none or afterimage._is_ahead_of([metadata]) -%}
         {{ return(none) }}
     {%- endif -%}
@@ -261,7 +262,7 @@ end
     {%- if 'schema_id' in names and 'data_schema' in names -%}
         {{ return('select * from ' ~ metadata) }}
     {%- endif -%}
-    {{ return(afterimage.qlik_message_schemas(metadata)) }}
+    {{ return(afterimage.qlik_message_schemas(metadata, value if value | lower in names else 'value')) }}
 {%- endmacro -%}
 
 

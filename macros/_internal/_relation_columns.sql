@@ -1,14 +1,21 @@
 {#- The columns of a relation in physical order: a list of {name, type}; empty where they cannot be known
-    (while parsing, or for a CTE that no table stands behind). -#}
+    (while parsing, or for a CTE that no table stands behind). Text of a limited length reads as any other. -#}
 {%- macro _relation_columns(relation) -%}
     {%- if not execute or relation is string -%}
         {{ return([]) }}
     {%- endif -%}
     {%- set columns = [] -%}
     {%- for column in adapter.get_columns_in_relation(afterimage._stored_relation(relation)) -%}
-        {%- do columns.append({'name': column.name, 'type': column.dtype | lower}) -%}
+        {%- set type = modules.re.sub('\\b(var)?char[(][0-9]+[)]', 'string', column.dtype | lower) -%}
+        {%- do columns.append({'name': column.name, 'type': type}) -%}
     {%- endfor -%}
     {{ return(columns) }}
+{%- endmacro -%}
+
+
+{#- A type as Iceberg stores it, which has no whole numbers smaller than an int. -#}
+{%- macro _stored_type(type) -%}
+    {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type)) }}
 {%- endmacro -%}
 
 

@@ -5,10 +5,14 @@
 {%- macro _scaffold_files(name, found, plan, landed, others, arguments, file_format) -%}
     {%- set staging = 'stg_' ~ found.folder ~ '__' ~ name -%}
     {%- set folder = 'models/staging/' ~ found.folder ~ '/' -%}
-    {%- set meta = afterimage._scaffold_renamed(plan.columns) -%}
+    {%- set of_history = afterimage._meta_columns('scaffold', none, []) -%}
+    {%- set meta = afterimage._scaffold_renamed(plan.columns, of_history, 'history_') -%}
+    {%- set key_columns = plan.columns | selectattr('name', 'in', plan.unique_key) | list -%}
+    {%- set audit_meta = afterimage._scaffold_renamed(key_columns, afterimage._audit_columns(), 'audit_') -%}
     {%- set names = {
         'name': name, 'staging': staging, 'history': name ~ '_history', 'current': name ~ '_current',
-        'audit': name ~ '_audit', 'meta': meta, 'renamed': afterimage._scaffold_mapping(meta)
+        'audit': name ~ '_audit', 'meta': meta, 'renamed': afterimage._scaffold_mapping(meta),
+        'audit_meta': audit_meta, 'audit_renamed': afterimage._scaffold_mapping(audit_meta)
     } -%}
     {%- set files = {} -%}
     {%- set sources = [] -%}
@@ -190,9 +194,10 @@ models:
 
 {%- macro _scaffold_audit_sql(names, plan) -%}
     {%- set stream = "ref('" ~ names.staging ~ "')" %}
+    {%- set renamed = ', meta_column_names=' ~ names.audit_renamed if names.audit_meta else '' %}
 {%- raw %}{{ config(materialized='table') }}
 
-{{ afterimage.change_audit({% endraw %}{{ stream }}, unique_key={{ plan.unique_key }}) {% raw %}}}{% endraw %}
+{{ afterimage.change_audit({% endraw %}{{ stream }}, unique_key={{ plan.unique_key }}{{ renamed }}) {% raw %}}}{% endraw %}
 {% endmacro -%}
 
 
@@ -205,13 +210,10 @@ models:
       - name: {{ afterimage._scaffold_yaml(column.name) }}
         description: {{ afterimage._scaffold_doc(afterimage._scaffold_doc_name(names.name, column.name)) }}
       {%- endfor %}
-      {%- for column in ['change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id'] %}
-      - name: {{ column }}
-        description: {{ afterimage._scaffold_doc('change_contract__' ~ column) }}
-      {%- endfor %}
-      {%- for column in ['column_name', 'old_value', 'new_value', 'old_value_from'] %}
-      - name: {{ column }}
-        description: {{ afterimage._scaffold_doc('audit__' ~ column) }}
+      {%- for column in afterimage._audit_columns() %}
+      {%- set spec = 'change_contract__' if column in afterimage._contract_columns() else 'audit__' %}
+      - name: {{ names.audit_meta.get(column, column) }}
+        description: {{ afterimage._scaffold_doc(spec ~ column) }}
       {%- endfor %}
 {% endmacro -%}
 
@@ -247,12 +249,12 @@ What the columns of {{ name }} mean, said once: its models, and the source, refe
 {%- endmacro -%}
 
 
-{#- Columns of a history that data columns bear the names of: ours -> our other name. -#}
-{%- macro _scaffold_renamed(columns) -%}
+{#- Columns of ours that data columns bear the names of: ours -> our other name. -#}
+{%- macro _scaffold_renamed(columns, ours, prefix) -%}
     {%- set taken = columns | map(attribute='name') | map('lower') | list -%}
     {%- set renamed = {} -%}
-    {%- for name in afterimage._meta_columns('scaffold', none, []) if name in taken -%}
-        {%- do renamed.update({name: 'history_' ~ name if 'history_' ~ name not in taken else '_history_' ~ name}) -%}
+    {%- for name in ours if name in taken -%}
+        {%- do renamed.update({name: prefix ~ name if prefix ~ name not in taken else '_' ~ prefix ~ name}) -%}
     {%- endfor -%}
     {{ return(renamed) }}
 {%- endmacro -%}

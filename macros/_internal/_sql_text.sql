@@ -33,13 +33,31 @@
 {%- endmacro -%}
 
 
-{#- Columns as a list for SELECT, GROUP BY or PARTITION BY. -#}
-{%- macro _quoted_list(columns) -%}
+{#- The columns, quoted, each behind a prefix such as `image.`. -#}
+{%- macro _quoted(columns, prefix='') -%}
     {%- set quoted = [] -%}
     {%- for column in columns -%}
-        {%- do quoted.append(afterimage._quote(column)) -%}
+        {%- do quoted.append(prefix ~ afterimage._quote(column)) -%}
     {%- endfor -%}
-    {{ return(quoted | join(', ')) }}
+    {{ return(quoted) }}
+{%- endmacro -%}
+
+
+{#- Columns as a list for SELECT, GROUP BY or PARTITION BY. -#}
+{%- macro _quoted_list(columns) -%}
+    {{ return(afterimage._quoted(columns) | join(', ')) }}
+{%- endmacro -%}
+
+
+{#- One number for all values of a row. xxhash64 skips NULLs; saying which hold one keeps (NULL, 1) and (1, NULL)
+    apart. -#}
+{%- macro _hash_of_values(expressions) -%}
+xxhash64(
+    {%- for expression in expressions %}
+    {{ expression }},
+    isnull({{ expression }}){{ ',' if not loop.last }}
+    {%- endfor %}
+)
 {%- endmacro -%}
 
 

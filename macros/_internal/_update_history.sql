@@ -76,7 +76,7 @@
                 'alter table ' ~ target_relation ~ ' add columns (' ~ afterimage._quote(column.name) ~ ' '
                 ~ column.type ~ ' ' ~ place.after ~ ')'
             ) -%}
-        {%- elif known[column.name | lower] != column.type -%}
+        {%- elif afterimage._stored_type(known[column.name | lower]) != afterimage._stored_type(column.type) -%}
             {%- do exceptions.raise_compiler_error(
                 options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ known[column.name | lower]
                 ~ " in " ~ target_relation ~ " and " ~ column.type ~ " in the stream. Run once with --full-refresh."

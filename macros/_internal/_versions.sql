@@ -101,7 +101,10 @@ select
     coalesce(ended_by, operation) as {{ meta.operation }},
     next_cause as {{ meta.closed_by }},
     transaction_id as {{ meta.transaction_id }},
-    md5({{ afterimage._unambiguous_text(keys + ['change_seq']) }}) as {{ meta.history_id }}
+    coalesce(
+        {{ 'if(is_known, change_id, null),' if recut }}
+        md5({{ afterimage._unambiguous_text(keys + ['change_seq']) }})
+    ) as {{ meta.history_id }}
     {%- if recut %},
     is_known as afterimage_is_known
     {%- endif %}

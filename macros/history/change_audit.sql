@@ -1,6 +1,9 @@
 {#- A change stream -> who changed what, one row a changed column. Arguments: macros/history/_history.yml. -#}
-{%- macro change_audit(changes, unique_key) -%}
+{%- macro change_audit(changes, unique_key, meta_column_names=none) -%}
     {%- do afterimage._check_names('change_audit', 'unique_key', unique_key, required=true) -%}
+    {%- set meta = afterimage._meta_columns(
+        'change_audit', meta_column_names, unique_key, afterimage._audit_columns()
+    ) -%}
     {%- if afterimage._is_ahead_of([changes]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
@@ -68,15 +71,12 @@ select
     {%- for key in unique_key %}
     compared.{{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
     {%- endfor %}
-    compared.change_id,
-    compared.change_seq,
-    compared.operation,
-    compared.changed_at,
-    compared.transaction_id,
-    difference.column_name,
-    difference.old_value,
-    difference.new_value,
-    difference.old_value_from
+    {%- for name in ['change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id'] %}
+    compared.{{ name }} as {{ meta[name] }},
+    {%- endfor %}
+    {%- for name in ['column_name', 'old_value', 'new_value', 'old_value_from'] %}
+    difference.{{ name }} as {{ meta[name] }}{{ ',' if not loop.last }}
+    {%- endfor %}
 
 from compared
 lateral view explode(filter(comparisons, c -> not (c.old_value <=> c.new_value))) as difference

@@ -4,6 +4,7 @@
     {%- if layout is none -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
+    {%- do afterimage._check_drift('db2_text_log', base, layout.columns) -%}
     {%- set keys = layout.unique_key %}
 
 with

@@ -21,6 +21,7 @@
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
+    {%- do afterimage._check_drift('netiq_event_log', relation, layout.columns) -%}
 
 with
 

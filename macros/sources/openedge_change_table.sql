@@ -22,6 +22,7 @@
     {%- endif -%}
     {%- set columns = layout.columns -%}
     {%- set unique_key = layout.unique_key -%}
+    {%- do afterimage._check_drift('openedge_change_table', relation, columns) -%}
     {%- set key_is_null = afterimage._openedge_any_null('image', unique_key) -%}
     {%- set lowest = afterimage._openedge_lowest_sequence(layout) -%}
     {%- set read_from = ('0' * 19 ~ lowest)[-19:] if lowest is not none and lowest | int > 0 else none -%}
@@ -168,7 +169,7 @@ whole_arrays as (
                 is_fragmented,
                 concat(
                     slice(first_elements, 1, split_index - 1),
-                    array(concat(element_at(first_elements, split_index), rest_elements[0])),
+                    array(concat(try_element_at(first_elements, split_index), get(rest_elements, 0))),
                     slice(rest_elements, 2, array_size(rest_elements))
                 ),
                 concat(slice(first_elements, 1, split_index - 1), rest_elements)

@@ -223,7 +223,7 @@ intricate as (
 
     select
         grouped.*,
-        {{ afterimage._qlik_image_hash(columns, 'image.') | indent(8) }} as image_hash
+        {{ afterimage._hash_of_values(afterimage._quoted(columns, 'image.')) | indent(8) }} as image_hash
 
     from grouped
     {%- if has_short_way %}

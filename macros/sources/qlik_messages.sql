@@ -16,14 +16,15 @@
     {%- do afterimage._check_choice('qlik_messages', 'complete_transactions', complete_transactions, [true, false]) -%}
     {%- do afterimage._check_number('qlik_messages', 'hold_back_hours', hold_back_hours) -%}
     {%- set landing = afterimage._qlik_landing('qlik_messages', relation, value) -%}
-    {%- set schema_rows = afterimage._qlik_schema_rows(metadata) -%}
+    {%- set schema_rows = afterimage._qlik_schema_rows(metadata, value) -%}
     {%- set columns = afterimage._qlik_message_columns(columns, metadata, schema_rows, table) -%}
     {%- if landing is none or afterimage._is_ahead_of([metadata]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('qlik_messages', 'unique_key', unique_key, names) -%}
-    {%- set keys = afterimage._as_spelled(unique_key, names) -%}
+    {%- do afterimage._check_drift('qlik_messages', metadata or relation, columns) -%}
+    {%- set keys = afterimage._in_order(unique_key, names) -%}
     {%- set column_names = afterimage._string_array(names) -%}
     {%- set given_ordinals = afterimage._qlik_given_ordinals(names) -%}
     {%- set place = afterimage._qlik_message_place(keys) -%}

@@ -139,7 +139,8 @@ def quote_json_numbers(text: str | None) -> str | None:
         raise MessageError("nests too deeply") from None
     except ValueError as error:
         raise MessageError(f"not JSON: {error}") from None
-    return json.dumps(parsed, ensure_ascii=False)
+    # As ASCII: half of a pair of surrogates, what a text cut in an emoji ends with, is no UTF-8.
+    return json.dumps(parsed)
 
 
 def _read_envelope(data: bytes, position: int) -> tuple[tuple[str, Any, Any, bytes], int]:

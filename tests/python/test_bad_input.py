@@ -6,11 +6,15 @@ import os
 import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import pytest
 
+import dialect_netiq
+import dialect_openedge
 from conftest import SCHEMA, Lake, Project
 from generate import changes
+from qlik_messages import headers, json_message, mask
 
 ROWS = int(os.environ.get("AFTERIMAGE_BAD_ROWS", "1000000"))
 MOST = 1.15  # what a run over broken rows may cost, a run over good ones being 1
@@ -130,37 +134,27 @@ def test_broken_rows_are_told_apart_and_cost_little(
     assert broken <= MOST * clean, seconds
 
 
-def test_a_value_that_is_no_time_ends_no_run_in_ansi_mode(
-    make_project: Callable[[str], Project], lake: Lake
-) -> None:
-    project = make_project("ansi")
-    models = {"ansi__ct": "qlik_change_table", "ansi_ccd": "db2_change_data"}
-    for table, macro in models.items():
-        relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
-        project.file(
-            f"models/stg_{table}.sql",
-            "{{ config(materialized='table', file_format='iceberg') }}\n"
-            f"{{{{ {macro}({relation}, unique_key=['id']) }}}}",
-        )
-    lake.create(
-        "ansi__ct",
+# A landed row of each dialect with a time, and where it has typed values of text a number, that is
+# none: the model's columns, the row, and what becomes of it (its time, its reason, its warnings).
+NO_TIME: dict[str, tuple[str, dict[str, str], dict[str, Any], tuple[Any, ...]]] = {
+    "ansi__ct": (
+        "qlik_change_table({}, unique_key=['id'])",
         {
             "header__change_seq": "string",
             "header__change_oper": "string",
             "header__timestamp": "string",
             "id": "int",
         },
-        [
-            {
-                "header__change_seq": f"2024010112010000{1:019}",
-                "header__change_oper": "I",
-                "header__timestamp": "yesterday",
-                "id": 1,
-            }
-        ],
-    )
-    lake.create(
-        "ansi_ccd",
+        {
+            "header__change_seq": f"2024010112010000{1:019}",
+            "header__change_oper": "I",
+            "header__timestamp": "yesterday",
+            "id": 1,
+        },
+        (datetime(2024, 1, 1, 12, 1), None, 1),
+    ),
+    "ansi_ccd": (
+        "db2_change_data({}, unique_key=['id'])",
         {
             "IBMSNAP_COMMITSEQ": "binary",
             "IBMSNAP_INTENTSEQ": "binary",
@@ -168,26 +162,99 @@ def test_a_value_that_is_no_time_ends_no_run_in_ansi_mode(
             "IBMSNAP_LOGMARKER": "string",
             "id": "int",
         },
-        [
-            {
-                "IBMSNAP_COMMITSEQ": bytes(15) + b"\1",
-                "IBMSNAP_INTENTSEQ": bytes(15) + b"\1",
-                "IBMSNAP_OPERATION": "I",
-                "IBMSNAP_LOGMARKER": "yesterday",
-                "id": 1,
-            }
-        ],
-    )
+        {
+            "IBMSNAP_COMMITSEQ": bytes(15) + b"\1",
+            "IBMSNAP_INTENTSEQ": bytes(15) + b"\1",
+            "IBMSNAP_OPERATION": "I",
+            "IBMSNAP_LOGMARKER": "yesterday",
+            "id": 1,
+        },
+        (None, None, 1),
+    ),
+    "ansi_cdc": (
+        "openedge_change_table({}, unique_key=['id'])",
+        {
+            **dialect_openedge.CHANGE_COLUMNS,
+            "_Time-Stamp": "string",
+            "_Continuation-Position": "string",
+            "id": "int",
+        },
+        {
+            "_Change-Sequence": 1,
+            "_Operation": 1,
+            "_Time-Stamp": "yesterday",
+            "_Continuation-Position": "first",
+            "id": 1,
+        },
+        (None, None, 1),
+    ),
+    "ansi_messages": (
+        "qlik_messages({}, unique_key=['id'],"
+        " columns=[{{'name': 'id', 'type': 'int'}}, {{'name': 'born', 'type': 'date'}}])",
+        {"value": "string", "timestamp": "string", "offset": "string"},
+        {
+            "value": json_message(
+                "DT",
+                {
+                    "data": {"id": 1, "born": "yesterday"},
+                    "beforeData": None,
+                    "headers": headers(
+                        "INSERT",
+                        changeSequence=f"2024010112010000{1:019}",
+                        timestamp="yesterday",
+                        transactionEventCounter="first",
+                        changeMask=mask(["id"], ["id"]),
+                        columnMask=mask(["id"], ["id"]),
+                    ),
+                },
+            ),
+            "timestamp": "yesterday",
+            "offset": "first",
+        },
+        (
+            datetime(2024, 1, 1, 12, 1),
+            'a value does not fit its column: born "yesterday" (date)',
+            None,
+        ),
+    ),
+    "ansi_log": (
+        "netiq_event_log({}, unique_key=['id'], table='usr',"
+        " columns=[{{'name': 'id', 'type': 'int'}}, {{'name': 'born', 'type': 'date'}}])",
+        dict.fromkeys(dialect_netiq.LOG, "string"),
+        {
+            "record_id": "1",
+            "status": "N",
+            "event_type": "1",
+            "event_time": "yesterday",
+            "table_name": "usr",
+            "table_key": "id=1",
+            "column_name": "born",
+            "new_value": "yesterday",
+        },
+        (None, 'event_time is no time: "yesterday"', None),
+    ),
+}
+
+
+def test_a_value_that_is_no_time_ends_no_run_in_ansi_mode(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    project = make_project("ansi")
+    for table, (sql, columns, row, _) in NO_TIME.items():
+        relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+        project.file(
+            f"models/stg_{table}.sql",
+            "{{ config(materialized='table', file_format='iceberg') }}\n"
+            f"{{{{ {sql.format(relation)} }}}}",
+        )
+        lake.create(table, columns, [row])
     lake.spark.conf.set("spark.sql.ansi.enabled", "true")
     try:
         project.dbt("run")
         assert lake.spark.conf.get("spark.sql.ansi.enabled") == "true"
     finally:
         lake.spark.conf.set("spark.sql.ansi.enabled", "false")
-    found = "select changed_at, reject_reason, size(warnings) as warnings from {}.stg_{}"
-    assert lake.rows(found.format(SCHEMA, "ansi__ct")) == [
-        {"changed_at": datetime(2024, 1, 1, 12, 1), "reject_reason": None, "warnings": 1}
-    ]
-    assert lake.rows(found.format(SCHEMA, "ansi_ccd")) == [
-        {"changed_at": None, "reject_reason": None, "warnings": 1}
-    ]
+    found = "select changed_at, reject_reason, array_size(warnings) as warnings from {}.stg_{}"
+    for table, (_, _, _, expected) in NO_TIME.items():
+        rows = lake.rows(found.format(SCHEMA, table))
+        assert [tuple(row.values()) for row in rows] == [expected], table

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import DbtError, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project
 from test_db2_change_data import STAGED, contents, relation
 from test_history_engine import fewer_checks
 
@@ -69,6 +69,10 @@ def test_each_run_looks_the_rows_up_again(project: Project, lake: Lake) -> None:
         (row["no"], row["text"], row["valid_from"].minute) for row in after_second["log_history"]
     ) == [(1, "new", 11), (2, "newer", 2), (4, "old 4", 14)]
     assert sum(row["source_rows"] for row in after_second["stg_log"]) == 7
+
+    lake.spark.sql(f"alter table {SCHEMA}.text_base add column author string")
+    with pytest.raises(DbtError, match=r"text_base have changed since .*added: author\).*full-ref"):
+        project.dbt(*run)
 
 
 ENTRIES = st.builds(

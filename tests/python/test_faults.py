@@ -523,3 +523,34 @@ def test_a_column_of_another_type_asks_for_a_full_refresh(
     assert names(lake) == before
     small.dbt("run", "--full-refresh")
     assert [row[1] for row in names(lake)] == ["new", "other"]
+
+
+def test_a_type_that_iceberg_does_not_have_is_no_drift(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Iceberg stores small whole numbers as int, and text of any length as text."""
+    project = make_project("small_types")
+    table = "spark_catalog.default.small__ct"
+    lake.spark.sql(f"drop table if exists {table}")
+    lake.spark.sql(
+        f"create table {table} (header__change_seq varchar(35), header__change_oper string,"
+        " id smallint, size tinyint, name varchar(9)) using parquet"
+    )
+    project.file(
+        "models/stg_small.sql",
+        f"{{{{ {MODELS['stg_people']} }}}}\n"
+        "{{ qlik_change_table(api.Relation.create(schema='spark_catalog.default',"
+        " identifier='small__ct'), unique_key=['id']) }}",
+    )
+    project.file(
+        "models/small_history.sql",
+        f"{{{{ {MODELS['people_history']} }}}}\nselect * from {{{{ ref('stg_small') }}}}",
+    )
+    for number, letter in ((1, "I"), (2, "U"), (3, "U")):
+        lake.spark.sql(
+            f"insert into {table} values ('{place(number)}', '{letter}', 1, {number}, 'a')"
+        )
+        project.dbt("run")
+    found = lake.rows(f"select id, size, version from {SCHEMA}.small_history order by version")
+    assert [tuple(row.values()) for row in found] == [(1, 1, 1), (1, 2, 2), (1, 3, 3)]
+    lake.spark.sql(f"drop table {table}")

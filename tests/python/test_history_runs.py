@@ -127,6 +127,25 @@ def test_changed_options_ask_for_a_full_refresh(project: Project) -> None:
     project.dbt("run")
 
 
+def test_another_order_of_the_key_asks_for_a_full_refresh(project: Project) -> None:
+    write_model(project, unique_key=["id", "name"])
+    project.dbt("run", "--full-refresh")
+    write_model(project, unique_key=["name", "id"])
+    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
+        project.dbt("run")
+
+
+def test_a_version_keeps_the_id_that_it_was_given(project: Project, lake: Lake) -> None:
+    """The id is made of the key as text, which a session of other settings writes otherwise."""
+    lake.spark.sql(f"update {SCHEMA}.people_history set history_id = 'as it was'")
+    lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])
+    project.dbt("run")
+    assert versions(lake) == [(1, "Ada", "Rome", 1, "update"), (1, "Ada", "Oslo", 2, None)]
+    lake.append("changes", COLUMNS, [change(3, "delete", (1, None, None), run=2)])
+    project.dbt("run")
+    assert versions(lake) == [(1, "Ada", "Rome", 1, "update"), (1, "Ada", "Oslo", 2, "delete")]
+
+
 def test_a_column_that_is_gone_asks_for_a_full_refresh(project: Project, lake: Lake) -> None:
     narrower = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string>")
     lake.create("changes", narrower, [change(2, "insert", (2, "Ben"), run=1)])

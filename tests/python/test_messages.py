@@ -528,7 +528,7 @@ def test_whatever_json_the_schema_is_the_message_is_read_or_refused(
         ('{"a": 12345678901234567.890}', '{"a": "12345678901234567.890"}'),
         ('{"a":[1, 1.10, -0.0, 1e400, 1E-5]}', '{"a": ["1", "1.10", "-0.0", "1e400", "1E-5"]}'),
         ('{"a": "1.5", "b": true, "c": null}', '{"a": "1.5", "b": true, "c": null}'),
-        ('{"a": NaN, "b": "\u00e9\\n"}', '{"a": "NaN", "b": "\u00e9\\n"}'),
+        ('{"a": NaN, "b": "\u00e9\\n"}', '{"a": "NaN", "b": "\\u00e9\\n"}'),
         (f'{{"a": {"9" * 5000}}}', f'{{"a": "{"9" * 5000}"}}'),
     ],
 )
@@ -547,6 +547,7 @@ def test_whatever_a_text_holds_its_numbers_are_quoted_or_it_is_refused(text: str
     with suppress(MessageError):
         quoted = quote_json_numbers(text)
         assert quoted is not None
+        quoted.encode()  # half of a pair of surrogates could not be given to Spark
         assert json.loads(quoted, parse_float=str, parse_int=str, parse_constant=str) == json.loads(
             text, parse_float=str, parse_int=str, parse_constant=str
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from itertools import groupby
 from typing import Any
 from xml.etree.ElementTree import canonicalize
@@ -247,7 +248,8 @@ def call(macro: str = "netiq_event_log", **arguments: str) -> str:
         (
             {"columns": "[{'name': 'id', 'type': 'int) or (1'}]"},
             "the type one of string, boolean, tinyint, smallint, int, bigint, float, double, date,"
-            " timestamp, binary, decimal(p,s). Got: {'name': 'id', 'type': 'int) or (1'}",
+            " timestamp, timestamp_ntz, binary, decimal(p,s)."
+            " Got: {'name': 'id', 'type': 'int) or (1'}",
         ),
         ({"columns": "[{'name': 'id'}]"}, "each of `columns` must be a {name, type}"),
         (
@@ -317,6 +319,84 @@ def test_a_base_without_a_column_is_refused(project: Project, lake: Lake) -> Non
     lake.create("no_a", {"ID": "int"}, [])
     with pytest.raises(DbtError, match=r"`columns \(of `base`\)` names a column that is not there"):
         project.compile(call(base=relation("no_a")))
+
+
+# --- Keys of other types than text and int -------------------------------------------------------
+
+
+def test_keys_are_told_apart_to_their_last_digit_and_a_time_is_no_date(
+    project: Project, lake: Lake
+) -> None:
+    whole = "1234567890123456789012345678"
+    keys = {
+        ("2024-01-01", f"{whole}.0000000001"): None,
+        ("2024-01-01", f"{whole}.0000000002"): None,
+        ("2024-01-01 10:00:00", whole): 'day is no date: "2024-01-01 10:00:00"',
+        ("2024-01-01", f"{whole}9"): f'sum is no decimal(38,10): "{whole}9"',
+        ("2024-01-01", "0.00000000001"): 'sum is no decimal(38,10): "0.00000000001"',
+    }
+    events = [
+        event(number, 4, 0, table_key=f"day={day}+sum={total}")
+        for number, (day, total) in enumerate(keys, start=1)
+    ]
+    lake.create("typed_keys_log", LOG, events)
+    sql = project.compile(
+        call(
+            relation=relation("typed_keys_log"),
+            unique_key="['day', 'sum']",
+            columns="[{'name': 'day', 'type': 'date'}, {'name': 'sum', 'type': 'decimal(38,10)'}]",
+        )
+    )
+    rows = lake.rows(f"select before.*, reject_reason from ({sql}) order by change_seq")
+    assert [row["reject_reason"] for row in rows] == [
+        reason and f"table_key does not cast: {reason}" for reason in keys.values()
+    ]
+    assert [(row["day"], str(row["sum"])) for row in rows[:2]] == [
+        (date(2024, 1, 1), f"{whole}.0000000001"),
+        (date(2024, 1, 1), f"{whole}.0000000002"),
+    ]
+
+
+def test_a_present_value_that_does_not_fit_its_type_rejects_the_query_back(
+    project: Project, lake: Lake
+) -> None:
+    """A base often has wider types than the log's columns are declared with."""
+    base = {"id": "decimal(38,10)", "born": "timestamp", "sum": "decimal(20,4)", "n": "string"}
+    rows: list[Row] = [
+        {"id": 1, "born": datetime(2024, 2, 29), "sum": Decimal("12.3400"), "n": "7"},
+        {"id": 2, "born": datetime(2024, 2, 29, 12), "sum": Decimal(1), "n": "7"},
+        {"id": 3, "born": None, "sum": Decimal("12.345"), "n": "7"},
+        {"id": 4, "born": None, "sum": Decimal(1), "n": "3000000000"},
+        {"id": 5, "born": None, "sum": Decimal("12.345"), "n": "7"},
+    ]
+    lake.create("wide_base", base, [{**row, "id": Decimal(row["id"])} for row in rows])
+    events = [event(n, 5, 0, table_key=f"id={n}") for n in (1, 2, 3, 4)]
+    events.append(event(5, 8, 0, "n", table_key="id=5"))
+    lake.create("wide_log", LOG, events)
+    columns = {"id": "int", "born": "date", "sum": "decimal(10,2)", "n": "int"}
+    sql = project.compile(
+        call(
+            relation=relation("wide_log"),
+            columns=repr([{"name": name, "type": kind} for name, kind in columns.items()]),
+            base=relation("wide_base"),
+            as_of="'2027-01-01'",
+        )
+    )
+    staged = {int(row["change_id"][:20]): row for row in lake.rows(sql)}
+    assert staged[1]["after"] == {
+        "id": 1,
+        "born": date(2024, 2, 29),
+        "sum": Decimal("12.34"),
+        "n": 7,
+    }
+    reason = "value does not cast: present value of"
+    assert {number: row["reject_reason"] for number, row in staged.items()} == {
+        1: None,
+        2: f'{reason} born is no date: "2024-02-29 12:00:00"',
+        3: f'{reason} sum is no decimal(10,2): "12.3450"',
+        4: f'{reason} n is no int: "3000000000"',
+        5: None,  # of a column that fits
+    }
 
 
 # --- Any delivery of a log ----------------------------------------------------------------------

@@ -194,6 +194,34 @@ def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lak
     ]
 
 
+def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
+    """Other tables than those of Iceberg have it: a time, and a field that two rows share."""
+    table = "spark_catalog.default.short_text__cdc"
+    lake.spark.sql(f"drop table if exists {table}")
+    lake.spark.sql(
+        f"create table {table} (`_Change-Sequence` bigint, `_Operation` int,"
+        " `_Continuation-Position` int, `_Fragment` int, `_Time-Stamp` varchar(40), id int,"
+        " note varchar(9)) using parquet"
+    )
+    at = "2024-03-01 10:00:00:123 + 01:00"
+    for position, fragment, text in ((0, 0, "fragm"), (2, 1, "ent")):
+        lake.spark.sql(
+            f"insert into {table} values (1, 1, {position}, {fragment}, '{at}', 7, '{text}')"
+        )
+    project.file(
+        "models/stg_short_text.sql",
+        "{{ config(materialized='table', file_format='iceberg') }}\n"
+        "{{ openedge_change_table(api.Relation.create(schema='spark_catalog.default',"
+        " identifier='short_text__cdc'), unique_key=['id']) }}",
+    )
+    project.dbt("run", "--select", "stg_short_text")
+    [row] = lake.rows(f"select * from {SCHEMA}.stg_short_text")
+    assert row["reject_reason"] is None
+    assert row["after"] == {"id": 7, "note": "fragment"}
+    assert row["changed_at"] == datetime(2024, 3, 1, 9, 0, 0, 123000)
+    lake.spark.sql(f"drop table {table}")
+
+
 LANDED = {
     **CHANGE_COLUMNS,
     "_Source-Table-Number": "int",

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project
 from reference import Change, history
 from strategies import Stream, merged_streams, splits
 from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
@@ -252,3 +252,44 @@ def test_a_run_reads_the_minutes_whose_rows_it_does_not_know(project: Project, l
             " order by change_seq, name"
         )
         assert [(row["operation"], row["name"]) for row in taken_in] == staged, name
+
+
+DATA = [f"c{number:02}" for number in range(1, 11)]
+
+
+def compiled(project: Project, table: str, arguments: str = "") -> str:
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+    return project.compile(
+        f"{{{{ qlik_change_table({relation}, unique_key=['c01']{arguments}) }}}}"
+    )
+
+
+def test_m14_header_column_that_the_table_is_partitioned_by_counts(
+    project: Project, lake: Lake
+) -> None:
+    """A landed table may have it behind the data, and one of the landing's own besides."""
+    moved = dict.fromkeys(["header__landed_by", "header__partition_name"], "string")
+    types = HEADER | dict.fromkeys(DATA, "string") | moved
+    update = {
+        "header__change_seq": f"2024010112010000{1:019}",
+        "header__change_oper": "U",
+        "header__change_mask": bytes.fromhex("001602"),
+        "header__transaction_id": " ",
+        "c01": "1",
+        "c03": "new",
+    }
+    lake.create("partitioned__ct", types, [update])
+    rows = lake.rows(compiled(project, "partitioned__ct"))
+    assert [(row["changed_columns"], row["warnings"]) for row in rows] == [
+        (["c02", "c03", "c05", "c10"], ["changed_at is taken from change_seq"])
+    ]
+    assert rows[0]["transaction_id"] is None  # a blank one would be one for all
+
+
+def test_a_table_that_does_not_begin_with_its_header_leaves_masks_open(
+    project: Project, lake: Lake
+) -> None:
+    lake.create("sorted__ct", dict.fromkeys(DATA, "string") | HEADER, [])
+    with pytest.raises(DbtError, match=r"does not begin with a header column.*`header_columns`"):
+        compiled(project, "sorted__ct")
+    assert "as ordinals" in compiled(project, "sorted__ct", ", header_columns=7")

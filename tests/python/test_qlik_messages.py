@@ -384,6 +384,56 @@ def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
     assert staged(lake, "stg_held") == in_batches
 
 
+@pytest.mark.minutes
+def test_metadata_that_comes_to_have_a_column_asks_for_a_full_refresh(
+    project: Project, lake: Lake
+) -> None:
+    """One landing holds both, in a column of another name; the key is spelt in lower case."""
+    project.file(
+        "models/stg_grown.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('grown')}, unique_key=['id'],"
+        f" value='payload', metadata={relation('grown')}) }}}}",
+    )
+    project.file(
+        "models/stg_chosen.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('grown')}, unique_key=['id'],"
+        f" columns=['id', 'name'], value='payload', metadata={relation('grown')}) }}}}",
+    )
+    run = ("run", "--select", "stg_grown", "stg_chosen")
+    landing = {"payload": "string"}
+
+    def land(*messages: dict[str, Any]) -> None:
+        lake.append("grown", landing, [{"payload": landed["value"]} for landed in messages])
+
+    lake.create("grown", landing, [])
+    land(described("json", "v1"), *of_version_1("json"))
+    project.dbt(*run, "--full-refresh")
+    land(described("json", "v2"), *of_version_2("json"))
+    with pytest.raises(DbtError, match=r"have changed since .*added: EMAIL\).*full-refresh"):
+        project.dbt(*run)
+    chosen = f"select after.* from {SCHEMA}.stg_chosen where operation = 'insert'"
+    assert lake.rows(chosen) == [{"ID": 2, "NAME": "Bob"}]
+    project.dbt(*run, "--full-refresh")
+    emails = f"select after.EMAIL from {SCHEMA}.stg_grown where operation = 'update'"
+    assert sorted(str(row["EMAIL"]) for row in lake.rows(emails)) == ["None", "a@x", "a@x"]
+
+
+def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake) -> None:
+    """Half of a pair of surrogates, beside a number that is read digit by digit."""
+    columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
+    columns.append({"name": "BALANCE", "type": "decimal(12,2)"})
+    sent = message("json", "v1", "INSERT", 1, {"ID": 1, "NAME": "caf\ud83d", "BALANCE": 1.5})
+    lake.create("cut_off", {"value": "string"}, [sent])
+    assert "caf\\ud83d" in sent["value"]
+    sql = project.compile(
+        f"{{{{ qlik_messages({relation('cut_off')}, unique_key=['ID'], columns={columns}) }}}}"
+    )
+    [row] = lake.rows(sql)
+    assert row["reject_reason"] is None
+    assert row["after"]["NAME"].startswith("caf")
+    assert row["after"]["BALANCE"] == Decimal("1.50")
+
+
 @pytest.mark.parametrize("landed_as", ["string", "binary"])
 def test_a_load_message_is_read_whatever_digits_its_data_hold(
     landed_as: str, project: Project, lake: Lake

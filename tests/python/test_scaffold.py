@@ -47,8 +47,8 @@ class Landed:
     told: list[str] = field(default_factory=list)
 
 
-# Another header prefix, five header columns, a key that is not the first column, and data columns
-# that bear names of ours.
+# Another header prefix, five header columns, a key that is not the first column, and columns that
+# bear names of ours: one of the history's, and the key one of the audit's.
 POLICIES = Landed(
     tables={
         "policies__ct": (
@@ -59,7 +59,7 @@ POLICIES = Landed(
                 "cdc_transaction_id": "string",
                 "cdc_timestamp": "timestamp",
                 "holder": "string",
-                "policy_no": "int",
+                "change_id": "int",
                 "version": "int",
                 "yes": "string",
             },
@@ -70,7 +70,7 @@ POLICIES = Landed(
                     "cdc_change_mask": flagged,
                     "cdc_timestamp": AT,
                     "holder": holder,
-                    "policy_no": key,
+                    "change_id": key,
                     "version": version,
                 }
                 for number, oper, flagged, holder, key, version in [
@@ -84,9 +84,9 @@ POLICIES = Landed(
     },
     command=["landing.policies__ct"],
     recognised="landing.policies__ct is a Qlik change table: 5 of the 7",
-    guess="unique_key: policy_no, guessed from the change masks of 1 deletes",
+    guess="unique_key: change_id, guessed from the change masks of 1 deletes",
     history="policies_history",
-    columns="policy_no, holder, version, history_version",
+    columns="change_id, holder, version, history_version",
     versions=[(70, "Ann", 1, 1), (70, "Ann B.", 1, 2), (71, "Cid", 4, 1)],
 )
 
@@ -498,6 +498,9 @@ def test_table_that_no_fixture_has_becomes_models_that_build_as_they_are(
     check(POLICIES, project, lake, init, with_tests=True)
     current = (project.folder / "models/current/policies_current.sql").read_text()
     assert "meta_column_names={'version': 'history_version'}" in current
+    audited = lake.rows("select change_id, audit_change_id from afterimage.policies_audit")
+    assert {row["change_id"] for row in audited} == {70, 71}
+    assert all(row["audit_change_id"].startswith("2024050108") for row in audited)
 
 
 @pytest.mark.long
@@ -526,12 +529,12 @@ def test_table_may_be_named_with_its_catalog(project: Project, lake: Lake, init:
 @pytest.mark.long
 def test_second_run_changes_no_file(project: Project, lake: Lake, init: Init) -> None:
     land(lake, POLICIES)
-    init("landing.policies__ct", "--key", "policy_no")
+    init("landing.policies__ct", "--key", "change_id")
     model = project.folder / "models/history/policies_history.sql"
     mine = f"-- mine\n{model.read_text()}"
     model.write_text(mine)
     (project.folder / "models/audit/policies_audit.yml").unlink()
-    code, output, _ = init("landing.policies__ct", "--key", "policy_no")
+    code, output, _ = init("landing.policies__ct", "--key", "change_id")
     assert code == 0
     assert model.read_text() == mine
     assert "kept   models/history/policies_history.sql" in output
@@ -540,7 +543,7 @@ def test_second_run_changes_no_file(project: Project, lake: Lake, init: Init) ->
 
     staging = project.folder / "models/staging/qlik/stg_qlik__policies.sql"
     staging.write_text("select 1 as of_another_table\n")
-    code, output, _ = init("landing.policies__ct", "--key", "policy_no")
+    code, output, _ = init("landing.policies__ct", "--key", "change_id")
     assert code == 0
     assert "stg_qlik__policies.sql is not what it would be for landing.policies__ct" in output
 
