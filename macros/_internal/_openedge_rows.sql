@@ -48,6 +48,15 @@ distribute by change_group
 {%- endmacro -%}
 
 
+{#- Why nobody can tell what a row is, as branches of a `case`. -#}
+{%- macro _openedge_unread_reasons() -%}
+when not has_seq
+    then concat('_Change-Sequence is not a whole number: ', coalesce(concat('"', sequence, '"'), 'NULL'))
+when kind = 'unknown'
+    then concat('unknown operation: ', coalesce(concat('"', operation, '"'), 'NULL'))
+{%- endmacro -%}
+
+
 {#- The declared order of changes with one sequence. -#}
 {%- macro _openedge_precedence() -%}
 case kind when 'insert' then 1 when 'update' then 2 when 'before_image' then 2 when 'delete' then 3 else 4 end

@@ -213,12 +213,7 @@ judged as (
     select
         *,
         case
-            when not has_seq
-                then concat(
-                    '_Change-Sequence is not a whole number: ', coalesce(concat('"', sequence, '"'), 'NULL')
-                )
-            when kind = 'unknown'
-                then concat('unknown operation: ', coalesce(concat('"', operation, '"'), 'NULL'))
+            {{ afterimage._openedge_unread_reasons() | indent(12) }}
             when split_reason is not null then split_reason
             when kind in ('insert', 'update', 'delete', 'before_image') and ({{ key_is_null }})
                 then {{ afterimage._literal('NULL in the key (' ~ unique_key | join(', ') ~ ')') }}
@@ -375,12 +370,7 @@ described as (
         turn > 1 and reject_reason is null as is_tied,
         case
             when reject_reason is not null then reject_reason
-            when not has_seq
-                then concat(
-                    '_Change-Sequence is not a whole number: ', coalesce(concat('"', sequence, '"'), 'NULL')
-                )
-            when kind = 'unknown'
-                then concat('unknown operation: ', coalesce(concat('"', operation, '"'), 'NULL'))
+            {{ afterimage._openedge_unread_reasons() | indent(12) }}
             {{ afterimage._openedge_no_data_reasons(layout) | indent(12) }}
         end as final_reason,
         if(

@@ -528,13 +528,16 @@ def test_a_column_of_another_type_asks_for_a_full_refresh(
 def test_a_type_that_iceberg_does_not_have_is_no_drift(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """Iceberg stores small whole numbers as int, and text of any length as text."""
+    """Iceberg stores small whole numbers as int, and text of any length as text.
+
+    Nor are the capitals in a struct.
+    """
     project = make_project("small_types")
     table = "spark_catalog.default.small__ct"
     lake.spark.sql(f"drop table if exists {table}")
     lake.spark.sql(
         f"create table {table} (header__change_seq varchar(35), header__change_oper string,"
-        " id smallint, size tinyint, name varchar(9)) using parquet"
+        " id smallint, size tinyint, name varchar(9), found struct<At: char(4)>) using parquet"
     )
     project.file(
         "models/stg_small.sql",
@@ -548,7 +551,8 @@ def test_a_type_that_iceberg_does_not_have_is_no_drift(
     )
     for number, letter in ((1, "I"), (2, "U"), (3, "U")):
         lake.spark.sql(
-            f"insert into {table} values ('{place(number)}', '{letter}', 1, {number}, 'a')"
+            f"insert into {table} values ('{place(number)}', '{letter}', 1, {number}, 'a',"
+            " named_struct('At', 'here'))"
         )
         project.dbt("run")
     found = lake.rows(f"select id, size, version from {SCHEMA}.small_history order by version")
