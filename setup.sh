@@ -30,9 +30,13 @@ reject() {
 # A name on PATH proves nothing (pyenv puts shims there that only print an error): a candidate is
 # judged by what it answers when it is run.
 PROBE='
+import os
 import sys
 version = "%d.%d.%d" % sys.version_info[:3]
-if sys.version_info < (3, 10):
+made = [os.path.realpath(folder) for folder in sys.argv[1:]]
+if os.path.realpath(sys.prefix) in made:
+    print(version + " is that of the environment which is made anew")
+elif sys.version_info < (3, 10):
     print(version + " is too old")
 elif sys.version_info >= (3, 13):
     print(version + " is too new")
@@ -48,7 +52,7 @@ else:
 
 # fits CANDIDATE: succeeds where it can make the environment, else remembers why it cannot.
 fits() {
-    answer=$("$1" -c "$PROBE" 2>/dev/null </dev/null) || answer=
+    answer=$("$1" -c "$PROBE" "$VENV" 2>/dev/null </dev/null) || answer=
     case $answer in
         fits) return 0 ;;
         '') reject "$1: does not run as Python" ;;

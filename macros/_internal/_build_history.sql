@@ -65,9 +65,25 @@ as
 {%- macro _bookkeeping(options, columns, taken_in, pending) -%}
     {%- set remembered = afterimage._remember(taken_in, pending) -%}
     {{ return({
-        'afterimage.taken_in': tojson(remembered),
-        'afterimage.options': afterimage._options_text(options),
+        'afterimage.taken_in': afterimage._as_property(tojson(remembered)),
+        'afterimage.options': afterimage._as_property(afterimage._options_text(options)),
     }) }}
+{%- endmacro -%}
+
+
+{#- A text as a table property keeps it: as hex, because `show tblproperties` hides each value that has `url`, `token`
+    or the like in it, as names of columns may (`hourly_rate`). -#}
+{%- macro _as_property(text) -%}
+    {{ return(text.encode('utf-8').hex()) }}
+{%- endmacro -%}
+
+
+{#- The inverse; none for what is no such text. -#}
+{%- macro _from_property(value) -%}
+    {%- if value is none or not modules.re.fullmatch('([0-9a-f]{2})+', value) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(''.encode('utf-8').fromhex(value).decode('utf-8')) }}
 {%- endmacro -%}
 
 
@@ -135,7 +151,8 @@ as
     {%- set query -%}
         select to_json(named_struct(
             'changes', count(*),
-            'min_seq', min(change_seq),
+            -- The place of changes that share one, for they may come again in another order.
+            'min_seq', regexp_replace(min(change_seq), '[.][0-9]{3}$', ''),
             'max_seq', max(change_seq),
             {%- if condition %}
             'min_rejected_seq', min(

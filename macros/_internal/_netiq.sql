@@ -395,7 +395,7 @@ case
     when operation is null or operation = 'delete' then null
     when not is_query_back
         then {{ afterimage._netiq_image(layout, 'new_values') | indent(8) }}
-    when present is null or deleted_by is not null or misfit is not null then null
+    -- Of a row that is rejected the key alone: a history has to know whose it is.
     else named_struct(
         {%- for column in layout.columns %}
         {%- set name = afterimage._quote(column.name) %}
@@ -404,7 +404,8 @@ case
         key_values.{{ name }}
         {%- else %}
         if(
-            changed_columns is null or array_contains(changed_columns, {{ afterimage._literal(column.name) }}),
+            deleted_by is null and misfit is null
+            and (changed_columns is null or array_contains(changed_columns, {{ afterimage._literal(column.name) }})),
             present.{{ name }},
             null
         )

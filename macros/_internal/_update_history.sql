@@ -13,6 +13,11 @@
         {{ return(none) }}
     {%- endif -%}
 
+    {#- What a staging run commits from here on is the next run's: nothing that follows has reckoned with it. -#}
+    {%- set condition = condition if rebuild else (
+        '(' ~ condition ~ ' and (ingested_at is null or unix_micros(ingested_at) in ('
+        ~ ((pending.runs or [0]) | join(', ')) ~ ')))'
+    ) -%}
     {%- set remembered = afterimage._remember(taken_in, pending) -%}
     {%- set recut = afterimage._recut_scope(
         target_relation, stream, columns, options, taken_in, remembered, condition, pending
@@ -21,7 +26,7 @@
     {%- if not rebuild -%}
         {%- call statement('remember') -%}
             alter table {{ target_relation }} set tblproperties (
-                'afterimage.taken_in' = {{ afterimage._literal(tojson(remembered)) }}
+                'afterimage.taken_in' = {{ afterimage._literal(afterimage._as_property(tojson(remembered))) }}
             )
         {%- endcall -%}
     {%- endif -%}
@@ -38,21 +43,22 @@
     {%- for row in run_query('show tblproperties ' ~ target_relation) -%}
         {%- do properties.update({row[0]: row[1]}) -%}
     {%- endfor -%}
-    {%- if 'afterimage.taken_in' not in properties -%}
+    {%- set taken_in = afterimage._from_property(properties.get('afterimage.taken_in')) -%}
+    {%- set built_with = afterimage._from_property(properties.get('afterimage.options')) -%}
+    {%- if taken_in is none or built_with is none -%}
         {%- do exceptions.raise_compiler_error(
             options.macro_name ~ ": " ~ target_relation ~ " was not built by the history materialization. "
             ~ "Run once with --full-refresh."
         ) -%}
     {%- endif -%}
     {%- set now = afterimage._options_text(options) -%}
-    {%- if properties['afterimage.options'] != now -%}
+    {%- if built_with != now -%}
         {%- do exceptions.raise_compiler_error(
             options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built, so its versions "
-            ~ "no longer fit. Run once with --full-refresh.\n  built with: " ~ properties['afterimage.options']
-            ~ "\n  now:        " ~ now
+            ~ "no longer fit. Run once with --full-refresh.\n  built with: " ~ built_with ~ "\n  now:        " ~ now
         ) -%}
     {%- endif -%}
-    {{ return(fromjson(properties['afterimage.taken_in'])) }}
+    {{ return(fromjson(taken_in)) }}
 {%- endmacro -%}
 
 
@@ -103,7 +109,7 @@
     {%- set plan = afterimage._history_plan(options, names) -%}
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
-    {%- set prefix = 'afterimage_' ~ target_relation.schema ~ '_' ~ target_relation.identifier -%}
+    {%- set prefix = afterimage._view_prefix() -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
     {#- In a form that leaves out files; changes without a time are no matter where they are valid from long ago. -#}
     {%- set slice = (
@@ -142,7 +148,9 @@
         )
         or (facts.truncates and afterimage._pending_changes(stream, meets_truncation, options).changes > 0)
     -%}
-    {%- set start_seq = "''" if from_the_beginning else 'min(change_seq)' -%}
+    {#- A change that shares its place may come again before or behind another there. -#}
+    {%- set place = "regexp_replace(change_seq, '[.][0-9]{3}$', '')" -%}
+    {%- set start_seq = "''" if from_the_beginning else 'min(' ~ place ~ ')' -%}
     {%- set slice = 'true' if from_the_beginning else slice -%}
 
     {#- A truncation that comes late may part what a transaction did from a truncation of its own, and so bring back
@@ -257,6 +265,18 @@
         'from_the_beginning': from_the_beginning,
         'snapshot': snapshot,
     }) }}
+{%- endmacro -%}
+
+
+{#- What the cached views of a run begin with: all clients of a server share a session, and so do the threads of a run.
+    Views that an earlier run of the model has left behind go; a run that still needs them then fails, and takes none of
+    this one's for its own. -#}
+{%- macro _view_prefix() -%}
+    {%- set of_model = 'afterimage_' ~ local_md5(model.unique_id)[:12] ~ '_' -%}
+    {%- for row in run_query("show views in spark_catalog.default like '" ~ of_model ~ "*'") -%}
+        {%- do run_query('drop view if exists ' ~ row[1]) -%}
+    {%- endfor -%}
+    {{ return(of_model ~ invocation_id | replace('-', '')) }}
 {%- endmacro -%}
 
 

@@ -21,7 +21,20 @@
         config.get('meta_column_names'),
         config.get('load_valid_from')
     ) -%}
-    {%- set can_merge = config.get('file_format') in ['iceberg', 'delta', 'hudi'] -%}
+    {%- if config.get('file_format') == 'hudi' -%}
+        {%- do exceptions.raise_compiler_error(
+            'history ' ~ model.name ~ ": file_format must be one of ['iceberg', 'delta'], or one that every run builds"
+            ~ " anew, such as 'parquet'. Of a Hudi table dbt makes the model's key the key of the rows, and a history has"
+            ~ " several rows of one. Got: hudi"
+        ) -%}
+    {%- endif -%}
+    {%- if config.get('contract') and config.get('contract').enforced -%}
+        {%- do exceptions.raise_compiler_error(
+            'history ' ~ model.name ~ ": `contract` must not be enforced, for this materialization does not hold its columns"
+            ~ " against one. Test them instead. Got: enforced"
+        ) -%}
+    {%- endif -%}
+    {%- set can_merge = config.get('file_format') in ['iceberg', 'delta'] -%}
 
     {{ run_hooks(pre_hooks) }}
 

@@ -91,8 +91,10 @@ def findings(options: argparse.Namespace) -> Iterator[Finding]:
     requirements = metadata.requires("dbt-afterimage") or []
     yield check_python(platform.python_version())
     yield from check_packages(requirements, _installed_version)
-    yield check_java(os.environ)
     credentials, finding = _profile(options)
+    # A client of a server needs none.
+    if credentials is None or credentials.method == "session":
+        yield check_java(os.environ)
     yield finding
     yield check_plugin()
     if credentials is None:
@@ -252,7 +254,10 @@ def memory() -> tuple[int, int]:
     """Return the memory of this machine or container, and what is available of it, in bytes."""
     page = os.sysconf("SC_PAGE_SIZE")
     total = os.sysconf("SC_PHYS_PAGES") * page
-    available = os.sysconf("SC_AVPHYS_PAGES") * page
+    try:
+        available = os.sysconf("SC_AVPHYS_PAGES") * page
+    except (ValueError, OSError):  # macOS does not tell
+        available = total
     told = Path("/proc/meminfo")
     if told.is_file():
         match = re.search(r"^MemAvailable:\s+(\d+) kB$", told.read_text(), re.MULTILINE)

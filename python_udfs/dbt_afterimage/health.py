@@ -141,8 +141,9 @@ def run(options: argparse.Namespace) -> int:
     from dbt_afterimage import page
     from dbt_afterimage.project import EPOCH, Project, step
 
-    if options.silence <= 0:
-        raise CommandError(f"--silence must be a number of hours above 0. Got: {options.silence}")
+    # Changes are counted by the hour.
+    if not 1 <= options.silence < float("inf"):
+        raise CommandError(f"--silence must be 1 hour or more. Got: {options.silence}")
     project = Project(options)
     if options.source is not None:
         nodes = project.readers_of(options.source)

@@ -16,6 +16,10 @@ BIT_ORDERS = ("high_first", "low_first")
 _HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]*)")
 
 
+# Of bytes or characters: the widest table that there is needs a tenth of that.
+MAX_LENGTH = 16 * 1024
+
+
 class MaskError(ValueError):
     """A mask that cannot be read; the message says why."""
 
@@ -70,6 +74,7 @@ def _count(header_columns: float) -> int:
 def _mask_bits(mask: Mask, encoding: str | None) -> int:
     if not isinstance(mask, Mask):
         raise MaskError(f"a mask is bytes or text, got {type(mask).__name__}")
+    _check_length(mask)
     is_text = isinstance(mask, str)
     if encoding is None:
         encoding = "hex" if is_text else "bytes"
@@ -85,6 +90,11 @@ def _mask_bits(mask: Mask, encoding: str | None) -> int:
     if len(digits) % 2:
         raise MaskError(f"{digits!r} has an odd number of hex digits, so it is no text of bytes")
     return int.from_bytes(bytes.fromhex(digits), "little")
+
+
+def _check_length(mask: Mask) -> None:
+    if len(mask) > MAX_LENGTH:
+        raise MaskError(f"{len(mask)} bytes or characters are more than {MAX_LENGTH}")
 
 
 def _hex_digits(text: str) -> str:
@@ -130,6 +140,7 @@ def decode_field_map(
 def _field_map_bits(field_map: Mask, encoding: str | None, bit_order: str) -> str:
     if not isinstance(field_map, Mask):
         raise MaskError(f"a field map is bytes or text, got {type(field_map).__name__}")
+    _check_length(field_map)
     is_text = isinstance(field_map, str)
     if encoding is None:
         encoding = "bits" if is_text else "bytes"

@@ -24,6 +24,8 @@ MAX_SCHEMA_CHARACTERS = 1024 * 1024
 MAX_SCHEMA_VALUES = 50_000
 # A list whose items take few bytes, or none, but hold many values is the same trick.
 MAX_VALUES_PER_BYTE = 100
+MAX_LISTED_VALUES = 250_000
+MAX_NAME_CHARACTERS = 1000
 MAX_DECIMAL_BYTES = 256
 MAX_SCALE = 255
 MAX_SCHEMAS_KEPT = 256
@@ -57,6 +59,8 @@ class _Reader:
 # Schemas are few and come back with every message. (No lru_cache: its objects do not travel to
 # executors by value.)
 _readers: dict[str, _Reader] = {}
+# How many values the lists of the message at hand have held so far.
+_listed = [0]
 
 
 def decode_avro_message(
@@ -106,7 +110,11 @@ def decode_avro_message(
             reader = _reader_of(schema)
         except MessageError as error:
             raise MessageError(f"the schema of the message: {error}") from None
-        message = json.dumps(_read_whole(reader.read, payload, "the message"), ensure_ascii=False)
+        content = _read_whole(reader.read, payload, "the message")
+        try:
+            message = json.dumps(content, ensure_ascii=False)
+        except RecursionError:
+            raise MessageError("the message: nests too deeply") from None
     return {"type": kind, "schema_id": schema_id, "message": message}
 
 
@@ -153,8 +161,11 @@ def _read_envelope(data: bytes, position: int) -> tuple[tuple[str, Any, Any, byt
 
 
 def _read_whole(read: Read, data: bytes, what: str) -> Any:
+    _listed[0] = 0
     try:
         value, end = read(data, 0)
+    except RecursionError:
+        raise MessageError(f"{what}: nests too deeply") from None
     except IndexError:
         raise MessageError(f"{what}: ends in the middle of a value") from None
     except UnicodeDecodeError:
@@ -251,6 +262,9 @@ class _Compiler:
             # No table is a record within itself, and bytes could make it as deep as they like.
             raise MessageError(f"the record {name} holds itself")
         self._open.add(name)
+        for field in schema["fields"]:
+            if len(str(field["name"])) > MAX_NAME_CHARACTERS:
+                raise MessageError(f"a name of more than {MAX_NAME_CHARACTERS} characters")
         fields = [(str(field["name"]), self._reader(field["type"])) for field in schema["fields"]]
         self._open.remove(name)
         self._done[name] = reader = _record(fields)
@@ -487,6 +501,9 @@ def _blocks(items: _Reader, *, is_map: bool) -> _Reader:
                 _, position = _long(data, position)  # The block's size in bytes, for skipping it.
             if count * smallest > len(data) - position:
                 raise MessageError(f"a list of {count} items, {len(data) - position} bytes left")
+            _listed[0] += count * items.values
+            if _listed[0] > MAX_LISTED_VALUES:
+                raise MessageError(f"lists of more than {MAX_LISTED_VALUES} values")
             for _ in range(count):
                 if is_map:
                     name, position = _read_string(data, position)

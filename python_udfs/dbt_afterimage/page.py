@@ -83,8 +83,11 @@ def write(
 
 
 def escape(text: str) -> str:
-    """Return a text as it stands in HTML, and in the labels of plotly, which know some tags."""
-    return html.escape(visible(text))
+    """Return a text as it stands in HTML, and in the labels of plotly, which know some tags.
+
+    Of the entities plotly knows the numbered ones, and a few by name.
+    """
+    return html.escape(visible(text)).replace("&quot;", "&#34;")
 
 
 def pattern(colour: str, shape: str | None) -> dict[str, Any]:

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).with_name("dbt_package")
 
+# What a project cannot be called: packages that dbt has, and words that are no text in YAML.
+_TAKEN = {"afterimage", "dbt", "dbt_spark"}
+_TAKEN |= {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
 # Arguments of the macro that are options here by the same name, beside the key.
 _TEXTS = {
     "name": "what the models are named after (default: the source table's name)",
@@ -226,8 +230,8 @@ def _arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 def _begin(folder: Path) -> None:
     name = re.sub(r"\W+", "_", folder.name.lower()).strip("_") or "history"
-    if name == "afterimage" or name[0].isdigit():
-        # dbt wants an identifier, and no two projects of one name.
+    if name in _TAKEN or name[0].isdigit():
+        # dbt wants an identifier, and no two projects of one name; YAML has names of its own.
         name = f"project_{name}"
     profiles = (PACKAGE / "profiles" / "profiles.yml").read_text(encoding="utf-8")
     profiles = re.sub(r"^afterimage:", f"{name}:", profiles, flags=re.MULTILINE)

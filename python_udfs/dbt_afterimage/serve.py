@@ -32,6 +32,13 @@ _WAREHOUSE_FILE = ".afterimage-server"
 _AUTHENTICATION = "spark.hadoop.hive.server2.authentication"
 _CHECKED_AUTHENTICATIONS = ("LDAP", "KERBEROS", "CUSTOM", "PAM")
 
+# Hive reads these first, whatever its settings say.
+_OVERRULING = (
+    "HIVE_SERVER2_THRIFT_BIND_HOST",
+    "HIVE_SERVER2_THRIFT_PORT",
+    "HIVE_SERVER2_TRANSPORT_MODE",
+)
+
 _READY_SECONDS = 180
 _STOP_SECONDS = 60
 
@@ -96,6 +103,7 @@ class _Server:
     host: str
     port: int
     warehouse: str
+    machine: str
     ready: bool = False
 
     def __str__(self) -> str:
@@ -112,17 +120,29 @@ class _Claim:
     def take(self, server: _Server) -> _Server | None:
         """Claim the file, or return the server that has it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = self.path.open("a+")
         # Someone who only asks holds the lock for a moment too.
         for _ in range(10):
+            self._file = self.path.open("a+")
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                self._file.close()
                 time.sleep(0.05)
                 continue
-            self.write(server)
-            return None
+            if self._is_there():
+                self.write(server)
+                return None
+            self._file.close()
+        self._file = None
         return self.holder() or server
+
+    def _is_there(self) -> bool:
+        """Whether the open file still has its name, which a server that ends takes from it."""
+        assert self._file
+        try:
+            return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
+        except FileNotFoundError:
+            return False
 
     def write(self, server: _Server) -> None:
         """Replace what the file tells."""
@@ -155,7 +175,7 @@ class _Claim:
 
 def _serve(options: argparse.Namespace) -> int:
     settings, warehouse = _settings(options)
-    server = _Server(os.getpid(), options.bind, options.port, warehouse)
+    server = _Server(os.getpid(), options.bind, options.port, warehouse, _machine())
     claims = [_Claim(_STATE_FILE)]
     if Path(warehouse).is_dir():
         claims.append(_Claim(Path(warehouse) / _WAREHOUSE_FILE))
@@ -191,6 +211,18 @@ def _serve(options: argparse.Namespace) -> int:
             claim.give_back()
     print("afterimage: the server has stopped", flush=True)
     return 0
+
+
+def _machine() -> str:
+    """Return what tells apart the machines, and containers, that a folder may be shared by."""
+    return f"{socket.gethostname()} {_pids()}".strip()
+
+
+def _pids() -> str:
+    try:
+        return str(Path("/proc/self/ns/pid").readlink())
+    except OSError:  # no Linux, so no containers
+        return ""
 
 
 def _already_runs(server: _Server) -> CommandError:
@@ -273,6 +305,15 @@ def _check_bind(address: str, authentication: str) -> None:
         )
 
 
+def _check_environment(getenv: Callable[[str], str | None]) -> None:
+    for name in _OVERRULING:
+        if getenv(name) is not None:
+            raise CommandError(
+                f"{name} is set, here or in Spark's spark-env.sh, and would overrule --bind and"
+                " --port: unset it"
+            )
+
+
 def _check_port(address: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
@@ -309,6 +350,8 @@ def _start_thrift_server(spark: SparkSession) -> Callable[[], None]:
     # Hive's clients ask for this one when they connect.
     spark.sql("create namespace if not exists default")
     jvm: Any = spark._jvm
+    # Asked of the JVM, for Spark's own scripts may have set them.
+    _check_environment(jvm.java.lang.System.getenv)
     thrift = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
     context = getattr(spark, "_jsparkSession").sqlContext()  # noqa: B009
     try:
@@ -410,6 +453,11 @@ def _stop() -> int:
     if server is None:
         print("afterimage: no server runs here")
         return 0
+    if server.machine != _machine():
+        raise CommandError(
+            f"the server on {server} runs on another machine or in another container,"
+            f" {server.machine}: stop it there"
+        )
     os.kill(server.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS
     while claim.holder() is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import threading
 import time
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
+
+_SECRETS = "(?i)password|secret|token|credential|access[.-]?key"
+_SECRET = re.compile(_SECRETS)
 
 _JAR_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
@@ -49,7 +53,7 @@ def open_session(parameters: Mapping[str, Any]) -> SparkSession:
 
 
 def _start(parameters: Mapping[str, Any]) -> SparkSession:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
     if SparkContext._active_spark_context is not None:
@@ -61,6 +65,10 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
     # dbt-spark turns ANSI mode off in every profile, whatever the profile says.
     conf["spark.sql.ansi.enabled"] = os.environ.get("AFTERIMAGE_ANSI", "false")
     complete(conf)
+    # PySpark starts the JVM with all settings on its command line, which every user can read. The
+    # secret ones are given to it once it runs.
+    open_to_all = [(key, value) for key, value in conf.items() if not _SECRET.search(key)]
+    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(open_to_all))
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -95,6 +103,8 @@ def complete(conf: dict[str, str]) -> None:
     local = conf.setdefault("spark.master", "local[*]").startswith("local")
     # Or Spark would put settings and the environment in the place of a `${…}` in names and values.
     conf.setdefault("spark.sql.variable.substitute", "false")
+    # What Spark's own pages do not show; a catalog's credential is not among its defaults.
+    conf.setdefault("spark.redaction.regex", _SECRETS)
     if ICEBERG_CATALOG in conf.values() and not any(
         "iceberg-spark-runtime" in conf.get(key, "") for key in _JAR_SETTINGS
     ):

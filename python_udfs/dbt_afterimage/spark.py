@@ -128,7 +128,7 @@ def _each_distinct_once(
         if key not in known:
             try:
                 known[key] = function(*key)
-            except ValueError as refusal:
+            except (ValueError, RecursionError) as refusal:
                 known[key] = {"error": str(refusal)} if "error" in fields else None
         results.append(known[key])
     return results

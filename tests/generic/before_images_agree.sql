@@ -4,12 +4,15 @@
     {%- if afterimage._is_ahead_of([model]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {%- set columns = afterimage._stream_columns('before_images_agree', model) | map(attribute='name') | list %}
+    {#- With a `where` dbt gives a query that has a name already. -#}
+    {%- set stream = '(select * from ' ~ model ~ ')' if model is string else model -%}
+    {%- set typed_columns = afterimage._stream_columns('before_images_agree', stream) -%}
+    {%- set columns = typed_columns | map(attribute='name') | list %}
     {%- set keys = afterimage._key_names(unique_key) %}
 
 with
 
-{{ afterimage._key_events(model, unique_key, columns, "timestamp '1900-01-01 00:00:00'") }},
+{{ afterimage._key_events(stream, unique_key, columns, "timestamp '1900-01-01 00:00:00'") }},
 
 transitions as (
 
@@ -33,19 +36,22 @@ compared as (
             not was_alive,
             array('there was no row'),
             array_compact(array(
-                {%- for column in columns %}
-                {%- set name = afterimage._quote(column) %}
+                {%- for column in typed_columns %}
+                {%- set name = afterimage._quote(column.name) %}
                 if(
                     -- NULL is no claim in the image of a delete, which may hold the key alone, nor for a column that
                     -- the source did not capture.
                     (
                         before_image.{{ name }} is not null
                         or (is_row and not coalesce(
-                            array_contains(unknown_columns, {{ afterimage._literal(column) }}), false
+                            array_contains(unknown_columns, {{ afterimage._literal(column.name) }}), false
                         ))
                     )
-                    and not (before_image.{{ name }} <=> previous_state.{{ name }}),
-                    {{ afterimage._literal(column) }},
+                    and not (
+                        {{ afterimage._comparable('before_image.' ~ name, column.type) }}
+                        <=> {{ afterimage._comparable('previous_state.' ~ name, column.type) }}
+                    ),
+                    {{ afterimage._literal(column.name) }},
                     null
                 ){{ ',' if not loop.last }}
                 {%- endfor %}

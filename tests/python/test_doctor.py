@@ -174,3 +174,19 @@ def test_a_server_that_does_not_listen_is_a_problem() -> None:
         assert doctor.check_server("127.0.0.1", port) == Finding(
             "ok", "server", f"127.0.0.1:{port} answers"
         )
+
+
+def test_a_machine_that_does_not_tell_what_is_available_has_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """macOS."""
+    sysconf = os.sysconf
+
+    def of_macos(name: str) -> int:
+        if name == "SC_AVPHYS_PAGES":
+            raise ValueError("unrecognized configuration name")
+        return sysconf(name)
+
+    monkeypatch.setattr(os, "sysconf", of_macos)
+    total, available = doctor.memory()
+    assert 0 < available <= total

@@ -12,6 +12,7 @@ import pytest
 
 from browser import complaints, figures, look, needs_chromium
 from conftest import Lake, Project, contract_columns
+from dbt_afterimage import page
 from dbt_afterimage.cli import main
 from dbt_afterimage.health import DAY, HOUR, Health, duration
 
@@ -131,7 +132,7 @@ def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path], tmp_
     [
         (["--model", "no_changes"], "name a staging model: no_changes has no column change_id"),
         (["--source", "landing.peple"], "it has: landing, landing.people__ct"),
-        (["--model", "stg_people", "--silence", "0"], "--silence must be a number of hours"),
+        (["--model", "stg_people", "--silence", "0"], "--silence must be 1 hour or more"),
     ],
 )
 def test_an_error_is_one_line_with_the_remedy(
@@ -161,3 +162,8 @@ def test_a_duration_is_said_in_two_units() -> None:
     assert duration(DAY + 60_000_000) == "1 d"
     assert duration(2 * DAY + 3 * HOUR + 1) == "2 d 3 h"
     assert duration(-90_000_000) == "-1 min 30 s"
+
+
+def test_a_text_is_escaped_as_html_and_plotly_both_read_it() -> None:
+    """Plotly knows the entity of a quotation mark by its number alone."""
+    assert page.escape('<a b="c">&') == "&lt;a b=&#34;c&#34;&gt;&amp;"

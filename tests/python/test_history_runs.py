@@ -182,6 +182,125 @@ def test_a_truncation_that_comes_again_with_another_time_moves_the_ends_that_it_
     assert lake.rows(f"select valid_to from {SCHEMA}.people_history") == [{"valid_to": time}]
 
 
+def test_names_that_look_like_a_secrets_do_not_hide_what_the_table_remembers(
+    project: Project, lake: Lake
+) -> None:
+    """Spark shows no table property that has `url` or `token` in it."""
+    columns = contract_columns("id: int, hourly_rate: int, photo_url: string")
+    write_model(project, ignore_columns=["hourly_rate"])
+    lake.create(
+        "changes", columns, [change(1, "insert", (1, 5, None)) | {"absent_columns": ["photo_url"]}]
+    )
+    project.dbt("run", "--full-refresh")
+    lake.append("changes", columns, [change(2, "update", (1, 6, "x"), run=1)])
+    project.dbt("run")
+    before = snapshots(lake)
+    project.dbt("run")
+    assert snapshots(lake) == before
+    found = lake.rows(f"select photo_url, version from {SCHEMA}.people_history order by version")
+    assert [tuple(row.values()) for row in found] == [(None, 1), ("x", 2)]
+
+
+def test_a_change_that_comes_again_behind_another_of_its_place_moves_what_it_ended(
+    project: Project, lake: Lake
+) -> None:
+    """An update gave row 1 the key 2; then an insert of 2 turns up, which was first there."""
+    moved = change(5, "update", (2, "Ada", "Rome")) | {"before": (1, "Ada", "Rome")}
+    lake.append("changes", COLUMNS, [moved | {"ingested_at": START + timedelta(hours=1)}])
+    project.dbt("run")
+    again = moved | {
+        "change_seq": moved["change_seq"] + ".002",
+        "ingested_at": START + timedelta(hours=2),
+    }
+    first = change(5, "insert", (2, "Bob", "Bonn"), run=2) | {"change_id": "c6"}
+    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome")), again, first])
+    project.dbt("run")
+    query = f"select * from {SCHEMA}.people_history order by id, version"
+    in_batches = lake.rows(query)
+    assert in_batches[0]["valid_to_seq"] == again["change_seq"]
+    project.dbt("run", "--full-refresh")
+    assert lake.rows(query) == in_batches
+
+
+def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake) -> None:
+    """What dbt's manual runs ahead of unit tests, where nothing is built yet."""
+    lake.create(
+        "people__ct",
+        {"header__change_seq": "string", "header__change_oper": "string"} | {"id": "int"},
+        [{"header__change_seq": f"{1:035d}", "header__change_oper": "I", "id": 1}],
+    )
+    project.file(
+        "models/sources.yml",
+        f"sources: [{{name: raw, schema: {SCHEMA}, tables: [{{name: people__ct}}]}}]",
+    )
+    table = "{{ config(materialized='table', file_format='iceberg') }}\n"
+    for name, sql in {
+        "stg_empty": "{{ qlik_change_table(source('raw', 'people__ct'), unique_key=['id']) }}",
+        "empty_current": "{{ current_state(ref('empty_history')) }}",
+        "empty_audit": "{{ change_audit(ref('stg_empty'), unique_key=['id']) }}",
+        "empty_accounting": "{{ change_accounting(ref('stg_empty'), unique_key=['id']) }}",
+    }.items():
+        project.file(f"models/{name}.sql", table + sql)
+    project.file(
+        "models/empty_history.sql",
+        "{{ config(materialized='history', unique_key=['id'], file_format='iceberg') }}\n"
+        "select * from {{ ref('stg_empty') }}",
+    )
+    selected = (
+        "--select",
+        "stg_empty",
+        "empty_history",
+        "empty_current",
+        "empty_audit",
+        "empty_accounting",
+    )
+    project.dbt("run", "--empty", *selected)
+    for name in selected[1:-1]:
+        assert lake.rows(f"select * from {SCHEMA}.{name}") == []
+    project.dbt("run", *selected)
+    assert len(lake.rows(f"select * from {SCHEMA}.empty_current")) == 1
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"file_format": "hudi"}, r"file_format must be one of \['iceberg', 'delta'\].*Got: hudi"),
+        ({"contract": {"enforced": True}}, "`contract` must not be enforced"),
+    ],
+)
+def test_a_config_that_cannot_be_kept_is_refused(
+    config: dict[str, Any], message: str, project: Project
+) -> None:
+    write_model(project, **config)
+    project.file(
+        "models/people_history.yml",
+        "models: [{name: people_history, columns: [{name: id, data_type: int}]}]",
+    )
+    with pytest.raises(DbtError, match=message):
+        project.dbt("run")
+
+
+def test_before_images_are_compared_where_a_test_is_told_to_look(
+    project: Project, lake: Lake
+) -> None:
+    """dbt hands over a query with a name then; and maps compare by what they hold."""
+    columns = contract_columns("id: int, marks: map<string, int>")
+    marks = {"a": 1, "b": 2}
+    update = change(2, "update", (1, {})) | {"before": (1, dict(reversed(marks.items())))}
+    lake.create("marked", columns, [change(1, "insert", (1, marks)), update])
+    project.file("models/marked_changes.sql", f"select * from {SCHEMA}.marked")
+    project.file(
+        "models/marked_changes.yml",
+        "models: [{name: marked_changes, data_tests: [{before_images_agree: {arguments:"
+        " {unique_key: [id]}, config: {where: reject_reason is null}}}]}]",
+    )
+    project.dbt("build", "--select", "marked_changes")
+    lost = change(3, "update", (1, {})) | {"before": (1, {"a": 1})}
+    lake.append("marked", columns, [lost])
+    with pytest.raises(DbtError, match="before_images_agree"):
+        project.dbt("build", "--select", "marked_changes")
+
+
 def test_a_raw_table_is_no_change_stream(project: Project, lake: Lake) -> None:
     lake.create("changes", {"header__change_seq": "string", "id": "int", "after": "int"}, [])
     for arguments in (["run"], ["run", "--full-refresh"]):

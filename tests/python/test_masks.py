@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from dbt_afterimage.masks import (
     MASK_ENCODINGS,
+    MAX_LENGTH,
     Mask,
     MaskError,
     decode_change_mask,
@@ -279,3 +281,11 @@ def test_whatever_a_field_map_holds_it_is_read_or_refused(field_map: Mask) -> No
     with suppress(MaskError):
         positions = decode_field_map(field_map)
         assert positions == sorted(set(positions or []))
+
+
+@pytest.mark.parametrize("decode", [decode_change_mask, decode_field_map])
+def test_mask_that_is_longer_than_any_table_is_wide_is_refused(decode: Any) -> None:
+    longest = b"\xff" * MAX_LENGTH
+    assert len(decode(longest)) == 8 * MAX_LENGTH
+    with pytest.raises(MaskError, match="16385 bytes or characters are more than 16384"):
+        decode(longest + b"\0")

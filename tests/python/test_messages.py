@@ -272,6 +272,12 @@ def doubling(depth: int) -> str:
         (" " * (messages.MAX_SCHEMA_CHARACTERS + 1), "characters are more than"),
         (doubling(40), "a record of more than 50000 values"),
         (field(["null", "R"]), "the record R holds itself"),
+        (
+            json.dumps(
+                {"type": "record", "name": "R", "fields": [{"name": "n" * 1001, "type": "int"}]}
+            ),
+            "a name of more than 1000 characters",
+        ),
         (field({"type": "array", "items": "null"}), "items hold up to 1 values in 0 bytes"),
         (field({"type": "map", "values": json.loads(doubling(9))}), "values in 1 bytes"),
         (field({"type": "fixed", "name": "F", "size": -1}), "a fixed type of the size -1"),
@@ -295,6 +301,31 @@ def test_message_that_is_too_long_or_no_bytes_is_refused(monkeypatch: pytest.Mon
         quote_json_numbers('{"a": 123456.78}')
     with pytest.raises(MessageError, match="an Avro message is bytes, got str"):
         decode_avro_message("text")  # type: ignore[arg-type]
+
+
+def test_message_that_nests_too_deeply_is_refused() -> None:
+    """Each record holds the one before it, which no branch of the schema shows to be deep."""
+    records: list[Any] = [{"type": "record", "name": "R0", "fields": []}]
+    for number in range(1, 1000):
+        inner = {"name": "f", "type": f"R{number - 1}"}
+        records.append({"type": "record", "name": f"R{number}", "fields": [inner]})
+    with pytest.raises(MessageError, match="nests too deeply"):
+        decode_avro_message(message_of(encode("long", 999)), json.dumps(records))
+
+
+def test_lists_of_a_message_hold_so_many_values_and_no_more() -> None:
+    fields = [{"name": f"n{number}", "type": "null"} for number in range(98)]
+    fields.append({"name": "flag", "type": "boolean"})
+    item = {"type": "record", "name": "R", "fields": fields}
+    schema = json.dumps({"type": "array", "items": item})
+    most = messages.MAX_LISTED_VALUES // 100
+
+    def listed(count: int) -> bytes:
+        return message_of(encode("long", count) + bytes(count) + b"\0")
+
+    assert len(read(listed(most), schema)) == most
+    with pytest.raises(MessageError, match="lists of more than 250000 values"):
+        read(listed(most + 1), schema)
 
 
 def test_schemas_that_are_kept_are_few() -> None:

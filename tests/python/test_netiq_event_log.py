@@ -714,3 +714,31 @@ def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
     assert (fourth[11]["source_rows"], fourth[11]["changed_columns"]) == (2, ["fname", "lname"])
     assert fourth[12]["source_rows"] == 0
     assert fourth[12]["reject_reason"] == "moved: it is part of 00000000000000000011-idu=7"
+
+
+@pytest.mark.minutes
+def test_a_query_back_that_is_taken_back_leaves_no_version(project: Project, lake: Lake) -> None:
+    """Two fields were one change, until an event of the row overruled both, and the row is gone."""
+    types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
+    project.file(
+        "models/stg_gone.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ netiq_event_log({relation('gone_log')}, unique_key=['idu'], table='usr', "
+        f"columns={USR}, base={relation('gone_base')}, as_of='2027-01-01') }}}}",
+    )
+    project.file(
+        "models/gone_history.sql",
+        "{{ config(materialized='history', unique_key=['idu'], file_format='iceberg') }}\n"
+        "select * from {{ ref('stg_gone') }}",
+    )
+    run = ("run", "--select", "stg_gone", "gone_history")
+    lake.create("gone_log", LOG, [event(1, 8, 1, "fname"), event(2, 8, 1, "lname")])
+    lake.create("gone_base", types, [{"idu": 1, "fname": "John", "lname": "Frost"}])
+    project.dbt(*run, "--full-refresh")
+    versions = f"select idu, fname, valid_to_seq from {SCHEMA}.gone_history"
+    assert [row["fname"] for row in lake.rows(versions)] == ["John"]
+    lake.append("gone_log", LOG, [event(3, 6, 1, event_time=NOON + timedelta(minutes=1))])
+    lake.create("gone_base", types, [])
+    project.dbt(*run)
+    assert lake.rows(versions) == []

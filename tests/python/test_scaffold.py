@@ -651,6 +651,17 @@ def test_new_project_is_complete_and_is_never_written_twice(
     assert (folder / "packages.yml").read_text() == "packages: []\n"
 
 
+@pytest.mark.parametrize("name", ["dbt", "dbt-spark", "no"])
+def test_new_project_does_not_bear_a_name_that_is_taken(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    assert cli.main(["init"]) == 0
+    written = (tmp_path / name / "dbt_project.yml").read_text()
+    assert f"name: project_{name.replace('-', '_')}\n" in written
+
+
 def test_folder_without_a_project_is_told_what_to_run_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

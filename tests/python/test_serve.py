@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -24,7 +25,7 @@ from pyhive import hive
 
 from command_line import BIN, environment, run
 from conftest import ROOT, DbtError, Lake, Project, contract_columns
-from dbt_afterimage import cli
+from dbt_afterimage import cli, serve
 from dbt_afterimage.connections import (
     AfterimageConnection,
     AfterimageConnectionManager,
@@ -202,6 +203,52 @@ def test_server_that_would_be_wrong_is_refused_with_one_line(
     assert cli.main(["serve", *arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert refusal in line
+
+
+@pytest.mark.parametrize("name", ["HIVE_SERVER2_THRIFT_BIND_HOST", "HIVE_SERVER2_TRANSPORT_MODE"])
+def test_what_would_overrule_the_address_is_refused(name: str) -> None:
+    """Hive takes these before any setting, so a server that is to be local would be open to all."""
+    clean: dict[str, str] = {}
+    serve._check_environment(clean.get)
+    with pytest.raises(cli.CommandError, match=f"{name} is set, .* and would overrule --bind"):
+        serve._check_environment({name: "0.0.0.0"}.get)
+
+
+def server_here(**told: Any) -> serve._Server:
+    given = {"pid": os.getpid(), "host": "127.0.0.1", "port": 1, "warehouse": "w", "machine": "m"}
+    return serve._Server(**{**given, **told})
+
+
+def test_a_claim_is_good_only_while_its_file_has_a_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that ends takes the file away while the next one already has it open."""
+    first, second = (serve._Claim(tmp_path / "server.json") for _ in range(2))
+    assert first.take(server_here()) is None
+    flock = fcntl.flock
+
+    def ends_meanwhile(*arguments: Any) -> None:
+        first.give_back()
+        flock(*arguments)
+
+    monkeypatch.setattr(fcntl, "flock", ends_meanwhile)
+    assert second.take(server_here(port=2)) is None
+    holder = serve._Claim(tmp_path / "server.json").holder()
+    assert holder is not None
+    assert holder.port == 2
+    second.give_back()
+
+
+def test_a_server_of_another_machine_is_not_stopped_by_its_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A folder may be shared, and the number is another process here: in this test, this one."""
+    monkeypatch.chdir(tmp_path)
+    claim = serve._Claim(tmp_path / ".afterimage" / "server.json")
+    assert claim.take(server_here(machine="elsewhere")) is None
+    assert cli.main(["serve", "--stop"]) == 1
+    assert "another container, elsewhere: stop it there" in capsys.readouterr().err
+    claim.give_back()
 
 
 def test_seeds_and_unit_tests_work_over_thrift(project: Project, lake: Lake) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -187,3 +188,27 @@ def test_completing_twice_changes_nothing_more() -> None:
     once = dict(conf)
     complete(conf)
     assert conf == once
+
+
+def test_secret_settings_are_not_on_the_jvms_command_line(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from dbt_afterimage.session import open_session
+
+secret, known = uuid.uuid4().hex, uuid.uuid4().hex
+key = "spark.sql.catalog.x.jdbc."
+spark = open_session({"spark.ui.enabled": "false", key + "password": secret, key + "user": known})
+assert spark.conf.get(key + "password") == secret
+seen = b""
+for told in Path("/proc").glob("[0-9]*/cmdline"):
+    with suppress(OSError):
+        seen += told.read_bytes()
+assert known.encode() in seen
+assert secret.encode() not in seen
+"""
+    )
+    subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)

@@ -54,6 +54,7 @@ class Machine:
         env = {
             "PATH": os.pathsep.join(map(str, [*self.path, self.tools])),
             "HOME": str(self.root / "home"),
+            "AFTERIMAGE_VENV": str(self.root / "venv"),
             **variables,
         }
         return subprocess.run(
@@ -207,3 +208,10 @@ def test_unknown_option_is_refused() -> None:
     )
     assert result.returncode == 2
     assert "usage:" in result.stderr
+
+
+def test_python_of_the_environment_that_is_made_anew_is_passed_over(machine: Machine) -> None:
+    """An activated one is the first on PATH, and would be removed before it is called."""
+    machine.python("python3.11")
+    said = machine.refused(AFTERIMAGE_VENV=sys.prefix)
+    assert "is that of the environment which is made anew" in said
