@@ -273,7 +273,8 @@
     this one's for its own. -#}
 {%- macro _view_prefix() -%}
     {%- set of_model = 'afterimage_' ~ local_md5(model.unique_id)[:12] ~ '_' -%}
-    {%- for row in run_query("show views in spark_catalog.default like '" ~ of_model ~ "*'") -%}
+    {#- Of this schema Spark lists a session's own views, and asks no metastore. -#}
+    {%- for row in run_query("show views in spark_catalog.global_temp like '" ~ of_model ~ "*'") -%}
         {%- do run_query('drop view if exists ' ~ row[1]) -%}
     {%- endfor -%}
     {{ return(of_model ~ invocation_id | replace('-', '')) }}
