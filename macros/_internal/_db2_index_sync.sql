@@ -10,7 +10,7 @@ select
     {{ layout.key_names[loop.index0] }} as {{ afterimage._quote(column) }},
     {%- endfor %}
     if(is_delete, 'delete', 'upsert') as action,
-    transform(entries, e -> struct(e.logged_at as TIME, e.operation_code as OPERATION)) as covered_rows,
+    transform(entries, e -> struct(e.log_time as TIME, e.operation_code as OPERATION)) as covered_rows,
     log_rows as source_rows,
     cast(null as string) as reject_reason
 
@@ -21,7 +21,7 @@ select
     {{ layout.key_names[loop.index0] }} as {{ afterimage._quote(column) }},
     {%- endfor %}
     cast(null as string) as action,
-    array(struct(logged_at as TIME, operation_code as OPERATION)) as covered_rows,
+    array(struct(log_time as TIME, operation_code as OPERATION)) as covered_rows,
     log_rows as source_rows,
     reject_reason
 
@@ -61,6 +61,10 @@ touches as (
         reject_reason
 
     from distinct_rows
+    {%- if read_after is not none %}
+    -- Load rows have no place: they were there before every commit.
+    where kind <> 'load'
+    {%- endif %}
     union all
     select
         {%- for key in layout.unique_key %}

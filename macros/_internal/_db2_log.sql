@@ -79,6 +79,7 @@ log_entries as (
         {%- endfor %}
         try_cast({{ layout.operation }} as int) as operation_code,
         {{ afterimage._db2_utc('try_cast(' ~ layout.time ~ ' as timestamp)', time_zone) }} as logged_at,
+        try_cast({{ layout.time }} as timestamp) as log_time,
         {{ layout.operation }} as landed_operation,
         {{ layout.time }} as landed_time,
         md5({{ afterimage._exact_json(afterimage._struct(layout.log_keys)) }}) as landed_key_hash
@@ -110,6 +111,7 @@ rejected_rows as (
         row_hash,
         max(operation_code) as operation_code,
         max(logged_at) as logged_at,
+        max(log_time) as log_time,
         max(reject_reason) as reject_reason,
         max(landed_operation) as landed_operation,
         max(landed_time) as landed_time,
@@ -149,7 +151,7 @@ collapsed as (
             {{ keys }},
             max(logged_at) as last_time,
             max_by(times_of_key.same_time, logged_at) as last_operations,
-            array_sort(collect_list(struct(logged_at, operation_code))) as entries,
+            array_sort(collect_list(struct(logged_at, operation_code, log_time))) as entries,
             cast(count(*) as int) as log_rows
 
         from (

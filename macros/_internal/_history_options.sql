@@ -93,6 +93,29 @@
 {%- endmacro -%}
 
 
+{#- Our columns of a history that somebody reads: by the names given or else by those of the model that keeps it. -#}
+{%- macro _columns_of_history(macro_name, history, meta_column_names) -%}
+    {%- if meta_column_names is not none or not execute -%}
+        {{ return(afterimage._meta_columns(macro_name, meta_column_names, [])) }}
+    {%- endif -%}
+    {#- In a unit test the model's name stands behind this; under a test's `where` its table stands in a query. -#}
+    {%- set in_unit_tests = '__dbt__cte__' -%}
+    {%- set found = namespace(names=none) -%}
+    {%- for node in graph.nodes.values() if node.config.materialized == 'history' -%}
+        {%- if
+            (history is string and ('from ' ~ node.relation_name ~ ' where ') in history)
+            or (history is not string and (
+                history.identifier == in_unit_tests ~ node.name
+                or (history.identifier == node.alias and history.schema == node.schema)
+            ))
+        -%}
+            {%- set found.names = node.config.meta_column_names -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(afterimage._meta_columns(macro_name, found.names, [])) }}
+{%- endmacro -%}
+
+
 {#- The columns of an audit behind the key. -#}
 {%- macro _audit_columns() -%}
     {{ return([

@@ -13,10 +13,11 @@
         {{ return(none) }}
     {%- endif -%}
 
-    {#- What a staging run commits from here on is the next run's: nothing that follows has reckoned with it. -#}
+    {#- What a staging run commits from here on is the next run's: nothing that follows has reckoned with it. Written so
+        that files are left out by it. -#}
     {%- set condition = condition if rebuild else (
-        '(' ~ condition ~ ' and (ingested_at is null or unix_micros(ingested_at) in ('
-        ~ ((pending.runs or [0]) | join(', ')) ~ ')))'
+        '(ingested_at is null or ingested_at in (timestamp_micros('
+        ~ ((pending.runs or [0]) | join('), timestamp_micros(')) ~ ')))'
     ) -%}
     {%- set remembered = afterimage._remember(taken_in, pending) -%}
     {%- set recut = afterimage._recut_scope(
@@ -26,6 +27,7 @@
     {%- if not rebuild -%}
         {%- call statement('remember') -%}
             alter table {{ target_relation }} set tblproperties (
+                'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}',
                 'afterimage.taken_in' = {{ afterimage._literal(afterimage._as_property(tojson(remembered))) }}
             )
         {%- endcall -%}
@@ -57,6 +59,19 @@
             options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built, so its versions "
             ~ "no longer fit. Run once with --full-refresh.\n  built with: " ~ built_with ~ "\n  now:        " ~ now
         ) -%}
+    {%- endif -%}
+    {#- A rollback takes back the rows, and not what the properties say of them. -#}
+    {%- if properties.get('afterimage.snapshot') -%}
+        {%- set query -%}
+            select count_if(not is_current_ancestor) from {{ target_relation }}.history
+            where snapshot_id = {{ properties['afterimage.snapshot'] | int }}
+        {%- endset -%}
+        {%- if run_query(query).columns[0].values()[0] > 0 -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ": " ~ target_relation ~ " was rolled back, so it no longer holds all the changes "
+                ~ "that it has taken in. Run once with --full-refresh."
+            ) -%}
+        {%- endif -%}
     {%- endif -%}
     {{ return(fromjson(taken_in)) }}
 {%- endmacro -%}

@@ -2,7 +2,7 @@
     Arguments: macros/history/_history.yml. -#}
 {%- macro as_of(history, moment, meta_column_names=none) -%}
     {%- do afterimage._check_text('as_of', 'moment', moment) -%}
-    {%- set meta = afterimage._meta_columns('as_of', meta_column_names, []) -%}
+    {%- set meta = afterimage._columns_of_history('as_of', history, meta_column_names) -%}
     {%- set is_literal = modules.re.match('[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?$', moment) is not none -%}
     {%- set moment = 'timestamp ' ~ afterimage._literal(moment) if is_literal else '(' ~ moment ~ ')' -%}
 

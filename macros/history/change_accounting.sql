@@ -5,9 +5,16 @@
     {%- if afterimage._is_ahead_of([changes]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {%- set columns = afterimage._stream_columns('change_accounting', changes) | map(attribute='name') | list -%}
+    {%- set typed_columns = afterimage._stream_columns('change_accounting', changes) -%}
+    {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('change_accounting', 'unique_key', unique_key, columns) -%}
+    {%- set values = [] -%}
+    {%- for column in typed_columns -%}
+        {%- do values.append(afterimage._comparable('state.' ~ afterimage._quote(column.name), column.type)) -%}
+    {%- endfor -%}
+    {%- set values = 'struct(' ~ values | join(', ') ~ ')' -%}
     {%- set w = afterimage._event_window(afterimage._key_names(unique_key)) -%}
+    {%- set known_operations = "('load', 'insert', 'update', 'delete', 'truncate')" -%}
     {%- set counts_rows = 'source_rows' in afterimage._relation_columns(changes) | map(attribute='name') -%}
 
 with
@@ -26,11 +33,8 @@ effects as (
                 -- A row that comes from another key was there, under that key.
                 and (before_image is null or {{ afterimage._same_columns("before_image", "image", unique_key) }})
                 then 'update of a row that was not there'
+            when is_row and was_alive and {{ values }} <=> lag({{ values }}) over ({{ w }}) then 'nothing changed'
             when operation = 'insert' and was_alive then 'insert of a row that was there'
-            when
-                is_row and was_alive
-                and {{ afterimage._exact_json('state') }} = {{ afterimage._exact_json('lag(state) over (' ~ w ~ ')') }}
-                then 'nothing changed'
         end as reason,
         coalesce(ended_by, '') in ('key_change', 'truncate') as is_of_another_change
 
@@ -38,20 +42,27 @@ effects as (
 
 ),
 
-buckets as (
+useful_truncates as (
+
+    select distinct change_id
+    from states
+    where ended_by = 'truncate' and was_alive
+
+),
+
+reasons as (
 
     select
         stream.operation,
         case
             -- What follows the colon is particular to the row.
             when stream.reject_reason is not null then split(stream.reject_reason, ':')[0]
+            when stream.operation = 'truncate' and useful_truncates.change_id is null then 'truncate of a table without rows'
+            -- No staging macro makes these; a stream of one's own may.
+            when stream.operation is null or stream.operation not in {{ known_operations }} then 'unknown operation'
             else effects.reason
         end as reason,
-        case
-            when stream.reject_reason is not null then 'rejected'
-            when effects.reason in ('delete of a row that was not there', 'nothing changed') then 'without effect'
-            else 'applied'
-        end as bucket,
+        stream.reject_reason is not null as is_rejected,
         {{ 'stream.source_rows' if counts_rows else '1' }} as source_rows
 
     from {{ changes }} as stream
@@ -60,6 +71,28 @@ buckets as (
             stream.change_id = effects.change_id
             and stream.reject_reason is null
             and not effects.is_of_another_change
+    left outer join useful_truncates on stream.change_id = useful_truncates.change_id
+
+),
+
+buckets as (
+
+    select
+        *,
+        case
+            when is_rejected then 'rejected'
+            when
+                reason in (
+                    'delete of a row that was not there',
+                    'nothing changed',
+                    'truncate of a table without rows',
+                    'unknown operation'
+                )
+                then 'without effect'
+            else 'applied'
+        end as bucket
+
+    from reasons
 
 )
 

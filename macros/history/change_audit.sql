@@ -43,13 +43,14 @@ compared as (
         array(
             {%- for column in typed_columns %}
             {%- set name = afterimage._quote(column.name) %}
+            {%- set old = 'coalesce(before_image.' ~ name ~ ', if(was_alive and not has_moved, previous_state.' ~ name ~ ', null))' %}
+            {%- set new = 'if(is_row, state.' ~ name ~ ', null)' %}
             named_struct(
                 'column_name', {{ afterimage._literal(column.name) }},
-                'old_value', coalesce(
-                    {{ afterimage._as_text('before_image.' ~ name, column.type) }},
-                    if(was_alive and not has_moved, {{ afterimage._as_text('previous_state.' ~ name, column.type) }}, null)
-                ),
-                'new_value', if(is_row, {{ afterimage._as_text('state.' ~ name, column.type) }}, null),
+                'old_value', {{ afterimage._as_text(old, column.type) }},
+                'new_value', {{ afterimage._as_text(new, column.type) }},
+                -- Values can differ that read alike.
+                'is_same', {{ afterimage._comparable(old, column.type) }} <=> {{ afterimage._comparable(new, column.type) }},
                 'old_value_from', case
                     when before_image.{{ name }} is not null then 'before_image'
                     when was_alive and not has_moved then 'version_before'
@@ -79,5 +80,5 @@ select
     {%- endfor %}
 
 from compared
-lateral view explode(filter(comparisons, c -> not (c.old_value <=> c.new_value))) as difference
+lateral view explode(filter(comparisons, c -> not c.is_same)) as difference
 {%- endmacro -%}

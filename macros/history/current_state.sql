@@ -3,7 +3,7 @@
     {%- if afterimage._is_ahead_of([history]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {%- set meta = afterimage._meta_columns('current_state', meta_column_names, []) -%}
+    {%- set meta = afterimage._columns_of_history('current_state', history, meta_column_names) -%}
     {%- set columns = [] -%}
     {%- for column in afterimage._relation_columns(history) -%}
         {%- if afterimage._quote(column.name) | lower not in meta.values() | map('lower') -%}

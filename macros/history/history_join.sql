@@ -11,26 +11,35 @@
     {%- if afterimage._is_ahead_of(histories.values()) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {%- set meta = afterimage._meta_columns(macro_name, meta_column_names, []) -%}
-    {%- set ours = meta.values() | map('lower') | list -%}
-    {%- set keys = afterimage._quoted_list(unique_key) -%}
+    {%- set output = afterimage._meta_columns(macro_name, meta_column_names, []) -%}
+    {%- set metas = {} -%}
+    {%- for prefix, history in histories.items() -%}
+        {%- do metas.update({prefix: afterimage._columns_of_history(macro_name, history, meta_column_names)}) -%}
+    {%- endfor -%}
+    {%- set keys = afterimage._key_names(unique_key) -%}
+    {%- set named_keys = [] -%}
+    {%- for key in unique_key -%}
+        {%- do named_keys.append(afterimage._quote(key) ~ ' as ' ~ keys[loop.index0]) -%}
+    {%- endfor -%}
+    {%- set named_keys = named_keys | join(', ') -%}
 
 with
 
 -- Every moment at which one of the histories begins or ends a version. A version that began and ended at one
 -- moment was never there by the clock, and falls out by itself.
 moments as (
-    {%- for history in histories.values() %}
+    {%- for prefix, history in histories.items() %}
+    {%- set meta = metas[prefix] %}
     {{ 'union' if not loop.first }}
     select
-        {{ keys }},
+        {{ named_keys }},
         {{ meta.valid_from }} as moment
 
     from {{ history }}
     where not {{ meta.is_deleted }}
     union
     select
-        {{ keys }},
+        {{ named_keys }},
         {{ meta.valid_to }} as moment
 
     from {{ history }}
@@ -43,7 +52,7 @@ intervals as (
 
     select
         *,
-        lead(moment) over (partition by {{ keys }} order by moment) as next_moment
+        lead(moment) over (partition by {{ keys | join(', ') }} order by moment) as next_moment
 
     from moments
 
@@ -51,35 +60,39 @@ intervals as (
 
 select
     {%- for key in unique_key %}
-    intervals.{{ afterimage._quote(key) }},
+    intervals.{{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
     {%- endfor %}
     {%- for prefix, history in histories.items() %}
     {%- set alias = 'history_' ~ loop.index %}
+    {%- set ours = metas[prefix].values() | map('lower') | list %}
     {%- for column in afterimage._relation_columns(history) %}
+    {%- set name = afterimage._quote(column.name) %}
     {%- set is_key = column.name | lower in unique_key | map('lower') %}
-    {%- if not is_key and afterimage._quote(column.name) | lower not in ours %}
-    {{ alias }}.{{ afterimage._quote(column.name) }} as {{ afterimage._quote(prefix ~ column.name) }},
+    {%- if not is_key and (name | lower not in ours or name | lower == metas[prefix].history_id | lower) %}
+    {{ alias }}.{{ name }} as {{ afterimage._quote(prefix ~ column.name) }},
     {%- endif %}
     {%- endfor %}
-    {{ alias }}.{{ meta.history_id }} as {{ afterimage._quote(prefix ~ 'history_id') }},
     {%- endfor %}
-    intervals.moment as {{ meta.valid_from }},
-    intervals.next_moment as {{ meta.valid_to }},
-    intervals.next_moment is null as {{ meta.is_current }}
+    intervals.moment as {{ output.valid_from }},
+    intervals.next_moment as {{ output.valid_to }},
+    intervals.next_moment is null as {{ output.is_current }}
 
 from intervals
-{%- for history in histories.values() %}
+{%- for prefix, history in histories.items() %}
 {%- set alias = 'history_' ~ loop.index %}
+{%- set meta = metas[prefix] %}
 left outer join {{ history }} as {{ alias }}
     on
-        {{ afterimage._same_columns('intervals', alias, unique_key) }}
-        and not {{ alias }}.{{ meta.is_deleted }}
+        not {{ alias }}.{{ meta.is_deleted }}
+        {%- for key in unique_key %}
+        and intervals.{{ keys[loop.index0] }} <=> {{ alias }}.{{ afterimage._quote(key) }}
+        {%- endfor %}
         and {{ alias }}.{{ meta.valid_from }} <= intervals.moment
         and ({{ alias }}.{{ meta.valid_to }} is null or intervals.moment < {{ alias }}.{{ meta.valid_to }})
 {%- endfor %}
 -- Where no history has a row, there is a gap.
 where
-    {%- for history in histories %}
-    {{ 'or ' if not loop.first }}history_{{ loop.index }}.{{ meta.history_id }} is not null
+    {%- for prefix in histories %}
+    {{ 'or ' if not loop.first }}history_{{ loop.index }}.{{ metas[prefix].history_id }} is not null
     {%- endfor %}
 {%- endmacro -%}

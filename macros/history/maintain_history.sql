@@ -6,7 +6,7 @@
     `retain_days` (which time travel and rollback then no longer reach). Arguments: macros/history/_history.yml. -#}
 {% macro maintain_history(history, retain_days=30) %}
     {%- do afterimage._check_text('maintain_history', 'history', history) -%}
-    {%- do afterimage._check_number('maintain_history', 'retain_days', retain_days) -%}
+    {%- do afterimage._check_number('maintain_history', 'retain_days', retain_days, required=true) -%}
     {%- if execute -%}
         {%- set relation = ref(history) -%}
         {%- do afterimage._compact(relation) -%}
@@ -34,7 +34,7 @@
 {#- After a run: compacts once the delete files have become many, for each is read with the data it belongs to. -#}
 {%- macro _compact_when_due(relation) -%}
     {%- set most = config.get('compact_after', 50) -%}
-    {%- do afterimage._check_number('history ' ~ model.name, 'compact_after', most) -%}
+    {%- do afterimage._check_number('history ' ~ model.name, 'compact_after', most, required=true) -%}
     {%- if most > 0 and config.get('file_format') == 'iceberg' -%}
         {%- set query -%}
             select cast(max_by(coalesce(summary['total-delete-files'], '0'), committed_at) as int)

@@ -144,8 +144,7 @@ masked as (
     -- What is of another table is that table's business. A message that waited here for its schema stays, as it is
     -- here already.
     where
-        table_name is null
-        or {{ is_of_table }}
+        coalesce({{ is_of_table }}, true)
         {%- if afterimage._is_incremental() %}
         or waiting.change_id is not null
         {%- endif %}
@@ -236,6 +235,8 @@ judged as (
                 then {{ "if(schema_id is null or has_schema, 'the message does not say which table it is of', concat("
                     ~ afterimage._qlik_no_schema() ~ ", schema_id))" if schema_rows is not none
                     else "'the message does not say which table it is of'" }}
+            when is_of_another_table is null
+                then concat('the message does not say which schema its table is of: ', table_name)
             when is_of_another_table then concat('of another table: ', coalesce(concat(schema_name, '.'), ''), table_name)
             {%- endif %}
             when operation_word is null or operation_word not in ('REFRESH', 'INSERT', 'UPDATE', 'DELETE')

@@ -144,8 +144,11 @@ class Project:
             # dbt wants to see what is referred to before it looks into conditions.
             "{%- set model = ref('" + node.package_name + "', '" + node.name + "') -%}"
             "{%- set found = [] -%}{%- if execute -%}{%- set table = load_relation(model) -%}"
-            "{%- for column in (adapter.get_columns_in_relation(table) if table else []) -%}"
-            "{%- do found.append([column.name, column.dtype]) -%}{%- endfor -%}{%- endif -%}"
+            # dbt's own list of columns ends at the first whose name begins with `#`.
+            "{%- set query = 'describe query select * from ' ~ table -%}"
+            "{%- for column in (run_query(query) if table else []) -%}"
+            "{%- do found.append([column['col_name'], column['data_type']]) -%}"
+            "{%- endfor -%}{%- endif -%}"
             # Any text is a fit literal as hex digits.
             "select '{{ tojson(found).encode().hex() }}' as line"
         )
@@ -245,8 +248,8 @@ def equals(column: Column, value: str) -> str:
         value: The value as Spark casts it; bytes as hex digits.
     """
     if column.type == "binary":
-        return f"{quote(column.name)} <=> unhex({literal(value)})"
-    return f"{quote(column.name)} <=> try_cast({literal(value)} as {column.type})"
+        return f"{quote(column.name)} = unhex({literal(value)})"
+    return f"{quote(column.name)} = try_cast({literal(value)} as {column.type})"
 
 
 def moment(micros: int) -> datetime:

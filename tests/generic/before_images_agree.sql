@@ -1,24 +1,30 @@
 {#- Each before-image equals the state that the change before it left. Where one does not, the source or the tool lost a
-    change: the row names the key, the sequence and the columns. -#}
-{% test before_images_agree(model, unique_key) %}
+    change: the row names the key, the sequence and the columns. The first change of a key has nothing to agree with. -#}
+{% test before_images_agree(model, unique_key, columns=none) %}
+    {%- do afterimage._check_names('before_images_agree', 'unique_key', unique_key, required=true) -%}
     {%- if afterimage._is_ahead_of([model]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {#- With a `where` dbt gives a query that has a name already. -#}
     {%- set stream = '(select * from ' ~ model ~ ')' if model is string else model -%}
     {%- set typed_columns = afterimage._stream_columns('before_images_agree', stream) -%}
-    {%- set columns = typed_columns | map(attribute='name') | list %}
+    {%- set names = typed_columns | map(attribute='name') | list %}
+    {%- do afterimage._check_known('before_images_agree', 'unique_key', unique_key, names) -%}
+    {%- do afterimage._check_names('before_images_agree', 'columns', columns) -%}
+    {%- do afterimage._check_known('before_images_agree', 'columns', columns, names) -%}
+    {%- set chosen = (columns or names) | map('lower') | list -%}
     {%- set keys = afterimage._key_names(unique_key) %}
 
 with
 
-{{ afterimage._key_events(stream, unique_key, columns, "timestamp '1900-01-01 00:00:00'") }},
+{{ afterimage._key_events(stream, unique_key, names, "timestamp '1900-01-01 00:00:00'") }},
 
 transitions as (
 
     select
         *,
-        {{ afterimage._previous_state(keys) }} as previous_state
+        {{ afterimage._previous_state(keys) }} as previous_state,
+        row_number() over ({{ afterimage._event_window(keys) }}) as place
 
     from states
 
@@ -36,7 +42,7 @@ compared as (
             not was_alive,
             array('there was no row'),
             array_compact(array(
-                {%- for column in typed_columns %}
+                {%- for column in typed_columns if column.name | lower in chosen %}
                 {%- set name = afterimage._quote(column.name) %}
                 if(
                     -- NULL is no claim in the image of a delete, which may hold the key alone, nor for a column that
@@ -61,6 +67,8 @@ compared as (
     from transitions
     where
         before_image is not null
+        -- Most change tables begin in the middle of the life of their rows.
+        and place > 1
         and coalesce(ended_by, '') <> 'truncate'
         -- An update that changed the key is held against the old key, at its departure.
         {%- for key in unique_key %}

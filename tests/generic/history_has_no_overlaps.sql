@@ -1,6 +1,7 @@
 {#- At no moment, by time or by sequence, does a key have two versions, and none ends before it begins. -#}
 {% test history_has_no_overlaps(model, unique_key, meta_column_names=none) %}
-    {%- set meta = afterimage._meta_columns('history_has_no_overlaps', meta_column_names, []) %}
+    {%- do afterimage._check_names('history_has_no_overlaps', 'unique_key', unique_key, required=true) -%}
+    {%- set meta = afterimage._columns_of_history('history_has_no_overlaps', model, meta_column_names) %}
     {%- set w -%}
 partition by {{ afterimage._quoted_list(unique_key) }} order by {{ meta.version }}
     {%- endset %}

@@ -1,6 +1,7 @@
 {#- A key has one current version at the most, and it is the one that is open. -#}
 {% test one_current_version_per_key(model, unique_key, meta_column_names=none) %}
-    {%- set meta = afterimage._meta_columns('one_current_version_per_key', meta_column_names, []) %}
+    {%- do afterimage._check_names('one_current_version_per_key', 'unique_key', unique_key, required=true) -%}
+    {%- set meta = afterimage._columns_of_history('one_current_version_per_key', model, meta_column_names) %}
 
 select
     {{ afterimage._quoted_list(unique_key) }},

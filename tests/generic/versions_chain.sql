@@ -1,7 +1,8 @@
 {#- Versions count 1, 2, 3, … and each begins where the one before it ended, unless that one was closed by a delete, a
     truncate or a key change: then it begins there or later. -#}
 {% test versions_chain(model, unique_key, meta_column_names=none) %}
-    {%- set meta = afterimage._meta_columns('versions_chain', meta_column_names, []) %}
+    {%- do afterimage._check_names('versions_chain', 'unique_key', unique_key, required=true) -%}
+    {%- set meta = afterimage._columns_of_history('versions_chain', model, meta_column_names) %}
     {%- set w -%}
 partition by {{ afterimage._quoted_list(unique_key) }} order by {{ meta.version }}
     {%- endset %}

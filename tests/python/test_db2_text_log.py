@@ -96,7 +96,7 @@ def test_the_index_takes_in_what_the_log_comes_to(
     lake.create("net_base", BASE, [{"no": no, "lang": lang} for no, lang in present])
     compiled = project.compile(
         f"{{{{ index_sync({relation('net_log')}, unique_key=['no', 'lang'], "
-        f"base={relation('net_base')}) }}}}"
+        f"base={relation('net_base')}, time_zone='America/New_York') }}}}"
     )
 
     actions, covered, rejected = {}, {}, 0
@@ -121,6 +121,30 @@ def test_the_index_takes_in_what_the_log_comes_to(
     assert actions == expected
     assert covered == rows
     assert rejected == len(log) - len(good)
+
+
+def test_what_was_loaded_before_every_commit_is_in_the_index(project: Project, lake: Lake) -> None:
+    columns = {
+        "IBMSNAP_COMMITSEQ": "binary",
+        "IBMSNAP_INTENTSEQ": "binary",
+        "IBMSNAP_OPERATION": "string",
+        "IBMSNAP_LOGMARKER": "timestamp",
+        "no": "int",
+    }
+
+    def row(commit: int, operation: str, no: int) -> dict[str, Any]:
+        place = commit.to_bytes(10, "big")
+        return dict(zip(columns, [place, place, operation, datetime(2024, 1, 1), no], strict=True))
+
+    rows = [row(0, "I", 1), row(0, "I", 2), row(5, "D", 1), row(6, "I", 3)]
+    lake.create("loaded_ccd", columns, rows)
+    call = f"index_sync({relation('loaded_ccd')}, unique_key=['no']"
+    for arguments, expected in {
+        "": {1: "delete", 2: "upsert", 3: "upsert"},
+        f", synchpoint='{5:020x}'": {3: "upsert"},
+    }.items():
+        found = lake.rows(project.compile(f"{{{{ {call}{arguments}) }}}}"))
+        assert {row["no"]: row["action"] for row in found} == expected
 
 
 @pytest.mark.parametrize(

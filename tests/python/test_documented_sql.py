@@ -28,7 +28,7 @@ def test_a_snapshot_goes_on_until_the_first_change_of_each_key(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     def changed(
-        number: int, operation: str, before: tuple[Any, ...], after: tuple[Any, ...] | None
+        number: int, operation: str, before: tuple[Any, ...] | None, after: tuple[Any, ...] | None
     ) -> dict[str, Any]:
         return {
             "change_id": str(number),
@@ -59,6 +59,7 @@ def test_a_snapshot_goes_on_until_the_first_change_of_each_key(
             changed(5, "update", (1, "changed"), (1, "changed now")),
             changed(6, "delete", (3, "deleted"), None),
             changed(7, "update", (4, "of another key"), (5, "of another key")),
+            changed(8, "truncate", None, None),
         ],
     )
     project = make_project("coming_from")
@@ -71,14 +72,14 @@ def test_a_snapshot_goes_on_until_the_first_change_of_each_key(
     project.dbt("run")
 
     rows = lake.rows(documented("coming_from.md", "with images as ("))
-    may, june, july = (datetime(2024, month, 1) for month in (5, 6, 7))
+    may, june, july, august = (datetime(2024, month, 1) for month in (5, 6, 7, 8))
     assert sorted(tuple(row.values()) for row in rows) == [
         (1, "changed", JANUARY, may),
-        (1, "changed now", may, None),
-        (2, "never changed", JANUARY, None),
+        (1, "changed now", may, august),
+        (2, "never changed", JANUARY, august),
         (3, "deleted", JANUARY, june),
         (4, "of another key", JANUARY, july),
-        (5, "of another key", july, None),
+        (5, "of another key", july, august),
     ]
 
 

@@ -1,14 +1,14 @@
-"""What reads histories: as_of and history_join, against rows worked out by hand."""
+"""What reads histories and change streams, against rows worked out by hand."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
 
 COLUMNS = {
     "id": "int",
@@ -97,3 +97,187 @@ def test_history_join_cuts_at_every_change_and_leaves_gaps(project: Project, lak
         (2, "Kiel", None, day(3), None),
         (3, None, "C", day(2), day(4)),
     ]
+
+
+def test_readers_find_the_names_that_a_history_was_given(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Of a table with names of ours, such as prices with a validity of their own."""
+    fields = "moment: int, valid_from: date, `#valid_to`: date, `#next`: int"
+    began, ended = date(2020, 1, 1), date(2020, 2, 1)
+    rows = [(1, began, ended, number) for number in (1, 2)]
+    lake.create(
+        "price_changes",
+        contract_columns(fields),
+        [
+            {
+                "change_id": str(number),
+                "change_seq": str(number),
+                "operation": operation,
+                "after": row,
+                "changed_at": day(number),
+                "ingested_at": day(number),
+            }
+            for number, (operation, row) in enumerate(
+                zip(["insert", "update"], rows, strict=True), 1
+            )
+        ],
+    )
+    project = make_project("renamed_history")
+    names = {"valid_from": "_from", "valid_to": "_to", "history_id": "_id", "is_deleted": "_gone"}
+    project.file(
+        "models/price_history.sql",
+        "{{ config(materialized='history', unique_key=['moment'], file_format='iceberg',"
+        f" meta_column_names={names}) }}}}\nselect * from {SCHEMA}.price_changes",
+    )
+    project.file(
+        "models/price_history.yml",
+        "models: [{name: price_history, data_tests: ["
+        + ", ".join(
+            f"{{{test}: {{arguments: {{unique_key: [moment]}}, config: {{where: {where}}}}}}}"
+            for test, where in {
+                "versions_chain": "version > 0",
+                "history_has_no_overlaps": "null",
+                "one_current_version_per_key": "null",
+            }.items()
+        )
+        + "]}]",
+    )
+    project.file("models/prices.sql", "{{ current_state(ref('price_history')) }}")
+    project.file("models/prices_then.sql", "{{ as_of(ref('price_history'), '2024-01-01') }}")
+    plain = "{'price_': ref('price_history'), 'town_': ref('towns_of')}"
+    project.file("models/joined.sql", f"{{{{ history_join({plain}, unique_key=['moment']) }}}}")
+    project.file(
+        "models/towns_of.sql",
+        "select id as moment, value, valid_from, valid_to, is_deleted, history_id"
+        f" from {SCHEMA}.towns",
+    )
+    project.dbt("build", "--full-refresh")
+    # Once more, the history being there: none of its columns is new.
+    project.dbt("build")
+
+    [price] = lake.rows(f"select * from {SCHEMA}.prices")
+    assert (price["valid_from"], price["#valid_to"], price["#next"]) == (began, ended, 2)
+    assert price["_from"] == day(2)
+    [then] = lake.rows(f"select * from {SCHEMA}.prices_then")
+    assert (then["#next"], then["_from"]) == (1, day(1))
+    joined = lake.rows(f"select * from {SCHEMA}.joined where moment = 1 order by valid_from")
+    assert [
+        (row["price_#next"], row["price_valid_from"], row["town_value"], row["valid_from"])
+        for row in joined
+    ] == [
+        (1, began, "Rome", day(1)),
+        (2, began, "Rome", day(2)),
+        (2, began, "Bonn", day(5)),
+        (2, began, None, day(9)),
+    ]
+    assert {row["town_history_id"] for row in joined} == {"1-Rome-1", "1-Bonn-5", None}
+
+
+def stream(lake: Lake, table: str, fields: str, *changes: tuple[Any, ...]) -> str:
+    """Make a change stream of (operation, before, after), a row a place, and return its name."""
+    rows = [
+        {
+            "change_id": f"c{number}",
+            "change_seq": str(number),
+            "operation": operation,
+            "before": before,
+            "after": after,
+            "changed_at": day(number),
+        }
+        for number, (operation, before, after) in enumerate(changes, 1)
+    ]
+    lake.create(table, contract_columns(fields), rows)
+    return relation(table)
+
+
+def test_an_audit_tells_values_apart_that_read_alike(project: Project, lake: Lake) -> None:
+    changes = stream(
+        lake,
+        "nested_changes",
+        "id: int, tags: array<string>, marks: map<string, int>",
+        ("insert", None, (1, ["a, b"], {"x": 1, "y": 2})),
+        ("update", None, (1, ["a", "b"], {"x": 1, "y": 2})),
+        ("update", None, (1, [None], {"x": 1, "y": 2})),
+        ("update", None, (1, ["null"], {"x": 1, "y": 3})),
+    )
+    other_order = "map_from_entries(reverse(map_entries(after.marks)))"
+    lake.spark.sql(
+        f"update {SCHEMA}.nested_changes set after.marks = {other_order} where change_seq = '2'"
+    )
+    sql = project.compile(f"{{{{ change_audit({changes}, unique_key=['id']) }}}}")
+    audited = [
+        (row["change_id"], row["column_name"], row["old_value"], row["new_value"])
+        for row in lake.rows(f"select * from ({sql}) where operation = 'update'")
+    ]
+    assert sorted(audited) == [
+        ("c2", "tags", '["a, b"]', '["a","b"]'),
+        ("c3", "tags", '["a","b"]', "[null]"),
+        ("c4", "marks", '{"x":1,"y":2}', '{"x":1,"y":3}'),
+        ("c4", "tags", "[null]", '["null"]'),
+    ]
+
+
+def test_what_changed_nothing_is_accounted_as_without_effect(project: Project, lake: Lake) -> None:
+    changes = stream(
+        lake,
+        "idle_changes",
+        "id: int, marks: map<string, int>",
+        ("truncate", None, None),
+        ("insert", None, (1, {"x": 1, "y": 2})),
+        ("insert", None, (1, {"x": 1, "y": 2})),
+        ("insert", None, (1, {"x": 1, "y": 3})),
+        ("INSERT", None, (2, {})),
+        ("truncate", None, None),
+        ("truncate", None, None),
+    )
+    sql = project.compile(f"{{{{ change_accounting({changes}, unique_key=['id']) }}}}")
+    found = {
+        (row["bucket"], row["operation"], row["reason"]): row["changes"] for row in lake.rows(sql)
+    }
+    assert found == {
+        ("applied", "insert", None): 1,
+        ("applied", "insert", "insert of a row that was there"): 1,
+        ("applied", "truncate", None): 1,
+        ("without effect", "insert", "nothing changed"): 1,
+        ("without effect", "INSERT", "unknown operation"): 1,
+        ("without effect", "truncate", "truncate of a table without rows"): 2,
+        ("total", None, None): 7,
+    }
+
+
+def test_before_images_are_held_against_what_came_before_them(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """The first change of a key has nothing to agree with, for the table may be older."""
+    changes = [
+        ("update", (1, "old", "text"), (1, "new", None)),
+        ("update", (1, "new", None), (1, "newer", "text")),
+        # The source leaves a LOB out of its before-images.
+        ("update", (1, "newer", None), (1, "newest", "text")),
+        ("delete", (2, "older", None), None),
+    ]
+    stream(lake, "held_changes", "id: int, name: string, lob: string", *changes)
+    project = make_project("held")
+    project.file("models/held.sql", f"select * from {SCHEMA}.held_changes")
+
+    def with_test(arguments: str) -> None:
+        project.file(
+            "models/held.yml",
+            "models: [{name: held, data_tests: [{before_images_agree: {arguments:"
+            f" {{{arguments}}}}}}}]}}]",
+        )
+
+    with_test("unique_key: [id], columns: [id, name]")
+    project.dbt("build")
+    with_test("unique_key: [id]")
+    with pytest.raises(DbtError, match="Got 1 result"):
+        project.dbt("build")
+    for arguments, message in {
+        "unique_key: id": "`unique_key` must be a list of column names, with at least one. Got: id",
+        "unique_key: [nr]": "`unique_key` names a column that is not there",
+        "unique_key: [id], columns: [nr]": "`columns` names a column that is not there",
+    }.items():
+        with_test(arguments)
+        with pytest.raises(DbtError, match=message):
+            project.dbt("build")

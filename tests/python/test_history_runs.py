@@ -301,6 +301,22 @@ def test_before_images_are_compared_where_a_test_is_told_to_look(
         project.dbt("build", "--select", "marked_changes")
 
 
+def test_a_history_that_was_rolled_back_asks_for_a_full_refresh(
+    project: Project, lake: Lake
+) -> None:
+    [built] = lake.rows(f"select snapshot_id from {SCHEMA}.people_history.refs")
+    lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])
+    project.dbt("run")
+    lake.spark.sql(
+        f"call system.rollback_to_snapshot('{SCHEMA}.people_history', {built['snapshot_id']})"
+    )
+    with pytest.raises(DbtError, match=r"was rolled back, so .* Run once with --full-refresh"):
+        project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    project.dbt("run")
+    assert [row[2] for row in versions(lake)] == ["Rome", "Oslo"]
+
+
 def test_a_raw_table_is_no_change_stream(project: Project, lake: Lake) -> None:
     lake.create("changes", {"header__change_seq": "string", "id": "int", "after": "int"}, [])
     for arguments in (["run"], ["run", "--full-refresh"]):

@@ -434,6 +434,25 @@ def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake)
     assert row["after"]["BALANCE"] == Decimal("1.50")
 
 
+def test_a_message_that_names_no_schema_is_not_lost(project: Project, lake: Lake) -> None:
+    """Which of two tables of one name it is of, nobody can tell; what is of another is known."""
+    columns = [{"name": "ID", "type": "int"}]
+    sent = [
+        message("json", "v1", "INSERT", number, {"ID": number}, table=table, schema=schema)
+        for number, (schema, table) in enumerate(
+            [("dbo", "ACCOUNTS"), (None, "accounts"), (None, "ORDERS"), ("old", "ACCOUNTS")], 1
+        )
+    ]
+    lake.create("schemaless", {"value": "string"}, sent)
+    sql = project.compile(
+        f"{{{{ qlik_messages({relation('schemaless')}, unique_key=['ID'], columns={columns},"
+        " table='dbo.accounts') }}"
+    )
+    found = {row["change_seq"][-1]: row["reject_reason"] for row in lake.rows(sql)}
+    reason = "the message does not say which schema its table is of: accounts"
+    assert found == {"1": None, "2": reason}
+
+
 @pytest.mark.parametrize("landed_as", ["string", "binary"])
 def test_a_load_message_is_read_whatever_digits_its_data_hold(
     landed_as: str, project: Project, lake: Lake

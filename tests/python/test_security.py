@@ -85,7 +85,8 @@ def pass_through(
     names: list[str], values: list[str], prefix: str, project: Project, lake: Lake
 ) -> None:
     """Send rows with such names and values through a staging model and all that reads it."""
-    key, first, second = (f"{number}{name}" for number, name in enumerate(names))
+    # dbt's own list of columns ends at a name that begins like this.
+    key, first, second = (f"#{number}{name}" for number, name in enumerate(names))
     header = {f"{prefix}{name.removeprefix('header__')}": kind for name, kind in HEADER.items()}
 
     def row(number: int, letter: str, *data: str) -> dict[str, Any]:
