@@ -2,8 +2,9 @@
     rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says.
     `further_columns` stand behind those of the contract. `read_from` is the place from which the run reads, if it does
     not read all: what the table holds of earlier places cannot meet its changes, so it is left out of the join. A
-    bound that is too high loses nothing, but takes changes that are known for new. -#}
-{%- macro _staged(changes, further_columns=[], read_from=none) -%}
+    bound that is too high loses nothing, but takes changes that are known for new. `stays` is a condition on `known`, what
+    the table holds of a change, by which that stays as it is. -#}
+{%- macro _staged(changes, further_columns=[], read_from=none, stays=none) -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
 select
@@ -24,13 +25,18 @@ left outer join {{ this }} as known
         and (known.change_seq >= '{{ read_from }}' or known.change_seq = '')
         {%- endif %}
 where
-    known.change_id is null
-    or not (
-        {%- for column in compared %}
-        {{ changes }}.{{ afterimage._quote(column) }} <=> known.{{ afterimage._quote(column) }}
-        {%- if not loop.last %} and{% endif %}
-        {%- endfor %}
+    (
+        known.change_id is null
+        or not (
+            {%- for column in compared %}
+            {{ changes }}.{{ afterimage._quote(column) }} <=> known.{{ afterimage._quote(column) }}
+            {%- if not loop.last %} and{% endif %}
+            {%- endfor %}
+        )
     )
+    {%- if stays %}
+    and not coalesce({{ stays }}, false)
+    {%- endif %}
 {%- endif %}
 {%- endmacro -%}
 

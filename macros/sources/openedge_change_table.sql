@@ -431,5 +431,15 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes', ['tracking'] if layout.tracks else [], read_from) }}
+{#- The two tables may be pruned one after the other: what a change has lost by that, it keeps here. -#}
+{%- set stays -%}
+known.reject_reason is null
+        and (
+            (coalesce(changes.`before`, changes.`after`) is null and coalesce(known.`before`, known.`after`) is not null)
+            {%- if layout.tracks %}
+            or (changes.tracking is null and known.tracking is not null)
+            {%- endif %}
+        )
+{%- endset -%}
+{{ afterimage._staged('changes', ['tracking'] if layout.tracks else [], read_from, stays) }}
 {%- endmacro -%}

@@ -431,7 +431,13 @@ numbered as (
         *,
         row_number() over (
             partition by group_hash, change_group, letter
-            order by is_orphan asc, source_time asc nulls last, image_hash asc
+            order by
+                is_orphan asc,
+                -- The load that stands comes first, so that it takes the place of an earlier one that is no longer landed.
+                if(kind = 'load', last_time, null) desc nulls last,
+                if(kind = 'load', null, source_time) asc nulls last,
+                if(kind = 'load', null, image_hash) asc,
+                image_hash desc
         ) as number_of_letter,
         row_number() over (
             partition by group_hash, change_group, is_good, own_key

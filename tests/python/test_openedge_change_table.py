@@ -15,6 +15,7 @@ from conftest import SCHEMA, DbtError, Lake, Project
 from dialect_openedge import (
     CHANGE_COLUMNS,
     TABLE_NUMBER,
+    TRACKING_COLUMNS,
     FieldMaps,
     SplitOrder,
     carried,
@@ -192,6 +193,45 @@ def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lak
         (19, None, "c", None, 1),
         (20, None, "d", None, 1),
     ]
+
+
+@pytest.mark.parametrize("pruned", ["pruned__cdc", "pruned_tracking"])
+def test_a_change_keeps_what_one_of_its_two_tables_no_longer_has(
+    pruned: str, project: Project, lake: Lake
+) -> None:
+    """A look-back reads it again, when a consumer has deleted its rows from one table so far."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
+    at = datetime(2024, 3, 1)
+
+    def change(sequence: int, operation: int, name: str) -> Row:
+        row = {"_Change-Sequence": sequence, "_Operation": operation, "_Time-Stamp": at}
+        return {**row, "id": 1, "name": name}
+
+    def tracked(sequence: int) -> Row:
+        row = {"_Change-Sequence": sequence, "_Operation": 4, "_Source-Table-Number": 12}
+        return {**row, "_Time-Stamp": at, "_Change-FieldMap": "name", "_User-Name": "ann"}
+
+    project.file(
+        "models/stg_pruned.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ openedge_change_table({relation('pruned__cdc')}, unique_key=['id'],"
+        f" tracking={relation('pruned_tracking')}, source_table_number=12) }}}}",
+    )
+    run = ("run", "--select", "stg_pruned")
+    lake.create("pruned__cdc", columns, [change(12, 3, "a"), change(12, 4, "b")])
+    lake.create("pruned_tracking", TRACKING_COLUMNS, [tracked(12)])
+    project.dbt(*run, "--full-refresh")
+    before = lake.rows(f"select * from {SCHEMA}.stg_pruned")
+    lake.spark.sql(f"delete from {SCHEMA}.{pruned}")
+    lake.append("pruned__cdc", columns, [change(13, 3, "b"), change(13, 4, "c")])
+    lake.append("pruned_tracking", TRACKING_COLUMNS, [tracked(13)])
+    project.dbt(*run)
+
+    [known, new] = lake.rows(f"select * from {SCHEMA}.stg_pruned order by change_seq")
+    assert [known] == before
+    assert (known["reject_reason"], known["tracking"]["user_name"]) == (None, "ann")
+    assert new["after"] == {"id": 1, "name": "c"}
 
 
 def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:

@@ -254,6 +254,36 @@ def test_a_run_reads_the_minutes_whose_rows_it_does_not_know(project: Project, l
         assert [(row["operation"], row["name"]) for row in taken_in] == staged, name
 
 
+@pytest.mark.parametrize("times", [(None, None, None), (1, 2, 3)])
+def test_a_load_into_an_emptied_table_takes_the_place_of_earlier_ones(
+    times: tuple[int | None, ...], project: Project, lake: Lake
+) -> None:
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='reloaded__ct')"
+    project.file(
+        "models/stg_reloaded.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
+    )
+    project.file(
+        "models/reloaded_history.sql",
+        "{{ config(materialized='history', unique_key=['id'], file_format='iceberg') }}\n"
+        "select * from {{ ref('stg_reloaded') }}",
+    )
+    run = ("run", "--select", "stg_reloaded", "reloaded_history")
+    loads = [
+        arrived(None, "I", name) | {"header__timestamp": day and datetime(2024, 1, day)}
+        for name, day in zip(["first", "second", "third"], times, strict=True)
+    ]
+    lake.create("reloaded__ct", ARRIVALS_COLUMNS, loads[:2])
+    project.dbt(*run, "--full-refresh")
+    lake.create("reloaded__ct", ARRIVALS_COLUMNS, loads[2:])
+    project.dbt(*run)
+    good = lake.rows(f"select after.name from {SCHEMA}.stg_reloaded where reject_reason is null")
+    assert good == [{"name": "third"}]
+    assert lake.rows(f"select name from {SCHEMA}.reloaded_history") == good
+
+
 DATA = [f"c{number:02}" for number in range(1, 11)]
 
 
