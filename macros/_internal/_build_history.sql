@@ -66,8 +66,8 @@ as
 
 
 {#- What the table remembers of its runs, as table properties: which changes it has taken in, by which options it was
-    cut, and the snapshot that this was said of. Properties are set after the versions are written: a run that is killed in between is done again by
-    the next one, to the same result. -#}
+    cut, and the snapshot that this was said of. Properties are set after the versions are written: a run that is killed
+    in between is done again by the next one, to the same result. -#}
 {%- macro _bookkeeping(options, columns, taken_in, pending) -%}
     {%- set remembered = afterimage._remember(taken_in, pending) -%}
     {{ return({

@@ -98,16 +98,12 @@
     {%- if meta_column_names is not none or not execute -%}
         {{ return(afterimage._meta_columns(macro_name, meta_column_names, [])) }}
     {%- endif -%}
-    {#- In a unit test the model's name stands behind this; under a test's `where` its table stands in a query. -#}
-    {%- set in_unit_tests = '__dbt__cte__' -%}
     {%- set found = namespace(names=none) -%}
-    {%- for node in graph.nodes.values() if node.config.materialized == 'history' -%}
+    {#- Unit tests know of no other model. Under a test's `where` the table stands in a query. -#}
+    {%- for node in graph.get('nodes', {}).values() if node.config.materialized == 'history' -%}
         {%- if
             (history is string and ('from ' ~ node.relation_name ~ ' where ') in history)
-            or (history is not string and (
-                history.identifier == in_unit_tests ~ node.name
-                or (history.identifier == node.alias and history.schema == node.schema)
-            ))
+            or (history is not string and history.identifier == node.alias and history.schema == node.schema)
         -%}
             {%- set found.names = node.config.meta_column_names -%}
         {%- endif -%}

@@ -5,13 +5,18 @@
         {{ return([]) }}
     {%- endif -%}
     {%- set stored = afterimage._stored_relation(relation) -%}
-    {#- dbt's own way ends at the first column whose name begins with `#`, as names in Db2 may; but it alone can ask for
-        what is not there. -#}
-    {%- if not adapter.get_columns_in_relation(stored) and load_relation(stored) is none -%}
+    {#- Asks for what may not be there. Where dbt has listed the schema at the start of the run, that costs nothing. -#}
+    {%- set listed = [target.schema, model.schema if model is defined else none] -%}
+    {%- if
+        (stored.schema not in listed or load_relation(stored) is none)
+        and not adapter.get_columns_in_relation(stored)
+        and load_relation(stored) is none
+    -%}
         {{ return([]) }}
     {%- endif -%}
     {%- set columns = [] -%}
-    {#- Hudi's own columns are none of the data's. -#}
+    {#- dbt's own way ends at the first column whose name begins with `#`, as names in Db2 may. Hudi's own columns are
+        none of the data's. -#}
     {%- for column in run_query('describe query select * from ' ~ stored)
         if not column['col_name'].startswith('_hoodie_')
     -%}

@@ -43,7 +43,9 @@ compared as (
         array(
             {%- for column in typed_columns %}
             {%- set name = afterimage._quote(column.name) %}
-            {%- set old = 'coalesce(before_image.' ~ name ~ ', if(was_alive and not has_moved, previous_state.' ~ name ~ ', null))' %}
+            {%- set old =
+                'coalesce(before_image.' ~ name ~ ', if(was_alive and not has_moved, previous_state.' ~ name ~ ', null))'
+            %}
             {%- set new = 'if(is_row, state.' ~ name ~ ', null)' %}
             named_struct(
                 'column_name', {{ afterimage._literal(column.name) }},
