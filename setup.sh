@@ -55,7 +55,13 @@ fits() {
     answer=$("$1" -c "$PROBE" "$VENV" 2>/dev/null </dev/null) || answer=
     case $answer in
         fits) return 0 ;;
-        '') reject "$1: does not run as Python" ;;
+        '')
+            # What it says last, in Python's way and in that of most shims, is what is wrong.
+            said=$("$1" -c "$PROBE" "$VENV" 2>&1 </dev/null) || :
+            said=${said##*"
+"}
+            reject "$1: does not run as Python${said:+: $said}"
+            ;;
         *) reject "$1: $answer" ;;
     esac
     return 1

@@ -66,7 +66,9 @@ own_events as (
 
     select
         {%- for key in unique_key %}
-        {{ afterimage._row_of_change('operation') }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+        {%- set name = afterimage._quote(key) %}
+        -- Field by field, here and below: then Spark reads those of the before-image alone that somebody asks for.
+        if(operation = 'delete' and `before` is not null, `before`.{{ name }}, `after`.{{ name }}) as {{ keys[loop.index0] }},
         {%- endfor %}
         change_seq,
         array_position(array('load', 'insert', 'update', 'delete'), operation) as event_rank,
@@ -76,37 +78,35 @@ own_events as (
         if(operation = 'delete', 'delete', null) as ended_by,
         operation <> 'delete' as is_row,
         {%- if sparse %}
-        if(
-            size(absent_columns) > 0,
-            named_struct(
-                {%- for column in columns %}
-                {%- set name = afterimage._quote(column) %}
-                {{ afterimage._literal(column) }},
-                {%- if column in sparse %}
-                if(
-                    array_contains(absent_columns, {{ afterimage._literal(column) }}),
-                    `before`.{{ name }},
-                    `after`.{{ name }}
-                )
-                {%- else %}
+        named_struct(
+            {%- for column in columns %}
+            {%- set name = afterimage._quote(column) %}
+            {{ afterimage._literal(column) }},
+            {%- if column in sparse %}
+            if(
+                array_contains(absent_columns, {{ afterimage._literal(column) }}),
+                `before`.{{ name }},
                 `after`.{{ name }}
-                {%- endif %}
-                {%- if not loop.last %},{% endif %}
-                {%- endfor %}
-            ),
-            `after`
+            )
+            {%- else %}
+            `after`.{{ name }}
+            {%- endif %}
+            {%- if not loop.last %},{% endif %}
+            {%- endfor %}
         ) as image,
-        -- NULL in a before-image may mean "not captured" as well, so it does not fill an absent column.
+        -- NULL in a before-image may mean "not captured" as well, so it does not fill an absent column. (No `filter`: what
+        -- has a lambda in it Spark does not compile with the rest.)
         if(
             size(absent_columns) > 0,
-            filter(
-                absent_columns,
-                name -> case name
-                    {%- for column in sparse %}
-                    when {{ afterimage._literal(column) }} then `before`.{{ afterimage._quote(column) }} is null
-                    {%- endfor %}
-                    else false
-                end
+            array(
+                {%- for column in sparse %}
+                {%- set literal = afterimage._literal(column) %}
+                if(
+                    array_contains(absent_columns, {{ literal }}) and `before`.{{ afterimage._quote(column) }} is null,
+                    {{ literal }},
+                    null
+                ){{ ',' if not loop.last }}
+                {%- endfor %}
             ),
             null
         ) as unknown_columns,
@@ -452,12 +452,6 @@ recut_events as (
         "operation = 'update' and `before` is not null and not ("
         ~ afterimage._same_columns('`before`', '`after`', unique_key) ~ ')'
     ) }}
-{%- endmacro -%}
-
-
-{#- The image that bears a change's own key. -#}
-{%- macro _row_of_change(operation) -%}
-    {{ return("if(" ~ operation ~ " = 'delete', coalesce(`before`, `after`), `after`)") }}
 {%- endmacro -%}
 
 

@@ -42,13 +42,22 @@
             ~ " (in a unit test: one in the schema of the model or of the target)."
         ) -%}
     {%- endif -%}
+    {%- if found.leading == 0 and 'change_mask' in found.header and (header_columns is none or columns is none) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " does not begin with a header column, as Qlik's own table does, so nobody can"
+            ~ " tell which columns the bits of " ~ header_prefix ~ "change_mask stand for. Say how many header columns"
+            ~ " that table has (`header_columns`), and all its data columns in their order (`columns`). Got: "
+            ~ header_columns ~ " and " ~ columns
+        ) -%}
+    {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found.data) -%}
     {%- set columns = afterimage._as_spelled(columns or found.data, found.data) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
 
     {#- A list of all columns says in which order the source has them. A list of some cannot, so their places are those
-        that they have in the table. -#}
-    {%- set ordinals = columns if columns | length == found.data | length else found.data -%}
+        that they have in the table, unless that has an order of its own. -#}
+    {%- set is_in_order = found.leading > 0 or 'change_mask' not in found.header -%}
+    {%- set ordinals = found.data if is_in_order and columns | length < found.data | length else columns -%}
     {%- if columns | list != ordinals | select('in', columns) | list -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `columns` leaves out columns, so those it names must stand in the order of the table: "
@@ -63,14 +72,6 @@
             ~ header_prefix ~ "' it has: " ~ (found.header.keys() | list)
         ) -%}
     {%- endif -%}
-    {%- if found.leading == 0 and 'change_mask' in found.header and header_columns is none -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " does not begin with a header column, as Qlik's own table does, so nobody can"
-            ~ " tell which columns the bits of " ~ header_prefix ~ "change_mask stand for. Say how many header columns"
-            ~ " that table has (`header_columns`), and its data columns in their order (`columns`). Got: none"
-        ) -%}
-    {%- endif -%}
-
     {%- set expressions = {} -%}
     {%- for name, template in {
         'change_seq': 'trim(cast(<column> as string))',

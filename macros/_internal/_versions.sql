@@ -15,6 +15,8 @@
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set w = afterimage._event_window(keys) -%}
+    {#- Of outcomes a key has one at each change_seq; without the tie-breakers the rows have less to carry. -#}
+    {%- set w_outcome = 'partition by ' ~ keys | join(', ') ~ ' order by change_seq' -%}
     {%- set output = 'is_row' if options.deletes == 'close' else 'true' -%}
 
 with
@@ -52,9 +54,9 @@ outcomes as (
 
     select
         *,
-        coalesce(lag(is_row) over ({{ w }}), false) as lived_before,
+        coalesce(lag(is_row) over ({{ w_outcome }}), false) as lived_before,
         {% if tracked -%}
-        {{ compared }} <=> lag({{ compared }}) over ({{ w }})
+        {{ compared }} <=> lag({{ compared }}) over ({{ w_outcome }})
         {%- else -%}
         true
         {%- endif %} as is_same
@@ -68,12 +70,12 @@ boundaries as (
 
     select
         *,
-        lead(valid_at) over ({{ w }}) as next_valid_at,
-        lead(change_seq) over ({{ w }}) as next_change_seq,
-        lead(coalesce(ended_by, 'update')) over ({{ w }}) as next_cause,
-        count_if({{ output }}) over ({{ w }} rows between unbounded preceding and current row)
+        lead(valid_at) over ({{ w_outcome }}) as next_valid_at,
+        lead(change_seq) over ({{ w_outcome }}) as next_change_seq,
+        lead(coalesce(ended_by, 'update')) over ({{ w_outcome }}) as next_cause,
+        count_if({{ output }}) over ({{ w_outcome }} rows between unbounded preceding and current row)
         {%- if recut %}
-        + coalesce(first(version_base) over ({{ w }} rows between unbounded preceding and current row), 0)
+        + coalesce(first(version_base) over ({{ w_outcome }} rows between unbounded preceding and current row), 0)
         {%- endif %} as version_number
 
     from outcomes

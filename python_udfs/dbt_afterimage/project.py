@@ -143,17 +143,13 @@ class Project:
         listed = self._show(
             # dbt wants to see what is referred to before it looks into conditions.
             "{%- set model = ref('" + node.package_name + "', '" + node.name + "') -%}"
-            "{%- set found = [] -%}{%- if execute -%}{%- set table = load_relation(model) -%}"
-            # dbt's own list of columns ends at the first whose name begins with `#`.
-            "{%- set query = 'describe query select * from ' ~ table -%}"
-            "{%- for column in (run_query(query) if table else []) -%}"
-            "{%- do found.append([column['col_name'], column['data_type']]) -%}"
-            "{%- endfor -%}{%- endif -%}"
+            "{%- set columns = afterimage._relation_columns(model) -%}"
             # Any text is a fit literal as hex digits.
-            "select '{{ tojson(found).encode().hex() }}' as line"
+            "select '{{ tojson(columns).encode().hex() }}' as line"
         )
         columns = [
-            Column(name, kind.lower()) for name, kind in json.loads(bytes.fromhex(listed[0]))
+            Column(column["name"], column["type"])
+            for column in json.loads(bytes.fromhex(listed[0]))
         ]
         if not columns:
             raise CommandError(

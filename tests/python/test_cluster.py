@@ -64,7 +64,7 @@ def test_the_examples_build_on_executors_that_have_a_bare_python(
     script = "\n".join([*archive, f"cd {shlex.quote(str(ROOT))}", *build])
     for written, ours in {
         "spark://master:7077": cluster.url,
-        "s3a://lake/warehouse": str(tmp_path / "warehouse"),
+        "hdfs://name-node/warehouse": str(tmp_path / "warehouse"),
         "python3.11": str(bare / "bin" / "python"),
     }.items():
         assert written in script

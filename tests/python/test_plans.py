@@ -5,11 +5,13 @@ One more of any of these is seen nowhere but in minutes, and only where there is
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 
 import pytest
+from pyspark.sql.types import StructType
 
 from conftest import SCHEMA, Lake, Project
 from generate import changes
@@ -92,14 +94,19 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Proj
         lake.spark.sql(f"drop table if exists {SCHEMA}.{table}")
 
 
-def shape(project: Project, lake: Lake, model: str) -> dict[str, int]:
-    """Return how often each node is in the plan that a model's select has run by."""
+def select_of(project: Project, model: str) -> str:
+    """Return the select that a model has run."""
     text = (
         project.folder / ".afterimage/target/run/afterimage/models" / f"{model}.sql"
     ).read_text()
     select = re.search(r"^\s*(?:with|select)\s*$", text, re.MULTILINE)
     assert select, text
-    frame = lake.spark.sql(text[select.start() :])
+    return text[select.start() :]
+
+
+def shape(project: Project, lake: Lake, model: str) -> dict[str, int]:
+    """Return how often each node is in the plan that a model's select has run by."""
+    frame = lake.spark.sql(select_of(project, model))
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan().toString()
     plan = plan.split("== Final Plan ==")[-1].split("== Initial Plan ==")[0]
@@ -112,3 +119,16 @@ def test_a_model_reads_shuffles_and_sorts_as_often_as_we_mean(
     model: str, project: Project, lake: Lake
 ) -> None:
     assert shape(project, lake, model) == MEANT[model]
+
+
+def test_a_history_reads_of_before_images_what_it_looks_at(project: Project, lake: Lake) -> None:
+    """The key, for deletes and key changes, and the one column that updates leave out."""
+    frame = lake.spark.sql(select_of(project, "planned_history"))
+    leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
+    images = [
+        {field.name for field in column.dataType.fields}
+        for leaf in (leaves.apply(place) for place in range(leaves.size()))
+        for column in StructType.fromJson(json.loads(leaf.schema().json())).fields
+        if column.name == "before" and isinstance(column.dataType, StructType)
+    ]
+    assert images == [{"id", "notes"}, {"id"}]

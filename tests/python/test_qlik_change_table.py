@@ -316,10 +316,24 @@ def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     assert rows[0]["transaction_id"] is None  # a blank one would be one for all
 
 
-def test_a_table_that_does_not_begin_with_its_header_leaves_masks_open(
+def test_table_that_does_not_begin_with_its_header_is_asked_for_its_order(
     project: Project, lake: Lake
 ) -> None:
-    lake.create("sorted__ct", dict.fromkeys(DATA, "string") | HEADER, [])
-    with pytest.raises(DbtError, match=r"does not begin with a header column.*`header_columns`"):
-        compiled(project, "sorted__ct")
-    assert "as ordinals" in compiled(project, "sorted__ct", ", header_columns=7")
+    """A column of the landing's own in front of all, which no bit of the mask stands for."""
+    update = {
+        "_landed_by": "nobody",
+        "header__change_seq": f"2024010112010000{1:019}",
+        "header__change_oper": "U",
+        "header__change_mask": bytes.fromhex("001602"),
+        "header__transaction_id": "t",
+        "c01": "1",
+        "c03": "new",
+    }
+    types = {"_landed_by": "string"} | HEADER | dict.fromkeys(DATA, "string")
+    lake.create("led__ct", types, [update])
+    asked = r"does not begin with a header column.*`header_columns`"
+    for given in ("", ", header_columns=8", f", columns={DATA}"):
+        with pytest.raises(DbtError, match=asked):
+            compiled(project, "led__ct", given)
+    rows = lake.rows(compiled(project, "led__ct", f", header_columns=8, columns={DATA}"))
+    assert [row["changed_columns"] for row in rows] == [["c02", "c03", "c05", "c10"]]

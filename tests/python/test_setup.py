@@ -120,7 +120,12 @@ def test_folder_with_a_space_is_no_trouble(machine: Machine) -> None:
 
 def test_python_that_says_success_but_nothing_else_is_passed_over(machine: Machine) -> None:
     machine.program("python3.11", "exit 0")
-    assert "python3.11: does not run as Python" in machine.refused()
+    assert "python3.11: does not run as Python\n" in machine.refused()
+
+
+def test_message_has_the_last_line_of_what_a_python_said(machine: Machine) -> None:
+    machine.program("python3.11", "printf 'Traceback …\\n  in site\\nNo encodings\\n' >&2; exit 1")
+    assert "python3.11: does not run as Python: No encodings\n" in machine.refused()
 
 
 def test_pyenvs_own_pythons_are_found_behind_their_shims(machine: Machine) -> None:
@@ -155,7 +160,7 @@ def test_message_names_every_python_that_was_found(machine: Machine) -> None:
     assert "setup: No Python 3.10, 3.11 or 3.12 found." in message
     assert f"{newer}: 3.13.0 is too new" in message
     assert f"{older}: 2.7.18 is too old" in message
-    assert f"{shim}: does not run as Python" in message
+    assert f"{shim}: does not run as Python: pyenv: python3.11: command not found" in message
     assert "apt install python3 python3-venv" in message
     assert "make PYTHON=" in message
 
