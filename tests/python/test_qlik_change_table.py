@@ -332,8 +332,8 @@ def test_table_that_does_not_begin_with_its_header_is_asked_for_its_order(
     types = {"_landed_by": "string"} | HEADER | dict.fromkeys(DATA, "string")
     lake.create("led__ct", types, [update])
     asked = r"does not begin with a header column.*`header_columns`"
-    for given in ("", ", header_columns=8", f", columns={DATA}"):
+    for said in ("", ", header_columns=8", f", columns={DATA}"):
         with pytest.raises(DbtError, match=asked):
-            compiled(project, "led__ct", given)
+            compiled(project, "led__ct", said)
     rows = lake.rows(compiled(project, "led__ct", f", header_columns=8, columns={DATA}"))
     assert [row["changed_columns"] for row in rows] == [["c02", "c03", "c05", "c10"]]
