@@ -94,10 +94,21 @@ own_events as (
             {%- if not loop.last %},{% endif %}
             {%- endfor %}
         ) as image,
-        -- NULL in a before-image may mean "not captured" as well, so it does not fill an absent column. (No `filter`: what
-        -- has a lambda in it Spark does not compile with the rest.)
+        -- NULL in a before-image may mean "not captured" as well, so it does not fill an absent column.
         if(
             size(absent_columns) > 0,
+            {%- if columns | length > 30 %}
+            -- What has a lambda Spark does not compile with the rest, and with all of many columns Java would not compile it.
+            filter(
+                absent_columns,
+                name -> case name
+                    {%- for column in sparse %}
+                    when {{ afterimage._literal(column) }} then `before`.{{ afterimage._quote(column) }} is null
+                    {%- endfor %}
+                    else false
+                end
+            ),
+            {%- else %}
             array(
                 {%- for column in sparse %}
                 {%- set literal = afterimage._literal(column) %}
@@ -108,6 +119,7 @@ own_events as (
                 ){{ ',' if not loop.last }}
                 {%- endfor %}
             ),
+            {%- endif %}
             null
         ) as unknown_columns,
         {%- else %}

@@ -201,6 +201,34 @@ def test_names_that_look_like_a_secrets_do_not_hide_what_the_table_remembers(
     assert [tuple(row.values()) for row in found] == [(None, 1), ("x", 2)]
 
 
+@pytest.mark.parametrize("count", [3, 60])
+def test_a_column_that_an_update_leaves_out_is_filled_however_many_there_are(
+    count: int, project: Project, lake: Lake
+) -> None:
+    """By the before-image, else by the version before; the SQL of many columns is another."""
+    names = [f"c{number}" for number in range(count)]
+    columns = contract_columns(", ".join(["id: int", *(f"{name}: string" for name in names)]))
+    told, empty, first = (["told"] * count, [None] * count, ["first"] * count)
+    unknown = {"absent_columns": names[1:]}
+    rows = [
+        change(1, "insert", (1, *first)),
+        change(2, "update", (1, "second", *empty[1:])) | unknown | {"before": (1, *empty)},
+        change(3, "update", (1, "third", *empty[1:])) | unknown | {"before": (1, *told)},
+        change(4, "update", (1, *empty)),
+    ]
+    lake.create("changes", columns, rows)
+    project.dbt("run", "--full-refresh")
+    found = lake.rows(
+        f"select c0, c1, {names[-1]} as last from {SCHEMA}.people_history order by version"
+    )
+    assert [tuple(row.values()) for row in found] == [
+        ("first", "first", "first"),
+        ("second", "first", "first"),
+        ("third", "told", "told"),
+        (None, None, None),
+    ]
+
+
 def test_a_change_that_comes_again_behind_another_of_its_place_moves_what_it_ended(
     project: Project, lake: Lake
 ) -> None:
