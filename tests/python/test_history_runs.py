@@ -250,6 +250,12 @@ def test_a_change_that_comes_again_behind_another_of_its_place_moves_what_it_end
     assert lake.rows(query) == in_batches
 
 
+def test_tables_have_the_profiles_dictionaries(project: Project, lake: Lake) -> None:
+    """Nothing but the time of a build would tell of a misspelt setting."""
+    properties = lake.rows(f"show tblproperties {SCHEMA}.people_history")
+    assert {"key": "write.parquet.dict-size-bytes", "value": "262144"} in properties
+
+
 def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake) -> None:
     """What dbt's manual runs ahead of unit tests, where nothing is built yet."""
     lake.create(
