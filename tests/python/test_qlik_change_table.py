@@ -161,9 +161,11 @@ def at(minute: int, number: int = 1) -> str:
     return f"2024010112{minute:02}{'0' * 4}{number:019}"
 
 
-def read(first: int, last: int) -> str:
+def read(first: int, last: int | None = None) -> str:
+    """Return the condition on the minutes from one to another, or to the end of time."""
     column = "`header__change_seq`"
-    begin, end = f"2024010112{first:02}{'0' * 23}", f"2024010112{last:02}{'9' * 23}"
+    end = "9" * 35 if last is None else f"2024010112{last:02}{'9' * 23}"
+    begin = f"2024010112{first:02}{'0' * 23}"
     trimmed = f"trim(cast({column} as string))"
     return (
         f"(({column} >= '{begin}' or {column} < '0') and {trimmed} >= '{begin}'"
@@ -183,7 +185,7 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], str, list[tuple[str, str]], bool
     "nothing": ([], "false", [], False),
     "newer changes": (
         [arrived(at(4), "U", "d"), arrived(at(5), "D", "d")],
-        read(4, 5),
+        read(3),
         [("update", "d"), ("delete", "d")],
         False,
     ),
@@ -196,10 +198,23 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], str, list[tuple[str, str]], bool
         [("load", "loaded too")],
         False,
     ),
+    "one that cannot be read and looks newer": (
+        [arrived(f"{at(5)[:-1]}X", "U", "newer?")],
+        f"{read(5)} or {NO_PLACE}",
+        [("update", "newer?")],
+        False,
+    ),
+    "nothing after it": ([], "false", [], False),
     "one that cannot be read, and a newer one": (
         [arrived("17", "U", "?"), arrived(at(9), "U", "e")],
         f"{read(9, 9)} or {NO_PLACE}",
         [("update", "?"), ("update", "e")],
+        False,
+    ),
+    "one that cannot be read and is no number": (
+        [arrived("none", "U", "none?")],
+        NO_PLACE,
+        [("update", "none?")],
         False,
     ),
     "one with blanks around it": (
