@@ -138,8 +138,8 @@
         {{ return(none) }}
     {%- endif -%}
 
-    {#- As a rule all that has landed since is newer, or nothing has. Totals tell that, at less than half of what minutes
-        cost. -#}
+    {#- As a rule all that has landed since is newer, or nothing has. Totals tell that, at less than half of the cost of
+        minutes. -#}
     {%- set totals = run_query(afterimage._qlik_totals(relation, layout, start, found[1])).rows[0] -%}
     {%- if totals[0] -%}
         {%- set unread = [found[1][:12] if totals[1] else none, '9' * 12, false, totals[2]] -%}
