@@ -170,10 +170,19 @@
 {#- A query that says of the rows that an incremental run looks at whether those up to the newest change_seq are as many
     as were taken in, with the same change_seqs; whether those after it are others; and whether some have no place. -#}
 {%- macro _qlik_totals(relation, layout, start, newest) -%}
-    {%- set change_seq = layout.header.change_seq -%}
     {%- set sides = {
-        'landed': [relation, change_seq, '1', afterimage._qlik_landed_since(relation, layout, start)],
-        'known': [this, 'left(change_seq, 35)', 'source_rows', afterimage._qlik_known_since(start)],
+        'landed': {
+            'table': relation,
+            'condition': afterimage._qlik_landed_since(layout, start),
+            'seq': layout.header.change_seq,
+            'rows': '1',
+        },
+        'known': {
+            'table': this,
+            'condition': afterimage._qlik_known_since(start),
+            'seq': 'left(change_seq, 35)',
+            'rows': 'source_rows',
+        },
     } -%}
     {%- set sums = {
         'older_rows': 'if(is_newer, 0, row_count)',
@@ -203,11 +212,15 @@ from
 
             from (
                 select
-                    if({{ read[1] }} between '{{ '0' * 34 }}1' and '{{ '9' * 35 }}', {{ read[1] }}, '') as place,
-                    {{ read[2] }} as row_count
+                    if(
+                        {{ afterimage._qlik_known_has_place(read.seq) }} and {{ read.seq }} <= '{{ '9' * 35 }}',
+                        {{ read.seq }},
+                        ''
+                    ) as place,
+                    {{ read.rows }} as row_count
 
-                from {{ read[0] }}
-                where {{ read[3] }}
+                from {{ read.table }}
+                where {{ read.condition }}
             ) as placed
         ) as compared
     ) as {{ side }}
@@ -229,7 +242,7 @@ landed as (
 
     from (
         select {{ layout.header.change_seq }} as change_seq from {{ relation }}
-        where {{ afterimage._qlik_landed_since(relation, layout, start) }}
+        where {{ afterimage._qlik_landed_since(layout, start) }}
     ) as raw_rows
     group by 1
 
@@ -272,13 +285,11 @@ from (
 {#- The condition on landed rows that an incremental run looks at them: those of the look-back, and those without a
     place, of which the length tells at a fifth of what the regular expression costs. (What has 35 characters and is no
     number counts as being of the time that it begins with.) -#}
-{%- macro _qlik_landed_since(relation, layout, start) -%}
+{%- macro _qlik_landed_since(layout, start) -%}
     {%- set change_seq = layout.header.change_seq -%}
     (
         {{ afterimage._qlik_not_before(layout, start) }}
-        or {{ change_seq }} is null
-        or length({{ change_seq }}) <> 35
-        or {{ change_seq }} < '{{ '0' * 34 }}1'
+        or not coalesce(length({{ change_seq }}) = 35 and {{ afterimage._qlik_known_has_place(change_seq) }}, false)
     )
 {%- endmacro -%}
 
@@ -297,9 +308,9 @@ from (
 
 
 {#- The same condition on a change that staging has taken in: its change_seq is empty or begins with 35 digits, so a
-    comparison tells, which Spark can leave out files by. -#}
-{%- macro _qlik_known_has_place() -%}
-    change_seq >= '{{ '0' * 34 }}1'
+    comparison tells, which Spark can leave out files by. Of what has landed it tells the zeros. -#}
+{%- macro _qlik_known_has_place(change_seq='change_seq') -%}
+    {{ change_seq }} >= '{{ '0' * 34 }}1'
 {%- endmacro -%}
 
 
