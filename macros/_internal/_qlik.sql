@@ -117,32 +117,32 @@
     {%- do afterimage._check_drift('qlik_change_table', relation, columns) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('qlik_change_table', 'var afterimage_lookback_hours', hours) -%}
-    {%- set query -%}
-        select
-            concat(
-                date_format(
-                    {{ afterimage._qlik_seq_time('max(change_seq)') }} - interval {{ hours }} hours, 'yyyyMMddHHmmss'
-                ),
-                repeat('0', 21)
-            ) as start,
-            left(max(change_seq), 35) as newest
-        from {{ this }}
-        where reject_reason is null
-    {%- endset -%}
-    {%- set found = run_query(query).rows[0] -%}
+    {%- set newest = afterimage._newest_place(35) -%}
+    {%- if newest is none -%}
+        {{ return(none) }}
+    {%- endif -%}
     {%- do afterimage._check_retention_gap(
-        'qlik_change_table', relation, change_seq, afterimage._qlik_has_place(change_seq), found[1] or none
+        'qlik_change_table', relation, change_seq, afterimage._qlik_has_place(change_seq), newest
     ) -%}
-    {%- set start = found[0] -%}
-    {%- if not start -%}
+    {%- set query -%}
+        select concat(
+            date_format(
+                {{ afterimage._qlik_seq_time(afterimage._literal(newest)) }} - interval {{ hours }} hours,
+                'yyyyMMddHHmmss'
+            ),
+            repeat('0', 21)
+        )
+    {%- endset -%}
+    {%- set start = run_query(query).columns[0].values()[0] -%}
+    {%- if start is none -%}
         {{ return(none) }}
     {%- endif -%}
 
     {#- As a rule all that has landed since is newer, or nothing has. Totals tell that, at less than half of the cost of
         minutes. -#}
-    {%- set totals = run_query(afterimage._qlik_totals(relation, layout, start, found[1])).rows[0] -%}
+    {%- set totals = run_query(afterimage._qlik_totals(relation, layout, start, newest)).rows[0] -%}
     {%- if totals[0] -%}
-        {%- set unread = [found[1][:12] if totals[1] else none, '9' * 12, false, totals[2]] -%}
+        {%- set unread = [newest[:12] if totals[1] else none, '9' * 12, false, totals[2]] -%}
     {%- else -%}
         {%- set unread = run_query(afterimage._qlik_unread_minutes(relation, layout, start)).rows[0] -%}
     {%- endif -%}

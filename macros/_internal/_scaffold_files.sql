@@ -83,7 +83,11 @@ sources:
     materialized='incremental',
     incremental_strategy='merge',
     unique_key='change_id',
-    file_format='{% endraw %}{{ file_format }}{% raw %}'
+    file_format='{% endraw %}{{ file_format }}'
+    {%- if file_format == 'iceberg' %},
+    tblproperties={'write.metadata.metrics.column.change_seq': 'full'}
+    {%- endif %}
+{%- raw %}
 ) }}
 
 {{ afterimage.{% endraw %}{{ found.macro }}(

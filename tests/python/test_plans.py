@@ -62,7 +62,8 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Proj
     )
     project.file(
         "models/stg_planned.sql",
-        "{{ config(materialized='table') }}\n"
+        "{{ config(materialized='table', "
+        "tblproperties={'write.metadata.metrics.column.change_seq': 'full'}) }}\n"
         "{{ qlik_change_table(source('raw', 'planned__ct'), unique_key=['id']) }}",
     )
     project.file(
@@ -132,3 +133,13 @@ def test_a_history_reads_of_before_images_what_it_looks_at(project: Project, lak
         if column.name == "before" and isinstance(column.dataType, StructType)
     ]
     assert images == [{"id", "notes"}, {"id"}]
+
+
+def test_the_newest_change_is_known_without_reading(project: Project, lake: Lake) -> None:
+    """Where no change is rejected, and with the table property that `dbt_project.yml` sets."""
+    frame = lake.spark.sql(
+        f"select left(max(change_seq), 35), count(reject_reason) from {SCHEMA}.stg_planned"
+    )
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "LocalTableScan" in plan
+    assert "BatchScan" not in plan

@@ -223,6 +223,18 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], str, list[tuple[str, str]], bool
         [("update", "blanks")],
         False,
     ),
+    "a rejected one of a far future": (
+        [arrived(at(1).replace("2024", "2999"), "U", "nobody's") | {"id": None}],
+        read(1, 1).replace("2024", "2999"),
+        [("update", "nobody's")],
+        False,
+    ),
+    "a newer one before that": (
+        [arrived(at(10), "U", "f")],
+        read(10, 10),
+        [("update", "f")],
+        False,
+    ),
     "nothing again": ([], "false", [], False),
     "nothing, in a table that is emptied when it has been read": ([], "false", [], True),
     "as many load rows there as were known": (
@@ -245,7 +257,8 @@ def test_a_run_reads_the_minutes_whose_rows_it_does_not_know(project: Project, l
     project.file(
         "models/stg_arrivals.sql",
         "{{ config(materialized='incremental', incremental_strategy='merge', "
-        "unique_key='change_id', file_format='iceberg') }}\n"
+        "unique_key='change_id', file_format='iceberg', "
+        "tblproperties={'write.metadata.metrics.column.change_seq': 'full'}) }}\n"
         f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
     )
     run = ("run", "--select", "stg_arrivals", "--vars", "afterimage_on_gap: ignore")
