@@ -124,16 +124,8 @@
     {%- do afterimage._check_retention_gap(
         'qlik_change_table', relation, change_seq, afterimage._qlik_has_place(change_seq), newest
     ) -%}
-    {%- set query -%}
-        select concat(
-            date_format(
-                {{ afterimage._qlik_seq_time(afterimage._literal(newest)) }} - interval {{ hours }} hours,
-                'yyyyMMddHHmmss'
-            ),
-            repeat('0', 21)
-        )
-    {%- endset -%}
-    {%- set start = run_query(query).columns[0].values()[0] -%}
+    {%- set start_time = afterimage._qlik_seq_time(afterimage._literal(newest)) ~ ' - interval ' ~ hours ~ ' hours' -%}
+    {%- set start = run_query('select ' ~ afterimage._qlik_seq_at(start_time)).columns[0].values()[0] -%}
     {%- if start is none -%}
         {{ return(none) }}
     {%- endif -%}
@@ -348,6 +340,12 @@ cross join (
         where not ({{ afterimage._qlik_known_has_place() }})
     ) as changes
 ) as known
+{%- endmacro -%}
+
+
+{#- The first change_seq of a second, which is in UTC whatever the session's time zone. -#}
+{%- macro _qlik_seq_at(time) -%}
+concat(date_format(to_utc_timestamp({{ time }}, current_timezone()), 'yyyyMMddHHmmss'), repeat('0', 21))
 {%- endmacro -%}
 
 

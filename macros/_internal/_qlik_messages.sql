@@ -287,6 +287,13 @@ case
     {%- endif -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('qlik_messages', 'var afterimage_lookback_hours', hours) -%}
+    {%- set start_time -%}
+        least(
+            {{ afterimage._qlik_seq_time('max(if(reject_reason is null, change_seq, null))') }} - interval {{ hours }} hours,
+            {{ afterimage._qlik_seq_time("min(if(reject_reason like 'held back:%', change_seq, null))") }}
+            - interval {{ hold_back_hours }} hours
+        )
+    {%- endset -%}
     {%- set query -%}
         select
             {%- if schema_rows is not none %}
@@ -302,19 +309,7 @@ case
             {%- else %}
             (
             {%- endif %}
-                concat(
-                    date_format(
-                        least(
-                            {{ afterimage._qlik_seq_time('max(if(reject_reason is null, change_seq, null))') }}
-                            - interval {{ hours }} hours,
-                            {{ afterimage._qlik_seq_time(
-                                "min(if(reject_reason like 'held back:%', change_seq, null))"
-                            ) }} - interval {{ hold_back_hours }} hours
-                        ),
-                        'yyyyMMddHHmmss'
-                    ),
-                    repeat('0', 21)
-                )
+                {{ afterimage._qlik_seq_at(start_time) }}
             ) as read_from
         from {{ this }} as staged
         {%- if schema_rows is not none %}

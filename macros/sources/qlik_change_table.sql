@@ -14,6 +14,7 @@
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set columns = layout.columns -%}
+    {%- set unique_key = layout.unique_key -%}
     {%- set header = layout.header -%}
     {%- set key_json = afterimage._exact_json(afterimage._struct(unique_key, 'image.')) -%}
     {#- The short way for plain rows doubles the plan, which is worth it where there are many: not in an incremental
@@ -286,7 +287,10 @@ matched as (
 
     select
         *,
-        row_number() over (partition by group_hash, change_group, pair_key, kind order by image_hash) as number_of_pair
+        row_number() over (
+            partition by group_hash, change_group, pair_key, kind
+            order by reject_reason is not null, image_hash
+        ) as number_of_pair
 
     from matchable
 

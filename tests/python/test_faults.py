@@ -507,6 +507,20 @@ def test_a_column_dropped_from_the_raw_table_asks_for_a_full_refresh(
     assert names(lake) == before
 
 
+def test_a_column_in_other_capitals_asks_for_a_full_refresh(small: Project, lake: Lake) -> None:
+    """What a sparse row did not capture is told by name."""
+    before = names(lake)
+    row = landed(1, "I", 1, "new", "x")
+    row["Filling"] = row.pop("filling")
+    columns = {name.replace("filling", "Filling"): kind for name, kind in RAW.items()}
+    lake.create("people__ct", columns, [row])
+    with pytest.raises(DbtError, match=r"added: Filling; gone: filling\).*full-refresh"):
+        small.dbt("run")
+    assert names(lake) == before
+    small.dbt("run", "--full-refresh")
+    assert names(lake) == before
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["bigint", "string"])
 def test_a_column_of_another_type_asks_for_a_full_refresh(

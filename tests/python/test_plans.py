@@ -136,7 +136,7 @@ def test_a_history_reads_of_before_images_what_it_looks_at(project: Project, lak
 
 
 def test_the_newest_change_is_known_without_reading(project: Project, lake: Lake) -> None:
-    """Where no change is rejected, and with the table property that `dbt_project.yml` sets."""
+    """Where no change is rejected, and with the table property that the scaffold sets."""
     frame = lake.spark.sql(
         f"select left(max(change_seq), 35), count(reject_reason) from {SCHEMA}.stg_planned"
     )

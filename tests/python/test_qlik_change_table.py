@@ -322,6 +322,22 @@ def compiled(project: Project, table: str, arguments: str = "") -> str:
     )
 
 
+def test_a_load_row_keeps_its_id_whatever_the_order_and_spelling_of_the_key(
+    project: Project, lake: Lake
+) -> None:
+    loaded = {"header__change_oper": "I", "c01": "1", "c02": "a"}
+    lake.create("loads__ct", HEADER | dict.fromkeys(DATA, "string"), [loaded])
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='loads__ct')"
+    ids = {
+        row["change_id"]
+        for key in (["c01", "c02"], ["C02", "C01"])
+        for row in lake.rows(
+            project.compile(f"{{{{ qlik_change_table({relation}, unique_key={key}) }}}}")
+        )
+    }
+    assert len(ids) == 1
+
+
 def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     project: Project, lake: Lake
 ) -> None:
