@@ -22,7 +22,7 @@
     {%- set types = run_query(query).rows[0] -%}
     {#- Names in other capitals are other names: what was not captured is told by them. -#}
     {%- set known = get_columns_in_query('select `after`.* from ' ~ this ~ ' where false') -%}
-    {%- if known == columns and afterimage._stored_type(types[0]) == afterimage._stored_type(types[1]) -%}
+    {%- if known == columns | list and afterimage._stored_type(types[0]) == afterimage._stored_type(types[1]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set added = columns | reject('in', known) | list -%}
