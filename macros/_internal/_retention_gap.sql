@@ -32,16 +32,17 @@
 {%- endmacro -%}
 
 
-{#- The first characters of the newest change_seq that earlier runs have taken in; none where there is none. Where the
-    table keeps whole change_seqs in its metadata and no change is rejected, Iceberg answers from there. -#}
+{#- The first characters of the newest change_seq that earlier runs have taken in; none where there is none. Iceberg
+    knows from its metadata whether a change is rejected, and where none is and it keeps whole change_seqs, the newest
+    too. -#}
 {%- macro _newest_place(width) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set query = 'select left(max(change_seq), ' ~ width ~ '), count(reject_reason) from ' ~ this -%}
-    {%- set found = run_query(query).rows[0] -%}
-    {%- if found[1] > 0 -%}
-        {%- set found = run_query(query ~ ' where reject_reason is null').rows[0] -%}
-    {%- endif -%}
-    {{ return(found[0] or none) }}
+    {%- set rejected = run_query('select count(reject_reason) from ' ~ this).columns[0].values()[0] -%}
+    {%- set query -%}
+        select left(max(change_seq), {{ width }}) from {{ this }}
+        {{ 'where reject_reason is null' if rejected > 0 }}
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0] or none) }}
 {%- endmacro -%}

@@ -338,6 +338,19 @@ def test_a_load_row_keeps_its_id_whatever_the_order_and_spelling_of_the_key(
     assert len(ids) == 1
 
 
+def test_a_look_back_begins_in_utc_in_any_session(project: Project, lake: Lake) -> None:
+    place = "20240301043000000000000000000000001"
+    start = f"_qlik_seq_at(_qlik_seq_time(\"'{place}'\"))"
+    query = project.compile("select {{ " + start + " }} as place")
+    zone = "spark.sql.session.timeZone"
+    shipped = lake.spark.conf.get(zone)
+    lake.spark.conf.set(zone, "Asia/Tokyo")
+    try:
+        assert lake.rows(query) == [{"place": f"20240301043000{'0' * 21}"}]
+    finally:
+        lake.spark.conf.set(zone, shipped or "UTC")
+
+
 def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     project: Project, lake: Lake
 ) -> None:
