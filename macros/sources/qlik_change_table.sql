@@ -226,15 +226,18 @@ intricate as (
         grouped.*,
         {{ afterimage._hash_of_values(afterimage._quoted(columns, 'image.')) | indent(8) }} as image_hash
 
-    from grouped
     {%- if has_short_way %}
-    -- Each group is there once. The groups must be equal too; said plainly, that would shuffle the rows once more.
-    inner join intricate_groups
+    -- Each group is there once. They stand first, so that a compiled join reads and sorts the rows only where there is one.
+    -- The groups must be equal too; said plainly, that would shuffle the rows once more.
+    from intricate_groups
+    inner join grouped
         on
-            grouped.group_hash = intricate_groups.group_hash
+            intricate_groups.group_hash = grouped.group_hash
             and coalesce(
                 grouped.change_group between intricate_groups.change_group and intricate_groups.change_group, false
             )
+    {%- else %}
+    from grouped
     {%- endif %}
 
 ),

@@ -30,9 +30,9 @@ NODES = {
 
 MEANT = {
     # The rows are shuffled once and read thrice: for the plain rows, to find the groups of the
-    # others, and to take these out by a join. The plain rows take one sort and the join two, of
-    # which one goes over all rows; the others' four have little to do. Another scan, the other
-    # shuffle, which is small, and the Python step are for the masks.
+    # others, and to take these out by a join, which does not read them where there are none. The
+    # plain rows take one sort, the join two; the others' four have little to do. Another scan, the
+    # other shuffle, which is small, and the Python step are for the masks.
     "stg_planned": {
         "scans": 2,
         "shuffles": 2,
@@ -120,6 +120,30 @@ def test_a_model_reads_shuffles_and_sorts_as_often_as_we_mean(
     model: str, project: Project, lake: Lake
 ) -> None:
     assert shape(project, lake, model) == MEANT[model]
+
+
+def test_where_all_rows_are_plain_none_is_read_to_be_taken_out(
+    project: Project, lake: Lake
+) -> None:
+    """They are read for themselves, and to see that there is no other among them."""
+    # A join that is compiled begins with its first side, one that is not with its second.
+    compiled = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    as_before = {name: lake.spark.conf.get(name) or "" for name in compiled}
+    for name, value in compiled.items():
+        lake.spark.conf.set(name, value)
+    frame = lake.spark.sql(select_of(project, "stg_planned"))
+    frame.collect()
+    for name, value in as_before.items():
+        lake.spark.conf.set(name, value)
+    leaves = frame._jdf.queryExecution().executedPlan().executedPlan().collectLeaves()
+    times_read = {}
+    for leaf in (leaves.apply(place) for place in range(leaves.size())):
+        if leaf.nodeName() == "ShuffleQueryStage":
+            metrics = leaf.shuffle().metrics()
+            written = metrics.apply("shuffleRecordsWritten").value()
+            times_read[written] = metrics.apply("recordsRead").value() / written
+    rows = lake.spark.table(f"{SCHEMA}.planned__ct").count()
+    assert times_read[rows] == 2
 
 
 def test_a_history_reads_of_before_images_what_it_looks_at(project: Project, lake: Lake) -> None:
