@@ -28,10 +28,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- if not header and not found -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": the columns of " ~ relation ~ " cannot be read. It must be a table that exists"
-            ~ " (in a unit test: one in the schema of the model or of the target)."
-        ) -%}
+        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
     {%- endif -%}
     {%- set needed = ['IBMSNAP_COMMITSEQ', 'IBMSNAP_INTENTSEQ', 'IBMSNAP_OPERATION'] -%}
     {%- for name in needed if name not in header -%}

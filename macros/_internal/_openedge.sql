@@ -30,10 +30,7 @@
     {%- set landed = afterimage._openedge_columns(relation, columns or [], field_map) -%}
     {%- set kept = afterimage._openedge_columns(tracking, [], field_map) if tracking is not none else none -%}
     {%- if not landed.data -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": the columns of " ~ relation ~ " cannot be read. It must be a table that exists"
-            ~ " (in a unit test: one in the schema of the model or of the target)."
-        ) -%}
+        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
     {%- endif -%}
     {%- if kept is not none and 'sequence' not in kept.metadata -%}
         {%- do exceptions.raise_compiler_error(

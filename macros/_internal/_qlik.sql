@@ -37,10 +37,7 @@
     {%- endfor -%}
 
     {%- if not found.data and not found.header -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": the columns of " ~ relation ~ " cannot be read. It must be a table that exists"
-            ~ " (in a unit test: one in the schema of the model or of the target)."
-        ) -%}
+        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
     {%- endif -%}
     {%- if found.leading == 0 and 'change_mask' in found.header and (header_columns is none or columns is none) -%}
         {%- do exceptions.raise_compiler_error(

@@ -10,10 +10,7 @@
         {%- do found.update({column.name | lower: column}) -%}
     {%- endfor -%}
     {%- if not found -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": the columns of " ~ relation ~ " cannot be read. It must be a table that exists"
-            ~ " (in a unit test: one in the schema of the model or of the target)."
-        ) -%}
+        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
     {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'value', [value], found.values() | map(attribute='name') | list) -%}
     {%- set value_type = found[value | lower].type -%}

@@ -27,6 +27,15 @@
 {%- endmacro -%}
 
 
+{#- The error for a relation of which `_relation_columns` finds none. -#}
+{%- macro _raise_no_columns(macro_name, relation) -%}
+    {%- do exceptions.raise_compiler_error(
+        macro_name ~ ": the columns of " ~ relation ~ " cannot be read. It must be a table that exists"
+        ~ " (in a unit test: one in the schema of the model or of the target)."
+    ) -%}
+{%- endmacro -%}
+
+
 {#- A type to compare with another: as Iceberg stores it, which has no whole numbers smaller than an int, and without
     the capitals that the fields of a struct may have. -#}
 {%- macro _stored_type(type) -%}

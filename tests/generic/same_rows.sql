@@ -10,6 +10,9 @@
         {%- set name = afterimage._quote(column.name) -%}
         {%- do casts.append('nullif(cast(' ~ name ~ " as string), '') as " ~ name) %}
     {%- endfor -%}
+    {%- if not casts -%}
+        {%- do afterimage._raise_no_columns('same_rows', expected) -%}
+    {%- endif %}
 
 with
 

@@ -281,3 +281,26 @@ def test_before_images_are_held_against_what_came_before_them(
         with_test(arguments)
         with pytest.raises(DbtError, match=message):
             project.dbt("build")
+
+
+def test_rows_that_are_to_be_the_same_must_be_there(make_project: Callable[[str], Project]) -> None:
+    project = make_project("same")
+    project.file("models/same.sql", "select 1 as id")
+
+    def with_test(expected: str) -> None:
+        project.file(
+            "models/same.yml",
+            "models: [{name: same, data_tests: [{same_rows: {arguments:"
+            f" {{expected: {expected}}}}}}}]}}]",
+        )
+
+    with_test("ref('same')")
+    project.dbt("build")
+    # A seed that nobody has loaded, and a text, which is no relation.
+    project.file("seeds/expected_same.csv", "id\n1\n")
+    for expected in ("ref('expected_same')", "expected_same"):
+        with_test(expected)
+        with pytest.raises(
+            DbtError, match=r"same_rows: the columns of .*expected_same.* cannot be read"
+        ):
+            project.dbt("build", "--select", "same")
