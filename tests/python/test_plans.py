@@ -129,12 +129,14 @@ def test_where_all_rows_are_plain_none_is_read_to_be_taken_out(
     # A join that is compiled begins with its first side, one that is not with its second.
     compiled = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
     as_before = {name: lake.spark.conf.get(name) or "" for name in compiled}
-    for name, value in compiled.items():
-        lake.spark.conf.set(name, value)
-    frame = lake.spark.sql(select_of(project, "stg_planned"))
-    frame.collect()
-    for name, value in as_before.items():
-        lake.spark.conf.set(name, value)
+    try:
+        for name, value in compiled.items():
+            lake.spark.conf.set(name, value)
+        frame = lake.spark.sql(select_of(project, "stg_planned"))
+        frame.collect()
+    finally:
+        for name, value in as_before.items():
+            lake.spark.conf.set(name, value)
     leaves = frame._jdf.queryExecution().executedPlan().executedPlan().collectLeaves()
     times_read = {}
     for leaf in (leaves.apply(place) for place in range(leaves.size())):
