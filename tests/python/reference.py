@@ -14,8 +14,9 @@ comments ("rule 5") are those of the list below.
     ahead of the old key's own change with that `change_seq`) and is an upsert at the new key.
 4.  A truncate ends the life of every key that is alive then; among events with one `change_seq` it
     is the last.
-5.  A column that the source could not capture takes its value from the before-image, else from the
-    state just before if the key is alive, else it is NULL. All other values are taken as they are.
+5.  A column that the source could not capture takes its value from the before-image; else, if the
+    update changed the key, from the row that left the old key; else from the state just before if
+    the key is alive. Else it is unknown, and NULL. All other values are taken as they are.
 6.  An upsert opens a version if the key is not alive or a tracked column differs from the state
     just before. In any case it is the new state.
 7.  Overwritten columns show the key's last state in every version.
@@ -26,6 +27,14 @@ comments ("rule 5") are those of the list below.
     key only if the key was alive just before it; all other events count whatever they did.
 11. With `grain="transaction"` neighbouring events of one transaction count as one.
 12. Versions are numbered from 1 within a key.
+13. Rows may take each other's keys within a transaction. Among neighbouring events of a key that
+    name one transaction (truncates aside) the rows at the key are counted: one at the most from
+    before; an insert, or an update that brings a row from another key, adds one; any other upsert
+    makes at least one; an end takes one away. An end that is no truncate is that of an earlier row,
+    and does nothing but count for time, where two rows are at the key, or where a row came in this
+    transaction and the before-image holds a value (not NULL) other than the one that the key's last
+    upsert says. The row that such an end takes away is the one that lived at the key just before
+    the last row came there.
 
 Times are `datetime` objects without a time zone and mean UTC.
 """
@@ -33,7 +42,7 @@ Times are `datetime` objects without a time zone and mean UTC.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
@@ -108,6 +117,24 @@ class Step:
     state: Row
 
 
+@dataclass
+class Life:
+    """What is known of a key while its events are walked."""
+
+    steps: list[Step] = field(default_factory=list)
+    ends_of_earlier_rows: list[Step] = field(default_factory=list)
+    alive: bool = False
+    state: Row = field(default_factory=dict)
+    moment: datetime | None = None
+    # Rule 13: the transaction at work, the rows at the key, what the last upsert says by itself,
+    # and the row that lived here just before the last one came in this transaction.
+    transaction: str | None = None
+    rows: int = 0
+    said: Row = field(default_factory=dict)
+    has_arrival: bool = False
+    replaced: Row | None = None
+
+
 def history(
     changes: Iterable[Change],
     unique_key: Sequence[str],
@@ -151,7 +178,8 @@ def history(
         tracked = list(track_columns)
 
     rows: list[Row] = []
-    for steps in _walk_all(changes, unique_key, columns, load_valid_from):
+    for life in _walk_all(changes, unique_key, columns, load_valid_from):
+        steps = life.steps
         versions = _versions(_runs(steps, grain), columns, tracked, deletes)
         for version in versions:  # rule 7
             for column in overwritten:
@@ -186,9 +214,10 @@ def audit(
 
     The value before comes from the before-image if there is one and it is not NULL there, else
     from the state of the key if it is alive, else it is NULL. An update that changes the key is
-    held against its before-image alone, gives rows (the key columns among them) for the new key,
-    and none for the old one. A delete of a key that is not alive still says what its before-image
-    held; a truncate has rows for the keys that are alive.
+    compared with its before-image alone, gives rows (the key columns among them) for the new key,
+    and none for the old one; what it did not capture has not changed. A delete of a key that is not
+    alive, or of an earlier row of the key, still says what its before-image held; a truncate has
+    rows for the keys that are alive.
 
     Args:
         changes: The changes, in any order; the same change may come several times.
@@ -200,12 +229,16 @@ def audit(
         `change_seq`, `operation`, `changed_at`, `column_name`, `old_value`, `new_value`.
     """
     rows: list[Row] = []
-    for steps in _walk_all(changes, unique_key, columns, LOAD_VALID_FROM):
-        for step in steps:
+    for life in _walk_all(changes, unique_key, columns, LOAD_VALID_FROM):
+        for step in [*life.steps, *life.ends_of_earlier_rows]:
             change = step.event.change
             if step.event.kind == "out":
-                continue  # the new key's rows tell it
+                continue  # the new key's rows say it
+            has_moved = step.event.kind == "upsert" and _key_left(change, unique_key) is not None
+            said = _said(change, columns) if has_moved else columns
             for column in columns:
+                if column not in said:
+                    continue
                 old = _value_before(step, column, unique_key)
                 new = step.state[column] if step.event.kind == "upsert" else None
                 if same(old, new):
@@ -245,24 +278,20 @@ def _walk_all(
     unique_key: Sequence[str],
     columns: Sequence[str],
     load_valid_from: datetime,
-) -> list[list[Step]]:
-    """Walk the events of each key that has any, key after key."""
+) -> list[Life]:
+    """Walk all events in order, and return what became of each key."""
     missing = [column for column in unique_key if column not in columns]
     if missing or not unique_key:
         raise ValueError(f"unique_key {list(unique_key)} must be some of columns {list(columns)}")
-    applied = _applied(changes, unique_key)
-    keys: set[Key] = set()
-    for change in applied:
-        if change.operation != "truncate":
-            keys.add(_own_key(change, unique_key))
-        old_key = _key_left(change, unique_key)
-        if old_key is not None:
-            keys.add(old_key)
-    walks = []
-    for key in sorted(keys, key=sort_key):
-        events = _events(applied, key, unique_key)
-        walks.append(_walk(events, columns, load_valid_from))
-    return walks
+    lives: dict[Key, Life] = {}
+    rows_that_left: dict[str, Row | None] = {}  # by the change_id of the update that moved the row
+    for event, key in _events(_applied(changes, unique_key), unique_key):
+        for life in list(lives.values()) if key is None else [lives.setdefault(key, Life())]:
+            moved_row = rows_that_left.get(event.change.change_id)
+            leaving = _take_step(life, event, columns, unique_key, load_valid_from, moved_row)
+            if event.kind == "out":
+                rows_that_left[event.change.change_id] = leaving
+    return [lives[key] for key in sorted(lives, key=sort_key)]
 
 
 def _applied(changes: Iterable[Change], unique_key: Sequence[str]) -> list[Change]:
@@ -320,53 +349,95 @@ def _key_left(change: Change, unique_key: Sequence[str]) -> Key | None:
     return old_key if old_key != _own_key(change, unique_key) else None
 
 
-def _events(applied: Sequence[Change], key: Key, unique_key: Sequence[str]) -> list[Event]:
-    """List the events of one key in order, all truncates among them."""
-    # Within one change_seq: rows that leave the key, then the key's own change, then truncates.
-    placed: list[tuple[tuple[str, int, tuple[int, bool, datetime, str]], Event]] = []
+def _events(
+    applied: Sequence[Change], unique_key: Sequence[str]
+) -> list[tuple[Event, Key | None]]:
+    """List all events in order, each with its key; that of a truncate is None, for all keys."""
+    # Within one change_seq: rows that leave a key, then the keys' own changes, then truncates.
+    placed: list[tuple[tuple[str, int, tuple[int, bool, datetime, str]], Event, Key | None]] = []
 
-    def place(event: Event, phase: int) -> None:
-        placed.append(((event.change.change_seq, phase, _rank(event.change)), event))
+    def place(event: Event, phase: int, key: Key | None) -> None:
+        change = event.change
+        placed.append(((change.change_seq, phase, _rank(change)), event, key))
 
     for change in applied:
         if change.operation == "truncate":
-            place(Event("truncate", change), 3)
+            place(Event("truncate", change), 3, None)
             continue
-        if _key_left(change, unique_key) == key:
-            place(Event("out", change), 1)
-        if _own_key(change, unique_key) == key:
-            place(Event("delete" if change.operation == "delete" else "upsert", change), 2)
-    return [event for _, event in sorted(placed, key=lambda pair: pair[0])]
+        old_key = _key_left(change, unique_key)
+        if old_key is not None:
+            place(Event("out", change), 1, old_key)
+        kind: Literal["delete", "upsert"] = "delete" if change.operation == "delete" else "upsert"
+        place(Event(kind, change), 2, _own_key(change, unique_key))
+    return [(event, key) for _, event, key in sorted(placed, key=lambda entry: entry[0])]
 
 
 # --- from the events of one key to its states ---------------------------------------------------
 
 
-def _walk(events: Sequence[Event], columns: Sequence[str], load_valid_from: datetime) -> list[Step]:
-    """Go through the events of one key and note what each leaves behind."""
-    steps: list[Step] = []
-    alive = False
-    state: Row = {}
-    moment: datetime | None = None
-    for event in events:
-        if event.kind == "truncate" and not alive:
-            continue  # no event of this key (rule 10)
-        at = event.change.changed_at
-        if at is None:
-            at = load_valid_from
-        moment = at if moment is None else max(moment, at)
-        was_alive, state_before = alive, state
-        if event.kind == "upsert":
-            state = _filled(event.change, columns, state if alive else None)
-            alive = True
-        else:
-            alive = False  # the state stays behind as the last one known
-        steps.append(Step(event, moment, was_alive, alive, state_before, state))
-    return steps
+def _take_step(
+    life: Life,
+    event: Event,
+    columns: Sequence[str],
+    unique_key: Sequence[str],
+    load_valid_from: datetime,
+    moved_row: Row | None,
+) -> Row | None:
+    """Note what an event does to a key.
+
+    Returns:
+        The row that an end takes away, as far as it is known.
+    """
+    if event.kind == "truncate" and not life.alive:
+        return None  # no event of this key (rule 10)
+    at = event.change.changed_at or load_valid_from
+    life.moment = at if life.moment is None else max(life.moment, at)
+    row_before = life.state if life.alive else None
+    was_alive, state_before = life.alive, life.state
+    if _is_of_an_earlier_row(life, event, unique_key):
+        step = Step(event, life.moment, False, False, {}, {})
+        life.ends_of_earlier_rows.append(step)
+        return life.replaced
+
+    if event.kind == "upsert":
+        change = event.change
+        has_moved = _key_left(change, unique_key) is not None
+        if has_moved or change.operation == "insert":
+            life.has_arrival, life.replaced = True, row_before
+        life.said = _said(change, columns)
+        other = moved_row if has_moved else row_before
+        life.state = {name: life.said.get(name, (other or {}).get(name)) for name in columns}
+    life.alive = event.kind == "upsert"  # the state stays behind as the last one known
+    life.steps.append(Step(event, life.moment, was_alive, life.alive, state_before, life.state))
+    return row_before
 
 
-def _filled(change: Change, columns: Sequence[str], state_before: Row | None) -> Row:
-    """Give the whole row after an upsert (rule 5)."""
+def _is_of_an_earlier_row(life: Life, event: Event, unique_key: Sequence[str]) -> bool:
+    """Count the rows at a key, and tell whether an end is that of an earlier one (rule 13)."""
+    change = event.change
+    if event.kind == "truncate":
+        life.rows = 0
+        return False
+    if change.transaction_id is None or change.transaction_id != life.transaction:
+        life.transaction = change.transaction_id
+        life.rows = min(life.rows, 1)
+        life.has_arrival, life.replaced = False, None
+    if event.kind == "upsert":
+        is_arrival = change.operation == "insert" or _key_left(change, unique_key) is not None
+        life.rows = life.rows + 1 if is_arrival else max(life.rows, 1)
+        return False
+    before = change.before or {}
+    is_another = any(
+        before[name] is not None and not same(before[name], value)
+        for name, value in life.said.items()
+    )
+    is_earlier = life.has_arrival and (life.rows > 1 or is_another)
+    life.rows = max(life.rows - 1, 0)
+    return is_earlier
+
+
+def _said(change: Change, columns: Sequence[str]) -> Row:
+    """Give the values that an upsert says by itself (rule 5)."""
     assert change.after is not None  # _check saw to it
     absent = change.absent_columns or []
     row: Row = {}
@@ -375,10 +446,6 @@ def _filled(change: Change, columns: Sequence[str], state_before: Row | None) ->
             row[column] = change.after[column]
         elif change.before is not None and change.before[column] is not None:
             row[column] = change.before[column]
-        elif state_before is not None:
-            row[column] = state_before[column]
-        else:
-            row[column] = None
     return row
 
 

@@ -491,13 +491,34 @@ def test_an_update_with_nothing_captured_changes_nothing() -> None:
     ]
 
 
-def test_an_absent_column_of_a_key_change_comes_from_before_image_or_the_new_key() -> None:
-    # a: the before-image has it. b: it does not, and key 2 is alive with "t" (not key 1's "s").
+def test_an_absent_column_of_a_key_change_comes_from_the_row_that_left_the_old_key() -> None:
+    # a: the before-image has it. b: it does not, so it is key 1's "s", not the "t" of key 2.
     assert told(
         ins(1, 10, rec(1, "x", "s")),
         ins(2, 20, rec(2, "y", "t")),
         upd(3, 30, rec(2), rec(1, "x", None), absent=["a", "b"]),
-    )[2] == ver(2, rec(2, "x", "t"), ("update", 3, 30))
+    )[2] == ver(2, rec(2, "x", "s"), ("update", 3, 30))
+
+
+def test_an_absent_column_goes_with_the_row_through_a_chain_of_key_changes() -> None:
+    assert told(
+        ins(1, 10, rec(1, "x", "s")),
+        upd(2, 20, rec(2, "x"), rec(1, "x"), absent=["b"]),
+        upd(3, 30, rec(3, "y"), rec(2, "x"), absent=["b"]),
+        upd(4, 40, rec(1, "y"), rec(3, "y"), absent=["b"]),
+    ) == [
+        ver(1, rec(1, "x", "s"), ("insert", 1, 10), ("key_change", 2, 20)),
+        ver(2, rec(1, "y", "s"), ("update", 4, 40)),
+        ver(1, rec(2, "x", "s"), ("update", 2, 20), ("key_change", 3, 30)),
+        ver(1, rec(3, "y", "s"), ("update", 3, 30), ("key_change", 4, 40)),
+    ]
+
+
+def test_an_absent_column_of_a_row_that_nobody_saw_before_is_unknown() -> None:
+    assert told(
+        ins(1, 10, rec(2, "y", "t")),
+        upd(2, 20, rec(2, "x"), rec(1, "x"), absent=["b"]),
+    )[1] == ver(2, rec(2, "x", None), ("update", 2, 20))
 
 
 # --- rule 6: what opens a version ---------------------------------------------------------------
