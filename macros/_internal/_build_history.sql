@@ -6,6 +6,13 @@
     {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
     {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- do pending.update({
+        'trades': pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0
+    }) -%}
+    {%- set facts = afterimage._remember(none, pending) -%}
+    {%- do facts.update({
+        'hops': afterimage._longest_chain(stream, options.unique_key) if pending.sparse_moves else 0
+    }) -%}
 
     {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
     {%- if is_iceberg -%}
@@ -54,7 +61,7 @@ partitioned by ({{ meta.closed_by }})
 {{ location_clause() }}
 {{ comment_clause() }}
 as
-{{ afterimage._versions(stream, columns, options, facts=afterimage._remember(none, pending)) }}
+{{ afterimage._versions(stream, columns, options, facts=facts) }}
     {%- endcall -%}
     {%- if is_iceberg -%}
         {%- do run_query(
@@ -116,7 +123,8 @@ as
 {#- What the table remembers of the changes that it has taken in. Which they are: all up to `until` (microseconds of
     `ingested_at`) and those of the later `runs`; runs of a day are kept one by one, because a staging run that began
     earlier may commit later than another. And what they hold: the last place, whether the source table was ever
-    truncated, which columns were ever absent. -#}
+    truncated, which columns were ever absent, whether rows may have taken each other's keys, and whether a key change
+    ever lacked a column. (Of the last two, a table that an earlier release built says nothing: they count as true.) -#}
 {%- macro _remember(taken_in, pending) -%}
     {%- set day = 24 * 60 * 60 * 1000000 -%}
     {%- set runs = ((taken_in.runs if taken_in else []) + pending.runs) | unique | sort | list -%}
@@ -128,6 +136,8 @@ as
         'runs': runs | select('gt', until) | list,
         'max_seq': [taken_in.max_seq if taken_in else '', pending.max_seq or ''] | max,
         'truncates': (taken_in.truncates if taken_in else false) or pending.truncates > 0,
+        'trades': (taken_in.get('trades', true) if taken_in else false) or pending.trades,
+        'sparse_moves': (taken_in.get('sparse_moves', true) if taken_in else false) or pending.sparse_moves > 0,
         'sparse_columns': ((taken_in.sparse_columns if taken_in else []) + pending.sparse_columns) | unique | sort | list,
     }) }}
 {%- endmacro -%}
@@ -168,6 +178,10 @@ as
             {%- endif %}
             'min_time', unix_micros(min(coalesce(changed_at, {{ options.load_valid_from }}))),
             'truncates', count_if(operation = 'truncate'),
+            'ends', count_if(reject_reason is null and {{ afterimage._ends_a_row_of_a_transaction(options.unique_key) }}),
+            'first_ender', min(if({{ afterimage._ends_a_row_of_a_transaction(options.unique_key) }}, transaction_id, null)),
+            'last_ender', max(if({{ afterimage._ends_a_row_of_a_transaction(options.unique_key) }}, transaction_id, null)),
+            'sparse_moves', count_if(reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}),
             'sparse_columns', array_distinct(flatten(collect_set(absent_columns))),
             'runs', sort_array(collect_set(unix_micros(ingested_at)))
         ), map('ignoreNullFields', 'false')) as summary

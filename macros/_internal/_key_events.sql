@@ -11,7 +11,8 @@
     history knows of a key before that place stands in for its earlier events (`is_known`).
 
     Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
-    table was ever truncated) and `ends_have_state=false`, where nobody looks at the `state` of an end. -#}
+    table was ever truncated, whether rows may take each other's keys, how many key changes in a row may carry a column
+    that was not captured) and `ends_have_state=false`, where nobody looks at the `state` of an end. -#}
 {%- macro _key_events(
     changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true
 ) -%}
@@ -23,6 +24,8 @@
     {%- do sparse.append(column) -%}
 {%- endfor -%}
 {%- set truncates = facts is none or facts.truncates -%}
+{%- set trades = facts is none or facts.trades -%}
+{%- set hops = (2 if facts is none else facts.hops) if sparse else 0 -%}
 {%- set state_and_time = afterimage._state_and_time(
     w, columns, sparse, load_valid_from, recut is not none, truncates, ends_have_state
 ) -%}
@@ -38,6 +41,7 @@ good_changes as (
         `before`,
         `after`,
         absent_columns,
+        {{ afterimage._unknown_columns(sparse, columns | length > 30) | indent(8) }} as unknown_columns,
         changed_at,
         transaction_id
 
@@ -94,38 +98,14 @@ own_events as (
             {%- if not loop.last %},{% endif %}
             {%- endfor %}
         ) as image,
-        -- NULL in a before-image may mean "not captured" as well, so it does not fill an absent column.
-        if(
-            size(absent_columns) > 0,
-            {%- if columns | length > 30 %}
-            -- What has a lambda Spark does not compile with the rest, and with all of many columns Java would not compile it.
-            filter(
-                absent_columns,
-                name -> case name
-                    {%- for column in sparse %}
-                    when {{ afterimage._literal(column) }} then `before`.{{ afterimage._quote(column) }} is null
-                    {%- endfor %}
-                    else false
-                end
-            ),
-            {%- else %}
-            array(
-                {%- for column in sparse %}
-                {%- set literal = afterimage._literal(column) %}
-                if(
-                    array_contains(absent_columns, {{ literal }}) and `before`.{{ afterimage._quote(column) }} is null,
-                    {{ literal }},
-                    null
-                ){{ ',' if not loop.last }}
-                {%- endfor %}
-            ),
-            {%- endif %}
-            null
-        ) as unknown_columns,
         {%- else %}
         `after` as image,
-        cast(null as array<string>) as unknown_columns,
         {%- endif %}
+        unknown_columns,
+        case
+            when operation = 'insert' then 'insert'
+            when {{ afterimage._changes_the_key(unique_key) }} then 'key_change'
+        end as arrived_by,
         `before` as before_image,
         changed_at,
         transaction_id
@@ -150,7 +130,8 @@ departures as (
         'key_change' as ended_by,
         false as is_row,
         if(true, null, `after`) as image,
-        cast(null as array<string>) as unknown_columns,
+        {{ 'unknown_columns' if hops else 'cast(null as array<string>) as unknown_columns' }},
+        cast(null as string) as arrived_by,
         `before` as before_image,
         changed_at,
         transaction_id
@@ -166,43 +147,9 @@ departures as (
 {%- set rows_given = 'recut_events' if recut else 'own_events' %}
 {%- if truncates %}
 
--- Every row that a key was given meets the next truncation; where it met its end before that, nothing happens then.
 ends_by_truncation as (
 
-    select
-        {%- for key in keys %}
-        {{ key }},
-        {%- endfor %}
-        next_truncation.change_seq,
-        9 as event_rank,
-        cast(null as timestamp) as load_time,
-        next_truncation.change_id,
-        'truncate' as operation,
-        'truncate' as ended_by,
-        false as is_row,
-        if(true, null, image) as image,
-        cast(null as array<string>) as unknown_columns,
-        if(true, null, before_image) as before_image,
-        next_truncation.changed_at,
-        next_truncation.transaction_id
-        {%- if recut %},
-        start_seq,
-        false as is_known,
-        cast(null as int) as version_base
-        {%- endif %}
-
-    from (
-        select
-            rows_given.*,
-            try_element_at(
-                filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if recut else 'change_seq' }}), 1
-            ) as next_truncation
-
-        from {{ rows_given }} as rows_given
-        cross join truncations
-        where rows_given.is_row and size(truncations) > 0
-    ) as met
-    where next_truncation is not null
+    {{ afterimage._ends_by_truncation(rows_given, keys, recut is not none) | indent(4) }}
 
 ),
 {%- endif %}
@@ -220,6 +167,15 @@ events as (
     {%- endif %}
 
 ),
+{%- if trades %}
+
+{{ afterimage._ends_of_earlier_rows(keys) }},
+{%- endif %}
+{%- set all_events = 'judged_events' if trades else 'events' %}
+{%- if hops %}
+
+{{ afterimage._brought_values(all_events, keys, columns, sparse, trades, hops, recut is not none) }},
+{%- endif %}
 
 lives as (
 
@@ -242,7 +198,10 @@ lives as (
         {{ state_and_time }}
         {%- endif %}
 
-    from events
+    from {{ 'complete_events' if hops else all_events }}
+    {%- if trades and not hops %}
+    where not is_of_an_earlier_row
+    {%- endif %}
 
 ),
 
@@ -257,6 +216,82 @@ states as (
     from lives
 
 )
+{%- endmacro -%}
+
+
+{#- The absent columns of a change that its before-image does not fill: NULL there may mean "not captured" as well. -#}
+{%- macro _unknown_columns(sparse, are_many) -%}
+{%- if not sparse -%}
+cast(null as array<string>)
+{%- else -%}
+if(
+    size(absent_columns) > 0,
+    {%- if are_many %}
+    -- What has a lambda Spark does not compile with the rest, and with all of many columns Java would not compile it.
+    filter(
+        absent_columns,
+        name -> case name
+            {%- for column in sparse %}
+            when {{ afterimage._literal(column) }} then `before`.{{ afterimage._quote(column) }} is null
+            {%- endfor %}
+            else false
+        end
+    ),
+    {%- else %}
+    array(
+        {%- for column in sparse %}
+        {%- set literal = afterimage._literal(column) %}
+        if(
+            array_contains(absent_columns, {{ literal }}) and `before`.{{ afterimage._quote(column) }} is null,
+            {{ literal }},
+            null
+        ){{ ',' if not loop.last }}
+        {%- endfor %}
+    ),
+    {%- endif %}
+    null
+)
+{%- endif -%}
+{%- endmacro -%}
+
+
+{#- Every row that a key was given meets the next truncation; where it met its end before that, nothing happens then. -#}
+{%- macro _ends_by_truncation(rows_given, keys, is_recut) -%}
+select
+    {%- for key in keys %}
+    {{ key }},
+    {%- endfor %}
+    next_truncation.change_seq,
+    9 as event_rank,
+    cast(null as timestamp) as load_time,
+    next_truncation.change_id,
+    'truncate' as operation,
+    'truncate' as ended_by,
+    false as is_row,
+    if(true, null, image) as image,
+    cast(null as array<string>) as unknown_columns,
+    cast(null as string) as arrived_by,
+    if(true, null, before_image) as before_image,
+    next_truncation.changed_at,
+    next_truncation.transaction_id
+    {%- if is_recut %},
+    start_seq,
+    false as is_known,
+    cast(null as int) as version_base
+    {%- endif %}
+
+from (
+    select
+        rows_given.*,
+        try_element_at(
+            filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if is_recut else 'change_seq' }}), 1
+        ) as next_truncation
+
+    from {{ rows_given }} as rows_given
+    cross join truncations
+    where rows_given.is_row and size(truncations) > 0
+) as met
+where next_truncation is not null
 {%- endmacro -%}
 
 
@@ -280,13 +315,18 @@ image
             last(
                 {%- if ends_have_state %}
                 if(
-                    {{ '(is_row or is_known)' if is_recut else 'is_row' }} and (not was_alive or not {{ is_unknown }}),
+                    {{ '(is_row or is_known)' if is_recut else 'is_row' }}
+                    and (not was_alive or not {{ is_unknown }} or arrived_by = 'key_change'),
                     struct(image.{{ name }} as value),
                     null
                 ),
                 {%- else %}
-                -- Nothing is carried across an end.
-                if(is_row and {{ is_unknown }}, null, struct(if(is_row, image.{{ name }}, null) as value)),
+                -- Nothing is carried across an end, or to a row that comes from another key.
+                if(
+                    is_row and {{ is_unknown }} and not arrived_by <=> 'key_change',
+                    null,
+                    struct(if(is_row, image.{{ name }}, null) as value)
+                ),
                 {%- endif %}
                 true
             ) over ({{ w }} rows between unbounded preceding and current row).value
@@ -334,19 +374,19 @@ image
 located_events as (
 
     select
-        all_events.*,
+        given_events.*,
         affected.start_seq,
-        all_events.change_seq >= affected.start_seq as is_recut
+        given_events.change_seq >= affected.start_seq as is_recut
 
     from (
         select * from own_events
         union all
         select * from departures
-    ) as all_events
+    ) as given_events
     inner join {{ recut.affected }} as affected
         on
             {%- for key in keys %}
-            all_events.{{ key }} <=> affected.{{ key }}{{ ' and' if not loop.last }}
+            given_events.{{ key }} <=> affected.{{ key }}{{ ' and' if not loop.last }}
             {%- endfor %}
 
 ),
@@ -413,6 +453,7 @@ recut_events as (
         is_recut and is_row as is_row,
         if(is_recut, image, null) as image,
         if(is_recut, unknown_columns, null) as unknown_columns,
+        if(is_recut, arrived_by, null) as arrived_by,
         if(is_recut, before_image, null) as before_image,
         changed_at,
         transaction_id,
@@ -435,6 +476,7 @@ recut_events as (
         is_row,
         image,
         cast(null as array<string>) as unknown_columns,
+        cast(null as string) as arrived_by,
         if(true, null, image) as before_image,
         changed_at,
         transaction_id,

@@ -19,11 +19,18 @@
         '(ingested_at is null or ingested_at in (timestamp_micros('
         ~ ((pending.runs or [0]) | join('), timestamp_micros(')) ~ ')))'
     ) -%}
+    {%- do pending.update(afterimage._pending_key_changes(
+        target_relation, stream, columns, options, taken_in, condition, pending
+    )) -%}
     {%- set remembered = afterimage._remember(taken_in, pending) -%}
     {%- set recut = afterimage._recut_scope(
         target_relation, stream, columns, options, taken_in, remembered, condition, pending
     ) -%}
-    {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, remembered, pending) -%}
+    {%- set facts = dict(remembered, trades=pending.trades, hops=0) -%}
+    {%- if recut.from_the_beginning -%}
+        {%- set facts = dict(remembered, hops=recut.hops) -%}
+    {%- endif -%}
+    {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, facts, pending) -%}
     {%- if not rebuild -%}
         {%- call statement('remember') -%}
             alter table {{ target_relation }} set tblproperties (
@@ -117,6 +124,95 @@
 {%- endmacro -%}
 
 
+{#- The changes at or behind the first place that is new, and those that may bear on the times there: a condition in a
+    form that leaves out files. Changes without a time are no matter where they are valid from long ago. -#}
+{%- macro _slice(pending, options) -%}
+    {{ return(
+        "(change_seq >= " ~ afterimage._literal(pending.min_seq)
+        ~ " or changed_at > timestamp_micros(" ~ pending.min_time ~ ")"
+        ~ " or (changed_at is null and " ~ options.load_valid_from ~ " > timestamp_micros(" ~ pending.min_time ~ ")))"
+    ) }}
+{%- endmacro -%}
+
+
+{#- What of key changes a run has to reckon with: whether rows may have taken each other's keys behind the first place that
+    is new (`trades`), and why keys are cut from their beginning for it (`asks_for_all`): where such a transaction began
+    before the place from which its key would be cut, where the row that was found at the key may be known in part only,
+    or where a key change lacks columns, whose values are then looked for at the old key. -#}
+{%- macro _pending_key_changes(target_relation, stream, columns, options, taken_in, condition, pending) -%}
+    {%- set is_late = pending.min_seq <= taken_in.max_seq -%}
+    {%- set slice = afterimage._slice(pending, options) -%}
+    {%- set seen = afterimage._pending_changes(stream, slice, options) if is_late else pending -%}
+    {%- if not (seen.ends or seen.sparse_moves) -%}
+        {{ return({'trades': false, 'sparse_moves': 0, 'asks_for_all': false}) }}
+    {%- endif -%}
+    {%- set found = {'trades': false, 'sparse_moves': seen.sparse_moves, 'asks_for_all': seen.sparse_moves > 0} -%}
+    {%- if not seen.ends -%}
+        {{ return(found) }}
+    {%- endif -%}
+    {%- set plan = afterimage._history_plan(options, columns | map(attribute='name') | list) -%}
+    {%- set is_partly_known =
+        plan.untracked | length > 0 or taken_in.sparse_columns | length > 0 or pending.sparse_columns | length > 0
+    -%}
+    {%- set keys = afterimage._key_names(options.unique_key) -%}
+    {%- set meets_slice -%}
+        {{ slice }} or transaction_id between {{ afterimage._literal(seen.first_ender) }}
+        and {{ afterimage._literal(seen.last_ender) }}
+    {%- endset -%}
+    {%- set query -%}
+        select
+            count(*) > 0 as trades,
+            coalesce(max(
+                key_trades.first_arrival < starts.start_seq
+                {%- if is_partly_known %}
+                or (starts.start_seq is not null and known.{{ afterimage._quote(options.unique_key[0]) }} is not null)
+                {%- endif %}
+            ), false) as asks_for_all
+
+        from ({{ afterimage._key_trades(stream, options.unique_key, meets_slice) }}) as key_trades
+        left outer join (
+            select
+                {{ keys | join(', ') }},
+                min(regexp_replace(change_seq, '[.][0-9]{3}$', '')) as start_seq
+
+            from (
+                {%- for image in ['`before`', '`after`'] %}
+                select
+                    {%- for key in options.unique_key %}
+                    {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                    {%- endfor %}
+                    change_seq
+
+                from {{ stream }} as changes
+                where {{ image }} is not null and {{ condition }}
+                {{ 'union all' if not loop.last }}
+                {%- endfor %}
+            ) as touched
+            group by {{ keys | join(', ') }}
+        ) as starts
+            on
+                {%- for key in keys %}
+                key_trades.{{ key }} <=> starts.{{ key }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+        {%- if is_partly_known %}
+        left outer join {{ target_relation }} as known
+            on
+                {%- for key in options.unique_key %}
+                key_trades.{{ keys[loop.index0] }} <=> known.{{ afterimage._quote(key) }} and
+                {%- endfor %}
+                known.{{ plan.meta.valid_from_seq }} <= key_trades.first_arrival
+                and (
+                    known.{{ plan.meta.valid_to_seq }} is null
+                    or known.{{ plan.meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+                )
+        {%- endif %}
+    {%- endset -%}
+    {%- set row = run_query(query).rows[0] -%}
+    {%- do found.update({'trades': row[0], 'asks_for_all': found.asks_for_all or row[1]}) -%}
+    {{ return(found) }}
+{%- endmacro -%}
+
+
 {#- Which keys are to be cut anew, each from which place on, and what the table knows of them; kept in cached views, for
     several statements read them. -#}
 {%- macro _recut_scope(target_relation, stream, columns, options, taken_in, facts, condition, pending) -%}
@@ -126,12 +222,7 @@
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set prefix = afterimage._view_prefix() -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
-    {#- In a form that leaves out files; changes without a time are no matter where they are valid from long ago. -#}
-    {%- set slice = (
-        "(change_seq >= " ~ afterimage._literal(pending.min_seq)
-        ~ " or changed_at > timestamp_micros(" ~ pending.min_time ~ ")"
-        ~ " or (changed_at is null and " ~ options.load_valid_from ~ " > timestamp_micros(" ~ pending.min_time ~ ")))"
-    ) -%}
+    {%- set slice = afterimage._slice(pending, options) -%}
 
     {#- The history does not hold all that a later version may need: what a transaction did before, the last values of
         columns that open no version, the times of a change that was taken back, the time of a truncation that ended a
@@ -151,6 +242,7 @@
         or options.grain == 'transaction'
         or plan.overwritten | length > 0
         or (pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq)
+        or pending.asks_for_all
         or (
             plan.untracked | length > 0
             and facts.sparse_columns | length > 0
@@ -167,6 +259,9 @@
     {%- set place = "regexp_replace(change_seq, '[.][0-9]{3}$', '')" -%}
     {%- set start_seq = "''" if from_the_beginning else 'min(' ~ place ~ ')' -%}
     {%- set slice = 'true' if from_the_beginning else slice -%}
+    {#- Values go from key to key, so all keys between which they may are cut together. -#}
+    {%- set hops = afterimage._longest_chain(stream, options.unique_key)
+        if from_the_beginning and facts.sparse_moves else 0 -%}
 
     {#- A truncation that comes late may part what a transaction did from a truncation of its own, and so bring back
         rows of which the history knows nothing. -#}
@@ -194,6 +289,17 @@
             from {{ stream ~ ' as changes' if touches_all else 'pending' }}
             where {{ image }} is not null
             {{ 'union all' if not loop.last }}
+            {%- endfor %}
+            {%- for image in ['`before`', '`after`'] if hops %}
+            union all
+            select
+                {%- for key in options.unique_key %}
+                {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                {%- endfor %}
+                change_seq
+
+            from {{ stream }} as changes
+            where reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}
             {%- endfor %}
             {%- if pending.truncates > 0 %}
             union all
@@ -278,6 +384,7 @@
         'difference': prefix ~ '_difference',
         'slice': slice,
         'from_the_beginning': from_the_beginning,
+        'hops': hops,
         'snapshot': snapshot,
     }) }}
 {%- endmacro -%}

@@ -19,7 +19,10 @@
 
 with
 
-{{ afterimage._key_events(changes, unique_key, columns, "timestamp '1900-01-01 00:00:00'") }},
+{{ afterimage._key_events(
+    changes, unique_key, columns, "timestamp '1900-01-01 00:00:00'",
+    facts=afterimage._key_change_facts(changes, unique_key)
+) }},
 
 -- What a change did to its own key. That it also ended another key's row, or a truncate many, is not counted twice.
 effects as (

@@ -11,13 +11,14 @@
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('change_audit', 'unique_key', unique_key, columns) -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
+    {%- set facts = afterimage._key_change_facts(changes, unique_key) -%}
     {%- set load_valid_from -%}
 timestamp {{ afterimage._literal(afterimage._setting('afterimage_load_valid_from') | string) }}
     {%- endset -%}
 
 with
 
-{{ afterimage._key_events(changes, unique_key, columns, load_valid_from) }},
+{{ afterimage._key_events(changes, unique_key, columns, load_valid_from, facts=facts) }},
 
 transitions as (
 
@@ -33,6 +34,26 @@ transitions as (
         ) as has_moved
 
     from states
+
+),
+{%- set shown = keys + [
+    'change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id', 'ended_by', 'is_row', 'was_alive',
+    'has_moved', 'unknown_columns', 'before_image', 'state', 'previous_state'
+] %}
+
+-- The delete of a row that another one has replaced at its key still shows what its before-image held.
+shown_events as (
+
+    select {{ shown | join(', ') }}
+    from transitions
+    {%- if facts is none or facts.trades %}
+    union all
+    select {{ shown | join(', ')
+        | replace('was_alive, has_moved', 'false as was_alive, false as has_moved')
+        | replace('state, previous_state', 'if(true, null, image) as state, if(true, null, image) as previous_state') }}
+    from judged_events
+    where is_of_an_earlier_row and ended_by = 'delete'
+    {%- endif %}
 
 ),
 
@@ -52,7 +73,12 @@ compared as (
                 'old_value', {{ afterimage._as_text(old, column.type) }},
                 'new_value', {{ afterimage._as_text(new, column.type) }},
                 -- Values can differ that read alike.
-                'is_same', {{ afterimage._comparable(old, column.type) }} <=> {{ afterimage._comparable(new, column.type) }},
+                'is_same', {{ afterimage._comparable(old, column.type) }} <=> {{ afterimage._comparable(new, column.type) }}
+                -- What a row takes with it to a new key has not changed.
+                or (
+                    has_moved
+                    and coalesce(array_contains(unknown_columns, {{ afterimage._literal(column.name) }}), false)
+                ),
                 'old_value_from', case
                     when before_image.{{ name }} is not null then 'before_image'
                     when was_alive and not has_moved then 'version_before'
@@ -61,7 +87,7 @@ compared as (
             {%- endfor %}
         ) as comparisons
 
-    from transitions
+    from shown_events
     -- What leaves for another key is told there, with the old key as a changed column. The delete of a row that
     -- was never seen still tells what its before-image held.
     where

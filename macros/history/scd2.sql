@@ -18,5 +18,7 @@
     {%- if afterimage._is_ahead_of([changes] if columns is none else []) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {{ return(afterimage._versions(changes, afterimage._stream_columns('scd2', changes, columns), options)) }}
+    {%- set typed_columns = afterimage._stream_columns('scd2', changes, columns) -%}
+    {%- set facts = afterimage._key_change_facts(changes, unique_key) if columns is none else none -%}
+    {{ return(afterimage._versions(changes, typed_columns, options, facts=facts)) }}
 {%- endmacro -%}

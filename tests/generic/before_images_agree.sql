@@ -17,7 +17,10 @@
 
 with
 
-{{ afterimage._key_events(stream, unique_key, names, "timestamp '1900-01-01 00:00:00'") }},
+{{ afterimage._key_events(
+    stream, unique_key, names, "timestamp '1900-01-01 00:00:00'",
+    facts=afterimage._key_change_facts(model, unique_key)
+) }},
 
 transitions as (
 

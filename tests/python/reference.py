@@ -27,14 +27,15 @@ comments ("rule 5") are those of the list below.
     key only if the key was alive just before it; all other events count whatever they did.
 11. With `grain="transaction"` neighbouring events of one transaction count as one.
 12. Versions are numbered from 1 within a key.
-13. Rows may take each other's keys within a transaction. Among neighbouring events of a key that
-    name one transaction (truncates aside) the rows at the key are counted: one at the most from
-    before; an insert, or an update that brings a row from another key, adds one; any other upsert
-    makes at least one; an end takes one away. An end that is no truncate is that of an earlier row,
-    and does nothing but count for time, where two rows are at the key, or where a row came in this
-    transaction and the before-image holds a value (not NULL) other than the one that the key's last
-    upsert says. The row that such an end takes away is the one that lived at the key just before
-    the last row came there.
+13. Rows may take each other's keys within a transaction. An end that is no truncate is that of an
+    earlier row of the key, and does nothing, where the key's last arrival (an insert, or an update
+    that brings a row from another key) and last upsert are of the same transaction, and
+    (a) the before-image holds a value (not NULL) other than that upsert says; or
+    (b) the arrival is the event just before it, the key was taken when the row came, and the
+        before-image holds no value other than the upsert said that had taken it.
+    Whether a key is taken says the last event before, leaving out ends that (a) holds for, and
+    each arrival with the end just behind it in one transaction.
+    The row that such an end takes away is the one that lived at the key when the last row came.
 
 Times are `datetime` objects without a time zone and mean UTC.
 """
@@ -126,13 +127,14 @@ class Life:
     alive: bool = False
     state: Row = field(default_factory=dict)
     moment: datetime | None = None
-    # Rule 13: the transaction at work, the rows at the key, what the last upsert says by itself,
-    # and the row that lived here just before the last one came in this transaction.
-    transaction: str | None = None
-    rows: int = 0
+    # Rule 13: what the key's last upsert says by itself, the last arrival, the row that lived here
+    # when it came, and the events that say whether the key is taken (None for an end).
     said: Row = field(default_factory=dict)
-    has_arrival: bool = False
+    upsert: Change | None = None
+    arrival: Change | None = None
     replaced: Row | None = None
+    takers: list[tuple[Change, Row | None]] = field(default_factory=list)
+    previous: Change | None = None
 
 
 def history(
@@ -349,9 +351,7 @@ def _key_left(change: Change, unique_key: Sequence[str]) -> Key | None:
     return old_key if old_key != _own_key(change, unique_key) else None
 
 
-def _events(
-    applied: Sequence[Change], unique_key: Sequence[str]
-) -> list[tuple[Event, Key | None]]:
+def _events(applied: Sequence[Change], unique_key: Sequence[str]) -> list[tuple[Event, Key | None]]:
     """List all events in order, each with its key; that of a truncate is None, for all keys."""
     # Within one change_seq: rows that leave a key, then the keys' own changes, then truncates.
     placed: list[tuple[tuple[str, int, tuple[int, bool, datetime, str]], Event, Key | None]] = []
@@ -388,23 +388,26 @@ def _take_step(
     Returns:
         The row that an end takes away, as far as it is known.
     """
-    if event.kind == "truncate" and not life.alive:
-        return None  # no event of this key (rule 10)
-    at = event.change.changed_at or load_valid_from
-    life.moment = at if life.moment is None else max(life.moment, at)
+    change, previous = event.change, life.previous
+    life.previous = change
+    if event.kind == "truncate":
+        life.takers.clear()
+        if not life.alive:
+            return None  # no event of this key (rule 10)
     row_before = life.state if life.alive else None
-    was_alive, state_before = life.alive, life.state
-    if _is_of_an_earlier_row(life, event, unique_key):
-        step = Step(event, life.moment, False, False, {}, {})
-        life.ends_of_earlier_rows.append(step)
+    if event.kind in ("out", "delete") and _is_of_an_earlier_row(life, change, previous):
+        life.ends_of_earlier_rows.append(Step(event, datetime.min, False, False, {}, {}))
         return life.replaced
 
+    at = change.changed_at or load_valid_from
+    life.moment = at if life.moment is None else max(life.moment, at)
+    was_alive, state_before = life.alive, life.state
     if event.kind == "upsert":
-        change = event.change
         has_moved = _key_left(change, unique_key) is not None
         if has_moved or change.operation == "insert":
-            life.has_arrival, life.replaced = True, row_before
-        life.said = _said(change, columns)
+            life.arrival, life.replaced = change, row_before
+        life.said, life.upsert = _said(change, columns), change
+        life.takers.append((change, life.said))
         other = moved_row if has_moved else row_before
         life.state = {name: life.said.get(name, (other or {}).get(name)) for name in columns}
     life.alive = event.kind == "upsert"  # the state stays behind as the last one known
@@ -412,28 +415,27 @@ def _take_step(
     return row_before
 
 
-def _is_of_an_earlier_row(life: Life, event: Event, unique_key: Sequence[str]) -> bool:
-    """Count the rows at a key, and tell whether an end is that of an earlier one (rule 13)."""
-    change = event.change
-    if event.kind == "truncate":
-        life.rows = 0
-        return False
-    if change.transaction_id is None or change.transaction_id != life.transaction:
-        life.transaction = change.transaction_id
-        life.rows = min(life.rows, 1)
-        life.has_arrival, life.replaced = False, None
-    if event.kind == "upsert":
-        is_arrival = change.operation == "insert" or _key_left(change, unique_key) is not None
-        life.rows = life.rows + 1 if is_arrival else max(life.rows, 1)
-        return False
-    before = change.before or {}
-    is_another = any(
-        before[name] is not None and not same(before[name], value)
-        for name, value in life.said.items()
+def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> bool:
+    """Tell whether an end is that of an earlier row of the key (rule 13)."""
+    arrival, upsert, own = life.arrival, life.upsert, end.transaction_id
+    if arrival is not None and upsert is not None and own is not None:
+        if own == arrival.transaction_id == upsert.transaction_id:
+            if _contradicts(end, life.said):
+                return True
+            if previous is arrival:
+                life.takers.pop()
+                taken = life.takers[-1][1] if life.takers else None
+                return taken is not None and not _contradicts(end, taken)
+    life.takers.append((end, None))
+    return False
+
+
+def _contradicts(end: Change, said: Row) -> bool:
+    """Tell whether a before-image holds a value that a row is known not to have."""
+    before = end.before or {}
+    return any(
+        before[name] is not None and not same(before[name], value) for name, value in said.items()
     )
-    is_earlier = life.has_arrival and (life.rows > 1 or is_another)
-    life.rows = max(life.rows - 1, 0)
-    return is_earlier
 
 
 def _said(change: Change, columns: Sequence[str]) -> Row:

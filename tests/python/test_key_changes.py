@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from conftest import SCHEMA, Lake, Project
 from reference import Change, Row, current, history
 from strategies import START, Stream, seq
-from test_history_engine import EXAMPLES, as_row, assert_same_history, fewer_checks, stream_columns
+from test_history_engine import as_row, assert_same_history, fewer_checks, stream_columns
 from test_reference import at, dele, ins, rec, told, upd, ver
 
 KEY = ["case_no", "id"]
@@ -256,3 +256,76 @@ def test_after_each_transaction_the_history_has_the_tables_rows(seed: int) -> No
     versions = history(made.changes, ["id"], ["id", "a", "lob"])
     for place, rows in made.states:
         assert sorted(state_at(versions, place), key=str) == sorted(rows, key=str)
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Many tables in one, each a case of its own, and in which run each change arrives."""
+
+    stream: Stream
+    states: list[tuple[int, str, list[Row]]]
+    runs: list[list[Change]]
+
+
+def tables(seed: int, cases: int, in_order: bool) -> Tables:
+    """Make many tables, their changes spread over three runs: in order, or in any order."""
+    source = random.Random(seed)
+    changes: list[Change] = []
+    states = []
+    runs: list[list[Change]] = [[], [], []]
+    for case in range(cases):
+        made = table(source.randrange(2**32))
+        ends = sorted(source.choices(range(len(made.changes) + 1), k=2))
+        for number, change in enumerate(made.changes):
+            moved = replace(
+                change,
+                change_id=f"{case}-{change.change_id}",
+                change_seq=seq(case * 1000 + number + 1),
+                before=None if change.before is None else {"case_no": case, **change.before},
+                after=None if change.after is None else {"case_no": case, **change.after},
+                transaction_id=f"{case}-{change.transaction_id}",
+            )
+            changes.append(moved)
+            runs[sum(number >= end for end in ends) if in_order else source.randrange(3)].append(
+                moved
+            )
+        for place, rows in made.states:
+            number = int(place) - int(seq(0))
+            shown = [{"case_no": case, **row} for row in rows]
+            states.append((case, seq(case * 1000 + number), shown))
+    return Tables(Stream(KEY, COLUMNS, TYPES, changes), states, runs)
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("key_changes")
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+@given(seed=st.integers(0, 2**32))
+@fewer_checks
+def test_runs_that_part_transactions_give_the_tables_rows_after_each(
+    in_order: bool, seed: int, project: Project, lake: Lake
+) -> None:
+    made = tables(seed, cases=40, in_order=in_order)
+    project.file(
+        "models/moved_history.sql",
+        f"{{{{ config(materialized='history', file_format='iceberg', unique_key={KEY}) }}}}\n"
+        f"select * from {SCHEMA}.moved_changes",
+    )
+    taken_in: list[Change] = []
+    rows: list[dict[str, Any]] = []
+    for number, run in enumerate(made.runs):
+        taken_in += run
+        arrived = {"ingested_at": datetime(2024, 1, 1) + timedelta(hours=number)}
+        rows += [as_row(change, made.stream) | arrived for change in run]
+        lake.create("moved_changes", stream_columns(made.stream), rows)
+        project.dbt("run", *(["--full-refresh"] if number == 0 else []))
+        actual = lake.rows(f"select * from {SCHEMA}.moved_history")
+        assert_same_history(
+            actual, history(taken_in, KEY, COLUMNS), replace(made.stream, changes=list(taken_in))
+        )
+    for case, place, expected in made.states:
+        of_case = [row for row in actual if row["case_no"] == case]
+        found = [{"case_no": case, **row} for row in state_at(of_case, place)]
+        assert sorted(found, key=str) == sorted(expected, key=str), (case, place)

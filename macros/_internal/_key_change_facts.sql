@@ -1,0 +1,114 @@
+{#- What a stream holds of key changes that costs work: {trades, hops} for _key_events. None where the SQL may be kept and
+    run later, over other rows: in a view, or where the stream is a text. -#}
+{%- macro _key_change_facts(changes, unique_key) -%}
+    {%- set is_run_at_once = model.resource_type == 'test' or model.config.materialized in ['table', 'incremental'] -%}
+    {%- if changes is string or not is_run_at_once -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set options = {'unique_key': unique_key, 'load_valid_from': 'current_timestamp()'} -%}
+    {%- set found = afterimage._pending_changes(changes, none, options) -%}
+    {{ return({
+        'trades': found.ends > 0 and afterimage._trading_keys(changes, unique_key) > 0,
+        'hops': afterimage._longest_chain(changes, unique_key) if found.sparse_moves else 0,
+        'truncates': found.truncates > 0,
+        'sparse_columns': found.sparse_columns,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The condition that a change ends a row at its key, by a name that says which transaction did. -#}
+{%- macro _ends_a_row_of_a_transaction(unique_key) -%}
+    {{ return(
+        "(transaction_id is not null and (operation = 'delete' or (" ~ afterimage._changes_the_key(unique_key) ~ ')))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The condition that a change gave a row another key and did not capture all its columns. (Its before-image may; to
+    look for that in each column costs more than it spares.) -#}
+{%- macro _is_sparse_move(unique_key) -%}
+    {{ return('(size(absent_columns) > 0 and ' ~ afterimage._changes_the_key(unique_key) ~ ')') }}
+{%- endmacro -%}
+
+
+{#- A query for the keys at which a row arrived and a row ended in one transaction, in this order: where rows may have
+    taken each other's keys. One row a key and transaction, with `first_arrival`, the change_seq. -#}
+{%- macro _key_trades(stream, unique_key, condition='true') -%}
+{%- set keys = afterimage._key_names(unique_key) -%}
+select
+    {%- for key in keys %}
+    touch.{{ key }},
+    {%- endfor %}
+    transaction_id,
+    min(touch.arrival) as first_arrival
+
+from (
+    select
+        transaction_id,
+        explode(array(
+            {%- for image, is_touched, arrival, end in [
+                ('`after`', "operation <> 'delete'", 'change_seq', 'cast(null as string)'),
+                ('`before`', "operation <> 'insert'", 'cast(null as string)', 'change_seq'),
+            ] %}
+            if({{ is_touched }}, struct(
+                {%- for key in unique_key %}
+                {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                {%- endfor %}
+                {{ arrival }} as arrival,
+                {{ end }} as `end`
+            ), null){{ ',' if not loop.last }}
+            {%- endfor %}
+        )) as touch
+
+    from {{ stream }} as changes
+    where
+        reject_reason is null
+        and transaction_id is not null
+        and (operation in ('insert', 'delete') or {{ afterimage._changes_the_key(unique_key) }})
+        and ({{ condition }})
+) as touches
+where touch is not null
+group by {% for key in keys %}touch.{{ key }}, {% endfor %}transaction_id
+having min(touch.arrival) <= max(touch.`end`)
+{%- endmacro -%}
+
+
+{%- macro _trading_keys(stream, unique_key) -%}
+    {%- set query = 'select count(*) from (' ~ afterimage._key_trades(stream, unique_key) ~ ') as key_trades' -%}
+    {{ return(run_query(query).columns[0].values()[0]) }}
+{%- endmacro -%}
+
+
+{#- How many key changes that lack columns follow one another at the most. -#}
+{%- macro _longest_chain(stream, unique_key) -%}
+    {%- set most = 32 -%}
+    {%- set moves -%}
+        select
+            {{ afterimage._struct(unique_key, '`before`.') }} as old_key,
+            {{ afterimage._struct(unique_key, '`after`.') }} as new_key,
+            change_seq
+
+        from {{ stream }} as changes
+        where reject_reason is null and {{ afterimage._is_sparse_move(unique_key) }}
+    {%- endset -%}
+    {%- set chain = namespace(query=moves, length=1, is_done=false) -%}
+    {%- for _ in range(most) if not chain.is_done -%}
+        {%- set chain.query -%}
+            select later.* from ({{ moves }}) as later
+            left semi join ({{ chain.query }}) as earlier
+                on later.old_key = earlier.new_key and later.change_seq >= earlier.change_seq
+        {%- endset -%}
+        {%- if run_query('select count(*) from (' ~ chain.query ~ ') as moves').columns[0].values()[0] == 0 -%}
+            {%- set chain.is_done = true -%}
+        {%- else -%}
+            {%- set chain.length = chain.length + 1 -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if not chain.is_done -%}
+        {%- do exceptions.warn(
+            model.name ~ ': rows change their keys more than ' ~ most ~ ' times in a row without a column being captured;'
+            ~ ' such columns are NULL from then on'
+        ) -%}
+    {%- endif -%}
+    {{ return([chain.length, most] | min) }}
+{%- endmacro -%}
