@@ -1,7 +1,7 @@
 {#- How `scaffold` finds out what a table is. -#}
 
-{#- A landed table by its name: the relation, its columns, and how a model refers to it; `source` says which source has
-    to be declared for that, if any. -#}
+{#- A landed table by its name: the relation, its columns, the project's nodes that are this table, and how a model
+    refers to it; `source` says which source has to be declared for that, if any. -#}
 {%- macro _scaffold_landed(argument, name) -%}
     {%- do afterimage._check_text('scaffold', argument, name) -%}
     {%- if not execute -%}
@@ -19,15 +19,22 @@
         ) -%}
     {%- endif -%}
 
-    {%- set here = namespace(reference=none) -%}
+    {#- The session's own catalog may stand before the schema or not. -#}
+    {%- set catalog = (run_query('select current_catalog()').columns[0].values()[0] ~ '.') | lower -%}
+    {%- set full_name = (schema ~ '.' ~ identifier) | lower -%}
+    {%- set short_name = modules.re.sub('^' ~ modules.re.escape(catalog), '', full_name) -%}
+    {%- set names = [full_name, short_name, catalog ~ full_name] -%}
+    {%- set here = namespace(reference=none, nodes=[]) -%}
     {%- for node in graph.nodes.values() if node.resource_type in ['seed', 'model', 'snapshot'] -%}
-        {%- if (node.schema ~ '.' ~ node.alias) | lower == (schema ~ '.' ~ identifier) | lower -%}
+        {%- if (node.schema ~ '.' ~ node.alias) | lower in names -%}
             {%- set here.reference = "ref('" ~ node.name ~ "')" -%}
+            {%- set here.nodes = here.nodes + [node.unique_id] -%}
         {%- endif -%}
     {%- endfor -%}
     {%- for node in graph.sources.values() -%}
-        {%- if (node.schema ~ '.' ~ node.identifier) | lower == (schema ~ '.' ~ identifier) | lower -%}
+        {%- if (node.schema ~ '.' ~ node.identifier) | lower in names -%}
             {%- set here.reference = "source('" ~ node.source_name ~ "', '" ~ node.name ~ "')" -%}
+            {%- set here.nodes = here.nodes + [node.unique_id] -%}
         {%- endif -%}
     {%- endfor -%}
     {%- set source_name = afterimage._scaffold_name(schema) -%}
@@ -36,6 +43,7 @@
         'relation': relation,
         'identifier': identifier,
         'columns': columns,
+        'nodes': here.nodes,
         'reference': here.reference or "source('" ~ source_name ~ "', '" ~ identifier ~ "')",
         'source': none if here.reference else {'name': source_name, 'schema': schema},
     }) }}
@@ -226,4 +234,83 @@
         from (select {{ column }} from {{ landed.relation }} where {{ column }} is not null limit 100) as first_rows
     {%- endset -%}
     {{ return(run_query(query).columns[0].values()[0] > 0) }}
+{%- endmacro -%}
+
+
+{#- The models that a landed table has already, by what they do and not by their names: {staging, history, current,
+    audit}, each a node or none; `streams` has the names of all that stage it. -#}
+{%- macro _scaffold_existing(landed, found, table, name) -%}
+    {%- set models = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | list -%}
+    {%- set streams = [] -%}
+    {%- for model in models if 'macro.afterimage.' ~ found.macro in model.depends_on.macros -%}
+        {#- A topic or an event log holds the changes of several tables. -#}
+        {%- set of_table = modules.re.search("\\btable\\s*=\\s*['\"]([^'\"]*)['\"]", model.raw_code) -%}
+        {%- set is_other = table and of_table
+            and of_table[1].split('.')[-1] | trim | lower != table.split('.')[-1] | trim | lower -%}
+        {%- if not is_other and model.depends_on.nodes | select('in', landed.nodes) | list -%}
+            {%- do streams.append(model) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set staging = afterimage._scaffold_chosen(streams, name and 'stg_' ~ found.folder ~ '__' ~ name) -%}
+    {%- set of_stream = [] -%}
+    {%- for model in models if staging and staging.unique_id in model.depends_on.nodes -%}
+        {%- do of_stream.append(model) -%}
+    {%- endfor -%}
+    {%- set histories = of_stream | selectattr('config.materialized', 'equalto', 'history') | list
+        + afterimage._scaffold_callers(of_stream, 'scd2') -%}
+    {%- set history = afterimage._scaffold_chosen(histories, name and name ~ '_history') -%}
+    {%- set of_history = [] -%}
+    {%- for model in models if history and history.unique_id in model.depends_on.nodes -%}
+        {%- do of_history.append(model) -%}
+    {%- endfor -%}
+    {%- set currents = afterimage._scaffold_callers(of_history, 'current_state') -%}
+    {%- set audits = afterimage._scaffold_callers(of_stream, 'change_audit') -%}
+    {{ return({
+        'streams': streams | map(attribute='name') | sort,
+        'staging': staging,
+        'history': history,
+        'current': afterimage._scaffold_chosen(currents, name and name ~ '_current'),
+        'audit': afterimage._scaffold_chosen(audits, name and name ~ '_audit'),
+    }) }}
+{%- endmacro -%}
+
+
+{%- macro _scaffold_callers(models, macro_name) -%}
+    {%- set callers = [] -%}
+    {%- for model in models if 'macro.afterimage.' ~ macro_name in model.depends_on.macros -%}
+        {%- do callers.append(model) -%}
+    {%- endfor -%}
+    {{ return(callers) }}
+{%- endmacro -%}
+
+
+{#- Of several models the one with the name that `scaffold` would give, else the first by name. -#}
+{%- macro _scaffold_chosen(models, name) -%}
+    {%- set named = models | selectattr('name', 'equalto', name) | list -%}
+    {{ return((named + (models | sort(attribute='name')) + [none])[0]) }}
+{%- endmacro -%}
+
+
+{#- Stops where the new models would be tied to one that has their name and is of another table. -#}
+{%- macro _scaffold_check_names(landed, names, systems) -%}
+    {%- set there = {} -%}
+    {%- for node in graph.nodes.values() if node.resource_type in ['seed', 'model', 'snapshot'] -%}
+        {%- do there.update({node.name: node}) -%}
+    {%- endfor -%}
+    {%- set taken = [] -%}
+    {%- if names.staging in there -%}
+        {%- for system in systems if afterimage._scaffold_callers([there[names.staging]], system.macro) -%}
+            {%- do taken.append(there[names.staging]) -%}
+        {%- endfor -%}
+    {%- else -%}
+        {%- for name in [names.history, names.current, names.audit] if name in there -%}
+            {%- do taken.append(there[name]) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- if taken -%}
+        {%- do afterimage._scaffold_stop(
+            taken[0].name ~ " is in this project already (" ~ taken[0].original_file_path ~ ") and is not made from "
+            ~ landed.name ~ ". Give `name`, after which the new models are called."
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}

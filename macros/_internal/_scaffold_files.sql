@@ -1,40 +1,89 @@
 {#- What `scaffold` writes. Texts for another project: macros bear the package's name, and what a model needs it says
     itself. -#}
 
-{#- Path -> text of all files, in the order in which the data goes through them. -#}
-{%- macro _scaffold_files(name, found, plan, landed, others, arguments, file_format) -%}
-    {%- set staging = 'stg_' ~ found.folder ~ '__' ~ name -%}
+{#- What is to be written: the name of the `staging` model, `files` (path -> text) and `notes` on models that are there
+    already. Whatever the first files are that were written, the project parses: a file comes after those that it refers
+    to, and properties after all models. -#}
+{%- macro _scaffold_files(name, found, plan, landed, others, existing, arguments, file_format) -%}
     {%- set folder = 'models/staging/' ~ found.folder ~ '/' -%}
+    {%- set folders = {
+        'staging': folder, 'history': 'models/history/', 'current': 'models/current/', 'audit': 'models/audit/'
+    } -%}
+    {%- set planned = {
+        'staging': 'stg_' ~ found.folder ~ '__' ~ name, 'history': name ~ '_history', 'current': name ~ '_current',
+        'audit': name ~ '_audit'
+    } -%}
+    {%- if existing.staging is none -%}
+        {%- do afterimage._scaffold_check_names(landed, planned, afterimage._scaffold_systems()) -%}
+    {%- endif -%}
+    {%- set models = {} -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'model' -%}
+        {%- for kind in planned if node.name == planned[kind] and existing[kind] is none -%}
+            {%- do models.update({kind: node}) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- set names = {'name': name} -%}
+    {%- for kind in planned -%}
+        {%- do models.update({kind: existing[kind] or models.get(kind)}) -%}
+        {%- do names.update({kind: models[kind].name if models[kind] else planned[kind]}) -%}
+    {%- endfor -%}
+
     {%- set of_history = afterimage._meta_columns('scaffold', none, []) -%}
     {%- set meta = afterimage._scaffold_renamed(plan.columns, of_history, 'history_') -%}
+    {%- if models.history and models.history.config.materialized == 'history' -%}
+        {%- set meta = models.history.config.get('meta_column_names') or {} -%}
+    {%- endif -%}
     {%- set key_columns = plan.columns | selectattr('name', 'in', plan.unique_key) | list -%}
     {%- set audit_meta = afterimage._scaffold_renamed(key_columns, afterimage._audit_columns(), 'audit_') -%}
-    {%- set names = {
-        'name': name, 'staging': staging, 'history': name ~ '_history', 'current': name ~ '_current',
-        'audit': name ~ '_audit', 'meta': meta, 'renamed': afterimage._scaffold_mapping(meta),
+    {%- do names.update({
+        'meta': meta, 'renamed': afterimage._scaffold_mapping(meta),
         'audit_meta': audit_meta, 'audit_renamed': afterimage._scaffold_mapping(audit_meta)
+    }) -%}
+    {%- set sql = {
+        'staging': afterimage._scaffold_staging_sql(found, plan, landed, arguments, file_format),
+        'history': afterimage._scaffold_history_sql(names, plan, file_format),
+        'current': afterimage._scaffold_current_sql(names),
+        'audit': afterimage._scaffold_audit_sql(names, plan),
     } -%}
-    {%- set files = {} -%}
+    {%- set properties = {
+        'staging': afterimage._scaffold_staging_yml(names, found, plan),
+        'history': afterimage._scaffold_history_yml(names, plan),
+        'current': afterimage._scaffold_current_yml(names, plan),
+        'audit': afterimage._scaffold_audit_yml(names, plan),
+    } -%}
+
     {%- set sources = [] -%}
-    {%- for table in [landed] + (others.values() | list) if table.source is not none -%}
+    {%- for table in [landed] + (others.values() | list) if table.source is not none and not models.staging -%}
         {%- do sources.append(table) -%}
     {%- endfor -%}
+    {%- set notes = [] -%}
+    {%- set files = {'models/docs/' ~ name ~ '.md': afterimage._scaffold_docs(name, plan)} -%}
     {%- if sources -%}
         {%- set text = afterimage._scaffold_sources(name, found, plan, landed, sources) -%}
         {%- do files.update({folder ~ 'src_' ~ found.folder ~ '__' ~ name ~ '.yml': text}) -%}
     {%- endif -%}
-    {%- do files.update({
-        folder ~ staging ~ '.sql': afterimage._scaffold_staging_sql(found, plan, landed, arguments, file_format),
-        folder ~ staging ~ '.yml': afterimage._scaffold_staging_yml(names, found, plan),
-        'models/history/' ~ names.history ~ '.sql': afterimage._scaffold_history_sql(names, plan, file_format),
-        'models/history/' ~ names.history ~ '.yml': afterimage._scaffold_history_yml(names, plan),
-        'models/current/' ~ names.current ~ '.sql': afterimage._scaffold_current_sql(names),
-        'models/current/' ~ names.current ~ '.yml': afterimage._scaffold_current_yml(names, plan),
-        'models/audit/' ~ names.audit ~ '.sql': afterimage._scaffold_audit_sql(names, plan),
-        'models/audit/' ~ names.audit ~ '.yml': afterimage._scaffold_audit_yml(names, plan),
-        'models/docs/' ~ name ~ '.md': afterimage._scaffold_docs(name, plan),
-    }) -%}
-    {{ return(files) }}
+    {%- if existing.staging -%}
+        {%- do notes.append(
+            landed.name ~ ' is already read by ' ~ existing.streams | join(', ') ~ '. What is new is built on '
+            ~ names.staging ~ '.'
+        ) -%}
+    {%- endif -%}
+    {#- A model that is somewhere else in the project would be there twice. -#}
+    {%- for kind in planned -%}
+        {%- set path = folders[kind] ~ planned[kind] ~ '.sql' -%}
+        {%- if not models[kind] or models[kind].original_file_path == path -%}
+            {%- do files.update({path: sql[kind]}) -%}
+        {%- elif kind != 'staging' -%}
+            {%- do notes.append(names[kind] ~ ' is there already: ' ~ models[kind].original_file_path ~ '.') -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for kind in planned if names[kind] == planned[kind] -%}
+        {%- set path = folders[kind] ~ planned[kind] ~ '.yml' -%}
+        {%- if not models[kind] or not models[kind].patch_path or models[kind].patch_path.endswith('://' ~ path) -%}
+            {%- do files.update({path: properties[kind]}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return({'staging': names.staging, 'files': files, 'notes': notes}) }}
 {%- endmacro -%}
 
 

@@ -38,15 +38,26 @@
         'db2_text_log': afterimage._scaffold_db2_text_log,
         'openedge_change_table': afterimage._scaffold_openedge_change_table,
     } -%}
+    {%- set existing = afterimage._scaffold_existing(landed, found, table, name) -%}
+    {%- set key_notes = [] -%}
+    {%- if unique_key is none and existing.history and existing.history.config.unique_key -%}
+        {%- set key = existing.history.config.unique_key -%}
+        {%- set unique_key = [key] if key is string else key -%}
+        {%- do key_notes.append('unique_key: ' ~ unique_key | join(', ') ~ ', as in ' ~ existing.history.name ~ '.') -%}
+    {%- endif -%}
     {%- set plan = plans[found.macro](landed, others, unique_key, table, arguments) -%}
     {%- set columns = plan.columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('scaffold', 'unique_key', plan.unique_key, columns) -%}
 
     {%- set plan_name = afterimage._scaffold_name(name or plan.table) -%}
-    {%- set files = afterimage._scaffold_files(plan_name, found, plan, landed, others, arguments, file_format) -%}
-    {%- set findings = [found.text] + plan.notes -%}
+    {%- set drafts = afterimage._scaffold_files(
+        plan_name, found, plan, landed, others, existing, arguments, file_format
+    ) -%}
+    {%- set files = drafts.files -%}
+    {%- set findings = [found.text] + key_notes + plan.notes + drafts.notes -%}
     {%- if as_data -%}
-        {%- do log(tojson({'afterimage_scaffold': {'findings': findings, 'files': files}})) -%}
+        {%- set data = {'findings': findings, 'files': files, 'staging': drafts.staging} -%}
+        {%- do log(tojson({'afterimage_scaffold': data})) -%}
     {%- else -%}
         {%- for finding in findings -%}
             {%- do print(finding) -%}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -24,6 +25,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         code: int = options.run(options)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Who reads has seen enough (`| head -1`). What Python flushes at its end goes nowhere then.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
     except CommandError as error:
         print(f"afterimage: {error}", file=sys.stderr)
         return 1

@@ -22,6 +22,10 @@ GIB = 1024**3
 # A warehouse that fills its disk fails in the middle of a run; Spark's shuffles need room as well.
 LEAST_DISK, LITTLE_DISK = 1 * GIB, 10 * GIB
 
+# Where a project's property files and doc blocks are not.
+_NOT_OURS = {"dbt_packages", "target", "logs", "venv", "node_modules"}
+_PROPERTIES = {".md", ".yml", ".yaml"}
+
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": GIB, "t": 1024 * GIB}
 
 
@@ -357,6 +361,9 @@ def _profile(options: argparse.Namespace) -> tuple[Any, Finding]:
     try:
         Project(options)
     except CommandError as error:
+        missing = missing_doc_blocks(Path(options.project_dir or "."), str(error))
+        if missing:
+            return None, Finding("problem", "project and profile", *missing)
         remedy = "Run this in the folder of a dbt project, or give --project-dir, --profiles-dir."
         return None, Finding("problem", "project and profile", str(error), remedy)
     from dbt.adapters.factory import FACTORY
@@ -370,6 +377,44 @@ def _profile(options: argparse.Namespace) -> tuple[Any, Finding]:
     found = f"profile {config.profile_name}, target {config.target_name}"
     found += f" ({config.credentials.method})"
     return config.credentials, Finding("ok", "project and profile", found)
+
+
+def missing_doc_blocks(project: Path, error: str) -> tuple[str, str] | None:
+    """Say which files refer to doc blocks that are nowhere, and what to do about it.
+
+    Args:
+        project: The project's folder.
+        error: What dbt says of the project; it names the first block only.
+
+    Returns:
+        What is wrong and the remedy; none where the error is another one.
+    """
+    match = re.search(r"depends on doc '(\w+)'\s+which was not found", error)
+    if match is None:
+        return None
+    # `afterimage init` calls a table's blocks `table__column`.
+    table = match[1].partition("__")[0] if "__" in match[1] else ""
+    there: set[str] = set()
+    wanted: dict[str, list[str]] = {}
+    for folder, folders, names in os.walk(project):
+        folders[:] = [name for name in folders if name not in _NOT_OURS and name[0] != "."]
+        for path in (Path(folder, name) for name in sorted(names)):
+            text = path.read_text("utf-8", "replace") if path.suffix in _PROPERTIES else ""
+            if path.suffix == ".md":
+                there.update(re.findall(r"\{%-?\s*docs\s+(\w+)", text))
+            for name in re.findall(r"""\bdoc\(\s*['"](\w+)['"]\s*\)""", text):
+                if name == match[1] or (table and name.startswith(f"{table}__")):
+                    wanted.setdefault(name, []).append(path.relative_to(project).as_posix())
+    blocks = sorted(wanted.keys() - there)
+    files = sorted({path for name in blocks for path in wanted[name]})
+    if not blocks:
+        return None
+    blank = "".join(f"{{% docs {name} %}}{{% enddocs %}}" for name in blocks)
+    return (
+        f"{', '.join(files)} refer to doc blocks that no .md file has: {', '.join(blocks)}",
+        f"Restore the .md file, or write models/docs/{table or blocks[0]}.md (an `afterimage init`"
+        f" that was stopped has left it out) and put your words between: {blank}",
+    )
 
 
 def _check_answer(options: argparse.Namespace) -> Finding:

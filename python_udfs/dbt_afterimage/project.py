@@ -55,6 +55,20 @@ def flags(options: argparse.Namespace) -> list[str]:
     return found
 
 
+def state_folder(project: Path) -> Path:
+    """Return the folder of a project for what commands make, `.afterimage`; git ignores all of it.
+
+    Args:
+        project: The project's folder.
+    """
+    folder = project / ".afterimage"
+    folder.mkdir(exist_ok=True)
+    ignored = folder / ".gitignore"
+    if not ignored.exists():
+        ignored.write_text("*\n", encoding="utf-8")
+    return folder
+
+
 class Project:
     """A dbt project that was parsed once and can be asked many times."""
 

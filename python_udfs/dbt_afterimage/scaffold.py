@@ -6,8 +6,12 @@ import argparse
 import json
 import os
 import re
+import signal
+import tempfile
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +38,8 @@ _TEXTS = {
     "uow": "Db2's IBMSNAP_UOW",
     "file_format": "table format of the models that merge (default: iceberg)",
 }
+
+_DOC_BLOCK = re.compile(r"\{% docs (\w+) %\}.*?\{% enddocs %\}\n*", re.DOTALL)
 
 _GITIGNORE = """\
 /.afterimage/
@@ -120,85 +126,178 @@ def run(options: argparse.Namespace) -> int:
         )
 
     print(f"Looking at {options.relation} ...", flush=True)
-    findings, files = scaffold(_arguments(options))
-    for finding in findings:
+    drafts = scaffold(_arguments(options))
+    files = _with_new_doc_blocks(folder, drafts.files, drafts.doc_blocks)
+    written = write(folder, files)
+    for finding in drafts.findings:
         print(finding)
-    write(folder, files)
-    staging = next(path for path in files if re.match(r"stg_.*\.sql$", Path(path).name))
-    if (folder / staging).read_text(encoding="utf-8").strip("\n") != files[staging].strip("\n"):
-        print(
-            f"Note: {staging} is not what it would be for {options.relation}."
-            " Is it the model of another table, give a name: --name NAME"
-        )
-    print(f"Next: dbt build --select {Path(staging).stem}+")
+    _say(files, written)
+    for path, text in files.items():
+        is_staging = Path(path).name == f"{drafts.staging}.sql"
+        if is_staging and (folder / path).read_text(encoding="utf-8").strip() != text.strip():
+            print(
+                f"Note: {path} is not what it would be for {options.relation}."
+                " If it is the model of another table, give a name: --name NAME"
+            )
+    print(f"Next: dbt build --select {drafts.staging}+")
     return 0
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Write files, never over one that is there, and say what became of each.
+    """Write files, never over one that is there: all of them or, where one cannot be written, none.
+
+    Whoever is killed meanwhile leaves the first few of them, each of them whole.
 
     Args:
         folder: What the paths start from.
-        files: Path to text.
+        files: Path to text, in the order in which to write them.
 
     Returns:
         The paths that were written.
+
+    Raises:
+        CommandError: A file cannot be written.
     """
-    written = []
-    for path, text in files.items():
-        target = folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
+    from dbt_afterimage.project import state_folder
+
+    new = [path for path in files if not os.path.lexists(folder / path)]
+    made: list[Path] = []
+    with _signals_wait():
         try:
-            with target.open("x", encoding="utf-8") as file:
-                file.write(text.strip("\n") + "\n")
-        except FileExistsError:
-            print(f"kept   {path} (it was there already)")
-        else:
-            written.append(path)
-            print(f"wrote  {path}")
-    return written
+            # Only on one disk is a file moved in one step.
+            state = state_folder(folder)
+            place = state if state.stat().st_dev == folder.stat().st_dev else folder
+            with tempfile.TemporaryDirectory(prefix=".init-", dir=place) as drafts:
+                for number, path in enumerate(new):
+                    text = files[path].strip("\n") + "\n"
+                    Path(drafts, str(number)).write_text(text, encoding="utf-8")
+                for number, path in enumerate(new):
+                    for parent in reversed((folder / path).parents):
+                        if not parent.is_dir():
+                            parent.mkdir()
+                            made.append(parent)
+                    Path(drafts, str(number)).rename(folder / path)
+                    made.append(folder / path)
+        except BaseException as error:
+            for one in reversed(made):
+                one.rmdir() if one.is_dir() else one.unlink()
+            if isinstance(error, OSError):
+                where = error.filename2 or error.filename
+                raise CommandError(f"nothing was written: {where}: {error.strerror}") from None
+            raise
+    return new
 
 
-def scaffold(arguments: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let the signals that end a process wait until the block is done."""
+    came: list[int] = []
+    ending = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in ending}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler or signal.SIG_DFL)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def _say(files: Iterable[str], written: Sequence[str]) -> None:
+    for path in files:
+        print(f"wrote  {path}" if path in written else f"kept   {path} (it was there already)")
+
+
+def _with_new_doc_blocks(
+    folder: Path, files: Mapping[str, str], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the files with those doc blocks alone that the project lacks; dbt wants each once.
+
+    Args:
+        folder: The project's folder.
+        files: Path to text.
+        known: The project's doc blocks, each with the file that it is in.
+    """
+    found: dict[str, str] = {}
+    for path, text in files.items():
+        if not path.endswith(".md"):
+            found[path] = text
+            continue
+        blocks = _DOC_BLOCK.findall(text)
+        lacks_some = any(name not in known for name in blocks)
+        if not lacks_some and path not in known.values():
+            continue
+        place, number = path, 1
+        while lacks_some and os.path.lexists(folder / place):
+            number += 1
+            place = f"{path.removesuffix('.md')}_{number}.md"
+        found[place] = _DOC_BLOCK.sub(lambda m: "" if m[1] in known else m[0], text)
+    return found
+
+
+@dataclass(frozen=True)
+class Drafts:
+    """What the macro `scaffold` says of a landed table.
+
+    Attributes:
+        findings: What it found out.
+        files: Path to text, in an order in which every beginning of it is a project that parses.
+        staging: The name of the staging model, which may be there already.
+        doc_blocks: The project's doc blocks, each with the file that it is in.
+    """
+
+    findings: list[str]
+    files: dict[str, str]
+    staging: str
+    doc_blocks: dict[str, str]
+
+
+def scaffold(arguments: Mapping[str, Any]) -> Drafts:
     """Run the macro `scaffold` in this folder's project.
 
     Args:
         arguments: Those of the macro.
 
-    Returns:
-        What it found out, and its files: path to text.
-
     Raises:
         CommandError: The macro refused, or dbt failed.
     """
-    told: list[dict[str, Any]] = []
+    said: list[dict[str, Any]] = []
     refusals: list[str] = []
 
     def listen(event: EventMsg) -> None:
         # Every message passes here, whatever is shown; the event's own fields differ by kind.
         data: Any = event.data
         if event.info.name == "JinjaLogDebug" and '"afterimage_scaffold"' in data.msg:
-            told.append(json.loads(data.msg)["afterimage_scaffold"])
+            said.append(json.loads(data.msg)["afterimage_scaffold"])
         elif event.info.name == "RunningOperationCaughtError":
             refusals.append(data.exc)
 
-    _dbt(
-        listen,
-        refusals,
-        ["run-operation", "scaffold", "--args", json.dumps({**arguments, "as_data": True})],
-    )
-    return told[0]["findings"], told[0]["files"]
+    manifest = _dbt(None, listen, refusals, ["parse"])
+    arguments = {**arguments, "as_data": True}
+    _dbt(manifest, listen, refusals, ["run-operation", "scaffold", "--args", json.dumps(arguments)])
+    own = manifest.metadata.project_name
+    doc_blocks = {
+        doc.name: Path(doc.original_file_path).as_posix()
+        for doc in manifest.docs.values()
+        if doc.package_name == own
+    }
+    return Drafts(said[0]["findings"], said[0]["files"], said[0]["staging"], doc_blocks)
 
 
-def _dbt(listen: Any, refusals: Sequence[str], command: list[str]) -> None:
+def _dbt(manifest: Any, listen: Any, refusals: Sequence[str], command: list[str]) -> Any:
     from dbt.cli.main import dbtRunner
 
-    outcome = dbtRunner(callbacks=[listen]).invoke(["--log-level", "none", *command])
+    from dbt_afterimage.doctor import missing_doc_blocks
+
+    outcome = dbtRunner(manifest, callbacks=[listen]).invoke(["--log-level", "none", *command])
     if outcome.success:
-        return
+        return outcome.result
     text = refusals[0] if refusals else str(outcome.exception)
     if "could not find a macro with the name 'scaffold'" in text:
         raise CommandError("run `dbt deps` first: this project has not installed Afterimage")
+    missing = missing_doc_blocks(Path.cwd(), text)
+    if missing:
+        raise CommandError(". ".join(missing))
     raise CommandError(refusal(text))
 
 
@@ -208,8 +307,10 @@ def refusal(text: str) -> str:
     Args:
         text: An error of dbt.
     """
+    from dbt_afterimage.project import one_line
+
     found = re.search(r"^( *scaffold: .*?)(?:\n\s*(?:\n|> )|\Z)", text, re.DOTALL | re.MULTILINE)
-    return textwrap.dedent(found[1]).removeprefix("scaffold: ") if found else text
+    return textwrap.dedent(found[1]).removeprefix("scaffold: ") if found else one_line(text)
 
 
 def _arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -238,16 +339,20 @@ def _begin(folder: Path) -> None:
     profiles = profiles.replace("schema: afterimage", f"schema: {name}")
     inside = PACKAGE.is_relative_to(folder)
     package = PACKAGE.relative_to(folder) if inside else PACKAGE
-    written = write(
-        folder,
-        {
-            "dbt_project.yml": _DBT_PROJECT.format(name=name),
-            "packages.yml": _PACKAGES.format(package=package.as_posix()),
-            "profiles.yml": profiles,
-            ".gitignore": _GITIGNORE,
-        },
-    )
+    os.makedirs(folder / "models", exist_ok=True)
+    files = {
+        ".gitignore": _GITIGNORE,
+        "profiles.yml": profiles,
+        "packages.yml": _PACKAGES.format(package=package.as_posix()),
+        # The last one: it makes the folder a project.
+        "dbt_project.yml": _DBT_PROJECT.format(name=name),
+    }
+    written = write(folder, files)
+    _say(files, written)
     if "packages.yml" not in written:
         print(f"Add to packages.yml what is missing there:\n  - local: {package.as_posix()}")
-    os.makedirs(folder / "models", exist_ok=True)
+    ignored = (folder / ".gitignore").read_text(encoding="utf-8").split()
+    lacking = [line for line in _GITIGNORE.split() if line not in ignored]
+    if lacking:
+        print(f"Add to .gitignore what is missing there: {' '.join(lacking)}")
     print("Next: dbt deps, then: afterimage init SCHEMA.TABLE")

@@ -81,6 +81,32 @@ def test_a_folder_without_a_project_is_a_problem_and_no_traceback(tmp_path: Path
     assert "Traceback" not in result.stdout + result.stderr
 
 
+def test_an_init_that_an_older_version_broke_off_is_found_and_can_be_mended(tmp_path: Path) -> None:
+    """Property files without the doc blocks that they refer to: then no dbt command works."""
+    project(tmp_path)
+    models = tmp_path / "models"
+    (models / "docs").mkdir(parents=True)
+    for name, columns in (("orders_history", ["id", "status"]), ("orders_current", ["id"])):
+        (models / f"{name}.sql").write_text("select 1 as id, 2 as status")
+        listed = "".join(
+            f"""      - {{name: {column}, description: "{{{{ doc('orders__{column}') }}}}"}}\n"""
+            for column in columns
+        )
+        (models / f"{name}.yml").write_text(f"models:\n  - name: {name}\n    columns:\n{listed}")
+    result = run(tmp_path)
+    assert result.returncode == 1
+    assert lines(result.stdout)["project and profile"] == "problem"
+    assert (
+        "models/orders_current.yml, models/orders_history.yml refer to doc blocks that no .md file"
+        " has: orders__id, orders__status" in result.stdout
+    )
+    remedy = "write models/docs/orders.md"
+    assert remedy in result.stdout
+    blocks = result.stdout.partition(remedy)[2].partition(": ")[2].splitlines()[0]
+    (models / "docs" / "orders.md").write_text(blocks)
+    assert lines(run(tmp_path).stdout)["project and profile"] == "ok"
+
+
 def fake_java(folder: Path, version: str) -> dict[str, str]:
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)

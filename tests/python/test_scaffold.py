@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -16,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import qlik_messages as avro
+from command_line import environment
 from conftest import ROOT, Lake, Project
 from dbt_afterimage import cli, scaffold
 
@@ -519,8 +522,9 @@ def test_every_system_builds_as_it_is(
 def test_table_may_be_named_with_its_catalog(project: Project, lake: Lake, init: Init) -> None:
     named = replace(
         POLICIES,
-        command=["lake.landing.policies__ct", "--name", "covers"],
-        recognised=POLICIES.recognised.replace("landing.", "lake.landing."),
+        tables={"covers__ct": POLICIES.tables["policies__ct"]},
+        command=["lake.landing.covers__ct"],
+        recognised=POLICIES.recognised.replace("landing.policies", "lake.landing.covers"),
         history="covers_history",
     )
     check(named, project, lake, init, with_tests=True)
@@ -553,11 +557,12 @@ def test_operation_prints_what_the_command_writes(
     project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     land(lake, POLICIES)
-    findings, files = scaffold.scaffold({"relation": "landing.policies__ct"})
+    drafts = scaffold.scaffold({"relation": "landing.policies__ct"})
     capsys.readouterr()
     project.dbt("run-operation", "scaffold", "--args", "{relation: landing.policies__ct}")
     printed = capsys.readouterr().out
-    for text in [*findings, *(f"-------- {path}\n{text}" for path, text in files.items())]:
+    texts = (f"-------- {path}\n{text}" for path, text in drafts.files.items())
+    for text in [*drafts.findings, *texts]:
         assert text in printed
 
 
@@ -668,3 +673,293 @@ def test_folder_without_a_project_is_told_what_to_run_first(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["init", "landing.policies__ct"]) == 1
     assert "run `afterimage init` first" in capsys.readouterr().err
+
+
+ORDERS = {
+    "orders__ct": (
+        {
+            "header__change_seq": "string",
+            "header__change_oper": "string",
+            "header__change_mask": "binary",
+            "id": "int",
+            "status": "string",
+        },
+        [
+            {
+                "header__change_seq": change_seq(number),
+                "header__change_oper": oper,
+                "header__change_mask": flagged,
+                "id": key,
+                "status": status,
+            }
+            for number, oper, flagged, key, status in [
+                (1, "I", mask(3, 4), 5, "new"),
+                (2, "U", mask(4), 5, "paid"),
+                (3, "I", mask(3, 4), 6, "new"),
+                (4, "D", mask(3), 6, "new"),
+            ]
+        ],
+    )
+}
+STAGED = """{{ config(materialized='incremental', unique_key='change_id') }}
+{{ afterimage.qlik_change_table(source('shop', 'orders__ct'), unique_key=['id']) }}
+"""
+CUT = """{{ config(
+    materialized='history', unique_key=['id'], meta_column_names={'version': '_version'}
+) }}
+select * from {{ ref('stg_shop__orders') }}
+"""
+
+
+@pytest.fixture
+def shop(
+    make_project: Callable[[str], Project], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> Project:
+    """A project that stages `landing.orders__ct` by names of its own, and cuts a history of it."""
+    project = make_project("shop")
+    (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
+    shutil.copytree(ROOT / "models" / "docs", project.folder / "models" / "docs")
+    lake.spark.sql("create namespace if not exists landing")
+    for name, (columns, rows) in ORDERS.items():
+        land_table(lake, name, columns, rows)
+    project.file(
+        "models/sources.yml",
+        "sources: [{name: shop, schema: landing, tables: [{name: orders__ct}]}]",
+    )
+    project.file("models/shop/stg_shop__orders.sql", STAGED)
+    project.file("models/marts/order_versions.sql", CUT)
+    monkeypatch.chdir(project.folder)
+    return project
+
+
+def of_init(folder: Path) -> set[str]:
+    """Return the files that `init` has written into the project `shop`."""
+    ours = ("docs/policies", "staging", "history", "current", "audit", "docs/orders")
+    paths = {path.relative_to(folder).as_posix() for path in folder.rglob("models/**/*.*")}
+    return {path for path in paths if path.removeprefix("models/").startswith(ours)}
+
+
+def test_a_table_that_is_staged_already_gets_no_second_stream(
+    shop: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # By another name of the same table, too.
+    assert cli.main(["init", "lake.landing.orders__ct"]) == 0
+    output = capsys.readouterr().out
+    assert "already read by stg_shop__orders" in output
+    assert "order_versions is there already" in output
+    assert "unique_key: id, as in order_versions" in output
+    assert output.splitlines()[-1] == "Next: dbt build --select stg_shop__orders+"
+    assert of_init(shop.folder) == {
+        "models/docs/orders.md",
+        "models/current/orders_current.sql",
+        "models/current/orders_current.yml",
+        "models/audit/orders_audit.sql",
+        "models/audit/orders_audit.yml",
+    }
+    shop.dbt("build", "--select", "stg_shop__orders+")
+    assert lake.rows("select id, status, _version from afterimage.orders_current") == [
+        {"id": 5, "status": "paid", "_version": 2}
+    ]
+    audited = lake.rows("select distinct id from afterimage.orders_audit order by id")
+    assert audited == [{"id": 5}, {"id": 6}]
+
+
+@pytest.mark.long
+def test_models_that_moved_are_not_written_twice(
+    shop: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["init", "landing.orders__ct"]) == 0
+    models = shop.folder / "models"
+    (models / "current" / "orders_current.sql").rename(models / "marts" / "orders_current.sql")
+    (models / "current" / "orders_current.yml").rename(models / "marts" / "orders_current.yml")
+    (models / "docs" / "orders.md").rename(models / "docs" / "columns.md")
+    (models / "audit" / "orders_audit.sql").unlink()
+    (models / "audit" / "orders_audit.yml").unlink()
+    capsys.readouterr()
+    assert cli.main(["init", "landing.orders__ct"]) == 0
+    assert "orders_current is there already" in capsys.readouterr().out
+    assert of_init(shop.folder) == {
+        "models/audit/orders_audit.sql",
+        "models/audit/orders_audit.yml",
+    }
+    shop.dbt("parse")
+
+
+@pytest.mark.long
+def test_a_column_that_came_later_gets_its_doc_block_in_a_file_of_its_own(
+    shop: Project, lake: Lake
+) -> None:
+    assert cli.main(["init", "landing.orders__ct"]) == 0
+    (shop.folder / "models/audit/orders_audit.sql").unlink()
+    (shop.folder / "models/audit/orders_audit.yml").unlink()
+    (shop.folder / "models/current/orders_current.yml").unlink()
+    lake.spark.sql("alter table landing.orders__ct add column amount int")
+    docs = (shop.folder / "models/docs/orders.md").read_text()
+    assert cli.main(["init", "landing.orders__ct"]) == 0
+    assert (shop.folder / "models/docs/orders.md").read_text() == docs
+    more = (shop.folder / "models/docs/orders_2.md").read_text()
+    assert more.count("{% docs") == 1
+    assert "orders__amount" in more
+    shop.dbt("parse")
+
+
+def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
+    shop: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    land_table(lake, "other__ct", *ORDERS["orders__ct"])
+    shop.file("models/marts/buyers_history.sql", "select 1 as id")
+    assert cli.main(["init", "landing.other__ct", "--name", "buyers"]) == 1
+    error = capsys.readouterr().err
+    assert "buyers_history is in this project already (models/marts/buyers_history.sql)" in error
+    assert "Give `name`" in error
+    assert of_init(shop.folder) == set()
+
+
+@pytest.mark.long
+def test_each_table_of_a_topic_has_a_stream_of_its_own(
+    shop: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    land(lake, TRUCKS)
+    for table in ("VANS", "TRUCKS"):
+        command = ["init", "landing.fleet", "--metadata", "landing.fleet_schemas", "--table", table]
+        assert cli.main(command) == 0
+        assert "already read" not in capsys.readouterr().out
+    assert cli.main(command) == 0
+    assert "already read by stg_qlik__trucks" in capsys.readouterr().out
+
+
+# Sends the process a signal before the n-th step that it takes in the project's folder.
+STOPPED = """
+import json, os, sys
+from pathlib import Path
+from dbt_afterimage import scaffold
+
+folder, step, signal = Path(sys.argv[1]), *map(int, sys.argv[2:])
+files = json.loads(Path(folder, "files.json").read_text())
+seen = 0
+
+def stop(event, arguments):
+    global seen
+    writes = event in ("os.mkdir", "os.rename", "os.link", "os.remove", "os.rmdir") or (
+        event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+    )
+    if writes and str(arguments[0]).startswith(str(folder)):
+        seen += 1
+        if seen == step:
+            os.kill(os.getpid(), signal)
+
+sys.addaudithook(stop)
+scaffold.write(folder, files)
+print(seen)
+"""
+
+
+def stopped(folder: Path, step: int, signal: int) -> int:
+    """Write `files.json` of a folder and stop before a step; return how the process ended."""
+    result = subprocess.run(
+        [sys.executable, "-c", STOPPED, str(folder), str(step), str(signal)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode in (0, -signal), result.stderr
+    return result.returncode
+
+
+@pytest.fixture
+def unwritten(
+    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Project, dict[str, str]]:
+    """A project, and what `init` would write for `policies__ct`; the texts are in `files.json`."""
+    land(lake, POLICIES)
+    monkeypatch.chdir(shop.folder)
+    files = scaffold.scaffold({"relation": "landing.policies__ct"}).files
+    (shop.folder / "files.json").write_text(json.dumps(files))
+    return shop, files
+
+
+def emptied(folder: Path) -> None:
+    for path in of_init(folder):
+        (folder / path).unlink()
+
+
+def test_init_that_is_killed_at_any_step_leaves_a_project_that_parses(
+    unwritten: tuple[Project, dict[str, str]], init: Init
+) -> None:
+    project, files = unwritten
+    states: set[frozenset[str]] = set()
+    for step in range(1, 200):
+        emptied(project.folder)
+        ended = stopped(project.folder, step, 9)
+        there = of_init(project.folder)
+        for path in there:
+            assert (project.folder / path).read_text() == files[path].strip("\n") + "\n"
+        if frozenset(there) not in states:
+            states.add(frozenset(there))
+            project.dbt("parse")
+            if len(there) in (1, 4, 8):
+                code, output, errors = init("landing.policies__ct")
+                assert (code, errors) == (0, "")
+                assert of_init(project.folder) == set(files)
+                assert output.count("wrote  ") == len(files) - len(there)
+        if ended == 0:
+            break
+    assert len(states) == len(files) + 1
+
+
+def test_init_that_is_told_to_end_while_it_writes_has_written_all(
+    unwritten: tuple[Project, dict[str, str]],
+) -> None:
+    project, files = unwritten
+    for step in range(1, 200):
+        emptied(project.folder)
+        ended = stopped(project.folder, step, 15)
+        assert of_init(project.folder) in (set(), set(files))
+        if ended == 0:
+            break
+    assert step > len(files)
+
+
+def test_a_file_that_cannot_be_written_takes_back_the_others(
+    unwritten: tuple[Project, dict[str, str]], init: Init
+) -> None:
+    project, _ = unwritten
+    (project.folder / "models" / "audit").write_text("no folder")
+    before = sorted(project.folder.rglob("models/**/*"))
+    code, _, error = init("landing.policies__ct")
+    assert code == 1
+    assert error.startswith("afterimage: nothing was written: ")
+    assert "models/audit" in error
+    assert len(error.splitlines()) == 1
+    assert sorted(project.folder.rglob("models/**/*")) == before
+
+
+def test_a_reader_that_goes_away_stops_no_writing(tmp_path: Path) -> None:
+    env = environment(PYTHONPATH=str(ROOT / "python_udfs"), PYTHONUNBUFFERED="1")
+    reading, writing = os.pipe()
+    os.close(reading)
+    result = subprocess.run(
+        [sys.executable, "-m", "dbt_afterimage", "init"],
+        cwd=tmp_path,
+        env=env,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(writing)
+    assert result.stderr == ""
+    for name in ("dbt_project.yml", "packages.yml", "profiles.yml", ".gitignore", "models"):
+        assert (tmp_path / name).exists()
+
+
+def test_git_ignores_the_state_folder_of_a_project_that_has_a_gitignore_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / ".gitignore").write_text("/logs/\n")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["init"]) == 0
+    output = capsys.readouterr().out
+    assert (
+        "Add to .gitignore what is missing there: /.afterimage/ /dbt_packages/ /target/" in output
+    )
