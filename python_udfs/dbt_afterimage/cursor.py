@@ -50,7 +50,8 @@ class AfterimageCursor(dbt_spark_session.Cursor):
         """
         if parameters:
             sql = sql % parameters
-        spark = open_session(self.server_side_parameters)
+        with _readable_errors():
+            spark = open_session(self.server_side_parameters)
         with _readable_errors(), exclusive_writes(spark, sql), _progress(spark, sql):
             self._df = spark.sql(sql)
 
@@ -109,7 +110,7 @@ def _readable_errors() -> Iterator[None]:
         raise DbtDatabaseError(
             f"the Java process that runs Spark has ended; run dbt again. ({error})"
         ) from None
-    except OSError as error:  # of the warehouse's lock
+    except OSError as error:  # of the warehouse's folder
         raise DbtDatabaseError(str(error)) from None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -206,7 +207,7 @@ class Project:
         messages += [
             result.message for result in getattr(outcome.result, "results", []) if result.message
         ]
-        text = one_line(" ".join(messages or said) or "no reason given")
+        text = without_kinds(one_line(" ".join(messages or said) or "no reason given"))
         if "profile" in text.lower() or text.endswith(".dbt' does not exist."):
             text += " (dbt looks for profiles.yml in --profiles-dir, here, and in ~/.dbt)"
         raise CommandError(f"dbt {command[0]} failed: {text}")
@@ -273,6 +274,15 @@ def time_text(micros: int | None) -> str:
         return ""
     seconds, _, fraction = moment(micros).replace(tzinfo=None).isoformat(" ").partition(".")
     return f"{seconds}.{fraction.rstrip('0')}" if fraction else seconds
+
+
+def without_kinds(text: str) -> str:
+    """Return an error of dbt without the kinds of error that it begins with, once for each layer.
+
+    Args:
+        text: The error as one line.
+    """
+    return re.sub(r"^(?:(?:Runtime|Database|Compilation) Error )+", "", text)
 
 
 def one_line(text: str) -> str:

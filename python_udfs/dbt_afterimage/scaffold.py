@@ -307,10 +307,14 @@ def refusal(text: str) -> str:
     Args:
         text: An error of dbt.
     """
-    from dbt_afterimage.project import one_line
+    from dbt_afterimage.project import one_line, without_kinds
 
     found = re.search(r"^( *scaffold: .*?)(?:\n\s*(?:\n|> )|\Z)", text, re.DOTALL | re.MULTILINE)
-    return textwrap.dedent(found[1]).removeprefix("scaffold: ") if found else one_line(text)
+    return (
+        textwrap.dedent(found[1]).removeprefix("scaffold: ")
+        if found
+        else without_kinds(one_line(text))
+    )
 
 
 def _arguments(options: argparse.Namespace) -> dict[str, Any]:

@@ -235,7 +235,7 @@ def _already_runs(server: _Server) -> CommandError:
 def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
     """Return the session's settings, complete, and where its tables are."""
     from dbt_afterimage.session import complete
-    from dbt_afterimage.warehouse import local_folder
+    from dbt_afterimage.warehouse import WarehouseError, local_folder
 
     conf = _profile_settings(options.target)
     catalog = f"spark.sql.catalog.{conf.get('spark.sql.defaultCatalog', 'spark_catalog')}"
@@ -258,7 +258,10 @@ def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
     derby = "-Dderby.stream.error.file=/dev/null"
     java_options = conf.get("spark.driver.extraJavaOptions", "")
     conf["spark.driver.extraJavaOptions"] = f"{java_options} {derby}".strip()
-    complete(conf)
+    try:
+        complete(conf)
+    except WarehouseError as error:
+        raise CommandError(str(error)) from None
     if conf.get("spark.jars"):
         # The threads of the Thrift server see the class path alone.
         jars = [*conf["spark.jars"].split(","), conf.get("spark.driver.extraClassPath", "")]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dbt_afterimage import java
 from dbt_afterimage.spark import register
-from dbt_afterimage.warehouse import local_folder
+from dbt_afterimage.warehouse import local_folder, make_folder
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -99,6 +99,9 @@ def complete(conf: dict[str, str]) -> None:
 
     Args:
         conf: Spark settings, changed in place. What the profile sets itself is kept.
+
+    Raises:
+        WarehouseError: The folder for the tables cannot be made.
     """
     local = conf.setdefault("spark.master", "local[*]").startswith("local")
     # Or Spark would put settings and the environment in the place of a `${…}` in names and values.
@@ -114,12 +117,17 @@ def complete(conf: dict[str, str]) -> None:
         folder = local_folder(location)
         if folder and conf.get(f"{key}.type") == "hadoop":
             # Executors have another working directory, and the catalog wants the folder made.
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             if not location.lower().startswith("file:"):
                 conf[f"{key}.warehouse"] = str(folder.absolute())
             # Another process may have written: a table kept in memory would be an old one, and
             # Iceberg refuses a merge that was planned on it.
             conf.setdefault(f"{key}.cache-enabled", "false")
+    metastore = conf.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
+    tables = local_folder(conf.get("spark.sql.warehouse.dir", ""))
+    if local and tables and metastore.startswith("jdbc:derby:"):
+        # Derby has its files there; what it says of a folder that it cannot write to is 300 lines.
+        make_folder(tables, written=True)
     if local:
         # A `python3` found on PATH may be another version than the one that runs dbt.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import fcntl
 import re
+import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,9 +23,11 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# dbt's own comment stands before all else.
+_COMMENTS = r"(?: \s | --[^\n]*\n | /\*(?:[^*]|\*(?!/))*\*/ )*"
 _WRITES = re.compile(
-    r"""
-    (?: \s | --[^\n]*\n | /\*(?:[^*]|\*(?!/))*\*/ )*  # dbt's own comment stands before all else
+    _COMMENTS
+    + r"""
     (?:
         (?: create \s+ (?:or\s+replace\s+)? (?:external\s+)? table
           | merge | insert | update | delete | drop | alter | truncate | replace | call ) \b
@@ -36,7 +39,49 @@ _WRITES = re.compile(
 )
 
 
+# Iceberg makes a folder for it, and that by itself is safe.
+_MAKES_SCHEMA = re.compile(
+    _COMMENTS + r"create \s+ (?:schema|namespace|database) \b", re.IGNORECASE | re.VERBOSE
+)
+
 _LOCK_FILE = ".afterimage-lock"
+
+
+class WarehouseError(OSError):
+    """A warehouse's folder cannot be made or written to. The text is one line with the remedy."""
+
+    def __init__(self, folder: Path, error: OSError) -> None:
+        is_file = isinstance(error, (FileExistsError, NotADirectoryError))
+        reason = "it is no folder" if is_file else error.strerror
+        super().__init__(
+            f"the warehouse {folder} cannot be written to ({reason}). Set AFTERIMAGE_WAREHOUSE"
+            " to a folder that you may write to, on a disk that is mounted."
+        )
+
+
+def make_folder(folder: Path, *, written: bool = False) -> None:
+    """Make a warehouse's folder where it is not there.
+
+    Args:
+        folder: The folder.
+        written: Whether nothing works on it that may not write to it.
+
+    Raises:
+        WarehouseError: It cannot be made, or written to.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if written:
+            tempfile.TemporaryFile(dir=folder).close()
+    except OSError as error:
+        raise WarehouseError(folder, error) from None
+
+
+def _open_lock(path: Path) -> IO[str]:
+    try:
+        return path.open("w")
+    except OSError as error:
+        raise WarehouseError(path.parent, error) from None
 
 
 class _FolderLock:
@@ -51,7 +96,7 @@ class _FolderLock:
     def acquire(self) -> None:
         with self._guard:
             if self._holders == 0:
-                self._file = self._path.open("w")
+                self._file = _open_lock(self._path)
                 fcntl.flock(self._file, fcntl.LOCK_EX)
             self._holders += 1
 
@@ -77,7 +122,7 @@ class _CommitLock:
 
     def acquire(self, entity: str, owner: str) -> bool:
         # Opened for each commit: it then keeps this process's other commits out too.
-        file = self._path.open("w")
+        file = _open_lock(self._path)
         fcntl.flock(file, fcntl.LOCK_EX)
         self._held[entity, owner] = file
         return True
@@ -130,9 +175,15 @@ def exclusive_writes(spark: SparkSession, sql: str) -> Iterator[None]:
     Args:
         spark: The session that runs the statement.
         sql: The statement.
+
+    Raises:
+        WarehouseError: The statement writes, and the folder cannot be written to.
     """
-    folder = _local_warehouse(spark) if _WRITES.match(sql) else None
-    if folder is None:
+    writes = _WRITES.match(sql)
+    folder = _local_warehouse(spark) if writes or _MAKES_SCHEMA.match(sql) else None
+    if folder is not None and not writes:
+        _open_lock(folder / _LOCK_FILE).close()
+    if folder is None or not writes:
         yield
         return
     with _locks_guard:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -12,7 +13,9 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from dbt_afterimage.warehouse import _WRITES, exclusive_writes, local_folder
+from command_line import BIN, environment
+from conftest import Project
+from dbt_afterimage.warehouse import _WRITES, WarehouseError, exclusive_writes, local_folder
 
 DBT_COMMENT = '/* {"app": "dbt", "dbt_version": "1.11.16", "node_id": "model.afterimage.a"} */\n'
 
@@ -242,3 +245,68 @@ def test_storage_without_a_folder_here_needs_no_lock(
     monkeypatch.chdir(tmp_path)
     with exclusive_writes(session(location), "insert into a values (1)"):
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "below"),
+    [
+        (["dbt", "run"], ""),
+        (["dbt", "run"], "deep/warehouse"),
+        (["dbt", "run", "--target", "parquet"], "warehouse"),
+        (["afterimage", "timeline", "--model", "first", "--key", "1", "--key-columns", "id"], ""),
+        (["afterimage", "init", "landing.orders__ct"], ""),
+        (["afterimage", "serve"], ""),
+    ],
+    ids=lambda value: "_".join(value[:2]) if isinstance(value, list) else value or "file",
+)
+def test_warehouse_that_cannot_be_made_is_named_with_its_setting(
+    tmp_path: Path, command: list[str], below: str
+) -> None:
+    """A path below a file: nobody, not even root, can make a folder there."""
+    project = Project(tmp_path)
+    project.file("models/first.sql", "select 1 as id")
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file")
+    warehouse = blocked / below
+    result = subprocess.run(
+        [BIN / command[0], *command[1:]],
+        cwd=tmp_path,
+        env=environment(
+            AFTERIMAGE_WAREHOUSE=str(warehouse), DBT_PROFILES_DIR=str(tmp_path / "profiles")
+        ),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode != 0
+    output = result.stdout + result.stderr
+    (said,) = {line.strip() for line in output.splitlines() if "AFTERIMAGE_WAREHOUSE" in line}
+    assert f"the warehouse {warehouse} cannot be written to (it is no folder)" in said
+    assert "Set AFTERIMAGE_WAREHOUSE to a folder" in said
+    assert "Traceback" not in output
+    assert "\tat " not in output
+
+
+@pytest.mark.parametrize("sql", ["insert into a values (1)", "create schema if not exists lake.a"])
+def test_warehouse_that_may_only_be_read_is_named_once_a_statement_writes(
+    tmp_path: Path, sql: str
+) -> None:
+    # A folder in the place of the file, for root may write everywhere.
+    (tmp_path / ".afterimage-lock").mkdir()
+    with exclusive_writes(session(tmp_path), "select 1"):
+        pass
+    with (
+        pytest.raises(WarehouseError, match=f"{tmp_path} .* AFTERIMAGE_WAREHOUSE"),
+        exclusive_writes(session(tmp_path), sql),
+    ):
+        raise AssertionError("not reached")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_read_only_warehouse_is_said_to_be_one(tmp_path: Path) -> None:
+    tmp_path.chmod(0o555)
+    with (
+        pytest.raises(WarehouseError, match="Permission denied"),
+        exclusive_writes(session(tmp_path), "drop table a"),
+    ):
+        raise AssertionError("not reached")
