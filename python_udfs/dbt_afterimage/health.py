@@ -106,12 +106,12 @@ def add(commands: Any) -> None:
     Args:
         commands: What `add_subparsers` gave.
     """
-    from dbt_afterimage import project
+    from dbt_afterimage import page, project
 
     parser = commands.add_parser(
         "health",
         help="write a page on how a source's changes come in",
-        description="Writes one HTML file on how the changes of staging models come in, and says"
+        description="Writes an HTML page on how the changes of staging models come in, and says"
         " the main things in the terminal.",
     )
     chosen = parser.add_mutually_exclusive_group(required=True)
@@ -124,7 +124,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--silence", type=float, default=24, metavar="HOURS", help="tell of longer silences (24)"
     )
-    parser.add_argument("--output", type=Path, help="the file (default: named after the model)")
+    parser.add_argument("--output", type=Path, help=page.OUTPUT_HELP)
     project.add_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -163,9 +163,11 @@ def run(options: argparse.Namespace) -> int:
     now = (delta.days * 86_400 + delta.seconds) * 1_000_000
     longest_usual = round(options.silence * HOUR)
     names = ", ".join(health.model for health in found)
-    output = options.output or Path(f"{options.source or found[0].model}-health.html")
+    name = f"{options.source or found[0].model}-health.html"
+    output = options.output or page.folder(project.folder) / name
     page.write(
         output,
+        shares_script=options.output is None,
         eyebrow="health",
         title=options.source or names,
         facts=[
@@ -184,7 +186,8 @@ def run(options: argparse.Namespace) -> int:
         ),
     )
     print("\n".join(summary(health, now, longest_usual) for health in found))
-    print(f"\n{output}: the same as a page")
+    where, address = page.found_at(output)
+    print(f"\n{where}: the same as a page\n  {address}")
     return 0
 
 

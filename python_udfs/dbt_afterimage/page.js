@@ -34,6 +34,11 @@
     var style = getComputedStyle(document.documentElement);
     figures.forEach(function (figure) {
       var place = document.getElementById(figure.id);
+      if (typeof Plotly === "undefined") {
+        place.textContent = "No picture: the script that draws it is not beside this page." +
+          " --output FILE writes a page that is complete in itself.";
+        return;
+      }
       var options = { responsive: true, displaylogo: false, scrollZoom: true,
         modeBarButtons: [["toImage", "zoomIn2d", "zoomOut2d", "resetScale2d"]] };
       Plotly.react(place, painted(figure.data, style), painted(figure.layout, style), options);

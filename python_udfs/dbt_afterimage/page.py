@@ -1,4 +1,4 @@
-"""Writes the pages of `afterimage timeline` and `afterimage health`: one file, no network."""
+"""Writes the pages of `afterimage timeline` and `afterimage health`, which need no network."""
 
 from __future__ import annotations
 
@@ -7,20 +7,57 @@ import hashlib
 import html
 import importlib.util
 import json
+import os
+import tempfile
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 from dbt_afterimage.cli import CommandError
-from dbt_afterimage.project import visible
+from dbt_afterimage.project import state_folder, visible
 
 _HERE = Path(__file__).parent
+
+# What `--output` says of itself.
+OUTPUT_HELP = (
+    "write this file, complete in itself (default: below .afterimage/pages of the project, where"
+    " all pages share one script)"
+)
+
+
+def folder(project: Path) -> Path:
+    """Return the folder for the pages of a project, `.afterimage/pages`, which git ignores.
+
+    Args:
+        project: The project's folder.
+
+    Raises:
+        CommandError: It cannot be made.
+    """
+    try:
+        pages = state_folder(project) / "pages"
+        pages.mkdir(exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"give --output: {error.filename}: {error.strerror}") from None
+    return pages
+
+
+def found_at(path: Path) -> tuple[str, str]:
+    """Return where a page is: as a path from the working directory, and as an address to click.
+
+    Args:
+        path: The page.
+    """
+    path = path.absolute()
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path), path.as_uri()
 
 
 def write(
     path: Path,
     *,
+    shares_script: bool = False,
     eyebrow: str,
     title: str,
     facts: Sequence[tuple[str, str]],
@@ -31,6 +68,8 @@ def write(
 
     Args:
         path: The file to write.
+        shares_script: Whether the drawing library is a file beside the page, the same for all
+            pages in the folder; else the page holds it.
         eyebrow: What kind of page it is.
         title: Its title.
         facts: What it shows and of when, as names and values.
@@ -43,10 +82,18 @@ def write(
     """
     library = _library()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
-    # The browser itself then refuses the network and any script but these two.
+    library_file = f"plotly-{hashlib.sha256(library.encode()).hexdigest()[:12]}.js"
+    # The browser itself then refuses the network and any script but these two. Of a local file it
+    # checks no hash, so a page with a shared script allows local ones.
+    allowed = "'self' file:" if shares_script else _hash(library)
     policy = (
         "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
-        f"script-src {_hash(library)} {_hash(script)}"
+        f"script-src {allowed} {_hash(script)}"
+    )
+    drawing = (
+        f'<script src="{library_file}"></script>'
+        if shares_script
+        else f"<script>{library}</script>"
     )
     listed = "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts
@@ -71,15 +118,25 @@ def write(
 {body}
 </main>
 <script id="figures" type="application/json">{_json(figures)}</script>
-<script>{library}</script>
+{drawing}
 <script>{script}</script>
 </body>
 </html>
 """
     try:
+        if shares_script and not (path.parent / library_file).exists():
+            _write_whole(path.parent / library_file, library)
         path.write_text(page, encoding="utf-8", newline="\n")
     except OSError as error:
         raise CommandError(f"choose another --output: {path}: {error.strerror}") from None
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write a file that others may read or write at the same moment."""
+    with tempfile.TemporaryDirectory(prefix=".", dir=path.parent) as place:
+        draft = Path(place) / path.name
+        draft.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(draft, path)
 
 
 def escape(text: str) -> str:

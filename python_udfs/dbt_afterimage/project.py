@@ -71,7 +71,11 @@ def state_folder(project: Path) -> Path:
 
 
 class Project:
-    """A dbt project that was parsed once and can be asked many times."""
+    """A dbt project that was parsed once and can be asked many times.
+
+    Attributes:
+        folder: Where its `dbt_project.yml` is.
+    """
 
     def __init__(self, options: argparse.Namespace) -> None:
         """Parse the project.
@@ -85,10 +89,12 @@ class Project:
         here = Path(options.project_dir or ".").absolute()
         # As dbt looks for it.
         above = [] if options.project_dir else here.parents
-        if not any((folder / "dbt_project.yml").is_file() for folder in (here, *above)):
+        projects = [folder for folder in (here, *above) if (folder / "dbt_project.yml").is_file()]
+        if not projects:
             raise CommandError(
                 f"run this in a dbt project, or give --project-dir: {here} has no dbt_project.yml"
             )
+        self.folder = projects[0]
         self._flags = flags(options)
         self._manifest: Any = None
         with step("reading the dbt project"):

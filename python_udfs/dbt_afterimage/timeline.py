@@ -67,12 +67,12 @@ def add(commands: Any) -> None:
     Args:
         commands: What `add_subparsers` gave.
     """
-    from dbt_afterimage import project
+    from dbt_afterimage import page, project
 
     parser = commands.add_parser(
         "timeline",
         help="write a page with the versions of some records on a time line",
-        description="Writes one HTML file with the versions of some records of a history.",
+        description="Writes an HTML page with the versions of some records of a history.",
     )
     parser.add_argument("--model", required=True, help="the history, such as customers_history")
     parser.add_argument(
@@ -94,7 +94,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--most", type=int, default=1000, help="draw at most so many versions of a record (1000)"
     )
-    parser.add_argument("--output", type=Path, help="the file (default: named after model and key)")
+    parser.add_argument("--output", type=Path, help=page.OUTPUT_HELP)
     project.add_arguments(parser)
     parser.set_defaults(run=run)
 
@@ -119,10 +119,12 @@ def run(options: argparse.Namespace) -> int:
     with step(f"reading {node.name}"):
         records = read(project, node, options.key, options.key_columns, options.most)
     shown = sum(len(record.versions) for record in records)
-    output = options.output or Path(_file_name(node.name, [record.key for record in records]))
+    name = _file_name(node.name, [record.key for record in records])
+    output = options.output or page.folder(project.folder) / name
     end = _end(records, until)
     page.write(
         output,
+        shares_script=options.output is None,
         eyebrow="timeline",
         title=f"{node.name}: {', '.join(record.key for record in records)}",
         facts=[
@@ -136,7 +138,9 @@ def run(options: argparse.Namespace) -> int:
         body=_body(records, options.most),
     )
     plural = "s" if shown != 1 else ""
-    print(f"{output}: {shown} version{plural} of {len(records)} record{'s'[: len(records) > 1]}")
+    where, address = page.found_at(output)
+    print(f"{where}: {shown} version{plural} of {len(records)} record{'s'[: len(records) > 1]}")
+    print(f"  {address}")
     return 0
 
 

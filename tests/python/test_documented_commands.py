@@ -206,4 +206,5 @@ def test_the_tutorial_followed_to_the_letter(tmp_path: Path) -> None:
     for shipment, status, version, closed_by in table:
         row = rf"\|\s*{shipment} \|\s*{status}\s*\|.*\|\s*{version} \|\s*{closed_by}\s*\|"
         assert re.search(row, shown), f"{row}\n{shown}"
-    assert [file.suffix for file in folder.glob("*.html")] == [".html", ".html"]
+    assert len(list(folder.glob(".afterimage/pages/*.html"))) == 2
+    assert len(list(folder.glob(".afterimage/pages/*.js"))) == 1

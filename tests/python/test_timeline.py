@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Callable
 from datetime import datetime
 from decimal import Decimal
@@ -179,6 +180,76 @@ def test_what_is_under_the_pointer_is_shown_as_text_in_the_colour_of_text(
     assert "fill: rgb(29, 36, 48)" in label
     # The other version that the same transaction opened, and this one.
     assert len(re.findall(r'<tr data-transaction="t2" class="same">', seen.dom)) == 2
+
+
+PERSON = ["--model", "people_history", "--key", "1,eu"]
+
+
+def test_pages_are_below_the_state_folder_share_a_script_and_never_reach_git(
+    command: Callable[..., int],
+    project: Project,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    before = set(project.folder.iterdir())
+    assert command(*PERSON) == 0
+    out, _ = capfd.readouterr()
+    folder = project.folder / ".afterimage" / "pages"
+    first = folder / "people_history-id-1-region-eu.html"
+    assert out.splitlines() == [
+        ".afterimage/pages/people_history-id-1-region-eu.html: 3 versions of 1 record",
+        f"  {first.as_uri()}",
+    ]
+    # From elsewhere too it is the project that has the pages, and what is printed leads there.
+    monkeypatch.chdir(tmp_path)
+    where = ["--project-dir", str(project.folder), "--profiles-dir", f"{project.folder}/profiles"]
+    assert main(["timeline", *PERSON, "--key", "1,eu", *where]) == 0
+    second = folder / "people_history-id-1-region-eu_id-1-region-eu.html"
+    assert f"{second}: 6 versions of 2 records" in capfd.readouterr()[0]
+
+    (script,) = folder.glob("*.js")
+    assert script.read_text() == get_plotlyjs()
+    for written in (first, second):
+        text = written.read_text()
+        assert len(text) < 100_000
+        assert f'<script src="{script.name}"></script>' in text
+        assert "https:" not in re.findall(r'Content-Security-Policy" content="(.*?)"', text)[0]
+    assert set(project.folder.iterdir()) == before
+    git = ["git", "-C", str(project.folder)]
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    listed = subprocess.run(
+        [*git, "status", "--porcelain", "--untracked-files=all"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "dbt_project.yml" in listed.stdout
+    assert ".afterimage" not in listed.stdout
+
+
+def test_a_page_that_is_given_a_place_is_one_file(
+    command: Callable[..., int], tmp_path: Path
+) -> None:
+    assert command(*PERSON, "--output", str(tmp_path / "ticket.html")) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["ticket.html"]
+    text = (tmp_path / "ticket.html").read_text()
+    assert get_plotlyjs() in text
+    assert "<script src=" not in text
+
+
+@needs_chromium
+def test_the_browser_draws_a_page_with_the_shared_script(
+    command: Callable[..., int], project: Project, tmp_path: Path
+) -> None:
+    assert command(*PERSON) == 0
+    written = project.folder / ".afterimage" / "pages" / "people_history-id-1-region-eu.html"
+    seen = look(written)
+    assert seen.console == []
+    assert seen.count(r'<g class="point"><path') == 3
+    alone = tmp_path / "alone.html"
+    alone.write_text(written.read_text())
+    assert "is not beside this page" in look(alone).dom
 
 
 @needs_chromium
