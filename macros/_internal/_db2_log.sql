@@ -62,10 +62,33 @@
 {%- endmacro -%}
 
 
+{#- A column of the key without the blanks behind it: CHAR is padded to its length in one landing and not in another,
+    and Db2 compares texts as if all were. -#}
+{%- macro _db2_log_key(expression, type) -%}
+    {{ return('rtrim(' ~ expression ~ ')' if type == 'string' else expression) }}
+{%- endmacro -%}
+
+
 {#- The CTEs from the rows of the log to `settled`, one row a key with what its log rows come to, and `rejected_rows`.
     Args: layout, relation, base, time_zone. -#}
 {%- macro _db2_log_keys(layout, relation, base, time_zone) -%}
     {%- set keys = layout.key_names | join(', ') -%}
+    {%- set base_keys = [] -%}
+    {%- for column in layout.unique_key -%}
+        {%- do base_keys.append(
+            afterimage._db2_log_key('base.' ~ afterimage._quote(column), layout.types[column])
+        ) -%}
+    {%- endfor -%}
+    {%- set base_fields = [] -%}
+    {%- for column in layout.columns -%}
+        {%- do base_fields.append(
+            afterimage._literal(column) ~ ', ' ~ (
+                base_keys[layout.unique_key.index(column)] if column in layout.unique_key
+                else 'base.' ~ afterimage._quote(column)
+            )
+        ) -%}
+    {%- endfor -%}
+    {%- set base_row = 'named_struct(' ~ base_fields | join(', ') ~ ')' -%}
     {%- set named_keys = [] -%}
     {%- for column in layout.unique_key -%}
         {%- do named_keys.append(afterimage._literal(column) ~ ', ' ~ layout.key_names[loop.index0]) -%}
@@ -74,7 +97,8 @@ log_entries as (
 
     select
         {%- for column in layout.log_keys %}
-        try_cast({{ afterimage._quote(column) }} as {{ layout.types[layout.unique_key[loop.index0]] }})
+        {%- set type = layout.types[layout.unique_key[loop.index0]] %}
+        {{ afterimage._db2_log_key('try_cast(' ~ afterimage._quote(column) ~ ' as ' ~ type ~ ')', type) }}
             as {{ layout.key_names[loop.index0] }},
         {%- endfor %}
         try_cast({{ layout.operation }} as int) as operation_code,
@@ -170,22 +194,21 @@ collapsed as (
 base_rows as (
 
     select
-        {%- for column in layout.unique_key %}
-        {{ afterimage._quote(column) }} as base{{ layout.key_names[loop.index0] }},
+        {%- for key in base_keys %}
+        {{ key }} as base{{ layout.key_names[loop.index0] }},
         {%- endfor %}
-        {{ afterimage._struct(layout.columns) }} as base_row,
+        {{ base_row }} as base_row,
         row_number() over (
-            partition by {{ afterimage._quoted_list(layout.unique_key) }}
-            order by {{ afterimage._exact_json(afterimage._struct(layout.columns)) }}
+            partition by {{ base_keys | join(', ') }} order by {{ afterimage._exact_json(base_row) }}
         ) as base_number,
-        count(*) over (partition by {{ afterimage._quoted_list(layout.unique_key) }}) as base_count
+        count(*) over (partition by {{ base_keys | join(', ') }}) as base_count
 
     -- The log names few of the keys.
     from {{ base }} as base
     left semi join collapsed
         on
-            {%- for column in layout.unique_key %}
-            base.{{ afterimage._quote(column) }} = collapsed.{{ layout.key_names[loop.index0] }}
+            {%- for key in base_keys %}
+            {{ key }} = collapsed.{{ layout.key_names[loop.index0] }}
             {%- if not loop.last %} and{% endif %}
             {%- endfor %}
 

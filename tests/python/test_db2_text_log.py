@@ -123,6 +123,57 @@ def test_the_index_takes_in_what_the_log_comes_to(
     assert rejected == len(log) - len(good)
 
 
+PADDED = {"neither": ("de", "de"), "the log": ("de   ", "de"), "the base": ("de", "de   ")}
+
+
+@pytest.mark.parametrize("padded", list(PADDED))
+def test_blanks_behind_a_key_do_not_count(padded: str, project: Project, lake: Lake) -> None:
+    """CHAR is padded to its length, and Db2 compares texts as if all were."""
+    in_log, in_base = PADDED[padded]
+    lake.create(
+        "padded_log",
+        LOG,
+        [
+            logged(0, 1, 1, in_log),
+            logged(1, 2, 1, "de "),
+            logged(0, 3, 2, in_log),
+            logged(2, 4, 2, in_log),
+        ],
+    )
+    lake.create("padded_base", BASE, [{"no": 1, "lang": in_base, "text": "Brot "}])
+    arguments = (
+        f"({relation('padded_log')}, unique_key=['no', 'lang'], base={relation('padded_base')})"
+    )
+
+    staged = lake.rows(project.compile(f"{{{{ db2_text_log{arguments} }}}}"))
+    found = [(row["operation"], row["before"], row["after"], row["source_rows"]) for row in staged]
+    assert sorted(found, key=repr) == [
+        ("delete", {"no": 2, "lang": "de", "text": None}, None, 2),
+        ("load", None, {"no": 1, "lang": "de", "text": "Brot "}, 2),
+    ]
+    assert {row["change_id"] for row in staged} == set(padded_ids(project, lake))
+
+    synced = lake.rows(project.compile(f"{{{{ index_sync{arguments} }}}}"))
+    done = [(row["no"], row["lang"], row["action"], row["source_rows"]) for row in synced]
+    assert sorted(done) == [
+        (1, "de", "upsert", 2),
+        (2, "de", "delete", 2),
+    ]
+
+
+def padded_ids(project: Project, lake: Lake) -> list[str]:
+    """Return the ids that the changes of 1 and 2 have where nothing is padded."""
+    lake.create("plain_log", LOG, [logged(0, 1, 1), logged(2, 4, 2)])
+    lake.create("plain_base", BASE, [{"no": 1, "lang": "de", "text": "Brot"}])
+    staged = lake.rows(
+        project.compile(
+            f"{{{{ db2_text_log({relation('plain_log')}, unique_key=['no', 'lang'],"
+            f" base={relation('plain_base')}) }}}}"
+        )
+    )
+    return [row["change_id"] for row in staged]
+
+
 def test_what_was_loaded_before_every_commit_is_in_the_index(project: Project, lake: Lake) -> None:
     columns = {
         "IBMSNAP_COMMITSEQ": "binary",
