@@ -7,7 +7,12 @@
     {%- set macro_name = 'qlik_change_table' -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
-    {%- do afterimage._check_text(macro_name, 'header_prefix', header_prefix) -%}
+    {%- if header_prefix is not string -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `header_prefix` must be a text, empty where Qlik's columns have no prefix. Got: "
+            ~ header_prefix
+        ) -%}
+    {%- endif -%}
     {%- do afterimage._check_number(macro_name, 'header_columns', header_columns) -%}
     {%- if mask_encoding is not none -%}
         {%- do afterimage._check_choice(
@@ -20,24 +25,32 @@
 
     {#- In Qlik's own table the header stands first. A column that the landed table is partitioned by has moved behind
         the data; it counts where it is one of Qlik's. -#}
-    {%- set of_qlik = [
-        'change_seq', 'change_oper', 'change_mask', 'stream_position', 'operation', 'transaction_id', 'timestamp',
-        'partition_name'
-    ] -%}
-    {%- set found = namespace(header={}, data=[], leading=0, header_columns=0) -%}
+    {%- set of_qlik = afterimage._qlik_header_names() -%}
+    {%- set found = namespace(header={}, data=[], types={}, leading=0, header_columns=0) -%}
     {%- for column in afterimage._relation_columns(relation) -%}
-        {%- if (column.name | lower).startswith(header_prefix | lower) -%}
-            {%- set name = column.name[header_prefix | length:] | lower -%}
+        {%- set name = afterimage._qlik_header_name(column.name, header_prefix) -%}
+        {%- if name is not none -%}
             {%- do found.header.update({name: column}) -%}
             {%- set found.leading = found.leading + (1 if not found.data else 0) -%}
             {%- set found.header_columns = found.header_columns + (1 if not found.data or name in of_qlik else 0) -%}
         {%- else -%}
             {%- do found.data.append(column.name) -%}
+            {%- do found.types.update({column.name: column.type}) -%}
         {%- endif -%}
     {%- endfor -%}
 
     {%- if not found.data and not found.header -%}
         {%- do afterimage._raise_no_columns(macro_name, relation) -%}
+    {%- endif -%}
+    {%- if not found.header -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " is not a Qlik change table: it has "
+            ~ (
+                'no columns with the prefix ' ~ header_prefix if header_prefix
+                else 'none of the columns ' ~ of_qlik | join(', ')
+            )
+            ~ ". It has: " ~ found.data | join(', ')
+        ) -%}
     {%- endif -%}
     {%- if found.leading == 0 and 'change_mask' in found.header and (header_columns is none or columns is none) -%}
         {%- do exceptions.raise_compiler_error(
@@ -92,12 +105,34 @@
     {{ return({
         'columns': columns,
         'unique_key': afterimage._in_order(unique_key, columns),
+        'types': found.types,
         'ordinals': ordinals,
         'header': expressions,
+        'has_mask': 'change_mask' in found.header,
         'text_seq': afterimage._quote(found.header.change_seq.name) if found.header.change_seq.type == 'string' else '',
         'header_columns': header_columns if header_columns is not none else found.header_columns,
         'mask_as_text': 'hex(unmasked.change_mask)' if mask_is_binary else 'unmasked.change_mask',
     }) }}
+{%- endmacro -%}
+
+
+{#- The names that Qlik gives the header columns of a change table, behind the prefix. -#}
+{%- macro _qlik_header_names() -%}
+    {{ return([
+        'change_seq', 'change_oper', 'change_mask', 'stream_position', 'operation', 'transaction_id', 'timestamp',
+        'partition_name'
+    ]) }}
+{%- endmacro -%}
+
+
+{#- The name of a header column behind its prefix, in lower case; none for a data column. Without a prefix the header
+    columns are those that have one of Qlik's own names. -#}
+{%- macro _qlik_header_name(name, prefix) -%}
+    {%- set name = name | lower -%}
+    {%- if not prefix -%}
+        {{ return(name if name in afterimage._qlik_header_names() else none) }}
+    {%- endif -%}
+    {{ return(name[prefix | length:] if name.startswith(prefix | lower) else none) }}
 {%- endmacro -%}
 
 

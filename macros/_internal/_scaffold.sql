@@ -116,8 +116,9 @@
     name. -#}
 {%- macro _scaffold_sign(name, prefix='header__') -%}
     {%- set name = name | lower -%}
-    {%- if prefix and name.startswith(prefix | lower) -%}
-        {{ return('header__' ~ name[prefix | length:]) }}
+    {%- set of_qlik = afterimage._qlik_header_name(name, prefix) -%}
+    {%- if of_qlik is not none -%}
+        {{ return('header__' ~ of_qlik) }}
     {%- elif name.startswith('_') -%}
         {{ return('_' ~ (name | replace('-', '') | replace('_', ''))) }}
     {%- endif -%}
@@ -125,15 +126,19 @@
 {%- endmacro -%}
 
 
-{#- What the names of Qlik's header columns begin with, by the one that is always there. -#}
+{#- What the names of Qlik's header columns begin with, by the one that is always there. The longest prefix counts, since
+    a data column may have Qlik's own name. -#}
 {%- macro _scaffold_prefix(landed, arguments) -%}
-    {%- set found = namespace(prefix=arguments.get('header_prefix', 'header__')) -%}
-    {%- if 'header_prefix' not in arguments -%}
-        {%- for column in landed.columns if modules.re.match('(?i).+change_seq$', column.name) -%}
-            {%- set found.prefix = column.name[:-10] -%}
+    {%- set found = namespace(prefix=arguments.get('header_prefix')) -%}
+    {%- if found.prefix is none -%}
+        {%- for column in landed.columns if (column.name | lower).endswith('change_seq') -%}
+            {%- set prefix = column.name[:-10] -%}
+            {%- if found.prefix is none or prefix | length > found.prefix | length -%}
+                {%- set found.prefix = prefix -%}
+            {%- endif -%}
         {%- endfor -%}
     {%- endif -%}
-    {{ return(found.prefix) }}
+    {{ return('header__' if found.prefix is none else found.prefix) }}
 {%- endmacro -%}
 
 

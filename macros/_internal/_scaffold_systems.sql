@@ -6,7 +6,7 @@
 {%- macro _scaffold_qlik_change_table(landed, others, unique_key, table, arguments) -%}
     {%- set prefix = afterimage._scaffold_prefix(landed, arguments) -%}
     {%- set data = [] -%}
-    {%- for column in landed.columns if not (column.name | lower).startswith(prefix | lower) -%}
+    {%- for column in landed.columns if afterimage._qlik_header_name(column.name, prefix) is none -%}
         {%- do data.append(column) -%}
     {%- endfor -%}
     {%- if not data -%}

@@ -394,3 +394,163 @@ def test_table_that_does_not_begin_with_its_header_is_asked_for_its_order(
             compiled(project, "led__ct", said)
     rows = lake.rows(compiled(project, "led__ct", f", header_columns=8, columns={DATA}"))
     assert [row["changed_columns"] for row in rows] == [["c02", "c03", "c05", "c10"]]
+
+
+def update_with_before(
+    number: int, bits: bytes, before: dict[str, str | None], after: dict[str, str | None]
+) -> list[dict[str, Any]]:
+    """Return an update and its before-image as Qlik lands them."""
+    common = {
+        "header__change_seq": f"2024010112010000{number:019}",
+        "header__timestamp": datetime(2024, 1, 1, 12, 1),
+    }
+    return [
+        {**common, "header__change_oper": "B", "header__change_mask": b"", **before},
+        {**common, "header__change_oper": "U", "header__change_mask": bits, **after},
+    ]
+
+
+def flags(columns: list[str], header_columns: int = len(HEADER)) -> bytes:
+    bits = sum(1 << (header_columns + DATA.index(name)) for name in columns)
+    return bits.to_bytes(3, "little")
+
+
+@pytest.mark.parametrize("deliveries", [1, 2], ids=["plain", "delivered twice"])
+def test_a_mask_that_leaves_out_what_changed_is_warned_of(
+    deliveries: int, project: Project, lake: Lake
+) -> None:
+    """NULL on either side contradicts nothing: Qlik writes it for what it did not capture."""
+    contradicted = update_with_before(
+        1,
+        flags(["c05"]),
+        {"c01": "1", "c02": "a", "c03": "x", "c04": None, "c05": "p", "c06": "q"},
+        {"c01": "1", "c02": "b", "c03": None, "c04": "new", "c05": "r", "c06": "q"},
+    )
+    agreeing = update_with_before(
+        2, flags(["c02", "c03"]), {"c01": "1", "c02": "b"}, {"c01": "1", "c02": "c"}
+    )
+    lake.create(
+        "contradicted__ct",
+        HEADER | dict.fromkeys(DATA, "string"),
+        (contradicted + agreeing) * deliveries,
+    )
+    staged = lake.rows(f"{compiled(project, 'contradicted__ct')} order by change_seq")
+    assert [row["warnings"] for row in staged] == [
+        ["change_mask does not flag what changed: c02"],
+        None,
+    ]
+    assert staged[0]["absent_columns"] == ["c03", "c07", "c08", "c09", "c10"]
+    assert [row["source_rows"] for row in staged] == [2 * deliveries] * 2
+
+
+SHIFTED = "stg_shifted"
+
+
+@pytest.mark.parametrize(
+    ("lost", "expected"),
+    [
+        (["header__stream_position"], "`header_columns`=7 (now 6), {0} of {0} fit"),
+        ([], None),
+    ],
+)
+def test_masks_that_contradict_most_updates_are_warned_of_with_what_would_fit(
+    lost: list[str],
+    expected: str | None,
+    project: Project,
+    lake: Lake,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """The task wrote seven header columns; the landing may have lost one."""
+    columns = {
+        name: kind
+        for name, kind in (HEADER | dict.fromkeys(DATA, "string")).items()
+        if name not in lost
+    }
+    same = dict.fromkeys(DATA, "same")
+    rows = [
+        row
+        for number, name in enumerate(["c02", "c05", "c09", "c03"], start=1)
+        for row in update_with_before(number, flags([name]), same, same | {name: "other"})
+    ]
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='shifted__ct')"
+    project.file(
+        f"models/{SHIFTED}.sql",
+        "{{ config(materialized='incremental', incremental_strategy='merge', "
+        "unique_key='change_id', file_format='iceberg') }}\n"
+        f"{{{{ qlik_change_table({relation}, unique_key=['c01']) }}}}",
+    )
+
+    def said(*arguments: str) -> str:
+        capfd.readouterr()
+        project.dbt("--no-quiet", "run", "--select", SHIFTED, *arguments)
+        return capfd.readouterr().out
+
+    def holds(output: str, updates: int) -> bool:
+        if expected is None:
+            return "contradict" not in output
+        return f"{updates} of {updates} updates" in output and expected.format(updates) in output
+
+    lake.create("shifted__ct", columns, rows)
+    assert holds(said("--full-refresh"), 4)
+    assert "contradict" not in said()  # nothing new to look at
+    lake.append("shifted__ct", columns, [{**r, "c10": "z"} for r in later(rows)])
+    assert holds(said(), 8)  # it reads the newest minute known again
+
+
+def later(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the same rows a minute later."""
+    return [
+        {
+            **row,
+            "header__change_seq": row["header__change_seq"].replace("202401011201", "202401011202"),
+        }
+        for row in rows
+    ]
+
+
+def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: Lake) -> None:
+    header = {
+        name.removeprefix("header__"): kind
+        for name, kind in (HEADER | {"header__partition_name": "string"}).items()
+    }
+    update = {
+        "change_seq": f"2024010112010000{1:019}",
+        "change_oper": "U",
+        "change_mask": flags(["c02", "c10"], header_columns=8),
+        "stream_position": "0000012f:00000001",
+        "timestamp": datetime(2024, 1, 1, 12, 1, 7),
+        "transaction_id": "t1",
+        "c01": "1",
+        "c02": "new",
+    }
+    lake.create("bare__ct", header | dict.fromkeys(DATA, "string"), [update])
+    [row] = lake.rows(compiled(project, "bare__ct", ", header_prefix=''"))
+    assert row["changed_columns"] == ["c02", "c10"]
+    assert list(row["after"]) == DATA
+    assert (row["changed_at"], row["transaction_id"]) == (update["timestamp"], "t1")
+    assert row["warnings"] is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("", "is not a Qlik change table: it has no columns with the prefix header__"),
+        (
+            ", header_prefix=''",
+            "is not a Qlik change table: it has none of the columns change_seq,",
+        ),
+        (", header_prefix=none", "`header_prefix` must be a text, empty where"),
+    ],
+)
+def test_a_plain_table_is_said_to_be_no_change_table(
+    arguments: str,
+    expected: str,
+    project: Project,
+    lake: Lake,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    lake.create("plain_orders", dict.fromkeys(DATA, "string"), [])
+    with pytest.raises(DbtError) as error:
+        compiled(project, "plain_orders", arguments)
+    # What fails while parsing is only printed.
+    assert expected in f"{error.value} {capfd.readouterr().out}"

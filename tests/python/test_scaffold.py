@@ -506,6 +506,31 @@ def test_table_that_no_fixture_has_becomes_models_that_build_as_they_are(
     assert all(row["audit_change_id"].startswith("2024050108") for row in audited)
 
 
+def test_a_change_table_without_a_prefix_is_recognised(
+    project: Project, lake: Lake, init: Init
+) -> None:
+    header = ("change_seq", "change_oper", "change_mask", "stream_position", "operation")
+    columns = dict.fromkeys(header, "string") | {
+        "change_mask": "binary",
+        "transaction_id": "string",
+        "timestamp": "timestamp",
+        "name": "string",
+        "id": "int",
+    }
+    delete = dict(zip(header, [change_seq(1), "D", mask(8), "0000012f:1", "DELETE"], strict=True))
+    land_table(lake, "bare__ct", columns, [{**delete, "name": "Ann", "id": 1}])
+    code, output, errors = init("landing.bare__ct")
+    assert (code, errors) == (0, "")
+    assert "landing.bare__ct is a Qlik change table: 7 of the 7" in output
+    assert "unique_key: id, guessed" in output
+    staging = (project.folder / "models/staging/qlik/stg_qlik__bare.sql").read_text()
+    assert "header_prefix=''" in staging
+    project.dbt("run", "--select", "stg_qlik__bare")
+    assert lake.rows("select before, changed_columns from afterimage.stg_qlik__bare") == [
+        {"before": {"name": "Ann", "id": 1}, "changed_columns": None}
+    ]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "landed",
