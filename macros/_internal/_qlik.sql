@@ -422,6 +422,146 @@ if(
 {%- endmacro -%}
 
 
+{#- The columns that differ from the before-image and that the mask does not flag, as a warning. NULL on either side
+    contradicts nothing: Qlik writes it for what it did not capture. -#}
+{%- macro _qlik_unflagged_warning(columns, types) -%}
+    {%- set tests = {} -%}
+    {%- for column in columns -%}
+        {%- do tests.update({column: (
+            '(' ~ afterimage._qlik_differs(column, types) ~ ' and not array_contains(flagged_columns, '
+            ~ afterimage._literal(column) ~ '))'
+        )}) -%}
+    {%- endfor -%}
+if(
+    kind = 'update'
+    and flagged_columns is not null
+    and before_image is not null
+    and (
+        {%- for test in tests.values() %}
+        {{ test }}{{ ' or' if not loop.last }}
+        {%- endfor %}
+    ),
+    concat(
+        'change_mask does not flag what changed: ',
+        concat_ws(
+            ', ',
+            {%- for column, test in tests.items() %}
+            if({{ test }}, {{ afterimage._literal(column) }}, null){{ ',' if not loop.last }}
+            {%- endfor %}
+        )
+    ),
+    null
+)
+{%- endmacro -%}
+
+
+{#- The condition that a column has another value than in the before-image; NULL where it is NULL in one of them. -#}
+{%- macro _qlik_differs(column, types, before='before_image', after='image') -%}
+    {%- set name = '.' ~ afterimage._quote(column) -%}
+    {{ return(
+        afterimage._comparable(after ~ name, types[column]) ~ ' <> '
+        ~ afterimage._comparable(before ~ name, types[column])
+    ) }}
+{%- endmacro -%}
+
+
+{#- Warns where the masks of most updates that a run reads leave out what differs from their before-images, and says
+    which number of header columns would fit. A landing that lost a header column shifts all bits. It looks at the first
+    rows that Spark finds, so an update whose before-image is not among them is not looked at. -#}
+{%- macro _qlik_check_masks(relation, layout, mask_encoding, condition) -%}
+    {%- set is_unit_test = relation.identifier.startswith('__dbt__cte__') -%}
+    {%- if not layout.has_mask or flags.WHICH not in ['run', 'build'] or is_unit_test -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set header = layout.header -%}
+    {%- set is_update = "(" ~ header.change_oper ~ " <=> 'U' or " ~ header.operation ~ " <=> 'UPDATE')" -%}
+    {%- set is_before = "(" ~ header.change_oper ~ " <=> 'B' or " ~ header.operation ~ " <=> 'BEFOREIMAGE')" -%}
+    {%- set counted = layout.header_columns -%}
+    {%- set query -%}
+        with
+
+        first_rows as (
+
+            select
+                {{ header.change_seq }} as landed_seq,
+                {{ is_update }} as is_update,
+                {{ header.change_mask }} as change_mask,
+                {{ afterimage._struct(layout.ordinals) }} as image
+
+            from {{ relation }}
+            where
+                ({{ is_update }} or {{ is_before }})
+                {%- if condition %}
+                and ({{ condition }})
+                {%- endif %}
+            limit 1000
+
+        ),
+
+        pairs as (
+
+            select
+                decode_change_mask(
+                    first(if(is_update, change_mask, null), true), 0
+                    {%- if mask_encoding is not none %}, '{{ mask_encoding }}'{% endif %}
+                ) as ordinals,
+                first(if(is_update, image, null), true) as after_image,
+                first(if(is_update, null, image), true) as before_image
+
+            from first_rows
+            group by landed_seq
+            having count_if(is_update) = 1 and count_if(not is_update) = 1
+
+        ),
+
+        differences as (
+
+            select
+                ordinals,
+                array_compact(array(
+                    {%- for column in layout.ordinals %}
+                    if({{ afterimage._qlik_differs(column, layout.types, after='after_image') }}, {{ loop.index }}, null)
+                    {{- ',' if not loop.last }}
+                    {%- endfor %}
+                )) as differing
+
+            from pairs
+            where ordinals is not null
+
+        )
+
+        select
+            header_columns,
+            count(*) as updates,
+            count_if(size(array_except(transform(differing, k -> k + header_columns), ordinals)) = 0) as fitting
+
+        from differences
+        lateral view explode(sequence(0, {{ [20, counted + 5] | max }})) as header_columns
+        where size(differing) > 0
+        group by header_columns
+        -- Of two numbers that fit alike, the one by which the masks flag less that did not change is the better.
+        order by
+            fitting desc,
+            sum(size(filter(ordinals, k -> k > header_columns))) asc,
+            abs(header_columns - {{ counted }}) asc
+    {%- endset -%}
+    {%- set candidates = run_query(query).rows -%}
+    {%- for row in candidates if row['header_columns'] == counted and row['fitting'] * 2 < row['updates'] -%}
+        {%- set best = candidates[0] -%}
+        {%- do exceptions.warn(
+            "qlik_change_table: the change masks contradict the before-images in " ~ (row['updates'] - row['fitting'])
+            ~ " of " ~ row['updates'] ~ " updates of " ~ relation ~ ": they do not flag what changed. " ~ (
+                "With `header_columns`=" ~ best['header_columns'] ~ " (now " ~ counted ~ "), " ~ best['fitting'] ~ " of "
+                ~ best['updates'] ~ " fit: the landed table may have lost or gained a header column."
+                if best['fitting'] * 2 > best['updates']
+                else "No number of `header_columns` fits (now " ~ counted ~ "): check `mask_encoding` and the order of"
+                ~ " `columns`."
+            )
+        ) -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
 {#- The condition that a column is NULL in an update that did not touch it; NULL where there is no mask to tell by. -#}
 {%- macro _qlik_is_absent(column) -%}
     {{ return(

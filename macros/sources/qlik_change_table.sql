@@ -25,6 +25,7 @@
     {%- if unread is not none and unread.condition is none -%}
         {{ return(afterimage._nothing_staged()) }}
     {%- endif -%}
+    {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, unread.condition if unread else none) -%}
 
 with
 
@@ -498,6 +499,7 @@ warned as (
             concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
             null
         ) as mask_warning,
+        {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning,
         if(is_tied, 'another change of this key has the same change_seq', null) as tie_warning,
         if(
             kind = 'update' and before_image is null
@@ -535,8 +537,8 @@ changes as (
         ) as reject_reason,
         -- Few changes have any, and functions with lambdas are slow.
         if(
-            coalesce(time_warning, mask_warning, tie_warning, key_warning) is not null,
-            array_compact(array(time_warning, mask_warning, tie_warning, key_warning)),
+            coalesce(time_warning, mask_warning, unflagged_warning, tie_warning, key_warning) is not null,
+            array_compact(array(time_warning, mask_warning, unflagged_warning, tie_warning, key_warning)),
             null
         ) as warnings,
         source_rows
