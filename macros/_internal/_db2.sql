@@ -371,7 +371,7 @@ distinct_rows as (
                 changed_at
 
             from {{ this }}
-            where reject_reason is null and change_seq <> '' and changed_at is not null
+            where reject_reason is null and change_seq <> '' and changed_at <= timestamp '{{ afterimage._latest_time() }}'
 
         ),
 

@@ -251,7 +251,7 @@ try_cast(
     {%- set newest -%}
         select cast(max(changed_at) - interval {{ hours }} hours as string)
         from {{ this }}
-        where reject_reason is null
+        where reject_reason is null and changed_at <= timestamp '{{ afterimage._latest_time() }}'
     {%- endset -%}
     {%- set start = run_query(newest).columns[0].values()[0] -%}
     {%- if start is none -%}

@@ -149,7 +149,7 @@
     {%- do afterimage._check_drift('qlik_change_table', relation, columns) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('qlik_change_table', 'var afterimage_lookback_hours', hours) -%}
-    {%- set newest = afterimage._newest_place(35) -%}
+    {%- set newest = afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) -%}
     {%- if newest is none -%}
         {{ return(none) }}
     {%- endif -%}
@@ -372,6 +372,12 @@ cross join (
         where not ({{ afterimage._qlik_known_has_place() }})
     ) as changes
 ) as known
+{%- endmacro -%}
+
+
+{#- The last change_seq that counts as the newest. -#}
+{%- macro _qlik_latest_seq() -%}
+    {{ return(modules.re.sub('[^0-9]', '', afterimage._latest_time()) ~ '9' * 21) }}
 {%- endmacro -%}
 
 

@@ -284,9 +284,11 @@ case
     {%- endif -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('qlik_messages', 'var afterimage_lookback_hours', hours) -%}
+    {%- set is_plausible = "change_seq <= '" ~ afterimage._qlik_latest_seq() ~ "'" -%}
     {%- set start_time -%}
         least(
-            {{ afterimage._qlik_seq_time('max(if(reject_reason is null, change_seq, null))') }} - interval {{ hours }} hours,
+            {{ afterimage._qlik_seq_time('max(if(reject_reason is null and ' ~ is_plausible ~ ', change_seq, null))') }}
+            - interval {{ hours }} hours,
             {{ afterimage._qlik_seq_time("min(if(reject_reason like 'held back:%', change_seq, null))") }}
             - interval {{ hold_back_hours }} hours
         )
@@ -410,7 +412,10 @@ settled_transactions as (
         >= {{ afterimage._qlik_seq_time('newest_seq') | indent(8) }} - interval {{ hours }} hours as is_held_back
 
     from sized_transactions
-    cross join (select max(landed_seq) as newest_seq from located where has_seq) as newest
+    cross join (
+        select max(landed_seq) as newest_seq from located
+        where has_seq and landed_seq <= '{{ afterimage._qlik_latest_seq() }}'
+    ) as newest
 
 ),
 {%- endmacro -%}

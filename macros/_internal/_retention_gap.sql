@@ -32,10 +32,10 @@
 {%- endmacro -%}
 
 
-{#- The first characters of the newest change_seq that earlier runs have taken in; none where there is none. Iceberg
-    knows from its metadata whether a change is rejected, and where none is and it keeps whole change_seqs, the newest
-    too. -#}
-{%- macro _newest_place(width) -%}
+{#- The first characters of the newest change_seq that earlier runs have taken in; none where there is none. A place
+    after `at_most` does not count. Iceberg knows from its metadata whether a change is rejected, and where none is and it
+    keeps whole change_seqs, the newest too. -#}
+{%- macro _newest_place(width, at_most=none) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
@@ -44,5 +44,20 @@
         select left(max(change_seq), {{ width }}) from {{ this }}
         {{ 'where reject_reason is null' if rejected > 0 }}
     {%- endset -%}
+    {%- set newest = run_query(query).columns[0].values()[0] or none -%}
+    {%- if newest is none or at_most is none or newest <= at_most -%}
+        {{ return(newest) }}
+    {%- endif -%}
+    {%- set query -%}
+        select left(max(change_seq), {{ width }}) from {{ this }}
+        where reject_reason is null and change_seq <= '{{ at_most }}'
+    {%- endset -%}
     {{ return(run_query(query).columns[0].values()[0] or none) }}
+{%- endmacro -%}
+
+
+{#- The time up to which a change counts as the newest, for a run to decide what it reads: a day from its start. A
+    change that says it is of 2099 would hide all that comes until then. -#}
+{%- macro _latest_time() -%}
+    {{ return((run_started_at + modules.datetime.timedelta(days=1)).strftime('%Y-%m-%d %H:%M:%S')) }}
 {%- endmacro -%}

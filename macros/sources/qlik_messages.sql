@@ -309,13 +309,15 @@ copies as (
 ),
 
 -- Of the loads of one key the last stands. Changes of one key that share a changeSequence follow the counter of their
--- transaction, then a declared order, delete last. A change that two messages hold is one.
+-- transaction, then a declared order, delete last. A change that two messages hold is one; the first with a real time stands.
 numbered as (
 
     select
         *,
         dense_rank() over (partition by {{ place }} order by {{ turn }}) as turn,
-        row_number() over (partition by {{ place }}, {{ same_turn }} order by arrival, message_id) as repeat_number,
+        row_number() over (
+            partition by {{ place }}, {{ same_turn }} order by source_time is null, arrival, message_id
+        ) as repeat_number,
         -- Changes that the counter cannot tell apart, as there are more than one of this number.
         size(collect_set(struct(kind, content_hash)) over (partition by {{ place }}, event_counter)) as changes_of_counter
 
