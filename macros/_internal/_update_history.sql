@@ -1,7 +1,7 @@
 {#- One incremental run of a history: see macros/materializations/history.sql for what it does, and _key_events for how
     the versions of some keys are cut from a place on. -#}
 {%- macro _update_history(target_relation, stream, options) -%}
-    {%- set taken_in = afterimage._checked_bookkeeping(target_relation, options) -%}
+    {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options) -%}
     {%- set columns = afterimage._checked_columns(target_relation, stream, options) -%}
     {%- set rebuild = afterimage._setting('afterimage_rebuild') -%}
     {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
@@ -47,7 +47,7 @@
 
 
 {#- What the table says of itself, or an error that asks for a full refresh. -#}
-{%- macro _checked_bookkeeping(target_relation, options) -%}
+{%- macro _checked_bookkeeping(target_relation, stream, options) -%}
     {%- set properties = {} -%}
     {%- for row in run_query('show tblproperties ' ~ target_relation) -%}
         {%- do properties.update({row[0]: row[1]}) -%}
@@ -62,6 +62,9 @@
     {%- endif -%}
     {%- set now = afterimage._options_text(options) -%}
     {%- if built_with != now -%}
+        {#- A misspelt name is no reason to build the table anew. -#}
+        {%- set names = afterimage._stream_columns(options.macro_name, stream) | map(attribute='name') | list -%}
+        {%- do afterimage._history_plan(options, names) -%}
         {%- do exceptions.raise_compiler_error(
             options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built, so its versions "
             ~ "no longer fit. Run once with --full-refresh.\n  built with: " ~ built_with ~ "\n  now:        " ~ now

@@ -10,9 +10,15 @@
     ) -%}
     {%- set existing_relation = load_relation(this) -%}
     {%- set stream = '(\n' ~ compiled_code ~ '\n)' -%}
+    {%- if config.get('unique_key') is none -%}
+        {%- do exceptions.raise_compiler_error(
+            'history ' ~ model.name ~ ": `unique_key` is missing in the model's config. Write, for example: "
+            ~ "{{ config(materialized='history', unique_key=['id']) }}"
+        ) -%}
+    {%- endif -%}
     {%- set options = afterimage._history_options(
         'history ' ~ model.name,
-        config.require('unique_key'),
+        config.get('unique_key'),
         config.get('track_columns'),
         config.get('ignore_columns'),
         config.get('overwrite_columns'),

@@ -1,5 +1,6 @@
 {#- Each before-image equals the state that the change before it left. Where one does not, the source or the tool lost a
-    change: the row names the key, the sequence and the columns. The first change of a key has nothing to agree with. -#}
+    change: the row names the key, the sequence and the columns. The first change of a key has nothing to agree with.
+    `hint` says where no before-image of the stream has a value for a column: the source does not capture it then. -#}
 {% test before_images_agree(model, unique_key, columns=none) %}
     {%- do afterimage._check_names('before_images_agree', 'unique_key', unique_key, required=true) -%}
     {%- if afterimage._is_ahead_of([model]) -%}
@@ -80,8 +81,31 @@ compared as (
 
 )
 
-select *
+select
+    compared.*,
+    if(
+        size(array_intersect(compared.disagreements, lacking.columns)) > 0,
+        concat(
+            'no before-image has a value for ',
+            array_join(array_intersect(compared.disagreements, lacking.columns), ', '),
+            ': name the columns to compare in `columns`'
+        ),
+        null
+    ) as hint
+
 from compared
-where size(disagreements) > 0
+cross join (
+    select
+        array_compact(array(
+            {%- for name in names %}
+            if(count(`before`.{{ afterimage._quote(name) }}) = 0, {{ afterimage._literal(name) }}, null)
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        )) as columns
+
+    from {{ stream }} as changes
+    where operation = 'update' and reject_reason is null
+) as lacking
+where size(compared.disagreements) > 0
 
 {% endtest %}

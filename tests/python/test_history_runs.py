@@ -127,6 +127,29 @@ def test_changed_options_ask_for_a_full_refresh(project: Project) -> None:
     project.dbt("run")
 
 
+@pytest.mark.parametrize("option", ["track_columns", "ignore_columns", "overwrite_columns"])
+def test_a_misspelt_column_is_named_before_a_full_refresh_is_asked_for(
+    option: str, project: Project
+) -> None:
+    write_model(project, **{option: ["ctiy"]})
+    with pytest.raises(DbtError) as error:
+        project.dbt("run")
+    assert (
+        f"`{option}` names a column that is not there. Allowed: ['id', 'name', 'city']. Got: ctiy"
+        in str(error.value)
+    )
+    assert "full-refresh" not in str(error.value)
+
+
+def test_a_history_without_options_for_its_key_says_where_they_belong(project: Project) -> None:
+    project.file(
+        "models/people_history.sql",
+        f"{{{{ config(materialized='history') }}}}\nselect * from {SCHEMA}.changes",
+    )
+    with pytest.raises(DbtError, match=r"config\(materialized='history', unique_key=\['id'\]\)"):
+        project.dbt("run")
+
+
 def test_another_order_of_the_key_asks_for_a_full_refresh(project: Project) -> None:
     write_model(project, unique_key=["id", "name"])
     project.dbt("run", "--full-refresh")
@@ -333,6 +356,32 @@ def test_before_images_are_compared_where_a_test_is_told_to_look(
     lake.append("marked", columns, [lost])
     with pytest.raises(DbtError, match="before_images_agree"):
         project.dbt("build", "--select", "marked_changes")
+
+
+def test_a_column_that_all_before_images_lack_is_named_with_the_remedy(
+    project: Project, lake: Lake
+) -> None:
+    """`city` is in no before-image; of `name` one is wrong, which is no column's fault."""
+    rows = [
+        change(1, "insert", (1, "Ada", "Rome")),
+        change(2, "update", (1, "Ann", "Rome")) | {"before": (1, "Ada", None)},
+        change(3, "update", (1, "Eve", "Rome")) | {"before": (1, "Zoe", None)},
+    ]
+    lake.create("lacking", COLUMNS, rows)
+    query = project.compile(
+        "{{ test_before_images_agree(api.Relation.create("
+        f"schema='{SCHEMA}', identifier='lacking'), unique_key=['id']) }}}}"
+    )
+    lack = "no before-image has a value for city: name the columns to compare in `columns`"
+    assert [
+        (row["change_seq"][-1], row["disagreements"], row["hint"])
+        for row in lake.rows(f"select * from ({query}) as failures order by change_seq")
+    ] == [("2", ["city"], lack), ("3", ["name", "city"], lack)]
+    query = project.compile(
+        "{{ test_before_images_agree(api.Relation.create("
+        f"schema='{SCHEMA}', identifier='lacking'), unique_key=['id'], columns=['name']) }}}}"
+    )
+    assert [(row["disagreements"], row["hint"]) for row in lake.rows(query)] == [(["name"], None)]
 
 
 def test_a_history_that_was_rolled_back_asks_for_a_full_refresh(
