@@ -1,0 +1,21 @@
+{#- What `dbt show` asks. dbt itself runs the query of the model: of a history that is the change stream, and of an
+    incremental staging model what has landed since its last run. People mean the table that was built. -#}
+{% macro get_show_sql(compiled_code, sql_header, limit) %}
+    {%- set query = 'select * from ' ~ this if afterimage._has_built_rows() else compiled_code -%}
+    {{ return(dbt.get_show_sql(query, sql_header, limit)) }}
+{% endmacro %}
+
+
+{#- Whether a history or a model that takes in what is new, with a macro of ours, has been built. -#}
+{% macro _has_built_rows() %}
+    {%- if model.resource_type != 'model' -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set materialized = config.get('materialized') -%}
+    {%- set ours = [] -%}
+    {%- for name in model.depends_on.macros if name.startswith('macro.afterimage.') -%}
+        {%- do ours.append(name) -%}
+    {%- endfor -%}
+    {%- set takes_in = ours and materialized not in ['table', 'view', 'ephemeral'] -%}
+    {{ return((materialized == 'history' or takes_in) and load_relation(this) is not none) }}
+{% endmacro %}
