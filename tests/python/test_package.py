@@ -47,7 +47,8 @@ def test_project_with_the_local_package_builds(
     dbt(project, "deps")
     results = dbt(project, "build").results
 
-    # Of all macros this one takes the place of dbt's by itself.
+    # These two macros take the place of dbt's by themselves: how tables are listed, and below
+    # what `dbt show` gives.
     log = (project / ".afterimage" / "logs" / "dbt.log").read_text()
     assert "show tables in shop" in log
     assert "show table extended" not in log
@@ -69,6 +70,12 @@ def test_project_with_the_local_package_builds(
     ]
     assert lake.rows("select order_no, status from shop.orders_current") == [
         {"order_no": 1, "status": "paid"}
+    ]
+    [shown] = dbt(project, "show", "--select", "orders_history").results
+    assert sorted(row["closed_by"] or "" for row in shown.agate_table.rows) == [
+        "",
+        "delete",
+        "update",
     ]
     # The UDFs come with the pip-installed package.
     assert lake.rows("select ordinals from shop.orders_flagged order by header__change_seq") == [

@@ -466,7 +466,7 @@ def test_masks_that_contradict_most_updates_are_warned_of_with_what_would_fit(
         for name, kind in (HEADER | dict.fromkeys(DATA, "string")).items()
         if name not in lost
     }
-    same = dict.fromkeys(DATA, "same")
+    same: dict[str, str | None] = dict.fromkeys(DATA, "same")
     rows = [
         row
         for number, name in enumerate(["c02", "c05", "c09", "c03"], start=1)
