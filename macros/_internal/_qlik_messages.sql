@@ -328,9 +328,10 @@ case
 {%- endmacro -%}
 
 
-{#- What the windows over messages are divided by: the changeSequence and the key, good messages apart from others. -#}
+{#- What the windows over messages are divided by: the place and the key, good messages apart from others. What is no
+    load and has no place stands alone. -#}
 {%- macro _qlik_message_place(keys) -%}
-    {%- set parts = ['change_group', 'reject_reason is null'] -%}
+    {%- set parts = ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))", 'reject_reason is null'] -%}
     {%- for key in keys -%}
         {%- do parts.append('image.' ~ afterimage._quote(key)) -%}
     {%- endfor -%}

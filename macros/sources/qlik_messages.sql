@@ -210,11 +210,12 @@ judged as (
         case
             when landed_time >= timestamp '1970-01-02 00:00:00' then landed_time
         end as source_time,
+        -- Several changes may share a changeSequence, of one key or of several: the counter of their transaction orders
+        -- them. It begins at 1, and stands here from 2 on whatever else has come, so that no place depends on that.
         case
-            when operation_word = 'REFRESH' then 'load'
-            when has_seq then landed_seq
-            else message_id
-        end as change_group,
+            when operation_word = 'REFRESH' or not has_seq then ''
+            else concat(landed_seq, if(event_counter > 1, concat('.c', lpad(event_counter, 19, '0')), ''))
+        end as place,
         -- As JSON, because a hash of the fields themselves takes (NULL, 1) and (1, NULL) for the same.
         xxhash64({{ afterimage._exact_json('struct(image, before_image)') }}) as content_hash,
         case
@@ -308,8 +309,8 @@ copies as (
 
 ),
 
--- Of the loads of one key the last stands. Changes of one key that share a changeSequence follow the counter of their
--- transaction, then a declared order, delete last. A change that two messages hold is one.
+-- Of the loads of one key the last counts. Changes of one key that share a place have a declared order, delete last. A
+-- change that two messages hold is one.
 numbered as (
 
     select
@@ -334,7 +335,7 @@ changes as (
     select
         message_id as change_id,
         concat(
-            if(coalesce(kind, '') <> 'load' and has_seq, landed_seq, ''),
+            place,
             if({{ is_tied }}, concat('.', lpad(turn, 3, '0')), '')
         ) as change_seq,
         kind as operation,
@@ -344,7 +345,7 @@ changes as (
         if(kind in ('load', 'insert', 'update'), absent_columns, null) as absent_columns,
         coalesce(
             source_time,
-            if(coalesce(kind, '') <> 'load' and has_seq, {{ afterimage._qlik_seq_time('landed_seq') | indent(12) }}, null)
+            {{ afterimage._qlik_seq_time('place') | indent(12) }}
         ) as changed_at,
         transaction_id,
         case
@@ -355,7 +356,7 @@ changes as (
         nullif(array_compact(concat(
             array(
                 if(
-                    kind <> 'load' and has_seq and source_time is null and reject_reason is null and repeat_number = 1,
+                    place <> '' and source_time is null and reject_reason is null and repeat_number = 1,
                     'changed_at is taken from change_seq',
                     null
                 ),

@@ -418,6 +418,84 @@ def test_metadata_that_comes_to_have_a_column_asks_for_a_full_refresh(
     assert sorted(str(row["EMAIL"]) for row in lake.rows(emails)) == ["None", "a@x", "a@x"]
 
 
+ROW = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
+
+
+def version_models(project: Project, name: str, **arguments: str) -> tuple[str, ...]:
+    """Write a staging model and its history of rows of ID and NAME; return how to run them."""
+    more = "".join(f", {argument}={value}" for argument, value in arguments.items())
+    project.file(
+        f"models/stg_{name}.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation(name)}, unique_key=['ID'],"
+        f" columns={ROW}{more}) }}}}",
+    )
+    project.file(
+        f"models/{name}_history.sql",
+        "{{ config(materialized='history', unique_key=['ID']) }}\n"
+        f"select * from {{{{ ref('stg_{name}') }}}}",
+    )
+    return ("run", "--select", f"stg_{name}", f"{name}_history")
+
+
+def at_offset(place: int, operation: str, sequence: str | None, **body: Any) -> dict[str, Any]:
+    """Return a landed JSON message, consumed so many minutes after nine on the second day."""
+    head = {"operation": operation, "changeSequence": sequence, **body.pop("headers", {})}
+    return {
+        "value": json.dumps({**body, "headers": head}),
+        "topic": "t",
+        "partition": 0,
+        "offset": place,
+        "timestamp": datetime(2024, 1, 2, 9, place),
+    }
+
+
+def deliveries(messages: Sequence[dict[str, Any]]) -> list[list[Sequence[dict[str, Any]]]]:
+    """Give ways to deliver messages: at once, and the later half before the earlier one."""
+    half = len(messages) // 2
+    return [[messages], [messages[half:], messages[:half]]]
+
+
+def test_the_counter_orders_changes_of_one_change_sequence_whatever_their_keys(
+    project: Project, lake: Lake
+) -> None:
+    """1 becomes 2 and then 3, in one changeSequence; the counter of the last has two digits."""
+    run = version_models(project, "counted")
+    first, second = (f"20240101120000000000000000000000{number:03d}" for number in (1, 2))
+
+    def moved(old: int, new: int, counter: int) -> dict[str, Any]:
+        return at_offset(
+            counter,
+            "UPDATE",
+            second,
+            data={"ID": new, "NAME": "a"},
+            beforeData={"ID": old, "NAME": "a"},
+            headers={"transactionEventCounter": counter, "transactionId": "T"},
+        )
+
+    messages = [
+        at_offset(0, "INSERT", first, data={"ID": 1, "NAME": "a"}),
+        moved(1, 2, 1),
+        moved(2, 3, 2),
+        moved(3, 4, 10),
+    ]
+    tenth = f"{second}.c0000000000000000010"
+    for batches in deliveries(messages):
+        lake.create("counted", landing("json"), [])
+        for number, batch in enumerate(batches):
+            lake.append("counted", landing("json"), list(batch))
+            project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+        found = [
+            (row["ID"], row["valid_from_seq"], row["valid_to_seq"], row["closed_by"])
+            for row in lake.rows(f"select * from {SCHEMA}.counted_history order by ID")
+        ]
+        assert found == [
+            (1, first, second, "key_change"),
+            (2, second, f"{second}.c0000000000000000002", "key_change"),
+            (3, f"{second}.c0000000000000000002", tenth, "key_change"),
+            (4, tenth, None, None),
+        ]
+
+
 def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake) -> None:
     """Half of a pair of surrogates, beside a number that is read digit by digit."""
     columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
