@@ -33,6 +33,8 @@ if(kind = 'load', last_arrival, null) desc, event_counter asc nulls last, {# -#}
 array_position(array('load', 'insert', 'update', 'delete'), kind) asc, content_hash asc
     {%- endset -%}
     {%- set same_turn = "if(kind = 'load', last_arrival, null), event_counter, kind, content_hash" -%}
+    {%- set has_reloads = afterimage._qlik_may_hold_reloads(relation, landing) -%}
+    {%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
     {%- set is_tied = "turn > 1 and kind <> 'load' and reject_reason is null and repeat_number = 1" -%}
     {%- set schema_id = "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)" -%}
     {%- set named_schema = 'coalesce(body.lineage.schema, body.schema, body.headers.schema)' -%}
@@ -69,6 +71,7 @@ located as (
     select
         opened_messages.message_id,
         opened_messages.arrival,
+        opened_messages.message_position,
         opened_messages.is_tombstone,
         opened_messages.is_avro,
         opened_messages.avro_error,
@@ -134,7 +137,8 @@ masked as (
     from {{ 'settled_transactions' if complete_transactions else 'located' }} as located
     {%- if table is not none and afterimage._is_incremental() %}
     left outer join (
-        select change_id
+        -- A load that waits may be there several times, with a number behind it.
+        select distinct left(change_id, 32) as change_id
         from {{ this }}
         where reject_reason like concat({{ afterimage._qlik_no_schema() }}, '%')
     ) as waiting
@@ -151,7 +155,9 @@ masked as (
     {%- endif %}
 
 ),
-
+{% if has_reloads %}
+{{ afterimage._qlik_reloads(has_table=table is not none) }}
+{% endif %}
 images as (
 
     select
@@ -192,6 +198,7 @@ judged as (
     select
         message_id,
         arrival,
+        message_position,
         schema_id,
         landed_seq,
         has_seq,
@@ -215,7 +222,7 @@ judged as (
         case
             when operation_word = 'REFRESH' or not has_seq then ''
             else concat(landed_seq, if(event_counter > 1, concat('.c', lpad(event_counter, 19, '0')), ''))
-        end as place,
+        end as {{ 'own_place' if has_reloads else 'place' }},
         -- As JSON, because a hash of the fields themselves takes (NULL, 1) and (1, NULL) for the same.
         xxhash64({{ afterimage._exact_json('struct(image, before_image)') }}) as content_hash,
         case
@@ -296,16 +303,50 @@ judged as (
 
 ),
 
+{%- if has_reloads %}
+
+-- What a reload finds changed is a change of its time. The offsets tell which of its messages came last.
+placed as (
+
+    select
+        judged.*,
+        coalesce(reloads.place, judged.own_place) as place,
+        reloads.place is not null as is_reload,
+        if(
+            reloads.place is null,
+            judged.arrival,
+            struct(
+                cast(null as timestamp) as landed_at,
+                judged.arrival.landed_partition as landed_partition,
+                judged.arrival.landed_offset as landed_offset
+            )
+        ) as order_of_arrival
+
+    from judged
+    left outer join reloads
+        on
+            judged.kind = 'load'
+            and judged.message_id = reloads.message_id
+            and judged.message_position <=> reloads.message_position
+
+),
+{%- endif %}
+
 -- A message delivered twice counts once: a reload or a restart writes what it wrote before.
 copies as (
 
     select
         *,
-        row_number() over (partition by {{ place }}, message_id order by arrival) as copy_number,
+        row_number() over (partition by {{ place }}, message_id order by {{ 'order_of_arrival, ' if has_reloads }}arrival) as copy_number,
         count(*) over (partition by {{ place }}, message_id) as copies,
-        max(arrival) over (partition by {{ place }}, message_id) as last_arrival
+        max({{ arrival }}) over (partition by {{ place }}, message_id) as last_arrival,
+        min(message_position) over (partition by {{ place }}, message_id) as first_position
+        {%- if has_reloads %},
+        -- A later reload may find a row as an earlier one did: that is a change of its own.
+        dense_rank() over (partition by message_id order by place) as number_of_place
+        {%- endif %}
 
-    from judged
+    from {{ 'placed' if has_reloads else 'judged' }}
 
 ),
 
@@ -333,18 +374,25 @@ numbered as (
 changes as (
 
     select
-        message_id as change_id,
+        {% if has_reloads -%}
+        concat(message_id, if(number_of_place > 1, concat('-', number_of_place), ''))
+        {%- else -%}
+        message_id
+        {%- endif %} as change_id,
         concat(
             place,
             if({{ is_tied }}, concat('.', lpad(turn, 3, '0')), '')
         ) as change_seq,
-        kind as operation,
+        {{ "if(is_reload, 'update', kind)" if has_reloads else 'kind' }} as operation,
         case kind when 'update' then before_image when 'delete' then image end as `before`,
         if(kind in ('load', 'insert', 'update'), image, null) as `after`,
         if(kind in ('insert', 'update'), changed_columns, null) as changed_columns,
         if(kind in ('load', 'insert', 'update'), absent_columns, null) as absent_columns,
         coalesce(
             source_time,
+            {%- if has_reloads %}
+            if(is_reload, arrival.landed_at, null),
+            {%- endif %}
             {{ afterimage._qlik_seq_time('place') | indent(12) }}
         ) as changed_at,
         transaction_id,
@@ -356,7 +404,10 @@ changes as (
         nullif(array_compact(concat(
             array(
                 if(
-                    place <> '' and source_time is null and reject_reason is null and repeat_number = 1,
+                    place <> '' and source_time is null and reject_reason is null and repeat_number = 1
+                    {%- if has_reloads %}
+                    and not (is_reload and arrival.landed_at is not null)
+                    {%- endif %},
                     'changed_at is taken from change_seq',
                     null
                 ),
@@ -369,11 +420,12 @@ changes as (
             oddities
         )), cast(array() as array<string>)) as warnings,
         copies as source_rows,
-        schema_id
+        schema_id,
+        first_position as message_position
 
     from numbered
 
 )
 
-{{ afterimage._staged('changes', ['schema_id'], read_from) }}
+{{ afterimage._staged('changes', ['schema_id', 'message_position'], none if has_reloads else read_from) }}
 {%- endmacro -%}
