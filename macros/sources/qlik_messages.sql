@@ -126,12 +126,12 @@ masked as (
         {%- endif %}
         decode_change_mask(change_mask, 0, 'hex') as changed_ordinals,
         decode_change_mask(column_mask, 0, 'hex') as present_ordinals,
-        -- Of the two shapes of a delete, one has its row in data, one in beforeData.
-        if(
-            operation_word = 'DELETE' and data[{{ afterimage._literal(keys[0]) }}] is null,
-            coalesce(before_data, data),
-            data
-        ) as row_values,
+        -- A delete has its row in data or in beforeData, or the key in one and the rest in the other.
+        case
+            when not operation_word <=> 'DELETE' or before_data is null then data
+            when data is null then before_data
+            else map_zip_with(data, before_data, (name, value, value_before) -> coalesce(value, value_before))
+        end as row_values,
         if(operation_word = 'UPDATE', before_data, null) as before_values
 
     from {{ 'settled_transactions' if complete_transactions else 'located' }} as located
@@ -279,7 +279,16 @@ judged as (
                 concat('columnMask has bits past the last column: ', array_join(unknown_present, ', ')),
                 null
             ),
-            if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
+            if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null),
+            if(
+                {%- for key in keys %}
+                {%- set name = afterimage._literal(key) %}
+                (array_contains(changed_columns, {{ name }}) and before_values[{{ name }}] is null)
+                {{- ' or' if not loop.last }}
+                {%- endfor %},
+                if(operation_word = 'UPDATE', 'the key changed, but without a before-image the old key is unknown', null),
+                null
+            )
             {%- if schema_rows is not none %},
             if(
                 schema_id is not null and not has_schema and not is_avro and coalesce(change_mask, column_mask) is not null,

@@ -333,7 +333,7 @@ class Partition:
         self.write(replace(change, change_seq=self.base), self.counter)
         suffix = f".c{self.counter:019d}" if self.counter > 1 else ""
         self.meant.append(as_staged(replace(change, change_seq=self.base + suffix)))
-        if self.draw(st.integers(0, 3)) == 3:
+        if self.draw(st.integers(0, 2)) < 2:
             self.reload(f"{self.base}.r{len(self.messages) - 1:019d}")
 
     def apply(self, change: Change) -> None:
@@ -354,7 +354,7 @@ class Partition:
         written: dict[Key, list[tuple[Change, dict[str, Any]]]] = {}
         for _ in range(self.draw(st.integers(1, 2))):
             for key in list(self.table):
-                if self.draw(st.booleans()):
+                if self.draw(st.integers(0, 3)) < 3:
                     found = self.row_found(self.table[key])
                     at = self.draw(st.sampled_from([None, None, datetime(2024, 1, 31)]))
                     change = Change("", "", "load", after=found, changed_at=at)
@@ -402,11 +402,11 @@ def topics(
 
 
 @given(data=st.data())
-@settings(fewer_checks, max_examples=2)
+@settings(fewer_checks, max_examples=1)
 def test_reloads_and_counters_mean_the_same_in_any_batches(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    check_batches("json", data, project, lake, max_batches=2)
+    check_batches("json", data, project, lake, cases=24, max_batches=2)
 
 
 @pytest.mark.long
@@ -416,14 +416,14 @@ def test_reloads_and_counters_mean_the_same_in_any_batches(
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     form: str, data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    check_batches(form, data, project, lake, max_batches=4)
+    check_batches(form, data, project, lake, cases=8, max_batches=4)
 
 
 def check_batches(
-    form: str, data: st.DataObject, project: Project, lake: Lake, max_batches: int
+    form: str, data: st.DataObject, project: Project, lake: Lake, cases: int, max_batches: int
 ) -> None:
     """Deliver drawn messages in drawn batches, and hold the history against the oracle."""
-    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    stream = data.draw(merged_streams(cases, max_changes=12, honest=True))
     columns = [qlik_column(name, stream.types[name], stream.unique_key) for name in stream.columns]
     messages, good = data.draw(topics(stream, form, columns))
     batches = data.draw(splits(messages, max_batches=max_batches))
@@ -693,6 +693,67 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
     rows_delivered = [sum(row.pop("source_rows") for row in way) for way in ways]
     assert rows_delivered == [10, 10, 12]
     assert ways[1:] == [ways[0]] * 2
+
+
+def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
+    """Return what the macro makes of landed messages of ID and NAME, in order."""
+    call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={ROW})"
+    return sorted(lake.rows(project.compile(f"{{{{ {call} }}}}")), key=lambda r: r["change_seq"])
+
+
+def test_a_delete_takes_from_its_before_image_what_its_data_lack(
+    project: Project, lake: Lake
+) -> None:
+    images: list[tuple[Any, Any, Any]] = [
+        ({"ID": 1}, {"ID": 1, "NAME": "a"}, "a"),
+        ({"ID": 1, "NAME": None}, {"ID": 1, "NAME": "a"}, "a"),
+        ({"ID": 1, "NAME": "b"}, None, "b"),
+        ({"ID": 1, "NAME": "b"}, {"ID": 1}, "b"),
+        ({"ID": None, "NAME": None}, {"ID": 1, "NAME": "a"}, "a"),
+        ({"ID": 1}, None, None),
+    ]
+    messages = [
+        at_offset(place, "DELETE", f"2024010112{place:025d}", data=data, beforeData=before)
+        for place, (data, before, _) in enumerate(images)
+    ]
+    lake.create("sparse_deletes", landing("json"), messages)
+    rows = read(project, lake, "sparse_deletes")
+    assert [row["before"] for row in rows] == [{"ID": 1, "NAME": name} for *_, name in images]
+    assert {row["reject_reason"] for row in rows} == {None}
+
+
+def test_a_key_change_whose_old_key_is_unknown_is_warned_of(project: Project, lake: Lake) -> None:
+    unknown = "the key changed, but without a before-image the old key is unknown"
+    updates: list[tuple[str | None, Any, list[str] | None]] = [
+        ("01", None, [unknown]),
+        ("03", {"NAME": "a"}, [unknown]),
+        ("01", {"ID": 1, "NAME": "a"}, None),
+        ("02", None, None),
+        (None, None, None),
+    ]
+    messages = [
+        at_offset(
+            place,
+            "UPDATE",
+            f"2024010112{place:025d}",
+            data={"ID": 2, "NAME": "a"},
+            beforeData=before,
+            headers={"changeMask": flags, "timestamp": "2024-01-01T12:00:00"},
+        )
+        for place, (flags, before, _) in enumerate(updates)
+    ]
+    messages.append(
+        at_offset(
+            9,
+            "INSERT",
+            f"2024010112{9:025d}",
+            data={"ID": 3, "NAME": "a"},
+            headers={"changeMask": "03", "timestamp": "2024-01-01T12:00:00"},
+        )
+    )
+    lake.create("moved_keys", landing("json"), messages)
+    rows = read(project, lake, "moved_keys")
+    assert [row["warnings"] for row in rows] == [*(warned for *_, warned in updates), None]
 
 
 def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake) -> None:
