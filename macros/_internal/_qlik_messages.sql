@@ -32,7 +32,10 @@
         {%- if name == 'key' and name in found and found[name].type == 'binary' -%}
             {%- set expression = 'hex(' ~ expression ~ ')' -%}
         {%- endif -%}
-        {%- do landing.update({name: 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')'}) -%}
+        {%- do landing.update({
+            name: afterimage._landed_time(expression, found[name].type) if name == 'timestamp' and name in found
+            else 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')'
+        }) -%}
     {%- endfor -%}
     {{ return(landing) }}
 {%- endmacro -%}
@@ -332,7 +335,9 @@ coalesce(
 
 {#- The time of a text as Qlik writes it, in UTC though nothing in it says so. -#}
 {%- macro _qlik_time(text) -%}
-try_cast(if({{ text }} rlike '(Z|[+-][0-9]{2}:?[0-9]{2})$', {{ text }}, concat({{ text }}, 'Z')) as timestamp)
+{{- afterimage._landed_time(
+    'if(' ~ text ~ " rlike '(Z|[+-][0-9]{2}:?[0-9]{2})$', " ~ text ~ ', concat(' ~ text ~ ", 'Z'))", 'string'
+) -}}
 {%- endmacro -%}
 
 

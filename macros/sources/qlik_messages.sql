@@ -85,6 +85,7 @@ located as (
         trim(body.headers.changeSequence) as landed_seq,
         coalesce(trim(body.headers.changeSequence) rlike '^[0-9]{35}$', false) as has_seq,
         {{ afterimage._qlik_time("nullif(trim(body.headers.`timestamp`), '')") }} as landed_time,
+        nullif(trim(body.headers.`timestamp`), '') as landed_time_text,
         nullif(body.headers.transactionId, '') as transaction_id,
         nullif(trim(body.headers.changeMask), '') as change_mask,
         nullif(trim(body.headers.columnMask), '') as column_mask,
@@ -270,6 +271,11 @@ judged as (
         end as reject_reason,
         array_compact(array(
             if(
+                landed_time is null and landed_time_text is not null,
+                concat('timestamp is no time: "', left(landed_time_text, 60), '"'),
+                null
+            ),
+            if(
                 size(unknown_changed) > 0,
                 concat('changeMask has bits past the last column: ', array_join(unknown_changed, ', ')),
                 null
@@ -417,7 +423,7 @@ changes as (
                     {%- if has_reloads %}
                     and not (is_reload and arrival.landed_at is not null)
                     {%- endif %},
-                    'changed_at is taken from change_seq',
+                    {{ afterimage._qlik_time_warning('place') | indent(20) }},
                     null
                 ),
                 if(

@@ -756,6 +756,41 @@ def test_a_key_change_whose_old_key_is_unknown_is_warned_of(project: Project, la
     assert [row["warnings"] for row in rows] == [*(warned for *_, warned in updates), None]
 
 
+UNKNOWN = "changed_at is unknown: neither timestamp nor change_seq has it"
+
+
+def test_what_is_no_time_is_none_and_is_warned_of(project: Project, lake: Lake) -> None:
+    """A time of day alone would be one of today; the hour 24 is no hour."""
+    noon, none = datetime(2024, 1, 1, 12), "202401012400000"
+    taken = "changed_at is taken from change_seq"
+    cases: list[tuple[str, str | None, Any, list[str] | None]] = [
+        ("2024010112", "2024-01-01T12:00:00", noon, None),
+        ("2024010112", "10:00:00", noon, [taken, 'timestamp is no time: "10:00:00"']),
+        ("2024010112", "T10:00:00", noon, [taken, 'timestamp is no time: "T10:00:00"']),
+        ("2024010112", None, noon, [taken]),
+        (none, "2024-01-01T12:00:00", noon, None),
+        (none, "10:00:00", None, [UNKNOWN, 'timestamp is no time: "10:00:00"']),
+        (none, None, None, [UNKNOWN]),
+    ]
+    messages = [
+        at_offset(
+            number,
+            "INSERT",
+            f"{begin}{number:0{35 - len(begin)}d}",
+            data={"ID": number},
+            headers={"timestamp": told},
+        )
+        for number, (begin, told, *_) in enumerate(cases)
+    ]
+    loaded = at_offset(9, "REFRESH", None, data={"ID": 9}, headers={"timestamp": "10:00:00"})
+    lake.create("no_times", landing("json"), [*messages, {**loaded, "partition": 1}])
+    rows = {row["after"]["ID"]: row for row in read(project, lake, "no_times")}
+    for number, (*_, at, warned) in enumerate(cases):
+        assert (rows[number]["changed_at"], rows[number]["warnings"]) == (at, warned)
+    assert rows[9]["changed_at"] is None
+    assert rows[9]["warnings"] == ['timestamp is no time: "10:00:00"']
+
+
 def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake) -> None:
     """Half of a pair of surrogates, beside a number that is read digit by digit."""
     columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
