@@ -116,12 +116,12 @@ def test_text_of_a_text_index_log(project: Project, lake: Lake) -> None:
         f"{{{{ db2_text_log({relation('times_log')}, unique_key=['no'],"
         f" base={relation('times_base')}) }}}}"
     )
-    rows = lake.rows(sql)
-    assert sorted(row["changed_at"] for row in rows if row["reject_reason"] is None) == sorted(
+    changes = lake.rows(sql)
+    assert sorted(row["changed_at"] for row in changes if row["reject_reason"] is None) == sorted(
         at for at in DB2_TEXTS.values() if at
     )
     reasons = {f"no TIME: {text or 'NULL'}" for text, at in DB2_TEXTS.items() if at is None}
-    assert {row["reject_reason"] for row in rows} == {None, *reasons}
+    assert {row["reject_reason"] for row in changes} == {None, *reasons}
 
 
 def test_text_of_an_openedge_time_stamp(project: Project, lake: Lake) -> None:
@@ -167,8 +167,8 @@ def test_text_of_an_event_time(project: Project, lake: Lake) -> None:
         f"{{{{ netiq_event_log({relation('times_usr_log')}, unique_key=['id'], table='usr',"
         f" columns={columns}) }}}}"
     )
-    rows = lake.rows(sql)
-    assert sorted(row["changed_at"] for row in rows if row["reject_reason"] is None) == sorted(
+    changes = lake.rows(sql)
+    assert sorted(row["changed_at"] for row in changes if row["reject_reason"] is None) == sorted(
         at for at in TEXTS.values() if at
     )
     reasons = {
@@ -176,4 +176,4 @@ def test_text_of_an_event_time(project: Project, lake: Lake) -> None:
         for text, at in TEXTS.items()
         if at is None
     }
-    assert {row["reject_reason"] for row in rows} == {None, *reasons}
+    assert {row["reject_reason"] for row in changes} == {None, *reasons}
