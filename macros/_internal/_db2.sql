@@ -87,7 +87,8 @@
 {%- endmacro -%}
 
 
-{#- A time, also in the form that Db2 itself writes: `2024-01-31-08.00.00.000000`, with up to 12 digits of the second. -#}
+{#- A time, also in the form that Db2 itself writes: `2024-01-31-08.00.00.000000`, with up to 12 digits behind the
+    point. -#}
 {%- macro _db2_time(column) -%}
     {%- set name = afterimage._quote(column.name) -%}
     {%- if column.type != 'string' -%}

@@ -175,8 +175,8 @@ opened_messages as (
 {%- endmacro -%}
 
 
-{#- The greatest changeSequence in the bytes of a landed message; NULL where it has none. In Avro its length, the byte F,
-    stands before it. -#}
+{#- The greatest changeSequence in the bytes of a landed message; NULL where it has none. In Avro its length, the byte
+    F, is before it. -#}
 {%- macro _qlik_greatest_seq(landing) -%}
 array_max(regexp_extract_all(
     {{ "decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value }},
