@@ -168,8 +168,7 @@ as
     {%- set query -%}
         select to_json(named_struct(
             'changes', count(*),
-            -- The place of changes that share one, for they may come again in another order.
-            'min_seq', regexp_replace(min(change_seq), '[.][0-9]{3}$', ''),
+            'min_seq', {{ afterimage._shared_place('min(change_seq)') }},
             'max_seq', max(change_seq),
             {%- if condition %}
             'min_rejected_seq', min(
@@ -182,6 +181,7 @@ as
             'first_ender', min(if({{ afterimage._ends_a_row_of_a_transaction(options.unique_key) }}, transaction_id, null)),
             'last_ender', max(if({{ afterimage._ends_a_row_of_a_transaction(options.unique_key) }}, transaction_id, null)),
             'sparse_moves', count_if(reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}),
+            'movable', count_if({{ afterimage._has_movable_place('change_seq') }}),
             'sparse_columns', array_distinct(flatten(collect_set(absent_columns))),
             'runs', sort_array(collect_set(unix_micros(ingested_at)))
         ), map('ignoreNullFields', 'false')) as summary
@@ -190,4 +190,18 @@ as
         where {{ condition or 'true' }}
     {%- endset -%}
     {{ return(fromjson(run_query(query).columns[0].values()[0])) }}
+{%- endmacro -%}
+
+
+{#- The place of changes that share one: without the suffix that orders them (`.002`), which may be another when they
+    come again. A suffix that is a change's own, such as a counter's, stays. -#}
+{%- macro _shared_place(change_seq) -%}
+    {{ return("regexp_replace(" ~ change_seq ~ ", '[.][0-9]{3}$', '')") }}
+{%- endmacro -%}
+
+
+{#- Whether a change stands behind the greatest change_seq that was known before it (`<change_seq>.r<number>`), so that
+    it moves where a greater one comes late. -#}
+{%- macro _has_movable_place(change_seq) -%}
+    {{ return(change_seq ~ " like '%.r%'") }}
 {%- endmacro -%}

@@ -56,9 +56,8 @@
         'commitseq': afterimage._db2_hex(header['IBMSNAP_COMMITSEQ']),
         'intentseq': afterimage._db2_hex(header['IBMSNAP_INTENTSEQ']),
         'operation': 'upper(trim(cast(' ~ afterimage._quote(header['IBMSNAP_OPERATION'].name) ~ ' as string)))',
-        'logmarker': 'try_cast(' ~ (
-            afterimage._quote(header['IBMSNAP_LOGMARKER'].name) if 'IBMSNAP_LOGMARKER' in header else 'null'
-        ) ~ ' as timestamp)',
+        'logmarker': afterimage._db2_time(header['IBMSNAP_LOGMARKER'])
+            if 'IBMSNAP_LOGMARKER' in header else 'cast(null as timestamp)',
         'has_logmarker': 'IBMSNAP_LOGMARKER' in header,
     }) }}
 {%- endmacro -%}
@@ -85,6 +84,20 @@
         {%- endfor -%}
     {%- endfor -%}
     {{ return(images) }}
+{%- endmacro -%}
+
+
+{#- A time, also in the form that Db2 itself writes: `2024-01-31-08.00.00.000000`, with up to 12 digits behind the
+    point. -#}
+{%- macro _db2_time(column) -%}
+    {%- set name = afterimage._quote(column.name) -%}
+    {%- if column.type != 'string' -%}
+        {{ return(afterimage._landed_time(name, column.type)) }}
+    {%- endif -%}
+    {{ return(afterimage._landed_time(
+        "regexp_replace(trim(" ~ name ~ "), '^([0-9]{4}-[0-9]{2}-[0-9]{2})-([0-9]{2})[.]([0-9]{2})[.]([0-9]{2})"
+        ~ "([.][0-9]{1,12})?[.]?$', '$1 $2:$3:$4$5')", 'string'
+    )) }}
 {%- endmacro -%}
 
 
@@ -283,9 +296,7 @@ commits as (
     from (
         select
             {{ afterimage._db2_place(afterimage._db2_hex(found['IBMSNAP_COMMITSEQ'])) }} as commit_place,
-            {{ afterimage._db2_utc(
-                'try_cast(' ~ afterimage._quote(found['IBMSNAP_LOGMARKER'].name) ~ ' as timestamp)', time_zone
-            ) }} as committed_at
+            {{ afterimage._db2_utc(afterimage._db2_time(found['IBMSNAP_LOGMARKER']), time_zone) }} as committed_at
 
         from {{ uow }}
         where {{ afterimage._db2_is_place(afterimage._db2_hex(found['IBMSNAP_COMMITSEQ'])) }}

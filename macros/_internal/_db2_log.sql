@@ -10,9 +10,11 @@
     {%- endif -%}
 
     {%- set log = {} -%}
+    {%- set log_columns = {} -%}
     {%- set numbered = {} -%}
     {%- for column in afterimage._relation_columns(relation) -%}
         {%- do log.update({column.name | upper: column.name}) -%}
+        {%- do log_columns.update({column.name | upper: column}) -%}
         {%- set number = (column.name | upper)[2:] -%}
         {%- if (column.name | upper).startswith('PK') and number.isdigit() -%}
             {%- do numbered.update({number | int: column.name}) -%}
@@ -55,7 +57,8 @@
         'unique_key': afterimage._as_spelled(unique_key, data),
         'types': types,
         'operation': afterimage._quote(log['OPERATION']),
-        'time': afterimage._quote(log['TIME']),
+        'landed_time': afterimage._quote(log['TIME']),
+        'time': afterimage._db2_time(log_columns['TIME']),
         'log_keys': log_keys,
         'key_names': afterimage._key_names(log_keys),
     }) }}
@@ -102,10 +105,10 @@ log_entries as (
             as {{ layout.key_names[loop.index0] }},
         {%- endfor %}
         try_cast({{ layout.operation }} as int) as operation_code,
-        {{ afterimage._db2_utc('try_cast(' ~ layout.time ~ ' as timestamp)', time_zone) }} as logged_at,
-        try_cast({{ layout.time }} as timestamp) as log_time,
+        {{ afterimage._db2_utc(layout.time, time_zone) }} as logged_at,
+        {{ layout.time }} as log_time,
         {{ layout.operation }} as landed_operation,
-        {{ layout.time }} as landed_time,
+        {{ layout.landed_time }} as landed_time,
         md5({{ afterimage._exact_json(afterimage._struct(layout.log_keys)) }}) as landed_key_hash
 
     from {{ relation }}

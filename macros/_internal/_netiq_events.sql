@@ -32,7 +32,7 @@ log_rows as (
         {{ event_type_text }} as event_type_text,
         try_cast({{ event_type_text }} as int) as event_type,
         cast({{ log.event_time }} as string) as event_time_text,
-        try_cast({{ log.event_time }} as timestamp) as event_time,
+        {{ afterimage._landed_time(log.event_time) }} as event_time,
         cast({{ log.perpetrator }} as string) as perpetrator,
         cast({{ log.table_key }} as string) as table_key,
         cast({{ log.column_name }} as string) as column_text,

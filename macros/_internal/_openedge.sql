@@ -174,7 +174,7 @@
         {%- elif as_what == 'time' and type == 'string' -%}
             {%- set sql = afterimage._openedge_time(column) -%}
         {%- elif as_what == 'time' -%}
-            {%- set sql = 'try_cast(' ~ (column or 'null') ~ ' as timestamp)' -%}
+            {%- set sql = afterimage._landed_time(column, type) if has_it else 'cast(null as timestamp)' -%}
         {%- else -%}
             {%- set sql = column or 'cast(null as string)' -%}
         {%- endif -%}
@@ -193,13 +193,10 @@
 
 {#- A time with its zone as text: of SQL (`2024-03-01 10:00:00:123 + 02:00`) or ISO. Without a zone it is UTC. -#}
 {%- macro _openedge_time(column) -%}
-try_cast(
-    regexp_replace(
-        regexp_replace(trim({{ column }}), '^(.{10})[ T](.{8}):([0-9])', '$1 $2.$3'),
-        ' *([+-]) *([0-9]{2}:[0-9]{2})$',
-        '$1$2'
-    ) as timestamp
-)
+    {%- set fraction = "regexp_replace(trim(" ~ column ~ "), '^(.{10})[ T](.{8}):([0-9])', '$1 $2.$3')" -%}
+    {{ return(afterimage._landed_time(
+        'regexp_replace(' ~ fraction ~ ", ' *([+-]) *([0-9]{2}:[0-9]{2})$', '$1$2')", 'string'
+    )) }}
 {%- endmacro -%}
 
 

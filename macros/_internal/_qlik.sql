@@ -87,7 +87,7 @@
         'change_seq': 'trim(cast(<column> as string))',
         'change_oper': 'upper(trim(cast(<column> as string)))',
         'operation': 'upper(trim(cast(<column> as string)))',
-        'timestamp': 'try_cast(<column> as timestamp)',
+        'timestamp': afterimage._landed_time('<column>', found.header.timestamp.type if 'timestamp' in found.header else none),
         'transaction_id': "nullif(trim(cast(<column> as string)), '')",
         'change_mask': '<column>',
     }.items() -%}
@@ -397,6 +397,16 @@ try_cast(
         {{- ',' if not loop.last }}
         {%- endfor %}
     ) as timestamp
+)
+{%- endmacro -%}
+
+
+{#- What is said of a change that has no timestamp of its own. -#}
+{%- macro _qlik_time_warning(change_seq) -%}
+if(
+    {{ afterimage._qlik_seq_time(change_seq) | indent(4) }} is null,
+    'changed_at is unknown: neither timestamp nor change_seq has it',
+    'changed_at is taken from change_seq'
 )
 {%- endmacro -%}
 

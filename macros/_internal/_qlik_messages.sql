@@ -23,6 +23,7 @@
     {%- set landing = {
         'value': afterimage._quote(found[value | lower].name),
         'is_binary': value_type == 'binary',
+        'has_offsets': 'partition' in found and 'offset' in found,
     } -%}
     {%- for name, type in {
         'key': 'string', 'topic': 'string', 'partition': 'int', 'offset': 'bigint', 'timestamp': 'timestamp'
@@ -31,7 +32,10 @@
         {%- if name == 'key' and name in found and found[name].type == 'binary' -%}
             {%- set expression = 'hex(' ~ expression ~ ')' -%}
         {%- endif -%}
-        {%- do landing.update({name: 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')'}) -%}
+        {%- do landing.update({
+            name: afterimage._landed_time(expression, found[name].type) if name == 'timestamp' and name in found
+            else 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')'
+        }) -%}
     {%- endfor -%}
     {{ return(landing) }}
 {%- endmacro -%}
@@ -67,14 +71,8 @@ from {{ relation }}
     {%- if read_from is not none %}
 
     -- A message is read if it may be from there on. One without a changeSequence (full load, malformed, NULL) has no
-    -- place in time, so all of those are read again. In Avro its length, the byte F, stands before it.
-    where coalesce(
-        array_max(regexp_extract_all(
-            {{ "decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value }},
-            '("changeSequence"\\s*:\\s*"\\s*{{ '|F' if landing.is_binary }})([0-9]{35})(?![0-9])', 2
-        )) >= '{{ read_from }}',
-        true
-    )
+    -- place in time, so all of those are read again.
+    where coalesce({{ afterimage._qlik_greatest_seq(landing) | indent(4) }} >= '{{ read_from }}', true)
     {%- endif %}
     {%- endset -%}
 {% if landing.is_binary %}
@@ -150,6 +148,11 @@ opened_messages as (
         ) as message_id,
         -- NULLs sort first: what has no time came first.
         struct(landed_at, landed_partition, landed_offset) as arrival,
+        if(
+            landed_partition is not null and landed_offset is not null,
+            struct(topic, landed_partition as `partition`, landed_offset as `offset`),
+            null
+        ) as message_position,
         {%- if landing.is_binary %}
         envelope.type is not null as is_avro,
         coalesce(payload.error, envelope.error) as avro_error,
@@ -169,6 +172,125 @@ opened_messages as (
     from parsed_messages
 
 )
+{%- endmacro -%}
+
+
+{#- The greatest changeSequence in the bytes of a landed message; NULL where it has none. In Avro its length, the byte
+    F, is before it. -#}
+{%- macro _qlik_greatest_seq(landing) -%}
+array_max(regexp_extract_all(
+    {{ "decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value }},
+    '("changeSequence"\\s*:\\s*"\\s*{{ '|F' if landing.is_binary }})([0-9]{35})(?![0-9])', 2
+))
+{%- endmacro -%}
+
+
+{#- Whether a load message may stand behind a change in its partition. Asked while compiling, of the bytes alone, since
+    hardly any landing holds a reload, and to place one takes a second look at all messages. -#}
+{%- macro _qlik_may_hold_reloads(relation, landing) -%}
+    {%- if not landing.has_offsets -%}
+        {{ return(false) }}
+    {%- elif relation is not string and relation.identifier.startswith('__dbt__cte__') -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- set query -%}
+        select count(*)
+        from (
+            select
+                max(if(change_seq is null and may_be_load, landed_offset, null))
+                > min(if(change_seq is null, null, landed_offset)) as holds_reload
+
+            from (
+                select
+                    {{ landing.topic }} as topic,
+                    {{ landing.partition }} as landed_partition,
+                    {{ landing.offset }} as landed_offset,
+                    {{ afterimage._qlik_greatest_seq(landing) | indent(20) }} as change_seq,
+                    {{ landing.value }} {{ 'is not null' if landing.is_binary else "ilike '%refresh%'" }} as may_be_load
+
+                from {{ relation }}
+            ) as landed
+            group by topic, landed_partition
+        ) as partitions
+        where holds_reload
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0] > 0) }}
+{%- endmacro -%}
+
+
+{#- The CTE `reloads`: of each load message behind a change in its partition its place, right behind the greatest
+    changeSequence of the earlier offsets: all that a reload holds has one place, which begins with that and ends in the
+    offset of the last change. Changes of earlier runs count, which need not be read again. -#}
+{%- macro _qlik_reloads(has_table) -%}
+reloads as (
+
+    select
+        message_id,
+        message_position,
+        concat(last_seq, '.r', lpad(last_offset, 19, '0')) as place
+
+    from (
+        select
+            message_id,
+            struct(topic, `partition`, `offset`) as message_position,
+            is_load,
+            max(landed_seq) over (
+                partition by topic, `partition` order by `offset`
+                range between unbounded preceding and 1 preceding
+            ) as last_seq,
+            max(if(is_load, null, `offset`)) over (
+                partition by topic, `partition` order by `offset`
+                range between unbounded preceding and 1 preceding
+            ) as last_offset
+
+        from (
+            -- A change that was written again later is where it was first; a load is wherever it is.
+            select
+                message_id,
+                message_position.topic,
+                message_position.`partition`,
+                min(message_position.`offset`) as `offset`,
+                landed_seq is null as is_load,
+                landed_seq
+
+            from (
+                select
+                    message_id,
+                    message_position,
+                    if(operation_word = 'REFRESH', null, landed_seq) as landed_seq
+
+                from masked
+                where
+                    (operation_word = 'REFRESH' or (operation_word in ('INSERT', 'UPDATE', 'DELETE') and has_seq))
+                    {%- if has_table %}
+                    and not coalesce(is_of_another_table, false)
+                    {%- endif %}
+                {%- if afterimage._is_incremental() %}
+                union all
+                select
+                    change_id as message_id,
+                    message_position,
+                    left(change_seq, 35) as landed_seq
+
+                from {{ this }}
+                where
+                    operation in ('insert', 'update', 'delete')
+                    and change_seq <> ''
+                    and not {{ afterimage._has_movable_place('change_seq') }}
+                    {%- if has_table %}
+                    and not coalesce(reject_reason like 'of another table:%', false)
+                    {%- endif %}
+                {%- endif %}
+            ) as positions
+            where message_position is not null
+            group by
+                message_id, message_position.topic, message_position.`partition`, landed_seq,
+                if(landed_seq is null, message_position.`offset`, null)
+        ) as distinct_positions
+    ) as placed_messages
+    where is_load and last_offset is not null
+
+),
 {%- endmacro -%}
 
 
@@ -213,7 +335,9 @@ coalesce(
 
 {#- The time of a text as Qlik writes it, in UTC though nothing in it says so. -#}
 {%- macro _qlik_time(text) -%}
-try_cast(if({{ text }} rlike '(Z|[+-][0-9]{2}:?[0-9]{2})$', {{ text }}, concat({{ text }}, 'Z')) as timestamp)
+{{- afterimage._landed_time(
+    'if(' ~ text ~ " rlike '(Z|[+-][0-9]{2}:?[0-9]{2})$', " ~ text ~ ', concat(' ~ text ~ ", 'Z'))", 'string'
+) -}}
 {%- endmacro -%}
 
 
@@ -330,9 +454,10 @@ case
 {%- endmacro -%}
 
 
-{#- What the windows over messages are divided by: the changeSequence and the key, good messages apart from others. -#}
+{#- What the windows over messages are divided by: the place and the key, good messages apart from others. What is no
+    load and has no place stands alone. -#}
 {%- macro _qlik_message_place(keys) -%}
-    {%- set parts = ['change_group', 'reject_reason is null'] -%}
+    {%- set parts = ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))", 'reject_reason is null'] -%}
     {%- for key in keys -%}
         {%- do parts.append('image.' ~ afterimage._quote(key)) -%}
     {%- endfor -%}

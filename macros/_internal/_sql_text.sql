@@ -80,6 +80,17 @@ xxhash64(
 {%- endmacro -%}
 
 
+{#- A landed time as a timestamp; NULL where it is none, or a text without a date. `type` is that of what landed. -#}
+{%- macro _landed_time(expression, type=none) -%}
+    {%- set time = 'try_cast(' ~ expression ~ ' as timestamp)' -%}
+    {%- if type in ['timestamp', 'timestamp_ntz', 'date'] -%}
+        {{ return(time) }}
+    {%- endif -%}
+    {%- set text = expression if type == 'string' else 'cast(' ~ expression ~ ' as string)' -%}
+    {{ return('if(' ~ afterimage._has_no_date(text) ~ ', null, ' ~ time ~ ')') }}
+{%- endmacro -%}
+
+
 {#- Values as one text that differs wherever they differ: of a time Spark's `to_json` leaves out what is below a
     millisecond. -#}
 {%- macro _exact_json(expression) -%}

@@ -176,7 +176,7 @@
         left outer join (
             select
                 {{ keys | join(', ') }},
-                min(regexp_replace(change_seq, '[.][0-9]{3}$', '')) as start_seq
+                min({{ afterimage._shared_place('change_seq') }}) as start_seq
 
             from (
                 {%- for image in ['`before`', '`after`'] %}
@@ -228,7 +228,7 @@
     {%- set slice = afterimage._slice(pending, options) -%}
 
     {#- The history does not hold all that a later version may need: what a transaction did before, the last values of
-        columns that open no version, the times of a change that was taken back, the time of a truncation that ended a
+        columns that open no version, the times of a change that was taken back, the former place of a change that moved, the time of a truncation that ended a
         row in the very place where it began. Then a key is cut from its beginning. -#}
     {%- set meets_truncation -%}
         operation <> 'truncate'
@@ -244,6 +244,7 @@
         afterimage._setting('afterimage_rebuild') is not none
         or options.grain == 'transaction'
         or plan.overwritten | length > 0
+        or pending.movable > 0
         or (pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq)
         or pending.asks_for_all
         or (
@@ -258,9 +259,7 @@
         )
         or (facts.truncates and afterimage._pending_changes(stream, meets_truncation, options).changes > 0)
     -%}
-    {#- A change that shares its place may come again before or behind another there. -#}
-    {%- set place = "regexp_replace(change_seq, '[.][0-9]{3}$', '')" -%}
-    {%- set start_seq = "''" if from_the_beginning else 'min(' ~ place ~ ')' -%}
+    {%- set start_seq = "''" if from_the_beginning else 'min(' ~ afterimage._shared_place('change_seq') ~ ')' -%}
     {%- set slice = 'true' if from_the_beginning else slice -%}
     {#- Values go from key to key, so all keys between which they may are cut together. -#}
     {%- set hops = afterimage._longest_chain(stream, options.unique_key)

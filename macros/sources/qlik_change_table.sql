@@ -493,7 +493,11 @@ warned as (
 
     select
         *,
-        if(kind <> 'load' and source_time is null, 'changed_at is taken from change_seq', null) as time_warning,
+        if(
+            kind <> 'load' and source_time is null,
+            {{ afterimage._qlik_time_warning('change_group') | indent(12) }},
+            null
+        ) as time_warning,
         if(
             size(unknown_ordinals) > 0,
             concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),

@@ -33,6 +33,8 @@ if(kind = 'load', last_arrival, null) desc, event_counter asc nulls last, {# -#}
 array_position(array('load', 'insert', 'update', 'delete'), kind) asc, content_hash asc
     {%- endset -%}
     {%- set same_turn = "if(kind = 'load', last_arrival, null), event_counter, kind, content_hash" -%}
+    {%- set has_reloads = afterimage._qlik_may_hold_reloads(relation, landing) -%}
+    {%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
     {%- set is_tied = "turn > 1 and kind <> 'load' and reject_reason is null and repeat_number = 1" -%}
     {%- set schema_id = "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)" -%}
     {%- set named_schema = 'coalesce(body.lineage.schema, body.schema, body.headers.schema)' -%}
@@ -69,6 +71,7 @@ located as (
     select
         opened_messages.message_id,
         opened_messages.arrival,
+        opened_messages.message_position,
         opened_messages.is_tombstone,
         opened_messages.is_avro,
         opened_messages.avro_error,
@@ -82,6 +85,7 @@ located as (
         trim(body.headers.changeSequence) as landed_seq,
         coalesce(trim(body.headers.changeSequence) rlike '^[0-9]{35}$', false) as has_seq,
         {{ afterimage._qlik_time("nullif(trim(body.headers.`timestamp`), '')") }} as landed_time,
+        nullif(trim(body.headers.`timestamp`), '') as landed_time_text,
         nullif(body.headers.transactionId, '') as transaction_id,
         nullif(trim(body.headers.changeMask), '') as change_mask,
         nullif(trim(body.headers.columnMask), '') as column_mask,
@@ -123,18 +127,19 @@ masked as (
         {%- endif %}
         decode_change_mask(change_mask, 0, 'hex') as changed_ordinals,
         decode_change_mask(column_mask, 0, 'hex') as present_ordinals,
-        -- Of the two shapes of a delete, one has its row in data, one in beforeData.
-        if(
-            operation_word = 'DELETE' and data[{{ afterimage._literal(keys[0]) }}] is null,
-            coalesce(before_data, data),
-            data
-        ) as row_values,
+        -- A delete has its row in data or in beforeData, or the key in one and the rest in the other.
+        case
+            when not operation_word <=> 'DELETE' or before_data is null then data
+            when data is null then before_data
+            else map_zip_with(data, before_data, (name, value, value_before) -> coalesce(value, value_before))
+        end as row_values,
         if(operation_word = 'UPDATE', before_data, null) as before_values
 
     from {{ 'settled_transactions' if complete_transactions else 'located' }} as located
     {%- if table is not none and afterimage._is_incremental() %}
     left outer join (
-        select change_id
+        -- A load that waits may be there several times, with a number behind it.
+        select distinct left(change_id, 32) as change_id
         from {{ this }}
         where reject_reason like concat({{ afterimage._qlik_no_schema() }}, '%')
     ) as waiting
@@ -151,7 +156,9 @@ masked as (
     {%- endif %}
 
 ),
-
+{% if has_reloads %}
+{{ afterimage._qlik_reloads(has_table=table is not none) }}
+{% endif %}
 images as (
 
     select
@@ -192,6 +199,7 @@ judged as (
     select
         message_id,
         arrival,
+        message_position,
         schema_id,
         landed_seq,
         has_seq,
@@ -210,11 +218,12 @@ judged as (
         case
             when landed_time >= timestamp '1970-01-02 00:00:00' then landed_time
         end as source_time,
+        -- Several changes may share a changeSequence, of one key or of several: the counter of their transaction orders
+        -- them. It begins at 1, and stands here from 2 on whatever else has come, so that no place depends on that.
         case
-            when operation_word = 'REFRESH' then 'load'
-            when has_seq then landed_seq
-            else message_id
-        end as change_group,
+            when operation_word = 'REFRESH' or not has_seq then ''
+            else concat(landed_seq, if(event_counter > 1, concat('.c', lpad(event_counter, 19, '0')), ''))
+        end as {{ 'own_place' if has_reloads else 'place' }},
         -- As JSON, because a hash of the fields themselves takes (NULL, 1) and (1, NULL) for the same.
         xxhash64({{ afterimage._exact_json('struct(image, before_image)') }}) as content_hash,
         case
@@ -262,6 +271,11 @@ judged as (
         end as reject_reason,
         array_compact(array(
             if(
+                landed_time is null and landed_time_text is not null,
+                concat('timestamp is no time: "', left(landed_time_text, 60), '"'),
+                null
+            ),
+            if(
                 size(unknown_changed) > 0,
                 concat('changeMask has bits past the last column: ', array_join(unknown_changed, ', ')),
                 null
@@ -271,7 +285,16 @@ judged as (
                 concat('columnMask has bits past the last column: ', array_join(unknown_present, ', ')),
                 null
             ),
-            if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
+            if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null),
+            if(
+                {%- for key in keys %}
+                {%- set name = afterimage._literal(key) %}
+                (array_contains(changed_columns, {{ name }}) and before_values[{{ name }}] is null)
+                {{- ' or' if not loop.last }}
+                {%- endfor %},
+                if(operation_word = 'UPDATE', 'the key changed, but without a before-image the old key is unknown', null),
+                null
+            )
             {%- if schema_rows is not none %},
             if(
                 schema_id is not null and not has_schema and not is_avro and coalesce(change_mask, column_mask) is not null,
@@ -295,21 +318,55 @@ judged as (
 
 ),
 
+{%- if has_reloads %}
+
+-- What a reload finds changed is a change of its time. The offsets tell which of its messages came last.
+placed as (
+
+    select
+        judged.*,
+        coalesce(reloads.place, judged.own_place) as place,
+        reloads.place is not null as is_reload,
+        if(
+            reloads.place is null,
+            judged.arrival,
+            struct(
+                cast(null as timestamp) as landed_at,
+                judged.arrival.landed_partition as landed_partition,
+                judged.arrival.landed_offset as landed_offset
+            )
+        ) as order_of_arrival
+
+    from judged
+    left outer join reloads
+        on
+            judged.kind = 'load'
+            and judged.message_id = reloads.message_id
+            and judged.message_position <=> reloads.message_position
+
+),
+{%- endif %}
+
 -- A message delivered twice counts once: a reload or a restart writes what it wrote before.
 copies as (
 
     select
         *,
-        row_number() over (partition by {{ place }}, message_id order by arrival) as copy_number,
+        row_number() over (partition by {{ place }}, message_id order by {{ 'order_of_arrival, ' if has_reloads }}arrival) as copy_number,
         count(*) over (partition by {{ place }}, message_id) as copies,
-        max(arrival) over (partition by {{ place }}, message_id) as last_arrival
+        max({{ arrival }}) over (partition by {{ place }}, message_id) as last_arrival,
+        min(message_position) over (partition by {{ place }}, message_id) as first_position
+        {%- if has_reloads %},
+        -- A later reload may find a row as an earlier one did: that is a change of its own.
+        dense_rank() over (partition by message_id order by place) as number_of_place
+        {%- endif %}
 
-    from judged
+    from {{ 'placed' if has_reloads else 'judged' }}
 
 ),
 
--- Of the loads of one key the last stands. Changes of one key that share a changeSequence follow the counter of their
--- transaction, then a declared order, delete last. A change that two messages hold is one; the first with a real time stands.
+-- Of the loads of one key the last counts. Changes of one key that share a place have a declared order, delete last. A
+-- change that two messages hold is one; the first with a real time counts.
 numbered as (
 
     select
@@ -334,19 +391,26 @@ numbered as (
 changes as (
 
     select
-        message_id as change_id,
+        {% if has_reloads -%}
+        concat(message_id, if(number_of_place > 1, concat('-', number_of_place), ''))
+        {%- else -%}
+        message_id
+        {%- endif %} as change_id,
         concat(
-            if(coalesce(kind, '') <> 'load' and has_seq, landed_seq, ''),
+            place,
             if({{ is_tied }}, concat('.', lpad(turn, 3, '0')), '')
         ) as change_seq,
-        kind as operation,
+        {{ "if(is_reload, 'update', kind)" if has_reloads else 'kind' }} as operation,
         case kind when 'update' then before_image when 'delete' then image end as `before`,
         if(kind in ('load', 'insert', 'update'), image, null) as `after`,
         if(kind in ('insert', 'update'), changed_columns, null) as changed_columns,
         if(kind in ('load', 'insert', 'update'), absent_columns, null) as absent_columns,
         coalesce(
             source_time,
-            if(coalesce(kind, '') <> 'load' and has_seq, {{ afterimage._qlik_seq_time('landed_seq') | indent(12) }}, null)
+            {%- if has_reloads %}
+            if(is_reload, arrival.landed_at, null),
+            {%- endif %}
+            {{ afterimage._qlik_seq_time('place') | indent(12) }}
         ) as changed_at,
         transaction_id,
         case
@@ -357,8 +421,11 @@ changes as (
         nullif(array_compact(concat(
             array(
                 if(
-                    kind <> 'load' and has_seq and source_time is null and reject_reason is null and repeat_number = 1,
-                    'changed_at is taken from change_seq',
+                    place <> '' and source_time is null and reject_reason is null and repeat_number = 1
+                    {%- if has_reloads %}
+                    and not (is_reload and arrival.landed_at is not null)
+                    {%- endif %},
+                    {{ afterimage._qlik_time_warning('place') | indent(20) }},
                     null
                 ),
                 if(
@@ -370,11 +437,12 @@ changes as (
             oddities
         )), cast(array() as array<string>)) as warnings,
         copies as source_rows,
-        schema_id
+        schema_id,
+        first_position as message_position
 
     from numbered
 
 )
 
-{{ afterimage._staged('changes', ['schema_id'], read_from) }}
+{{ afterimage._staged('changes', ['schema_id', 'message_position'], none if has_reloads else read_from) }}
 {%- endmacro -%}

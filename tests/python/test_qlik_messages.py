@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from datetime import datetime, timezone
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -27,8 +27,8 @@ from qlik_messages import (
     mask,
     metadata,
 )
-from reference import Change, history
-from strategies import Stream, merged_streams, splits
+from reference import Change, Key, Row, history
+from strategies import DOMAINS, Stream, merged_streams, splits
 from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
 from test_qlik_change_table import as_staged
 
@@ -251,8 +251,10 @@ def qlik_column(name: str, spark_type: str, keys: Sequence[str]) -> Column:
     return column(name, QLIK_TYPES[spark_type], key=key)
 
 
-def landed(change: Change, stream: Stream, form: str, columns: list[Column]) -> dict[str, Any]:
-    """Write a change as Qlik would."""
+def landed(
+    change: Change, stream: Stream, form: str, columns: list[Column], counter: int | None = None
+) -> dict[str, Any]:
+    """Write a change as Qlik would; `counter` is its number in its transaction."""
     operation = {"load": "REFRESH"}.get(change.operation, change.operation.upper())
     absent = change.absent_columns or []
     present = [name for name in stream.columns if name not in absent]
@@ -267,6 +269,7 @@ def landed(change: Change, stream: Stream, form: str, columns: list[Column]) -> 
             transactionId=change.transaction_id,
             changeMask=None if changed is None else mask(changed, stream.columns),
             columnMask=mask(present, stream.columns),
+            transactionEventCounter=counter,
         ),
     }
     if form == "json":
@@ -281,6 +284,131 @@ def landed(change: Change, stream: Stream, form: str, columns: list[Column]) -> 
     return {"value": avro_message("DT", data_schema(columns), body, "v1")}
 
 
+@dataclass
+class Partition:
+    """A partition of a topic as a Qlik task fills it, and what its messages mean.
+
+    Changes may share a changeSequence, then the counter orders them. After a change the table may
+    be loaded again: the rows come once or twice, and may be others than the changes say. A load
+    message behind a change is a change right behind the greatest changeSequence before it.
+    """
+
+    draw: st.DrawFn
+    stream: Stream
+    form: str
+    columns: list[Column]
+    number: int
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    meant: list[Change] = field(default_factory=list)
+    table: dict[Key, Row] = field(default_factory=dict)
+    base: str = ""
+    counter: int = 0
+
+    def key(self, row: Row) -> Key:
+        return tuple(row[name] for name in self.stream.unique_key)
+
+    def write(self, change: Change, counter: int | None = None) -> dict[str, Any]:
+        """Append a message."""
+        offset = len(self.messages)
+        message = {
+            **landed(change, self.stream, self.form, self.columns, counter),
+            "topic": "t",
+            "partition": self.number,
+            "offset": offset,
+            "timestamp": datetime(2024, 2, 1) + timedelta(minutes=offset),
+        }
+        self.messages.append(message)
+        return message
+
+    def tell(self, change: Change) -> None:
+        """Write a change of the stream."""
+        self.apply(change)
+        if change.operation == "load":
+            self.write(change)
+            self.meant.append(change)
+            return
+        is_next = self.base and self.draw(st.booleans())
+        self.counter = self.counter + 1 if is_next else 1
+        self.base = self.base if is_next else change.change_seq
+        self.write(replace(change, change_seq=self.base), self.counter)
+        suffix = f".c{self.counter:019d}" if self.counter > 1 else ""
+        self.meant.append(as_staged(replace(change, change_seq=self.base + suffix)))
+        if self.draw(st.integers(0, 2)) < 2:
+            self.reload(f"{self.base}.r{len(self.messages) - 1:019d}")
+
+    def apply(self, change: Change) -> None:
+        """Keep the table as the changes say it is."""
+        if change.operation == "delete":
+            assert change.before is not None
+            self.table.pop(self.key(change.before), None)
+            return
+        assert change.after is not None
+        old = self.table.pop(self.key(change.before or change.after), {})
+        absent = change.absent_columns or []
+        self.table[self.key(change.after)] = {
+            name: old.get(name) if name in absent else value for name, value in change.after.items()
+        }
+
+    def reload(self, place: str) -> None:
+        """Load the table again."""
+        written: dict[Key, list[tuple[Change, dict[str, Any]]]] = {}
+        for _ in range(self.draw(st.integers(1, 2))):
+            for key in list(self.table):
+                if self.draw(st.integers(0, 3)) < 3:
+                    found = self.row_found(self.table[key])
+                    at = self.draw(st.sampled_from([None, None, datetime(2024, 1, 31)]))
+                    change = Change("", "", "load", after=found, changed_at=at)
+                    written.setdefault(key, []).append((change, self.write(change)))
+        for number, (key, loads) in enumerate(written.items()):
+            last = loads[-1][0]
+            first = next(message for change, message in loads if change == last)
+            self.table[key] = last.after or {}
+            self.meant.append(
+                replace(
+                    last,
+                    change_id=f"{self.number}-{place}-{number}",
+                    change_seq=place,
+                    operation="update",
+                    changed_at=last.changed_at or first["timestamp"],
+                )
+            )
+
+    def row_found(self, row: Row) -> Row:
+        """Give the row as it is, or as a change that was never captured has left it."""
+        if self.draw(st.booleans()):
+            return row
+        keys = self.stream.unique_key
+        name = self.draw(st.sampled_from([name for name in row if name not in keys]))
+        return {**row, name: self.draw(st.sampled_from([None, *DOMAINS[self.stream.types[name]]]))}
+
+
+@st.composite
+def topics(
+    draw: st.DrawFn, stream: Stream, form: str, columns: list[Column]
+) -> tuple[list[dict[str, Any]], list[Change]]:
+    """Draw the messages of a stream, a partition a case, and the changes that they mean."""
+    partitions: dict[int, Partition] = {}
+    for change in sorted(stream.distinct, key=lambda change: change.change_seq):
+        if change.operation == "truncate" or change.reject_reason is not None:
+            continue
+        number = (change.after or change.before or {})["case_no"]
+        if number not in partitions:
+            partitions[number] = Partition(draw, stream, form, columns, number)
+        partitions[number].tell(change)
+    return (
+        [message for partition in partitions.values() for message in partition.messages],
+        [change for partition in partitions.values() for change in partition.meant],
+    )
+
+
+@given(data=st.data())
+@settings(fewer_checks, max_examples=1)
+def test_reloads_and_counters_mean_the_same_in_any_batches(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    check_batches("json", data, project, lake, cases=24, max_batches=2)
+
+
 @pytest.mark.long
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
@@ -288,14 +416,17 @@ def landed(change: Change, stream: Stream, form: str, columns: list[Column]) -> 
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     form: str, data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
-    good = [
-        change
-        for change in stream.changes
-        if change.operation != "truncate" and change.reject_reason is None
-    ]
+    check_batches(form, data, project, lake, cases=8, max_batches=4)
+
+
+def check_batches(
+    form: str, data: st.DataObject, project: Project, lake: Lake, cases: int, max_batches: int
+) -> None:
+    """Deliver drawn messages in drawn batches, and hold the history against the oracle."""
+    stream = data.draw(merged_streams(cases, max_changes=12, honest=True))
     columns = [qlik_column(name, stream.types[name], stream.unique_key) for name in stream.columns]
-    batches = data.draw(splits([landed(change, stream, form, columns) for change in good]))
+    messages, good = data.draw(topics(stream, form, columns))
+    batches = data.draw(splits(messages, max_batches=max_batches))
     typed = [{"name": name, "type": stream.types[name]} for name in stream.columns]
     key = stream.unique_key
     project.file(
@@ -324,7 +455,7 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
 
     assert_same_history(
         lake.rows(f"select * from {SCHEMA}.random_messages_history"),
-        history([as_staged(change) for change in good], key, stream.columns),
+        history(good, key, stream.columns),
         replace(stream, changes=good),
     )
     delivered = sum(len(batch) for batch in batches)
@@ -416,6 +547,249 @@ def test_metadata_that_comes_to_have_a_column_asks_for_a_full_refresh(
     project.dbt(*run, "--full-refresh")
     emails = f"select after.EMAIL from {SCHEMA}.stg_grown where operation = 'update'"
     assert sorted(str(row["EMAIL"]) for row in lake.rows(emails)) == ["None", "a@x", "a@x"]
+
+
+ROW = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
+
+
+def version_models(project: Project, name: str, **arguments: str) -> tuple[str, ...]:
+    """Write a staging model and its history of rows of ID and NAME; return how to run them."""
+    more = "".join(f", {argument}={value}" for argument, value in arguments.items())
+    project.file(
+        f"models/stg_{name}.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation(name)}, unique_key=['ID'],"
+        f" columns={ROW}{more}) }}}}",
+    )
+    project.file(
+        f"models/{name}_history.sql",
+        "{{ config(materialized='history', unique_key=['ID']) }}\n"
+        f"select * from {{{{ ref('stg_{name}') }}}}",
+    )
+    return ("run", "--select", f"stg_{name}", f"{name}_history")
+
+
+def at_offset(place: int, operation: str, sequence: str | None, **body: Any) -> dict[str, Any]:
+    """Return a landed JSON message, consumed so many minutes after nine on the second day."""
+    head = {"operation": operation, "changeSequence": sequence, **body.pop("headers", {})}
+    return {
+        "value": json.dumps({**body, "headers": head}),
+        "topic": "t",
+        "partition": 0,
+        "offset": place,
+        "timestamp": datetime(2024, 1, 2, 9, place),
+    }
+
+
+def deliveries(messages: list[dict[str, Any]]) -> list[list[list[dict[str, Any]]]]:
+    """Give ways to deliver messages: at once, and the later half before the earlier one."""
+    half = len(messages) // 2
+    return [[messages], [messages[half:], messages[:half]]]
+
+
+def test_the_counter_orders_changes_of_one_change_sequence_whatever_their_keys(
+    project: Project, lake: Lake
+) -> None:
+    """1 becomes 2 and then 3, in one changeSequence; the counter of the last has two digits."""
+    run = version_models(project, "counted")
+    first, second = (f"2024010112{number:025d}" for number in (1, 2))
+
+    def moved(old: int, new: int, counter: int) -> dict[str, Any]:
+        return at_offset(
+            counter,
+            "UPDATE",
+            second,
+            data={"ID": new, "NAME": "a"},
+            beforeData={"ID": old, "NAME": "a"},
+            headers={"transactionEventCounter": counter, "transactionId": "T"},
+        )
+
+    messages = [
+        at_offset(0, "INSERT", first, data={"ID": 1, "NAME": "a"}),
+        moved(1, 2, 1),
+        moved(2, 3, 2),
+        moved(3, 4, 10),
+    ]
+    tenth = f"{second}.c0000000000000000010"
+    for batches in deliveries(messages):
+        lake.create("counted", landing("json"), [])
+        for number, batch in enumerate(batches):
+            lake.append("counted", landing("json"), batch)
+            project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+        found = [
+            (row["ID"], row["valid_from_seq"], row["valid_to_seq"], row["closed_by"])
+            for row in lake.rows(f"select * from {SCHEMA}.counted_history order by ID")
+        ]
+        assert found == [
+            (1, first, second, "key_change"),
+            (2, second, f"{second}.c0000000000000000002", "key_change"),
+            (3, f"{second}.c0000000000000000002", tenth, "key_change"),
+            (4, tenth, None, None),
+        ]
+
+
+def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: Lake) -> None:
+    """The second reload finds the row as the first load did, byte for byte, and comes twice."""
+    run = version_models(project, "reloaded")
+    first, second = (f"2024010112{number:025d}" for number in (1, 2))
+
+    def changed(place: int, sequence: str, name: str, at: str) -> dict[str, Any]:
+        head = {"timestamp": at}
+        return at_offset(place, "UPDATE", sequence, data={"ID": 1, "NAME": name}, headers=head)
+
+    def loaded(place: int, key: int, name: str) -> dict[str, Any]:
+        return at_offset(place, "REFRESH", None, data={"ID": key, "NAME": name})
+
+    messages = [
+        loaded(0, 1, "a"),
+        changed(1, first, "b", "2024-01-01T12:00:01"),
+        loaded(2, 1, "old"),
+        loaded(3, 1, "c"),
+        loaded(4, 2, "x"),
+        changed(5, second, "d", "2024-01-02T09:05:30"),
+        loaded(6, 1, "a"),
+        loaded(7, 1, "a"),
+        # The same message consumed twice, and one of another partition: a load as any.
+        loaded(6, 1, "a"),
+        {**loaded(8, 3, "y"), "partition": 1},
+    ]
+    again = [[messages[0], messages[6]], messages]
+    ways = []
+    for batches in [*deliveries(messages), again]:
+        lake.create("reloaded", landing("json"), [])
+        for number, batch in enumerate(batches):
+            lake.append("reloaded", landing("json"), batch)
+            project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+        at = [datetime(1900, 1, 1), datetime(2024, 1, 1, 12, 0, 1), datetime(2024, 1, 2, 9, 3)]
+        at += [datetime(2024, 1, 2, 9, 5, 30), datetime(2024, 1, 2, 9, 6)]
+        behind_first = f"{first}.r0000000000000000001"
+        behind_second = f"{second}.r0000000000000000005"
+        found = [
+            (row["ID"], row["NAME"], row["valid_from"], row["valid_to"], row["valid_from_seq"])
+            for row in lake.rows(f"select * from {SCHEMA}.reloaded_history order by ID, version")
+        ]
+        assert found == [
+            (1, "a", at[0], at[1], ""),
+            (1, "b", at[1], at[2], first),
+            (1, "c", at[2], at[3], behind_first),
+            (1, "d", at[3], at[4], second),
+            (1, "a", at[4], None, behind_second),
+            (2, "x", datetime(2024, 1, 2, 9, 4), None, behind_first),
+            (3, "y", at[0], None, ""),
+        ]
+        ways.append(staged(lake, "stg_reloaded"))
+    told = [
+        (row["change_seq"], row["operation"], row["reject_reason"], row["source_rows"])
+        for row in sorted(ways[0], key=lambda row: (row["change_seq"], row["after"]["NAME"]))
+        if row["after"]["ID"] == 1
+    ]
+    superseded = "superseded: a later load of this key came"
+    assert told == [
+        ("", "load", None, 1),
+        (first, "update", None, 1),
+        (behind_first, "update", None, 1),
+        (behind_first, "update", superseded, 1),
+        (second, "update", None, 1),
+        (behind_second, "update", None, 3),
+    ]
+    rows_delivered = [sum(row.pop("source_rows") for row in way) for way in ways]
+    assert rows_delivered == [10, 10, 12]
+    assert ways[1:] == [ways[0]] * 2
+
+
+def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
+    """Return what the macro makes of landed messages of ID and NAME, in order."""
+    call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={ROW})"
+    return sorted(lake.rows(project.compile(f"{{{{ {call} }}}}")), key=lambda r: r["change_seq"])
+
+
+def test_a_delete_takes_from_its_before_image_what_its_data_lack(
+    project: Project, lake: Lake
+) -> None:
+    images: list[tuple[Any, Any, Any]] = [
+        ({"ID": 1}, {"ID": 1, "NAME": "a"}, "a"),
+        ({"ID": 1, "NAME": None}, {"ID": 1, "NAME": "a"}, "a"),
+        ({"ID": 1, "NAME": "b"}, None, "b"),
+        ({"ID": 1, "NAME": "b"}, {"ID": 1}, "b"),
+        ({"ID": None, "NAME": None}, {"ID": 1, "NAME": "a"}, "a"),
+        ({"ID": 1}, None, None),
+    ]
+    messages = [
+        at_offset(place, "DELETE", f"2024010112{place:025d}", data=data, beforeData=before)
+        for place, (data, before, _) in enumerate(images)
+    ]
+    lake.create("sparse_deletes", landing("json"), messages)
+    rows = read(project, lake, "sparse_deletes")
+    assert [row["before"] for row in rows] == [{"ID": 1, "NAME": name} for *_, name in images]
+    assert {row["reject_reason"] for row in rows} == {None}
+
+
+def test_a_key_change_whose_old_key_is_unknown_is_warned_of(project: Project, lake: Lake) -> None:
+    unknown = "the key changed, but without a before-image the old key is unknown"
+    updates: list[tuple[str | None, Any, list[str] | None]] = [
+        ("01", None, [unknown]),
+        ("03", {"NAME": "a"}, [unknown]),
+        ("01", {"ID": 1, "NAME": "a"}, None),
+        ("02", None, None),
+        (None, None, None),
+    ]
+    messages = [
+        at_offset(
+            place,
+            "UPDATE",
+            f"2024010112{place:025d}",
+            data={"ID": 2, "NAME": "a"},
+            beforeData=before,
+            headers={"changeMask": flags, "timestamp": "2024-01-01T12:00:00"},
+        )
+        for place, (flags, before, _) in enumerate(updates)
+    ]
+    messages.append(
+        at_offset(
+            9,
+            "INSERT",
+            f"2024010112{9:025d}",
+            data={"ID": 3, "NAME": "a"},
+            headers={"changeMask": "03", "timestamp": "2024-01-01T12:00:00"},
+        )
+    )
+    lake.create("moved_keys", landing("json"), messages)
+    rows = read(project, lake, "moved_keys")
+    assert [row["warnings"] for row in rows] == [*(warned for *_, warned in updates), None]
+
+
+UNKNOWN = "changed_at is unknown: neither timestamp nor change_seq has it"
+
+
+def test_what_is_no_time_is_none_and_is_warned_of(project: Project, lake: Lake) -> None:
+    """A time of day alone would be one of today; the hour 24 is no hour."""
+    noon, none = datetime(2024, 1, 1, 12), "202401012400000"
+    taken = "changed_at is taken from change_seq"
+    cases: list[tuple[str, str | None, Any, list[str] | None]] = [
+        ("2024010112", "2024-01-01T12:00:00", noon, None),
+        ("2024010112", "10:00:00", noon, [taken, 'timestamp is no time: "10:00:00"']),
+        ("2024010112", "T10:00:00", noon, [taken, 'timestamp is no time: "T10:00:00"']),
+        ("2024010112", None, noon, [taken]),
+        (none, "2024-01-01T12:00:00", noon, None),
+        (none, "10:00:00", None, [UNKNOWN, 'timestamp is no time: "10:00:00"']),
+        (none, None, None, [UNKNOWN]),
+    ]
+    messages = [
+        at_offset(
+            number,
+            "INSERT",
+            f"{begin}{number:0{35 - len(begin)}d}",
+            data={"ID": number},
+            headers={"timestamp": told},
+        )
+        for number, (begin, told, *_) in enumerate(cases)
+    ]
+    loaded = at_offset(9, "REFRESH", None, data={"ID": 9}, headers={"timestamp": "10:00:00"})
+    lake.create("no_times", landing("json"), [*messages, {**loaded, "partition": 1}])
+    rows = {row["after"]["ID"]: row for row in read(project, lake, "no_times")}
+    for number, (*_, at, warned) in enumerate(cases):
+        assert (rows[number]["changed_at"], rows[number]["warnings"]) == (at, warned)
+    assert rows[9]["changed_at"] is None
+    assert rows[9]["warnings"] == ['timestamp is no time: "10:00:00"']
 
 
 def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake) -> None:
