@@ -5,6 +5,15 @@
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- set built = afterimage._relation_columns(this) | map(attribute='name') | list -%}
+    {%- set missing = afterimage._contract_columns() | reject('in', built) | list -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ this ~ " lacks " ~ missing ~ ", which the change contract has by now. Run once with"
+            ~ " --full-refresh, this model and those behind it; keep a copy of this model's table first if the raw table"
+            ~ " no longer holds all that was taken in."
+        ) -%}
+    {%- endif -%}
     {%- set types = {} -%}
     {%- for column in (afterimage._relation_columns(relation) if columns[0] is string else columns) -%}
         {%- do types.update({column.name: column.type}) -%}

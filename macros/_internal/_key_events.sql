@@ -11,9 +11,10 @@
     history knows of a key before that place stands in for its earlier events (`is_known`).
 
     Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
-    table was ever truncated) and `ends_have_state=false`, where nobody looks at the `state` of an end. -#}
+    table was ever truncated) and `ends_have_state=false`, where nobody looks at the `state` of an end. With `names_user`
+    the events have the stream's `changed_by`. -#}
 {%- macro _key_events(
-    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true
+    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true, names_user=false
 ) -%}
 {%- set keys = afterimage._key_names(unique_key) -%}
 {%- set w = afterimage._event_window(keys) -%}
@@ -40,6 +41,9 @@ good_changes as (
         absent_columns,
         changed_at,
         transaction_id
+        {%- if names_user %},
+        cast(changed_by as string) as changed_by
+        {%- endif %}
 
     from {{ changes }} as changes
     where
@@ -54,7 +58,10 @@ good_changes as (
 -- One row, and few truncations in it, so every change can look up the next one without a sort of the whole table.
 truncations as (
 
-    select array_sort(collect_set(struct(change_seq, change_id, changed_at, transaction_id))) as truncations
+    select
+        array_sort(collect_set(struct(
+            change_seq, change_id, changed_at, transaction_id{{ ', changed_by' if names_user }}
+        ))) as truncations
 
     from good_changes
     where operation = 'truncate'
@@ -129,6 +136,9 @@ own_events as (
         `before` as before_image,
         changed_at,
         transaction_id
+        {%- if names_user %},
+        changed_by
+        {%- endif %}
 
     from good_changes
     where operation in ('load', 'insert', 'update', 'delete')
@@ -154,6 +164,9 @@ departures as (
         `before` as before_image,
         changed_at,
         transaction_id
+        {%- if names_user %},
+        changed_by
+        {%- endif %}
 
     from good_changes
     where {{ afterimage._changes_the_key(unique_key) }}
@@ -185,6 +198,9 @@ ends_by_truncation as (
         if(true, null, before_image) as before_image,
         next_truncation.changed_at,
         next_truncation.transaction_id
+        {%- if names_user %},
+        next_truncation.changed_by
+        {%- endif %}
         {%- if recut %},
         start_seq,
         false as is_known,
@@ -484,6 +500,17 @@ recut_events as (
         {%- do found.append({'name': column['col_name'], 'type': column['data_type'] | lower}) -%}
     {%- endfor -%}
     {{ return(found) }}
+{%- endmacro -%}
+
+
+{#- Whether a stream says who made a change. One's own may leave that out. -#}
+{%- macro _names_user(changes) -%}
+    {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
+    {%- set found = [] -%}
+    {%- for column in run_query('describe query select * from ' ~ stream ~ ' as changes') -%}
+        {%- do found.append(column['col_name'] | lower) -%}
+    {%- endfor -%}
+    {{ return('changed_by' in found) }}
 {%- endmacro -%}
 
 

@@ -192,6 +192,7 @@ read_back as (
             if(shares_record and change_seq <> '', 'another event of this key has the same record_id', null)
         )), cast(array() as array<string>)) as warnings,
         source_rows,
+        nullif(trim(perpetrator), '') as changed_by,
         kind,
         is_query_back,
         fields,
@@ -222,7 +223,8 @@ changes as (
         transaction_id,
         if(place is null, reject_reason, concat('moved: it is part of ', change_id)) as reject_reason,
         warnings,
-        if(place is null, source_rows, 0) as source_rows
+        if(place is null, source_rows, 0) as source_rows,
+        changed_by
 
     from judged_changes
     lateral view explode(

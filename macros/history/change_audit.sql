@@ -11,13 +11,14 @@
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('change_audit', 'unique_key', unique_key, columns) -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
+    {%- set names_user = afterimage._names_user(changes) -%}
     {%- set load_valid_from -%}
 timestamp {{ afterimage._literal(afterimage._setting('afterimage_load_valid_from') | string) }}
     {%- endset -%}
 
 with
 
-{{ afterimage._key_events(changes, unique_key, columns, load_valid_from) }},
+{{ afterimage._key_events(changes, unique_key, columns, load_valid_from, names_user=names_user) }},
 
 transitions as (
 
@@ -77,6 +78,7 @@ select
     {%- for name in ['change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id'] %}
     compared.{{ name }} as {{ meta[name] }},
     {%- endfor %}
+    {{ 'compared.changed_by' if names_user else 'cast(null as string)' }} as {{ meta['changed_by'] }},
     {%- for name in ['column_name', 'old_value', 'new_value', 'old_value_from'] %}
     difference.{{ name }} as {{ meta[name] }}{{ ',' if not loop.last }}
     {%- endfor %}
