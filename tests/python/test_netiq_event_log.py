@@ -482,7 +482,7 @@ class Judge:
             kind = KINDS.get(row["event_type"], row["record_id"])
             return kind, row["event_time"]
 
-        published = []
+        published: list[list[Row]] = []
         for _, neighbours in groupby(events, side_by_side):
             written: dict[str | None, int] = {}
             changes: dict[int, list[Row]] = {}
@@ -1101,4 +1101,29 @@ def test_a_log_in_local_time(project: Project, lake: Lake) -> None:
     assert [row["changed_at"] for row in rows] == [
         datetime(2026, 1, 1, 12, 30),
         datetime(2026, 7, 1, 12, 31),
+    ]
+
+
+def test_a_change_names_the_user_of_its_first_event(project: Project, lake: Lake) -> None:
+    lake.create(
+        "signed_log",
+        LOG,
+        [
+            event(2, 1, 1, "lname", new_value="y", perpetrator="BEN"),
+            event(1, 1, 1, "fname", new_value="x", perpetrator="ANN"),
+            event(3, 4, 1, perpetrator=" "),
+            event(4, 1, 2, "fname", new_value="x", perpetrator=None),
+            event(5, 9, 2, perpetrator="EVE"),
+        ],
+    )
+    sql = project.compile(
+        call(relation=relation("signed_log"), unique_key="['idu']", columns=PERSON_COLUMNS)
+    )
+    rows = lake.rows(f"select changed_by, event_ids from ({sql}) order by change_seq")
+    ids = [f"{record:020d}-idu={1 if record < 4 else 2}" for record in range(6)]
+    assert [tuple(row.values()) for row in rows] == [
+        ("ANN", ids[1:3]),
+        (None, ids[3:4]),
+        (None, ids[4:5]),
+        ("EVE", ids[5:]),
     ]
