@@ -3,7 +3,7 @@
     The CTEs from `events` (a CTE's name) to `complete_events`, in which these columns have their values. A row may
     change its key again and again without the column, so its value is looked for at the key before, and so on, `hops`
     times at the most; what is not found is NULL. -#}
-{%- macro _brought_values(events, keys, columns, sparse, trades, hops, is_recut) -%}
+{%- macro _brought_values(events, keys, columns, sparse, trades, hops, is_recut, names_user) -%}
 {%- set before = afterimage._event_window(keys) ~ ' rows between unbounded preceding and 1 preceding' -%}
 {%- set is_real_end = 'not is_row' ~ (' and not is_of_an_earlier_row' if trades else '') -%}
 {#- array_max skips NULLs. -#}
@@ -11,7 +11,7 @@
 {%- set event_columns = keys + [
     'change_seq', 'event_rank', 'load_time', 'change_id', 'operation', 'ended_by', 'is_row', 'image', 'unknown_columns',
     'arrived_by', 'before_image', 'changed_at', 'transaction_id'
-] + (['start_seq', 'is_known', 'version_base'] if is_recut else []) -%}
+] + (['changed_by'] if names_user else []) + (['start_seq', 'is_known', 'version_base'] if is_recut else []) -%}
 -- What is known of the row at the key just before each event. An end leaves nothing behind; a row that comes from
 -- another key has what was captured then, and for the rest the change that brought it.
 held_values as (

@@ -1,9 +1,18 @@
 {#- An error with its remedy where the data columns are no longer those that the staging table was built with. The run
     would fail anyway, since images are structs, but with a message that nobody can read. `columns` are names, whose
-    types are those of `relation`, or a list of {name, type}. -#}
-{%- macro _check_drift(macro_name, relation, columns) -%}
+    types are those of `relation`, or a list of {name, type}; `further_columns` those that the macro adds to the contract. -#}
+{%- macro _check_drift(macro_name, relation, columns, further_columns=[]) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
+    {%- endif -%}
+    {%- set built = afterimage._relation_columns(this) | map(attribute='name') | list -%}
+    {%- set missing = (afterimage._contract_columns() + further_columns) | reject('in', built) | list -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ this ~ " lacks " ~ missing ~ ", which the change contract has by now. Run once with"
+            ~ " --full-refresh, this model and those behind it; keep a copy of this model's table first if the raw table"
+            ~ " no longer holds all that was taken in."
+        ) -%}
     {%- endif -%}
     {%- set types = {} -%}
     {%- for column in (afterimage._relation_columns(relation) if columns[0] is string else columns) -%}

@@ -12,9 +12,10 @@
 
     Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
     table was ever truncated, whether rows may take each other's keys, how many key changes in a row may carry a column
-    that was not captured) and `ends_have_state=false`, where nobody looks at the `state` of an end. -#}
+    that was not captured) and `ends_have_state=false`, where nobody looks at the `state` of an end. With `names_user`
+    the events have the stream's `changed_by`. -#}
 {%- macro _key_events(
-    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true
+    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true, names_user=false
 ) -%}
 {%- set keys = afterimage._key_names(unique_key) -%}
 {%- set w = afterimage._event_window(keys) -%}
@@ -44,6 +45,9 @@ good_changes as (
         {{ afterimage._unknown_columns(sparse, columns | length > 30) | indent(8) }} as unknown_columns,
         changed_at,
         transaction_id
+        {%- if names_user %},
+        cast(changed_by as string) as changed_by
+        {%- endif %}
 
     from {{ changes }} as changes
     where
@@ -58,7 +62,10 @@ good_changes as (
 -- One row, and few truncations in it, so every change can look up the next one without a sort of the whole table.
 truncations as (
 
-    select array_sort(collect_set(struct(change_seq, change_id, changed_at, transaction_id))) as truncations
+    select
+        array_sort(collect_set(struct(
+            change_seq, change_id, changed_at, transaction_id{{ ', changed_by' if names_user }}
+        ))) as truncations
 
     from good_changes
     where operation = 'truncate'
@@ -109,6 +116,9 @@ own_events as (
         `before` as before_image,
         changed_at,
         transaction_id
+        {%- if names_user %},
+        changed_by
+        {%- endif %}
 
     from good_changes
     where operation in ('load', 'insert', 'update', 'delete')
@@ -135,6 +145,9 @@ departures as (
         `before` as before_image,
         changed_at,
         transaction_id
+        {%- if names_user %},
+        changed_by
+        {%- endif %}
 
     from good_changes
     where {{ afterimage._changes_the_key(unique_key) }}
@@ -149,7 +162,7 @@ departures as (
 
 ends_by_truncation as (
 
-    {{ afterimage._ends_by_truncation(rows_given, keys, recut is not none) | indent(4) }}
+    {{ afterimage._ends_by_truncation(rows_given, keys, recut is not none, names_user) | indent(4) }}
 
 ),
 {%- endif %}
@@ -174,7 +187,7 @@ events as (
 {%- set all_events = 'judged_events' if trades else 'events' %}
 {%- if hops %}
 
-{{ afterimage._brought_values(all_events, keys, columns, sparse, trades, hops, recut is not none) }},
+{{ afterimage._brought_values(all_events, keys, columns, sparse, trades, hops, recut is not none, names_user) }},
 {%- endif %}
 
 lives as (
@@ -256,7 +269,7 @@ if(
 
 
 {#- Every row that a key was given meets the next truncation; where it met its end before that, nothing happens then. -#}
-{%- macro _ends_by_truncation(rows_given, keys, is_recut) -%}
+{%- macro _ends_by_truncation(rows_given, keys, is_recut, names_user) -%}
 select
     {%- for key in keys %}
     {{ key }},
@@ -274,6 +287,9 @@ select
     if(true, null, before_image) as before_image,
     next_truncation.changed_at,
     next_truncation.transaction_id
+    {%- if names_user %},
+    next_truncation.changed_by
+    {%- endif %}
     {%- if is_recut %},
     start_seq,
     false as is_known,
@@ -526,6 +542,17 @@ recut_events as (
         {%- do found.append({'name': column['col_name'], 'type': column['data_type'] | lower}) -%}
     {%- endfor -%}
     {{ return(found) }}
+{%- endmacro -%}
+
+
+{#- Whether a stream says who made a change. One's own may leave that out. -#}
+{%- macro _names_user(changes) -%}
+    {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
+    {%- set found = [] -%}
+    {%- for column in run_query('describe query select * from ' ~ stream ~ ' as changes') -%}
+        {%- do found.append(column['col_name'] | lower) -%}
+    {%- endfor -%}
+    {{ return('changed_by' in found) }}
 {%- endmacro -%}
 
 

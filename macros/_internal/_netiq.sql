@@ -3,7 +3,7 @@
 {#- Checks the arguments of netiq_event_log and xds_documents and brings them into one form. -#}
 {%- macro _netiq_layout(
     macro_name, relation, unique_key, table, columns, base, driver_user, allow_loopback, future_events, as_of,
-    column_names, force_username_case, statuses, trim_key_numbers
+    column_names, force_username_case, statuses, trim_key_numbers, time_zone=none, precedence='driver'
 ) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_text(macro_name, 'table', table) -%}
@@ -25,6 +25,10 @@
         ) -%}
     {%- endif -%}
     {%- do afterimage._netiq_check_statuses(macro_name, statuses) -%}
+    {%- if time_zone is not none -%}
+        {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
+    {%- endif -%}
+    {%- do afterimage._check_choice(macro_name, 'precedence', precedence, ['driver', 'logged']) -%}
     {%- do afterimage._netiq_check_moment(macro_name, as_of) -%}
     {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
     {%- set base_types = {} -%}
@@ -63,6 +67,8 @@
         'force_username_case': force_username_case,
         'statuses': statuses,
         'trim_key_numbers': trim_key_numbers,
+        'time_zone': time_zone,
+        'precedence': precedence,
     }) }}
 {%- endmacro -%}
 
@@ -406,11 +412,56 @@ case
         if(
             deleted_by is null and misfit is null
             and (changed_columns is null or array_contains(changed_columns, {{ afterimage._literal(column.name) }})),
-            present.{{ name }},
+            {{ afterimage._netiq_value_read(layout, column) }},
             null
         )
         {%- endif %}{{ ',' if not loop.last }}
         {%- endfor %}
     )
 end
+{%- endmacro -%}
+
+
+{#- What a query-back gives for a column: the present value, or, where logged values stand, what the next event of the
+    column says that it was. -#}
+{%- macro _netiq_value_read(layout, column) -%}
+    {%- set present = 'present.' ~ afterimage._quote(column.name) -%}
+    {%- if layout.precedence == 'driver' -%}
+        {{ return(present) }}
+    {%- endif -%}
+    {%- set next = 'try_element_at(logged_next, ' ~ afterimage._literal(column.name) ~ ')' -%}
+    {{ return(
+        'case when ' ~ next ~ ' is null then ' ~ present ~ ' when ' ~ next ~ '.event_type in (2, 3) then '
+        ~ afterimage._netiq_cast(next ~ '.old_value', column.type) ~ ' end'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The columns of `after` that nothing gives: those that no event names, and of a query-back those whose next event
+    does not say what they were. -#}
+{%- macro _netiq_absent_columns(layout) -%}
+nullif(array_compact(cast(array(
+    {%- for column in layout.data_columns %}
+    {%- set name = afterimage._literal(column.name) %}
+    {%- set next = 'try_element_at(logged_next, ' ~ name ~ ')' %}
+    if(
+        not array_contains(changed_columns, {{ name }})
+        {%- if layout.precedence == 'logged' %}
+        or (
+            is_query_back
+            and (
+                {{ next }}.event_type = 1
+                or ({{ next }}.event_type = 3 and {{ next }}.old_value is null)
+                or (
+                    {{ next }}.old_value is not null
+                    and {{ afterimage._netiq_cast(next ~ '.old_value', column.type) }} is null
+                )
+            )
+        )
+        {%- endif %},
+        {{ name }},
+        null
+    ){{ ',' if not loop.last }}
+    {%- endfor %}
+) as array<string>)), cast(array() as array<string>))
 {%- endmacro -%}

@@ -11,6 +11,7 @@ named_struct(
             'new_value', new_value
         )
 {%- endset -%}
+{%- set logged = layout.precedence == 'logged' -%}
 {%- set is_field_event = 'if(column_name is not null and event_type in (1, 2, 3, 7, 8), ' -%}
 {{ afterimage._netiq_events(layout, incremental) }},
 
@@ -18,7 +19,11 @@ grouped as (
 
     select
         object_id,
+        {%- if incremental %}
+        coalesce(min(if(is_kept, known_change, null)), min_by(event_id, event_seq)) as change_id,
+        {%- else %}
         min_by(event_id, event_seq) as change_id,
+        {%- endif %}
         min(event_seq) as change_seq,
         min(kind) as kind,
         case
@@ -35,13 +40,17 @@ grouped as (
         min(deleted_by) as deleted_by,
         min(parsed.warning) as key_warning,
         max(events_of_record > 1) as shares_record,
-        {%- if incremental %}
-        min_by(known_after, event_seq) as known_after,
-        min_by(known_columns, event_seq) as known_columns,
-        min_by(is_known_change, event_seq) as is_known_change,
-        max(reads_anew) as reads_anew,
-        collect_list(struct(known_id, event_seq)) as known_places,
+        min_by(found, event_seq) as found,
+        max(rows_of_key) as rows_of_key,
+        {%- if logged %}
+        min_by(logged_next, event_seq) as logged_next,
         {%- endif %}
+        {%- if incremental %}
+        bool_or(is_kept) as is_kept,
+        -- The changes that earlier runs began with one of these events.
+        collect_list(if(known_change = event_id, struct(event_id, event_seq), null)) as known_places,
+        {%- endif %}
+        array_sort(collect_list(event_id)) as event_ids,
         array_sort(collect_list({{ is_field_event }}{{ field_struct }}, null))) as fields,
         map_from_entries(collect_list({{ is_field_event }}struct(column_name, {{ field_struct }}), null))) as field_of,
         nullif(
@@ -55,80 +64,35 @@ grouped as (
     from judged
     group by
         object_id,
-        if(event_reason is null, concat(stretch, '-', occurrence), event_id)
+        case
+            {%- if incremental %}
+            when is_kept then concat('kept ', known_change)
+            {%- endif %}
+            when event_reason is null then concat(stretch, '-', occurrence)
+            else event_id
+        end
 
 ),
-
-{%- if layout.base is not none %}
-
--- A row of the table as it is now. A key has one; of several the greatest stands, so that no change is doubled.
-base_rows as (
-
-    select
-        images.base_id,
-        max(struct(images.image, images.misfits)) as found,
-        count(*) as rows_of_key
-
-    from (
-        select
-            typed_rows.*,
-            {{ afterimage._netiq_key_text(layout.key_columns, 'image.') }} as base_id
-
-        from (
-            select
-                named_struct(
-                    {%- for column in layout.columns %}
-                    {{ afterimage._literal(column.name) }},
-                    {{ afterimage._netiq_base_value(layout, column) }}{{ ',' if not loop.last }}
-                    {%- endfor %}
-                ) as image,
-                {{ afterimage._netiq_base_misfits(layout) | indent(16) }} as misfits
-
-            from {{ layout.base }}
-        ) as typed_rows
-    ) as images
-    group by images.base_id
-
-),
-{%- endif %}
 
 read_back as (
 
     select
-        grouped.*,
+        *,
         {{ afterimage._netiq_typed_fields(layout, 'new_value') | indent(8) }} as new_values,
         {{ afterimage._netiq_typed_fields(layout, 'old_value') | indent(8) }} as old_values,
-        {%- if layout.base is not none %}
-        base_rows.found.image as present,
+        found.image as present,
         try_element_at(
             filter(
-                base_rows.found.misfits,
-                m -> changed_columns is null or array_contains(changed_columns, m.column_name)
+                found.misfits,
+                m -> (changed_columns is null or array_contains(changed_columns, m.column_name))
+                {%- if logged %}
+                and not map_contains_key(logged_next, m.column_name)
+                {%- endif %}
             ),
             1
-        ).reason as misfit,
-        base_rows.rows_of_key,
-        {%- else %}
-        cast(null as {{ afterimage._netiq_row_type(layout) }}) as present,
-        cast(null as string) as misfit,
-        0 as rows_of_key,
-        {%- endif %}
-        {%- if incremental %}
-        -- What was read while the row was there stays: a later reading is further from the event.
-        coalesce(
-            is_query_back and is_known_change and known_after is not null and known_columns <=> changed_columns, false
-        ) as stays
-        {%- else %}
-        false as stays
-        {%- endif %}
+        ).reason as misfit
 
     from grouped
-    {%- if layout.base is not none %}
-    left outer join base_rows
-        on
-            grouped.object_id = base_rows.base_id
-            and grouped.is_query_back
-    {%- endif %}
 
 ),
 
@@ -144,26 +108,9 @@ read_back as (
             )
                 then {{ afterimage._netiq_image(layout, 'old_values') | indent(16) }}
         end as `before`,
-        {%- if incremental %}
-        if(
-            stays and not (reads_anew and deleted_by is null and present is not null),
-            known_after,
-            {{ afterimage._netiq_after(layout) | indent(12) }}
-        ) as `after`,
-        {%- else %}
         {{ afterimage._netiq_after(layout) | indent(8) }} as `after`,
-        {%- endif %}
         changed_columns,
-        if(
-            changed_columns is not null,
-            nullif(
-                array_except(
-                    {{ afterimage._string_array(layout.data_columns | map(attribute='name') | list) }}, changed_columns
-                ),
-                cast(array() as array<string>)
-            ),
-            null
-        ) as absent_columns,
+        {{ afterimage._netiq_absent_columns(layout) | indent(8) }} as absent_columns,
         changed_at,
         cast(null as string) as transaction_id,
         case
@@ -175,7 +122,6 @@ read_back as (
                     {%- endfor %}
                     cast(null as string)
                 )
-            when stays then null
             when deleted_by is not null
                 then concat('row gone: deleted by record ', {{ afterimage._netiq_record('deleted_by') }})
             when present is null then 'row gone: it is not in `base`'
@@ -183,7 +129,7 @@ read_back as (
         end as reject_reason,
         nullif(array_compact(array(
             if(
-                is_query_back and event_reason is null and (stays or (deleted_by is null and present is not null)),
+                is_query_back and event_reason is null and deleted_by is null and present is not null,
                 'query-back: the values may be newer than the event',
                 null
             ),
@@ -192,12 +138,15 @@ read_back as (
             if(shares_record and change_seq <> '', 'another event of this key has the same record_id', null)
         )), cast(array() as array<string>)) as warnings,
         source_rows,
+        nullif(trim(perpetrator), '') as changed_by,
+        event_ids,
         kind,
         is_query_back,
         fields,
         table_key,
         perpetrator
         {%- if incremental %},
+        is_kept,
         known_places
         {%- endif %}
 
@@ -208,26 +157,45 @@ read_back as (
 
 -- An event that arrives after others of its change, but stands before them, gives the change another identity. What
 -- the table has under the old one then stands for nothing.
+placed_changes as (
+
+    select
+        judged_changes.*,
+        place
+
+    from judged_changes
+    lateral view explode(concat(
+        array(if(true, null, known_places[0])),
+        filter(known_places, p -> p.event_id <> change_id and not is_kept)
+    )) as place
+
+),
+
 changes as (
 
     select
-        coalesce(place.known_id, change_id) as change_id,
-        coalesce(place.event_seq, change_seq) as change_seq,
-        operation,
-        `before`,
-        `after`,
-        changed_columns,
-        absent_columns,
-        changed_at,
-        transaction_id,
-        if(place is null, reject_reason, concat('moved: it is part of ', change_id)) as reject_reason,
-        warnings,
-        if(place is null, source_rows, 0) as source_rows
+        {%- set replaced = {
+            'change_id': 'coalesce(placed_changes.place.event_id, placed_changes.change_id)',
+            'change_seq': 'coalesce(placed_changes.place.event_seq, placed_changes.change_seq)',
+            'reject_reason': "if(placed_changes.place is null, placed_changes.reject_reason, "
+                ~ "concat('moved: it is part of ', placed_changes.change_id))",
+            'source_rows': 'if(placed_changes.place is null, placed_changes.source_rows, 0)',
+            'event_ids': 'if(placed_changes.place is null, placed_changes.event_ids, cast(array() as array<string>))',
+        } %}
+        {%- for column in afterimage._contract_columns() + ['event_ids'] %}
+        {%- set name = afterimage._quote(column) %}
+        if(
+            placed_changes.is_kept,
+            {{ 'greatest(kept.source_rows, placed_changes.source_rows)' if column == 'source_rows' else 'kept.' ~ name }},
+            {{ replaced.get(column, 'placed_changes.' ~ name) }}
+        ) as {{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
 
-    from judged_changes
-    lateral view explode(
-        concat(array(if(true, null, known_places[0])), filter(known_places, p -> p.known_id <> change_id))
-    ) as place
+    from placed_changes
+    left outer join {{ this }} as kept
+        on
+            placed_changes.change_id = kept.change_id
+            and placed_changes.is_kept
 
 )
 {%- endif %}

@@ -5,6 +5,7 @@
 {%- set log = layout.log -%}
 {%- set statuses = afterimage._string_array(layout.statuses) -%}
 {%- set is_eligible = 'coalesce(array_contains(' ~ statuses ~ ', status), false)' -%}
+{%- set table = afterimage._literal(layout.table | lower) -%}
 {%- set is_fresh = afterimage._netiq_is_fresh(layout) if incremental else none -%}
 {%- set fold = layout.force_username_case or '' -%}
 {#- A NUMBER without a scale lands as 10.0000000000. -#}
@@ -12,13 +13,13 @@
 {%- set event_type_text = "regexp_replace(trim(cast(" ~ log.event_type ~ " as string)), '[.]0*$', '')" -%}
 {#- What is no event, because it has a reason not to be one, says nothing about those that are. -#}
 {%- set object = 'partition by object_id, row_reason is null' -%}
-{%- set in_order = object ~ ' order by event_seq' -%}
+{%- set in_order = object ~ ' order by event_seq, event_id' -%}
 {%- set is_field = 'event_type in (1, 2, 3, 7, 8)' -%}
-{#- Query-back beats what was logged of the same field, and query-back of the row beats all on its fields. -#}
-{%- set overruled_by_row = 'row_reason is null and ' ~ is_field ~ ' and row_query_back is not null' -%}
-{%- set overruled_by_field -%}
-row_reason is null and event_type in (1, 2, 3) and row_query_back is null and field_query_back is not null
-{%- endset -%}
+{%- set is_logged = 'event_type in (1, 2, 3)' -%}
+{%- set is_pending = 'not is_taken_in' if incremental else 'true' -%}
+{#- A query-back is void where the row is gone: then it overrules nothing. -#}
+{%- set decides = is_pending ~ ' and found is not null' -%}
+{%- set table_name = 'cast(' ~ log.table_name ~ ' as string)' -%}
 log_rows as (
 
     select
@@ -32,8 +33,11 @@ log_rows as (
         {{ event_type_text }} as event_type_text,
         try_cast({{ event_type_text }} as int) as event_type,
         cast({{ log.event_time }} as string) as event_time_text,
-        {{ afterimage._landed_time(log.event_time) }} as event_time,
+        {{ afterimage._db2_utc(afterimage._landed_time(log.event_time), layout.time_zone or 'UTC') }} as event_time,
         cast({{ log.perpetrator }} as string) as perpetrator,
+        if(
+            lower(trim({{ table_name }})) = {{ table }}, null, coalesce(concat('"', {{ table_name }}, '"'), 'NULL')
+        ) as no_table,
         cast({{ log.table_key }} as string) as table_key,
         cast({{ log.column_name }} as string) as column_text,
         cast({{ log.old_value }} as string) as old_value,
@@ -57,7 +61,8 @@ log_rows as (
         {%- endif %}
 
     from {{ layout.relation }}
-    where lower(trim({{ log.table_name }})) = {{ afterimage._literal(layout.table | lower) }}
+    -- A row that names no table is nobody's, so every model that reads the log accounts for it.
+    where coalesce(trim({{ table_name }}), '') = '' or lower(trim({{ table_name }})) = {{ table }}
 
 ),
 
@@ -110,7 +115,8 @@ addressed as (
         ) as object_id,
         coalesce(parsed.canonical, table_key, '') as key_label,
         md5(to_json(struct(
-            record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value, new_value
+            record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value, new_value,
+            no_table
         ))) as content_hash
 
     from parsed_rows
@@ -132,7 +138,10 @@ copies as (
         count(*) over (partition by object_id, content_hash) as copies,
         dense_rank() over (
             partition by object_id, record_no, key_label
-            order by array_position(array(1, 5, 7, 2, 3, 6, 8, 4), event_type) asc, content_hash asc
+            order by
+                no_table is not null asc,
+                array_position(array(1, 5, 7, 2, 3, 6, 8, 4), event_type) asc,
+                content_hash asc
         ) as number_of_record,
         size(collect_set(content_hash) over (partition by object_id, record_no)) as events_of_record
 
@@ -177,38 +186,25 @@ named_events as (
 ),
 {%- if incremental %}
 
-taken_in as (
+-- What the events became in earlier runs, and how many of a row's events these took in.
+known_events as (
 
     select
-        change_id as known_id,
-        reject_reason as known_reason,
-        `after` as known_after,
-        changed_columns as known_columns,
-        reject_reason is null as is_known_change
-
-    from {{ this }}
-
-),
-
-taken_in_fields as (
-
-    select
-        fields_of_changes.known_object,
-        fields_of_changes.changed_at,
-        fields_of_changes.known_column,
-        collect_list(fields_of_changes.change_id) as known_changes
+        *,
+        count_if(was_taken_in) over (partition by known_object) as events_taken_in
 
     from (
         select
-            change_id,
-            changed_at,
+            change_id as known_change,
+            reject_reason as known_reason,
+            reject_reason is null
+            or split(reject_reason, ':')[0] in
+            ('overruled', 'row gone', 'value does not cast', 'the event changes the key') as was_taken_in,
             {{ afterimage._netiq_key_text(layout.key_columns, 'coalesce(`after`, `before`).') }} as known_object,
-            explode(changed_columns) as known_column
+            explode(event_ids) as known_event
 
         from {{ this }}
-        where reject_reason is null
-    ) as fields_of_changes
-    group by fields_of_changes.known_object, fields_of_changes.changed_at, fields_of_changes.known_column
+    ) as exploded
 
 ),
 
@@ -216,25 +212,54 @@ remembered as (
 
     select
         named_events.*,
-        taken_in.known_id,
-        taken_in.known_reason,
-        taken_in.known_after,
-        taken_in.known_columns,
-        taken_in.is_known_change,
-        taken_in_fields.known_changes,
-        collect_list(if({{ is_eligible }}, taken_in.known_id, null)) over (
-            partition by named_events.object_id, named_events.event_time
-        ) as pending_ids
+        known_events.known_change,
+        known_events.known_reason,
+        coalesce(known_events.was_taken_in, false) as was_taken_in,
+        -- Of a record_id that several events share nobody knows which of them it was.
+        coalesce(known_events.was_taken_in and named_events.events_of_record = 1, false) as is_taken_in,
+        coalesce(
+            max(known_events.events_taken_in) over (partition by named_events.object_id)
+            > count_if(known_events.was_taken_in) over (partition by named_events.object_id),
+            false
+        ) as has_gaps
 
     from named_events
-    left outer join taken_in
-        on named_events.event_id = taken_in.known_id
-    left outer join taken_in_fields
+    left outer join known_events
         on
-            named_events.object_id = taken_in_fields.known_object
-            and named_events.event_time = taken_in_fields.changed_at
-            and named_events.column_name = taken_in_fields.known_column
-            and not {{ is_eligible }}
+            named_events.object_id = known_events.known_object
+            and named_events.event_id = known_events.known_event
+
+),
+{%- endif %}
+{%- if layout.base is not none %}
+
+-- A row of the table as it is now. A key has one; of several the greatest stands, so that no change is doubled.
+base_rows as (
+
+    select
+        images.base_id,
+        max(struct(images.image, images.misfits)) as found,
+        count(*) as rows_of_key
+
+    from (
+        select
+            typed_rows.*,
+            {{ afterimage._netiq_key_text(layout.key_columns, 'image.') }} as base_id
+
+        from (
+            select
+                named_struct(
+                    {%- for column in layout.columns %}
+                    {{ afterimage._literal(column.name) }},
+                    {{ afterimage._netiq_base_value(layout, column) }}{{ ',' if not loop.last }}
+                    {%- endfor %}
+                ) as image,
+                {{ afterimage._netiq_base_misfits(layout) | indent(16) }} as misfits
+
+            from {{ layout.base }}
+        ) as typed_rows
+    ) as images
+    group by images.base_id
 
 ),
 {%- endif %}
@@ -244,17 +269,12 @@ judged_alone as (
     select
         *,
         case
+            when no_table is not null then concat('no table_name: ', no_table)
             -- The vendor compares the status with case; NULL is no status at all.
             when
                 not {{ is_eligible }}
-                {%- if incremental %}
-                -- What the driver has processed since an earlier run took it in stays taken in: an event that has
-                -- its change_id, or one put together with an event that is processed or deleted by now.
-                and not (known_id is not null and not coalesce(known_reason like 'not eligible: status%', false))
-                and not coalesce(
-                    exists(known_changes, k -> k < event_id and not array_contains(pending_ids, k)), false
-                )
-                {%- endif %}
+                -- What the driver has processed since an earlier run took it in stays taken in.
+                {{ 'and not was_taken_in' if incremental }}
                 then concat('not eligible: status ', coalesce(concat('"', status, '"'), 'NULL'))
             {%- if layout.driver_user is not none and not layout.allow_loopback %}
             -- NULL is somebody else (vendor), so it must not get lost in this comparison.
@@ -279,8 +299,21 @@ judged_alone as (
                 then concat('held back: event_time is in the future: ', cast(event_time as string))
             {%- endif %}
         end as row_reason
+        {%- if layout.base is none %},
+        cast(null as struct<
+            image: {{ afterimage._netiq_row_type(layout) }},
+            misfits: array<struct<column_name: string, reason: string>>
+        >) as found,
+        0 as rows_of_key
+        {%- endif %}
 
     from {{ 'remembered' if incremental else 'named_events' }}
+    {%- if layout.base is not none %}
+    left outer join base_rows
+        on
+            object_id = base_id
+            and event_type between 5 and 8
+    {%- endif %}
 
 ),
 
@@ -308,9 +341,11 @@ stretches as (
     select
         *,
         count_if(is_start) over ({{ in_order }} rows between unbounded preceding and current row) as stretch,
-        max(if(event_type in (5, 6), event_seq, null)) over ({{ object }}, generation) as row_query_back,
         min(if(event_type = 4, record_no, null)) over ({{ object }}, generation) as deleted_by,
-        max(if(event_type in (7, 8), event_seq, null)) over ({{ object }}, generation, column_name) as field_query_back
+        max(if(event_type in (5, 6) and {{ decides }}, event_seq, null)) over ({{ object }}, generation) as row_query_back,
+        max(if(event_type in (7, 8) and {{ decides }}, event_seq, null)) over (
+            {{ object }}, generation, column_name
+        ) as field_query_back
 
     from ordered
 
@@ -324,29 +359,43 @@ judged as (
         row_number() over ({{ object }}, stretch, column_name order by event_seq, event_id) as occurrence,
         case
             when row_reason is not null then row_reason
-            when {{ overruled_by_row }}
+            {%- if layout.precedence == 'driver' %}
+            -- A query-back beats what was logged of the same field, and one of the row beats all on its fields.
+            when deleted_by is not null or not {{ is_field }} or not ({{ is_pending }}) then null
+            when row_query_back is not null
                 then concat(
                     'overruled: by the query-back of the row, record ', {{ afterimage._netiq_record('row_query_back') }}
                 )
-            when {{ overruled_by_field }}
+            when {{ is_logged }} and field_query_back is not null
                 then concat(
                     'overruled: by the query-back of the field, record ',
                     {{ afterimage._netiq_record('field_query_back') }}
                 )
+            {%- endif %}
         end as event_reason
+        {%- if layout.precedence == 'logged' %},
+        -- The first event that was logged of each field behind this one. Read backward, or it would take n * n steps.
+        map_from_entries(filter(
+            cast(array(
+                {%- for column in layout.data_columns %}
+                {%- set name = afterimage._literal(column.name) %}
+                struct(
+                    {{ name }} as column_name,
+                    last(if({{ is_logged }} and column_name = {{ name }}, struct(event_type, old_value), null), true) over (
+                        {{ object }}, generation
+                        order by event_seq desc, event_id desc rows between unbounded preceding and 1 preceding
+                    ) as logged
+                ){{ ',' if not loop.last }}
+                {%- endfor %}
+            ) as array<struct<column_name: string, logged: struct<event_type: int, old_value: string>>>),
+            e -> e.logged is not null
+        )) as logged_next
+        {%- endif %}
         {%- if incremental %},
-        -- The last query-back answers for all that is overruled, so it is read anew for what it has not yet seen.
-        coalesce(
-            if(event_type in (5, 6), event_seq = row_query_back, event_seq = field_query_back)
-            and if(
-                event_type in (5, 6),
-                max({{ overruled_by_row }} and not coalesce(known_reason like 'overruled:%', false))
-                    over ({{ object }}, generation),
-                max({{ overruled_by_field }} and not coalesce(known_reason like 'overruled:%', false))
-                    over ({{ object }}, generation, column_name)
-            ),
-            false
-        ) as reads_anew
+        -- These keep what they got: query-backs, what they overruled, and all of a row whose events are no longer
+        -- all in the log.
+        is_taken_in
+        and (has_gaps or event_type >= 5 or coalesce(known_reason like 'overruled:%', false)) as is_kept
         {%- endif %}
 
     from stretches

@@ -291,7 +291,9 @@
         'call': call,
         'landed_rows': landed.reference if tables | map('lower') | unique | list | length == 1
             else '(' ~ afterimage._scaffold_rows(
-                landed, 'lower(trim(' ~ log.table_name ~ ')) = ' ~ afterimage._literal(table_name | lower)
+                landed,
+                'lower(trim(' ~ log.table_name ~ ')) = ' ~ afterimage._literal(table_name | lower)
+                ~ " or coalesce(trim(" ~ log.table_name ~ "), '') = ''"
             ) ~ ')',
         'has_before_images': false,
         'notes': notes,

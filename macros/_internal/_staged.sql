@@ -45,7 +45,7 @@ where
 {%- macro _contract_columns() -%}
     {{ return([
         'change_id', 'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
-        'transaction_id', 'reject_reason', 'warnings', 'source_rows'
+        'transaction_id', 'reject_reason', 'warnings', 'source_rows', 'changed_by'
     ]) }}
 {%- endmacro -%}
 

@@ -12,13 +12,14 @@
     {%- do afterimage._check_known('change_audit', 'unique_key', unique_key, columns) -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
     {%- set facts = afterimage._key_change_facts(changes, unique_key) -%}
+    {%- set names_user = afterimage._names_user(changes) -%}
     {%- set load_valid_from -%}
 timestamp {{ afterimage._literal(afterimage._setting('afterimage_load_valid_from') | string) }}
     {%- endset -%}
 
 with
 
-{{ afterimage._key_events(changes, unique_key, columns, load_valid_from, facts=facts) }},
+{{ afterimage._key_events(changes, unique_key, columns, load_valid_from, facts=facts, names_user=names_user) }},
 
 transitions as (
 
@@ -39,7 +40,7 @@ transitions as (
 {%- set shown = keys + [
     'change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id', 'ended_by', 'is_row', 'was_alive',
     'has_moved', 'unknown_columns', 'before_image', 'state', 'previous_state'
-] %}
+] + (['changed_by'] if names_user else []) %}
 
 -- The delete of a row that another one has replaced at its key still shows what its before-image held.
 shown_events as (
@@ -103,6 +104,7 @@ select
     {%- for name in ['change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id'] %}
     compared.{{ name }} as {{ meta[name] }},
     {%- endfor %}
+    {{ 'compared.changed_by' if names_user else 'cast(null as string)' }} as {{ meta['changed_by'] }},
     {%- for name in ['column_name', 'old_value', 'new_value', 'old_value_from'] %}
     difference.{{ name }} as {{ meta[name] }}{{ ',' if not loop.last }}
     {%- endfor %}

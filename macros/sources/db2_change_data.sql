@@ -74,7 +74,8 @@ changes as (
             cast(null as string)
             {%- endif %}
         )), cast(array() as array<string>)) as warnings,
-        cast(source_rows as int) as source_rows
+        cast(source_rows as int) as source_rows,
+        cast(null as string) as changed_by
 
     from told_apart
 

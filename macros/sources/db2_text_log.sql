@@ -47,7 +47,8 @@ changes as (
             ),
             base_warning
         )) as warnings,
-        log_rows as source_rows
+        log_rows as source_rows,
+        cast(null as string) as changed_by
 
     from settled
     union all
@@ -63,7 +64,8 @@ changes as (
         cast(null as string) as transaction_id,
         reject_reason,
         cast(null as array<string>) as warnings,
-        log_rows as source_rows
+        log_rows as source_rows,
+        cast(null as string) as changed_by
 
     from rejected_rows
 

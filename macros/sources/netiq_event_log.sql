@@ -12,20 +12,22 @@
     column_names={},
     force_username_case=none,
     statuses=['N'],
-    trim_key_numbers=false
+    trim_key_numbers=false,
+    time_zone=none,
+    precedence='driver'
 ) -%}
     {%- set layout = afterimage._netiq_layout(
         'netiq_event_log', relation, unique_key, table, columns, base, driver_user, allow_loopback, future_events,
-        as_of, column_names, force_username_case, statuses, trim_key_numbers
+        as_of, column_names, force_username_case, statuses, trim_key_numbers, time_zone, precedence
     ) -%}
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
-    {%- do afterimage._check_drift('netiq_event_log', relation, layout.columns) -%}
+    {%- do afterimage._check_drift('netiq_event_log', relation, layout.columns, ['event_ids']) -%}
 
 with
 
 {{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }}
 
-{{ afterimage._staged('changes') }}
+{{ afterimage._staged('changes', ['event_ids']) }}
 {%- endmacro -%}

@@ -422,7 +422,8 @@ changes as (
         transaction_id,
         final_reason as reject_reason,
         {{ afterimage._openedge_warnings(layout) | indent(8) }} as warnings,
-        cast(row_count + if(number_in_group = 1, tracking_copies, 0) as int) as source_rows
+        cast(row_count + if(number_in_group = 1, tracking_copies, 0) as int) as source_rows,
+        nullif(tracking.user_name, '') as changed_by
         {%- if layout.tracks %},
         tracking
         {%- endif %}

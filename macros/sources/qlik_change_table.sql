@@ -545,7 +545,8 @@ changes as (
             array_compact(array(time_warning, mask_warning, unflagged_warning, tie_warning, key_warning)),
             null
         ) as warnings,
-        source_rows
+        source_rows,
+        cast(null as string) as changed_by
 
     from warned
 

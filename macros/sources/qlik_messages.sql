@@ -437,6 +437,7 @@ changes as (
             oddities
         )), cast(array() as array<string>)) as warnings,
         copies as source_rows,
+        cast(null as string) as changed_by,
         schema_id,
         first_position as message_position
 

@@ -15,11 +15,12 @@
     force_username_case=none,
     statuses=['N'],
     trim_key_numbers=false,
+    time_zone=none,
     query_back_inserts='modify'
 ) -%}
     {%- set layout = afterimage._netiq_layout(
         'xds_documents', relation, unique_key, table, columns, base, driver_user, allow_loopback, future_events,
-        as_of, column_names, force_username_case, statuses, trim_key_numbers
+        as_of, column_names, force_username_case, statuses, trim_key_numbers, time_zone
     ) -%}
     {%- do afterimage._check_text('xds_documents', 'schema', schema) -%}
     {%- do afterimage._check_choice('xds_documents', 'query_back_inserts', query_back_inserts, ['modify', 'add']) -%}

@@ -61,7 +61,7 @@ HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "v
 COMPARED = [f"round({name}, 6)" if name == "ratio" else name for name in HISTORY_COLUMNS]
 CONTRACT = (
     "change_id, change_seq, operation, `before`, `after`, changed_columns, absent_columns,"
-    " changed_at, transaction_id, reject_reason, warnings, source_rows"
+    " changed_at, transaction_id, reject_reason, warnings, source_rows, changed_by"
 )
 
 Seconds = dict[str, dict[str, float]]
@@ -251,7 +251,7 @@ class Bench:
         spark.sql(
             f"insert into {stream} select 'early', repeat('0', 34) || '1', 'insert', null, `after`,"
             " changed_columns, absent_columns, timestamp '2023-01-01', transaction_id,"
-            f" reject_reason, warnings, source_rows, {start} + interval 2 days"
+            f" reject_reason, warnings, source_rows, changed_by, {start} + interval 2 days"
             f" from {stream} where operation = 'insert' limit 1"
         )
         seconds["from the start"] = timed(lambda: self.project.dbt("run", "--select", "grown"))

@@ -42,6 +42,7 @@ def contract_columns(fields: str) -> dict[str, str]:
         "changed_at": "timestamp",
         "transaction_id": "string",
         "reject_reason": "string",
+        "changed_by": "string",
         "ingested_at": "timestamp",
     }
 

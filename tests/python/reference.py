@@ -93,6 +93,7 @@ class Change:
     changed_at: datetime | None = None
     transaction_id: str | None = None
     reject_reason: str | None = None
+    changed_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -228,7 +229,8 @@ def audit(
 
     Returns:
         By key, then in the order of changes, then in the order of columns: the key columns,
-        `change_seq`, `operation`, `changed_at`, `column_name`, `old_value`, `new_value`.
+        `change_seq`, `operation`, `changed_at`, `changed_by`, `column_name`, `old_value`,
+        `new_value`.
     """
     rows: list[Row] = []
     for life in _walk_all(changes, unique_key, columns, LOAD_VALID_FROM):
@@ -253,6 +255,7 @@ def audit(
                 row["change_seq"] = change.change_seq
                 row["operation"] = change.operation
                 row["changed_at"] = change.changed_at
+                row["changed_by"] = change.changed_by
                 row["column_name"] = column
                 row["old_value"] = old
                 row["new_value"] = new

@@ -354,13 +354,18 @@ def test_the_audit_is_what_the_reference_says(
 ) -> None:
     stream = data.draw(merged_streams(CASES))
     table = "random_changes"
-    lake.create(table, stream_columns(stream), [as_row(c, stream) for c in stream.distinct])
+    users = data.draw(st.lists(st.sampled_from([None, "ann", "ben"]), min_size=1, max_size=5))
+    named = {
+        change.change_id: replace(change, changed_by=users[number % len(users)])
+        for number, change in enumerate(stream.changes)
+    }
+    lake.create(table, stream_columns(stream), [as_row(c, stream) for c in named.values()])
 
     sql = project.compile(
         "{{ change_audit(api.Relation.create(schema='%s', identifier='%s'), unique_key=%r) }}"
         % (SCHEMA, table, stream.unique_key)
     )
-    expected = audit(stream.changes, stream.unique_key, stream.columns)
+    expected = audit(named.values(), stream.unique_key, stream.columns)
     for row in expected:
         row["old_value"], row["new_value"] = text(row["old_value"]), text(row["new_value"])
     actual = lake.rows(sql)

@@ -218,6 +218,34 @@ def test_an_audit_tells_values_apart_that_read_alike(project: Project, lake: Lak
     ]
 
 
+def test_an_audit_says_who_where_the_stream_does(project: Project, lake: Lake) -> None:
+    changes = stream(
+        lake,
+        "signed_changes",
+        "id: int, name: string",
+        ("insert", None, (1, "a")),
+        ("update", None, (1, "b")),
+        ("truncate", None, None),
+    )
+    users = "case change_seq when '1' then 'ann' when '3' then 'ben' end"
+    lake.spark.sql(f"update {SCHEMA}.signed_changes set changed_by = {users}")
+    audit = f"{{{{ change_audit({changes}, unique_key=['id']) }}}}"
+    select = "select change_seq, changed_by, column_name from ({}) order by 1, 3"
+    audited = [tuple(row.values()) for row in lake.rows(select.format(project.compile(audit)))]
+    assert audited == [
+        ("1", "ann", "id"),
+        ("1", "ann", "name"),
+        ("2", None, "name"),
+        ("3", "ben", "id"),
+        ("3", "ben", "name"),
+    ]
+
+    # A stream of one's own need not have the column.
+    lake.spark.sql(f"alter table {SCHEMA}.signed_changes drop column changed_by")
+    unsigned = [tuple(row.values()) for row in lake.rows(select.format(project.compile(audit)))]
+    assert unsigned == [(place, None, name) for place, _, name in audited]
+
+
 def test_what_changed_nothing_is_accounted_as_without_effect(project: Project, lake: Lake) -> None:
     changes = stream(
         lake,

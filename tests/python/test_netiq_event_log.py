@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 from xml.etree.ElementTree import canonicalize
 
@@ -265,6 +265,8 @@ def call(macro: str = "netiq_event_log", **arguments: str) -> str:
             "`force_username_case` must be one of ['upper', 'lower']. Got: title",
         ),
         ({"statuses": "'N'"}, "`statuses` must be a list of texts, with at least one. Got: N"),
+        ({"precedence": "'base'"}, "`precedence` must be one of ['driver', 'logged']. Got: base"),
+        ({"time_zone": "1"}, "`time_zone` must be a text that is not empty. Got: 1"),
         ({"as_of": "'today'"}, "`as_of` must be a moment in UTC, as '2024-01-31'"),
         ({"column_names": "['id']"}, "`column_names` must map columns of the event log"),
         ({"column_names": "{'seq': 'id'}"}, "`column_names` must be one of ['record_id', 'status'"),
@@ -407,47 +409,80 @@ KINDS = {1: "insert", 2: "update", 3: "update", 7: "insert back", 8: "update bac
 
 
 class Judge:
-    """What must become of a log's events, judged one row of the table at a time.
+    """What must become of a log's events, judged one row of the table at a time, in runs.
 
     It knows the rules of the design and nothing of the SQL. Keys are whole numbers, fields `a` and
-    `b` are texts.
+    `b` are texts. `changes` holds what the staging table must hold after the last run.
     """
 
-    def __init__(self, rows: list[Row], base: list[Row], by_time: bool) -> None:
-        self.base = {row["id"]: row for row in base}
+    def __init__(self, by_time: bool, precedence: str = "driver") -> None:
+        self.by_time = by_time
+        self.precedence = precedence
         self.changes: dict[str, Row] = {}
+        self.taken_in: dict[int, str] = {}  # the change that each record became part of
+
+    def read(self, rows: list[Row], base: list[Row]) -> dict[str, Row]:
+        """Judge the log as it is now; what earlier runs took in is not judged again."""
+        self.base = {row["id"]: row for row in base}
         self.copies: dict[int, list[Row]] = {}
         for row in rows:
             self.copies.setdefault(row["record_id"], []).append(row)
+        self.earlier = dict(self.taken_in)
         events = []
-        for copies in self.copies.values():
-            row = copies[0]
-            if any(copy["status"] == "N" for copy in copies):
-                events.append(row)
+        for record, copies in self.copies.items():
+            if record in self.earlier or any(copy["status"] == "N" for copy in copies):
+                events.append(copies[0])
             else:
-                self.set_aside(row, "not eligible")
-        events.sort(key=lambda row: (row["event_time"] if by_time else 0, row["record_id"]))
+                self.set_aside(copies[0], "not eligible")
+        events.sort(key=lambda row: (row["event_time"] if self.by_time else 0, row["record_id"]))
         for key in {row["table_key"] for row in events}:
             self.judge([row for row in events if row["table_key"] == key])
+        return self.changes
 
     def judge(self, events: list[Row]) -> None:
         """Judge the events of one row of the table, between two deletes at a time."""
-        pending: list[Row] = []
+        key = events[0]["table_key"]
+        self.has_gaps = any(
+            name.split("-")[1] == key and record not in self.copies
+            for record, name in self.earlier.items()
+        )
+        generation: list[Row] = []
         for row in events:
-            pending.append(row)
+            generation.append(row)
             if row["event_type"] == 4:
-                self.judge_generation(pending, True)
-                pending = []
-        self.judge_generation(pending, False)
+                self.judge_generation(generation, True)
+                generation = []
+        self.judge_generation(generation, False)
+        for name in {self.taken_in[row["record_id"]] for row in events}:
+            # A row that is delivered again is counted, whatever became of it.
+            parts = [row for row in events if self.taken_in[row["record_id"]] == name]
+            change = self.changes[name]
+            change["source_rows"] = max(change["source_rows"], self.count(parts))
+
+    def is_kept(self, row: Row) -> bool:
+        """Tell whether what an earlier run made of an event stays as it is."""
+        name = self.earlier.get(row["record_id"])
+        if name is None:
+            return False
+        return (
+            self.has_gaps or row["event_type"] >= 5 or self.changes[name]["verdict"] == "overruled"
+        )
 
     def judge_generation(self, events: list[Row], is_deleted: bool) -> None:
-        row_back = any(row["event_type"] in (5, 6) for row in events)
-        fields_back = {row["column_name"] for row in events if row["event_type"] in (7, 8)}
+        # A query-back of a row that is gone, and one of an earlier run, overrules nothing.
+        judges: list[Row] = []
+        if events and not is_deleted and key_of(events[0]) in self.base:
+            judges = [row for row in events if row["record_id"] not in self.earlier]
+        if self.precedence == "logged":
+            judges = []
+        row_back = any(row["event_type"] in (5, 6) for row in judges)
+        fields_back = {row["column_name"] for row in judges if row["event_type"] in (7, 8)}
 
         def side_by_side(row: Row) -> Any:
             kind = KINDS.get(row["event_type"], row["record_id"])
             return kind, row["event_time"]
 
+        published: list[list[Row]] = []
         for _, neighbours in groupby(events, side_by_side):
             written: dict[str | None, int] = {}
             changes: dict[int, list[Row]] = {}
@@ -456,23 +491,35 @@ class Judge:
                 written[field] = written.get(field, 0) + 1
                 is_field = row["event_type"] in KINDS
                 is_logged = row["event_type"] in (1, 2, 3)
-                if (row_back and is_field) or (field in fields_back and is_logged):
+                if self.is_kept(row):
+                    continue
+                if row in judges and (
+                    (row_back and is_field) or (field in fields_back and is_logged)
+                ):
                     self.set_aside(row, "overruled")
+                    self.taken_in[row["record_id"]] = change_id(row)
                 else:
                     changes.setdefault(written[field], []).append(row)
-            for rows in changes.values():
-                self.publish(rows, is_deleted)
+            published += changes.values()
+        for rows in published:
+            for row in rows:  # what began a change may be part of another one by now
+                self.changes.pop(change_id(row), None)
+        for rows in published:
+            behind = events[events.index(rows[-1]) + 1 :]
+            self.publish(rows, is_deleted, behind)
+            self.taken_in |= {row["record_id"]: change_id(rows[0]) for row in rows}
 
     def set_aside(self, row: Row, verdict: str) -> None:
         self.changes[change_id(row)] = {"verdict": verdict, "source_rows": self.count([row])}
 
-    def publish(self, rows: list[Row], is_deleted: bool) -> None:
+    def publish(self, rows: list[Row], is_deleted: bool, behind: list[Row]) -> None:
         first = rows[0]
         kind = first["event_type"]
-        key = int(first["table_key"].removeprefix("id="))
+        key = key_of(first)
         named = [name for name in ("a", "b") if any(row["column_name"] == name for row in rows)]
         change: Row = {"verdict": None, "source_rows": self.count(rows)}
         present = self.base.get(key)
+        unknown = []
         if kind >= 5 and (is_deleted or present is None):
             change["verdict"] = "row gone"
         elif kind == 4:
@@ -480,27 +527,52 @@ class Judge:
         else:
             values = {row["column_name"]: row["new_value"] for row in rows}
             if kind >= 5:
-                values = {name: (present or {})[name] for name in named or ("a", "b")}
+                read = {name: self.read_back(name, behind) for name in named or ("a", "b")}
+                values = {name: value for name, (value, _) in read.items()}
+                unknown = [name for name, (_, is_known) in read.items() if not is_known]
+                values |= {
+                    name: (present or {})[name] for name in values if values[name] is PRESENT
+                }
             change |= {
                 "operation": "insert" if kind in (1, 5, 7) else "update",
                 "after": {"id": key, "a": values.get("a"), "b": values.get("b")},
                 "changed_columns": named or None,
             }
+        if change["verdict"] is None:
+            lacking = {"a", "b"} - set(named or ["a", "b"])
+            change["absent_columns"] = sorted(lacking | set(unknown))
         self.changes[change_id(first)] = change
+
+    def read_back(self, field: str, behind: list[Row]) -> tuple[Any, bool]:
+        """Say what a query-back reads of a field, and whether that is known."""
+        if self.precedence == "logged":
+            for row in behind:
+                if row["column_name"] == field and row["event_type"] in (1, 2, 3):
+                    old = row["old_value"] if row["event_type"] != 1 else None
+                    return old, row["event_type"] == 2 or old is not None
+        return PRESENT, True
 
     def count(self, rows: list[Row]) -> int:
         return sum(len(self.copies[row["record_id"]]) for row in rows)
+
+
+PRESENT = object()
+
+
+def key_of(row: Row) -> int:
+    return int(row["table_key"].removeprefix("id="))
 
 
 def change_id(row: Row) -> str:
     return f"{row['record_id']:020d}-{row['table_key']}"
 
 
-def random_log(source: random.Random, objects: int) -> list[Row]:
+def random_log(source: random.Random, objects: int, kinds: list[int]) -> list[Row]:
     """Write a log in which the events of many rows of one table are mixed."""
     rows: list[Row] = []
+    weights = {1: 3, 2: 6, 3: 2, 4: 2, 5: 1, 6: 1, 7: 1, 8: 2}
     for record in range(1, objects * 6):
-        kind = source.choices(range(1, 9), weights=[3, 6, 2, 2, 1, 1, 1, 2])[0]
+        kind = source.choices(kinds, weights=[weights[kind] for kind in kinds])[0]
         field = source.choice(["a", "b"]) if kind in KINDS else None
         rows.append(
             {
@@ -511,36 +583,22 @@ def random_log(source: random.Random, objects: int) -> list[Row]:
                 "table_name": "t",
                 "table_key": f"id={source.randrange(objects)}",
                 "column_name": field,
+                "old_value": source.choice([None, "v", "w"]) if kind in (2, 3) else None,
                 "new_value": source.choice([None, "x", "y"]) if kind < 4 else None,
             }
         )
     return rows
 
 
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("seed", "by_time", "in_order", "batches"),
-    [
-        (1, False, True, 3),
-        (2, True, False, 2),
-        *(
-            pytest.param(seed, seed % 2 == 0, seed % 3 == 0, 4, marks=pytest.mark.long)
-            for seed in range(3, 15)
-        ),
-    ],
-)
-def test_any_delivery_gives_what_one_reading_gives(
-    seed: int, by_time: bool, in_order: bool, batches: int, project: Project, lake: Lake
-) -> None:
-    """Deliver a log in batches; in order they may be read with no look-back at all."""
-    source = random.Random(seed)
-    rows = random_log(source, objects=40)
-    base = [{"id": n, "a": f"a{n}", "b": None} for n in range(40) if source.random() < 0.6]
-    lake.create("random_base", {"id": "int", "a": "string", "b": "string"}, base)
-    repeats = [{**row, "status": source.choice("NS")} for row in rows if source.random() < 0.1]
-    if not in_order:
-        rows = rows + repeats
-        source.shuffle(rows)
+def random_base(source: random.Random, objects: int) -> list[Row]:
+    return [
+        {"id": n, "a": source.choice(["p", "q"]), "b": None}
+        for n in range(objects)
+        if source.random() < 0.6
+    ]
+
+
+def stage_random(project: Project, by_time: bool, precedence: str) -> None:
     project.file(
         "models/stg_random.sql",
         "{{ config(materialized='incremental', incremental_strategy='merge', "
@@ -549,29 +607,81 @@ def test_any_delivery_gives_what_one_reading_gives(
         "columns=[{'name': 'id', 'type': 'int'}, {'name': 'a', 'type': 'string'}, "
         "{'name': 'b', 'type': 'string'}], "
         f"base={relation('random_base')}, future_events={str(by_time).lower()}, "
-        "as_of='2026-01-02') }}",
+        f"as_of='2026-01-02', precedence='{precedence}') }}}}",
     )
+
+
+def batches_of(
+    source: random.Random, rows: list[Row], batches: int, in_order: bool
+) -> list[list[Row]]:
+    """Deliver a log in batches: in order and once, or in any order and some of it twice."""
+    if not in_order:
+        again = [{**row, "status": source.choice("NS")} for row in rows if source.random() < 0.1]
+        rows = rows + again
+        source.shuffle(rows)
+    cuts = sorted(source.sample(range(1, len(rows)), batches - 1))
+    return [rows[i:j] for i, j in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+
+
+def run_random(project: Project, lookback: int, *arguments: str) -> None:
+    settings = json.dumps({"afterimage_lookback_hours": lookback})
+    project.dbt("run", "--select", "stg_random", "--vars", settings, *arguments)
+
+
+deliveries = pytest.mark.parametrize(
+    ("seed", "by_time", "in_order", "batches"),
+    [
+        (1, False, True, 3),
+        pytest.param(2, True, False, 2, marks=pytest.mark.long),
+        *(
+            pytest.param(seed, seed % 2 == 0, seed % 3 == 0, 4, marks=pytest.mark.long)
+            for seed in range(3, 15)
+        ),
+    ],
+)
+
+
+@deliveries
+def test_any_delivery_gives_what_one_reading_gives(
+    seed: int, by_time: bool, in_order: bool, batches: int, project: Project, lake: Lake
+) -> None:
+    """Without query-backs; what comes in order may be read with no look-back at all."""
+    source = random.Random(seed)
+    batched = batches_of(source, random_log(source, 40, [1, 2, 3, 4]), batches, in_order)
+    stage_random(project, by_time, "driver")
+    lake.create("random_base", {"id": "int", "a": "string", "b": "string"}, [])
     lake.create("random_log", LOG, [])
-    cuts = sorted(source.sample(range(len(rows)), batches - 1))
-    settings = json.dumps({"afterimage_lookback_hours": 0 if in_order else 72})
-    for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
-        lake.append("random_log", LOG, rows[begin:end])
-        full = ["--full-refresh"] if begin == 0 else []
-        project.dbt("run", "--select", "stg_random", "--vars", settings, *full)
-    expected = Judge(rows, base, by_time).changes
+    for number, batch in enumerate(batched):
+        lake.append("random_log", LOG, batch)
+        run_random(project, 0 if in_order else 72, *(["--full-refresh"] if number == 0 else []))
+    assert staged(lake, "stg_random") == Judge(by_time).read([*chain(*batched)], [])
 
-    found = staged(lake, "stg_random")
-    for name, change in found.items():
-        # What an earlier run has read, before it learned of the delete, stays.
-        if expected[name]["verdict"] == "row gone" and change["verdict"] is None:
-            assert change["after"]["id"] in [row["id"] for row in base]
-            expected[name] = change
-    assert found == expected
 
-    if in_order:
-        return
-    project.dbt("run", "--select", "stg_random", "--full-refresh")
-    assert staged(lake, "stg_random") == Judge(rows, base, by_time).changes
+@deliveries
+def test_query_backs_are_judged_run_by_run(
+    seed: int, by_time: bool, in_order: bool, batches: int, project: Project, lake: Lake
+) -> None:
+    """Between the runs the driver marks events or deletes them, and the table moves on."""
+    source = random.Random(seed)
+    precedence = "logged" if seed % 4 == 3 else "driver"
+    stage_random(project, by_time, precedence)
+    judge = Judge(by_time, precedence)
+    log: list[Row] = []
+    rows = random_log(source, 40, list(range(1, 9)))
+    for number, batch in enumerate(batches_of(source, rows, batches, in_order)):
+        fates = source.choices(["left", "marked", "gone"], weights=[5, 3, 1], k=len(log))
+        log = [
+            {**row, "status": "S"} if fate == "marked" else row
+            for row, fate in zip(log, fates, strict=True)
+            if fate != "gone"
+        ] + batch
+        base = random_base(source, 40)
+        lake.create("random_base", {"id": "int", "a": "string", "b": "string"}, base)
+        lake.create("random_log", LOG, log)
+        run_random(project, 0 if in_order else 72, *(["--full-refresh"] if number == 0 else []))
+        assert staged(lake, "stg_random") == judge.read(log, base)
+    run_random(project, 72, "--full-refresh")
+    assert staged(lake, "stg_random") == Judge(by_time, precedence).read(log, base)
 
 
 def staged(lake: Lake, table: str) -> dict[str, Row]:
@@ -585,8 +695,7 @@ def staged(lake: Lake, table: str) -> dict[str, Row]:
         }
         if reason is None:
             change |= {name: row[name] for name in ("operation", "after", "changed_columns")}
-            fields = {"a", "b"} - set(row["changed_columns"] or ["a", "b"])
-            assert set(row["absent_columns"] or []) == fields
+            change["absent_columns"] = sorted(row["absent_columns"] or [])
         changes[row["change_id"]] = change
     return changes
 
@@ -686,10 +795,10 @@ def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
     assert second[1]["ingested_at"] == first[1]["ingested_at"]
 
     # The log has been emptied, the row is gone, and what was held back is due.
-    overruling = event(9, 6, 9, event_time=tomorrow)
+    query_back = event(9, 6, 9, event_time=tomorrow)
     early = event(12, 2, 7, "fname", new_value="x", event_time=tomorrow)
     third = run(
-        [held, event(8, 4, 1, event_time=later), overruling, early],
+        [held, event(8, 4, 1, event_time=later), query_back, early],
         [{"idu": 9, "fname": "Old"}],
         "2026-01-02 12:00:00",
     )
@@ -699,46 +808,322 @@ def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
     assert third[9]["after"]["fname"] == "Old"
     assert third[12]["source_rows"] == 1
 
-    # A query-back that overrules what it has not yet seen is read anew. An event that arrives after
-    # another of its change, but stands before it, gives the change another identity.
-    overruled = event(10, 2, 9, "fname", new_value="New", event_time=tomorrow)
+    # What an earlier run took in overrules nothing. An event that arrives after another of its
+    # change, but stands before it, gives the change another identity.
+    logged = event(10, 2, 9, "fname", new_value="New", event_time=tomorrow)
     late = event(11, 2, 7, "lname", new_value="y", event_time=tomorrow)
     fourth = run(
-        [overruling, overruled, late, early],
+        [query_back, logged, late, early],
         [{"idu": 9, "fname": "New"}],
         "2026-01-02 12:00:00",
     )
-    assert fourth[9]["after"]["fname"] == "New"
-    assert fourth[9]["warnings"] == [WARNING]
-    assert fourth[10]["reject_reason"] == "overruled: by the query-back of the row, record 9"
+    assert fourth[9] == third[9]
+    assert (fourth[9]["warnings"], fourth[10]["reject_reason"]) == ([WARNING], None)
     assert (fourth[11]["source_rows"], fourth[11]["changed_columns"]) == (2, ["fname", "lname"])
     assert fourth[12]["source_rows"] == 0
     assert fourth[12]["reject_reason"] == "moved: it is part of 00000000000000000011-idu=7"
 
 
 @pytest.mark.minutes
-def test_a_query_back_that_is_taken_back_leaves_no_version(project: Project, lake: Lake) -> None:
-    """Two fields were one change, until an event of the row overruled both, and the row is gone."""
-    types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
-    project.file(
-        "models/stg_gone.sql",
-        "{{ config(materialized='incremental', incremental_strategy='merge', "
-        "unique_key='change_id', file_format='iceberg') }}\n"
-        f"{{{{ netiq_event_log({relation('gone_log')}, unique_key=['idu'], table='usr', "
-        f"columns={USR}, base={relation('gone_base')}, as_of='2027-01-01') }}}}",
+def test_a_change_that_has_moved_leaves_no_version(project: Project, lake: Lake) -> None:
+    """The history takes back what a change said that is part of another one by now."""
+    told = Told("moved", project, lake, base="none")
+    name = at(9, 2, 2, "fname", new_value="John")
+    assert told.run([name]) == [("John", 9, None, None)]
+    assert told.run([at(9, 1, 2, "lname", new_value="Frost"), name]) == [("John", 9, None, None)]
+    versions = lake.rows(f"select lname, valid_from_seq from {SCHEMA}.moved_history")
+    assert [tuple(row.values()) for row in versions] == [("Frost", f"{1:020d}")]
+
+
+# --- Query-backs, and what is judged in one run -------------------------------------------------
+
+PERSON = {"idu": "int", "fname": "string", "lname": "string"}
+PERSON_COLUMNS = repr([{"name": name, "type": kind} for name, kind in PERSON.items()])
+
+
+def at(hour: int, record: int, kind: int, column: str | None = None, **values: Any) -> Row:
+    """Write an event of user 1 by its hour."""
+    return event(record, kind, 1, column, event_time=datetime(2026, 1, 1, hour), **values)
+
+
+def processed(row: Row) -> Row:
+    return {**row, "status": "S"}
+
+
+class Told:
+    """A log of user 1, its staging model and its history, read in runs."""
+
+    def __init__(self, name: str, project: Project, lake: Lake, **arguments: str) -> None:
+        self.name, self.project, self.lake = name, project, lake
+        given = {"as_of": "'2027-01-01'", "base": relation(f"{name}_base"), **arguments}
+        text = ", ".join(f"{argument}={value}" for argument, value in given.items())
+        project.file(
+            f"models/stg_{name}.sql",
+            "{{ config(materialized='incremental', incremental_strategy='merge', "
+            "unique_key='change_id', file_format='iceberg') }}\n"
+            f"{{{{ netiq_event_log({relation(f'{name}_log')}, unique_key=['idu'], table='usr', "
+            f"columns={PERSON_COLUMNS}, {text}) }}}}",
+        )
+        project.file(
+            f"models/{name}_history.sql",
+            "{{ config(materialized='history', unique_key=['idu'], file_format='iceberg') }}\n"
+            f"select * from {{{{ ref('stg_{name}') }}}}",
+        )
+        self.full = ["--full-refresh"]
+
+    def run(self, log: list[Row], *base: Row) -> list[tuple[Any, ...]]:
+        """Read the log and the base as they are now; return fname, from, to and what closed it."""
+        self.lake.create(f"{self.name}_log", LOG, log)
+        self.lake.create(f"{self.name}_base", PERSON, list(base))
+        models = (f"stg_{self.name}", f"{self.name}_history")
+        self.project.dbt("run", "--select", *models, *self.full)
+        self.full = []
+        return [
+            tuple(row.values())
+            for row in self.lake.rows(
+                "select fname, hour(valid_from), hour(valid_to), closed_by"
+                f" from {SCHEMA}.{self.name}_history order by version"
+            )
+        ]
+
+    def verdicts(self) -> dict[int, str | None]:
+        """Return what became of each change, by its record."""
+        rows = self.lake.rows(f"select change_id, reject_reason from {SCHEMA}.stg_{self.name}")
+        return {int(row["change_id"][:20]): row["reject_reason"] for row in rows}
+
+
+@pytest.mark.parametrize("kind", [6, 8])
+def test_a_query_back_of_a_row_that_is_gone_overrules_nothing(
+    kind: int, project: Project, lake: Lake
+) -> None:
+    log = [
+        at(8, 1, 1, "fname", new_value="A"),
+        at(8, 2, 1, "lname", new_value="L"),
+        at(9, 3, 2, "fname", old_value="A", new_value="B"),
+        at(10, 4, kind, "fname" if kind == 8 else None),
+    ]
+    life = [("A", 8, 9, "update"), ("B", 9, 11, "delete")]
+    deleted = Told(f"deleted_{kind}", project, lake)
+    assert deleted.run([*log, at(11, 5, 4)]) == life
+    assert deleted.verdicts() == {1: None, 3: None, 4: "row gone: deleted by record 5", 5: None}
+    # The same of a row that came to be again: the delete parts the two lives.
+    deleted.full = ["--full-refresh"]
+    assert deleted.run([*log, at(11, 5, 4), at(12, 6, 5)], {"idu": 1, "fname": "C"}) == [
+        *life,
+        ("C", 12, None, None),
+    ]
+    # No delete was logged, but the row is not there.
+    absent = Told(f"absent_{kind}", project, lake)
+    assert absent.run(log, {"idu": 2}) == [("A", 8, 9, "update"), ("B", 9, None, None)]
+    assert absent.verdicts() == {1: None, 3: None, 4: "row gone: it is not in `base`"}
+
+
+@pytest.mark.parametrize("mark", ["processed", "pending", "gone"])
+def test_what_an_earlier_run_took_in_overrules_nothing(
+    mark: str, project: Project, lake: Lake
+) -> None:
+    first = at(9, 1, 5)
+    told = Told(f"earlier_{mark}", project, lake)
+    assert told.run([first], {"idu": 1, "fname": "Jack"}) == [("Jack", 9, None, None)]
+    left = {"processed": [processed(first)], "pending": [first], "gone": []}[mark]
+    later = at(12, 2, 2, "fname", old_value="Jack", new_value="John")
+    assert told.run([*left, later], {"idu": 1, "fname": "John"}) == [
+        ("Jack", 9, 12, "update"),
+        ("John", 12, None, None),
+    ]
+    assert told.verdicts() == {1: None, 2: None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "mark"), [(6, "processed"), (8, "processed"), (6, "pending"), (8, "gone")]
+)
+def test_what_an_earlier_run_took_in_is_not_overruled(
+    kind: int, mark: str, project: Project, lake: Lake
+) -> None:
+    taken_in = [
+        at(8, 1, 1, "fname", new_value="A"),
+        at(8, 2, 1, "lname", new_value="L"),
+        at(9, 3, 2, "fname", old_value="A", new_value="B"),
+    ]
+    told = Told(f"later_{kind}_{mark}", project, lake)
+    present = {"idu": 1, "fname": "B", "lname": "L"}
+    assert told.run(taken_in, present) == [("A", 8, 9, "update"), ("B", 9, None, None)]
+    left = {"processed": list(map(processed, taken_in)), "pending": taken_in, "gone": []}[mark]
+    query_back = at(10, 4, kind, "fname" if kind == 8 else None)
+    assert told.run([*left, query_back], {**present, "fname": "C"}) == [
+        ("A", 8, 9, "update"),
+        ("B", 9, 10, "update"),
+        ("C", 10, None, None),
+    ]
+    assert told.verdicts() == {1: None, 3: None, 4: None}
+
+
+def test_an_event_stays_in_its_change_when_the_driver_deletes_the_others(
+    project: Project, lake: Lake
+) -> None:
+    names = [at(8, 1, 1, "fname", new_value="A"), at(8, 2, 1, "lname", new_value="L")]
+    told = Told("halved", project, lake)
+    told.run(names)
+    assert told.run([names[1], at(9, 3, 3, "fname", new_value="B")]) == [
+        ("A", 8, 9, "update"),
+        ("B", 9, None, None),
+    ]
+    assert told.verdicts() == {1: None, 3: None}
+
+
+@pytest.mark.parametrize("precedence", ["driver", "logged"])
+def test_precedence_says_whether_logged_values_stand(
+    precedence: str, project: Project, lake: Lake
+) -> None:
+    log = [
+        at(9, 1, 5),
+        at(12, 2, 2, "fname", old_value="Jack", new_value="John"),
+        at(15, 3, 2, "fname", old_value="John", new_value="Jim"),
+    ]
+    told = Told(f"by_{precedence}", project, lake, precedence=repr(precedence))
+    assert (
+        told.run(log, {"idu": 1, "fname": "Jim"})
+        == {
+            "driver": [("Jim", 9, None, None)],
+            "logged": [
+                ("Jack", 9, 12, "update"),
+                ("John", 12, 15, "update"),
+                ("Jim", 15, None, None),
+            ],
+        }[precedence]
     )
-    project.file(
-        "models/gone_history.sql",
-        "{{ config(materialized='history', unique_key=['idu'], file_format='iceberg') }}\n"
-        "select * from {{ ref('stg_gone') }}",
+
+
+def test_a_query_back_gives_what_no_event_says(project: Project, lake: Lake) -> None:
+    """Each query-back, what the first event behind it says, and what it reads."""
+    log = [
+        event(1, 6, 1),  # type 2: its old value, NULL too
+        event(2, 2, 1, "fname", old_value="x", new_value="y"),
+        event(3, 2, 1, "lname", old_value=None, new_value="y"),
+        event(4, 6, 2),  # type 3: the old value, where it has one
+        event(5, 3, 2, "fname", old_value="x", new_value="y"),
+        event(6, 3, 2, "lname", new_value="y"),
+        event(7, 5, 3),  # type 1 does not say
+        event(8, 1, 3, "fname", new_value="y"),
+        event(9, 8, 4, "fname"),  # what stands before, and other fields, say nothing
+        event(10, 2, 4, "lname", old_value="x", new_value="y"),
+        event(11, 2, 5, "fname", old_value="x", new_value="y"),
+        event(12, 7, 5, "fname"),
+        event(13, 8, 6, "fname"),  # of several fields, each by its own
+        event(14, 8, 6, "lname"),
+        event(15, 2, 6, "lname", old_value="x", new_value="y"),
+        event(16, 8, 7, "fname"),  # a delete ends what is about this row
+        event(17, 4, 7),
+        event(18, 2, 7, "fname", old_value="x", new_value="y"),
+        event(19, 8, 8, "fname"),  # what is no event says nothing
+        event(20, 2, 8, "fname", old_value="x", new_value="y", status="E"),
+    ]
+    lake.create("unsaid_log", LOG, log)
+    present = [{"idu": n, "fname": f"f{n}", "lname": f"l{n}"} for n in range(1, 9)]
+    lake.create("unsaid_base", PERSON, present)
+    sql = project.compile(
+        f"{{{{ netiq_event_log({relation('unsaid_log')}, unique_key=['idu'], table='usr', "
+        f"columns={PERSON_COLUMNS}, base={relation('unsaid_base')}, precedence='logged') }}}}"
     )
-    run = ("run", "--select", "stg_gone", "gone_history")
-    lake.create("gone_log", LOG, [event(1, 8, 1, "fname"), event(2, 8, 1, "lname")])
-    lake.create("gone_base", types, [{"idu": 1, "fname": "John", "lname": "Frost"}])
-    project.dbt(*run, "--full-refresh")
-    versions = f"select idu, fname, valid_to_seq from {SCHEMA}.gone_history"
-    assert [row["fname"] for row in lake.rows(versions)] == ["John"]
-    lake.append("gone_log", LOG, [event(3, 6, 1, event_time=NOON + timedelta(minutes=1))])
-    lake.create("gone_base", types, [])
-    project.dbt(*run)
-    assert lake.rows(versions) == []
+    rows = lake.rows(
+        "select int(left(change_id, 20)) as record, after.fname, after.lname, absent_columns,"
+        f" reject_reason from ({sql})"
+    )
+    found = {row.pop("record"): tuple(row.values()) for row in rows}
+    assert {n: found[n] for n in (1, 4, 7, 9, 12, 13, 16, 19)} == {
+        1: ("x", None, None, None),
+        4: ("x", None, ["lname"], None),
+        7: (None, "l3", ["fname"], None),
+        9: ("f4", None, ["lname"], None),
+        12: ("f5", None, ["lname"], None),
+        13: ("f6", "x", None, None),
+        16: (None, None, ["lname"], "row gone: deleted by record 17"),
+        19: ("f8", None, ["lname"], None),
+    }
+    assert found[11][3] is None
+
+
+# --- Rows of no table, and local time -----------------------------------------------------------
+
+
+def test_rows_without_a_table_name_are_accounted_for(project: Project, lake: Lake) -> None:
+    good = event(1, 1, 1, "fname", new_value="x")
+    log = [
+        good,
+        event(2, 1, 1, "fname", new_value="y", table_name=None),
+        event(3, 1, 1, "fname", new_value="y", table_name="  "),
+        {**good, "table_name": None},  # a copy, but for the name
+        event(4, 1, 1, "fname", new_value="z", table_name="other"),
+    ]
+    lake.create("nameless_log", LOG, log)
+    sql = project.compile(
+        call(
+            relation=relation("nameless_log"),
+            unique_key="['idu']",
+            columns=PERSON_COLUMNS,
+        )
+    )
+    rows = lake.rows(
+        f"select change_id, after.fname, reject_reason, source_rows from ({sql}) order by change_id"
+    )
+    assert [tuple(row.values())[1:] for row in rows] == [
+        ("x", None, 1),
+        ("x", "no table_name: NULL", 1),
+        ("y", "no table_name: NULL", 1),
+        ("y", 'no table_name: "  "', 1),
+    ]
+    assert len({row["change_id"] for row in rows}) == 4
+    assert rows[0]["change_id"] == "00000000000000000001-idu=1"
+
+
+def test_a_log_in_local_time(project: Project, lake: Lake) -> None:
+    """Berlin is an hour ahead of UTC in winter: what is due there at 13:30 is due at 12:30."""
+    lake.create(
+        "local_log",
+        LOG,
+        [
+            event(1, 1, 1, "fname", new_value="x", event_time=datetime(2026, 1, 1, 13, 30)),
+            event(2, 1, 2, "fname", new_value="x", event_time=datetime(2026, 7, 1, 14, 31)),
+        ],
+    )
+    arguments = {
+        "relation": relation("local_log"),
+        "unique_key": "['idu']",
+        "columns": PERSON_COLUMNS,
+        "time_zone": "'Europe/Berlin'",
+        "future_events": "true",
+    }
+    due = {"'2026-01-01 12:29:00'": 0, "'2026-01-01 12:30:00'": 1, "'2026-07-01 12:31:00'": 2}
+    for as_of, expected in due.items():
+        sql = project.compile(call(**arguments, as_of=as_of))
+        rows = lake.rows(f"select * from ({sql}) order by change_seq")
+        assert sum(row["reject_reason"] is None for row in rows) == expected
+    assert [row["changed_at"] for row in rows] == [
+        datetime(2026, 1, 1, 12, 30),
+        datetime(2026, 7, 1, 12, 31),
+    ]
+
+
+def test_a_change_names_the_user_of_its_first_event(project: Project, lake: Lake) -> None:
+    lake.create(
+        "signed_log",
+        LOG,
+        [
+            event(2, 1, 1, "lname", new_value="y", perpetrator="BEN"),
+            event(1, 1, 1, "fname", new_value="x", perpetrator="ANN"),
+            event(3, 4, 1, perpetrator=" "),
+            event(4, 1, 2, "fname", new_value="x", perpetrator=None),
+            event(5, 9, 2, perpetrator="EVE"),
+        ],
+    )
+    sql = project.compile(
+        call(relation=relation("signed_log"), unique_key="['idu']", columns=PERSON_COLUMNS)
+    )
+    rows = lake.rows(f"select changed_by, event_ids from ({sql}) order by change_seq")
+    ids = [f"{record:020d}-idu={1 if record < 4 else 2}" for record in range(6)]
+    assert [tuple(row.values()) for row in rows] == [
+        ("ANN", ids[1:3]),
+        (None, ids[3:4]),
+        (None, ids[4:5]),
+        ("EVE", ids[5:]),
+    ]

@@ -152,7 +152,7 @@ def assert_same_changes(lake: Lake, changes: list[Change], stream: Stream) -> No
         if told["changed_columns"] is not None:
             told["changed_columns"] = [c for c in stream.columns if c in told["changed_columns"]]
         assert {name: row[name] for name in STAGED} == told
-        assert row["tracking"]["user_name"] == "somebody"
+        assert row["tracking"]["user_name"] == row["changed_by"] == "somebody"
 
 
 def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lake) -> None:
@@ -193,6 +193,11 @@ def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lak
         (19, None, "c", None, 1),
         (20, None, "d", None, 1),
     ]
+
+    # As if the table had been built before the contract had that column.
+    lake.spark.sql(f"alter table {SCHEMA}.stg_late drop column changed_by")
+    with pytest.raises(DbtError, match=r"stg_late lacks .*changed_by.* once with --full-refresh"):
+        project.dbt(*run)
 
 
 @pytest.mark.parametrize("pruned", ["pruned__cdc", "pruned_tracking"])
