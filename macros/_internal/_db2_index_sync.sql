@@ -41,6 +41,15 @@ from rejected_rows
     {%- endif -%}
     {%- set read_after = none if synchpoint is none else ('0' * 32 ~ synchpoint | upper)[-32:] -%}
     {%- set keys = afterimage._key_names(layout.unique_key) %}
+    {%- set has_moved -%}
+        has_before_values and {{ afterimage._db2_has_key(layout, 'landed_before') }}
+        and not ({{ afterimage._same_columns('image', 'landed_before', layout.unique_key) }})
+    {%- endset -%}
+    {%- set place = "struct(coalesce(commit_place, ''), coalesce(intent_place, ''), row_rank, image_hash)" -%}
+    {%- set before -%}
+        partition by {{ keys | join(', ') }}, reject_reason order by {{ place }}
+        rows between unbounded preceding and 1 preceding
+    {%- endset %}
 with
 
 {{ afterimage._db2_rows(layout, relation, layout.has_logmarker, read_after=read_after) }},
@@ -53,6 +62,9 @@ touches as (
         image.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
         {%- endfor %}
         kind = 'delete' as is_delete,
+        kind = 'insert' or (kind = 'update' and {{ has_moved }}) as arrives,
+        image as before_image,
+        image,
         row_rank,
         commit_place,
         intent_place,
@@ -71,6 +83,9 @@ touches as (
         landed_before.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
         {%- endfor %}
         true as is_delete,
+        false as arrives,
+        landed_before as before_image,
+        image,
         0 as row_rank,
         commit_place,
         intent_place,
@@ -82,9 +97,21 @@ touches as (
     where
         kind = 'update'
         and reject_reason is null
-        and has_before_values
-        and {{ afterimage._db2_has_key(layout, 'landed_before') }}
-        and not ({{ afterimage._same_columns('image', 'landed_before', layout.unique_key) }})
+        and {{ has_moved }}
+
+),
+
+-- A row may come to a key before the row that lived there has left it, in one commit: then the key lives on.
+ordered_touches as (
+
+    select
+        *,
+        {{ place }} as place,
+        last(if(is_delete, null, struct(commit_place, image, cast(null as array<string>) as unknown_columns)), true)
+            over ({{ before }}) as last_row,
+        last(if(arrives, commit_place, null), true) over ({{ before }}) as last_arrival
+
+    from touches
 
 )
 
@@ -96,8 +123,11 @@ select
         reject_reason is null,
         if(
             max_by(
-                is_delete,
-                struct(coalesce(commit_place, ''), coalesce(intent_place, ''), row_rank, image_hash)
+                is_delete and not (
+                    coalesce(commit_place = last_arrival and commit_place = last_row.commit_place, false)
+                    and {{ afterimage._contradicts('last_row') | indent(20) }}
+                ),
+                place
             ),
             'delete',
             'upsert'
@@ -110,6 +140,6 @@ select
     cast(sum(copies) as int) as source_rows,
     reject_reason
 
-from touches
+from ordered_touches
 group by {{ keys | join(', ') }}, reject_reason
 {%- endmacro -%}
