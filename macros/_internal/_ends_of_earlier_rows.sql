@@ -1,5 +1,5 @@
-{#- Rows that take each other's keys within a transaction (`update t set id = id + 1`, a swap): a row comes to a key before
-    the row that lived there has left it. What leaves then is the earlier row, and the key lives on.
+{#- Rows that take each other's keys within a transaction (`update t set id = id + 1`, a swap): a row comes to a key
+    before the row that lived there has left it. What leaves then is the earlier row, and the key lives on.
 
     The CTEs from `events` to `judged_events`, which adds `is_of_an_earlier_row`. An end is that of an earlier row where
     the key's last arrival (an insert, a row from another key) and its last row are of the end's own transaction, and

@@ -268,7 +268,7 @@ if(
 {%- endmacro -%}
 
 
-{#- Every row that a key was given meets the next truncation; where it met its end before that, nothing happens then. -#}
+{#- Every row that a key was given meets the next truncation; where it ended before that, nothing happens then. -#}
 {%- macro _ends_by_truncation(rows_given, keys, is_recut, names_user) -%}
 select
     {%- for key in keys %}

@@ -421,12 +421,7 @@ if(
     {%- endif -%}
 if(
     kind = 'update'
-    and (
-        {%- for column in candidates %}
-        {{ afterimage._qlik_is_absent(column) }}
-        {%- if not loop.last %} or{% endif %}
-        {%- endfor %}
-    ),
+    and ({{ afterimage._qlik_any_absent(columns, unique_key) | indent(4) }}),
     array_compact(array(
         {%- for column in candidates %}
         if({{ afterimage._qlik_is_absent(column) }}, {{ afterimage._literal(column) }}, null)
@@ -575,6 +570,16 @@ if(
             )
         ) -%}
     {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- The condition that an update lacks any column. -#}
+{%- macro _qlik_any_absent(columns, unique_key) -%}
+{%- for column in columns if column not in unique_key %}
+{{ afterimage._qlik_is_absent(column) }}{{ ' or' if not loop.last }}
+{%- else -%}
+false
+{%- endfor %}
 {%- endmacro -%}
 
 

@@ -82,3 +82,9 @@ greatest(
 {%- macro _is_incremental() -%}
     {{ return(this is not none and is_incremental()) }}
 {%- endmacro -%}
+
+
+{#- The warning on an update that changed the key without all columns in its images. -#}
+{%- macro _moved_incomplete() -%}
+    {{ return("the key changed and some columns were not captured: they keep the old key's values, where these are known") }}
+{%- endmacro -%}

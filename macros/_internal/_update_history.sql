@@ -138,10 +138,10 @@
 {%- endmacro -%}
 
 
-{#- What of key changes a run has to reckon with: whether rows may have taken each other's keys behind the first place that
-    is new (`trades`), and why keys are cut from their beginning for it (`asks_for_all`): where such a transaction began
-    before the place from which its key would be cut, where the row that was found at the key may be known in part only,
-    or where a key change lacks columns, whose values are then looked for at the old key. -#}
+{#- What a run needs to know of key changes: whether rows may have taken each other's keys from the first new place on
+    (`trades`), and whether keys must be rebuilt from their first change for it (`asks_for_all`): where such a transaction
+    began before the place from which its key is rebuilt; where the history knows the row that lived at the key in part
+    only; or where a key change lacks columns, so that their values come from the old key. -#}
 {%- macro _pending_key_changes(target_relation, stream, columns, options, taken_in, condition, pending) -%}
     {%- set is_late = pending.min_seq <= taken_in.max_seq -%}
     {%- set slice = afterimage._slice(pending, options) -%}

@@ -505,12 +505,19 @@ warned as (
         ) as mask_warning,
         {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning,
         if(is_tied, 'another change of this key has the same change_seq', null) as tie_warning,
-        if(
-            kind = 'update' and before_image is null
-            and arrays_overlap(flagged_columns, {{ afterimage._string_array(layout.unique_key) }}),
-            'the key changed, but without a before-image the old key is unknown',
-            null
-        ) as key_warning
+        case
+            when kind <> 'update' then null
+            when before_image is null
+                then if(
+                    arrays_overlap(flagged_columns, {{ afterimage._string_array(layout.unique_key) }}),
+                    'the key changed, but without a before-image the old key is unknown',
+                    null
+                )
+            when
+                not ({{ afterimage._same_columns('image', 'before_image', layout.unique_key) }})
+                and ({{ afterimage._qlik_any_absent(columns, layout.unique_key) | indent(16) }})
+                then {{ afterimage._literal(afterimage._moved_incomplete()) }}
+        end as key_warning
 
     from told_apart
 

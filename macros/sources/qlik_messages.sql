@@ -294,6 +294,13 @@ judged as (
                 {%- endfor %},
                 if(operation_word = 'UPDATE', 'the key changed, but without a before-image the old key is unknown', null),
                 null
+            ),
+            if(
+                operation_word = 'UPDATE' and before_image is not null
+                and not ({{ afterimage._same_columns('image', 'before_image', keys) }})
+                and exists(absent_columns, name -> before_values[name] is null),
+                {{ afterimage._literal(afterimage._moved_incomplete()) }},
+                null
             )
             {%- if schema_rows is not none %},
             if(

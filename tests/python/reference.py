@@ -421,14 +421,16 @@ def _take_step(
 def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> bool:
     """Tell whether an end is that of an earlier row of the key (rule 13)."""
     arrival, upsert, own = life.arrival, life.upsert, end.transaction_id
-    if arrival is not None and upsert is not None and own is not None:
-        if own == arrival.transaction_id == upsert.transaction_id:
-            if _contradicts(end, life.said):
-                return True
-            if previous is arrival:
-                life.takers.pop()
-                taken = life.takers[-1][1] if life.takers else None
-                return taken is not None and not _contradicts(end, taken)
+    if arrival is None or upsert is None or own is None:
+        life.takers.append((end, None))
+        return False
+    if own == arrival.transaction_id == upsert.transaction_id:
+        if _contradicts(end, life.said):
+            return True
+        if previous is arrival:
+            life.takers.pop()
+            taken = life.takers[-1][1] if life.takers else None
+            return taken is not None and not _contradicts(end, taken)
     life.takers.append((end, None))
     return False
 

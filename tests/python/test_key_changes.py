@@ -21,7 +21,7 @@ from conftest import SCHEMA, Lake, Project
 from reference import Change, Row, current, history
 from strategies import START, Stream, seq
 from test_history_engine import as_row, assert_same_history, fewer_checks, stream_columns
-from test_reference import at, dele, ins, rec, told, upd, ver
+from test_reference import dele, ins, rec, told, upd, ver
 
 KEY = ["case_no", "id"]
 TYPES = {"case_no": "int", "id": "int", "a": "string", "lob": "string"}
