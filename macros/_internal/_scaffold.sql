@@ -126,8 +126,8 @@
 {%- endmacro -%}
 
 
-{#- What the names of Qlik's header columns begin with, by the one that is always there. The longest prefix counts, since
-    a data column may have Qlik's own name. -#}
+{#- What the names of Qlik's header columns begin with, by the one that is always there. The longest prefix counts: a
+    data column may have Qlik's own name. -#}
 {%- macro _scaffold_prefix(landed, arguments) -%}
     {%- set found = namespace(prefix=arguments.get('header_prefix')) -%}
     {%- if found.prefix is none -%}
