@@ -71,7 +71,8 @@ def test_project_with_the_local_package_builds(
     assert lake.rows("select order_no, status from shop.orders_current") == [
         {"order_no": 1, "status": "paid"}
     ]
-    [shown] = dbt(project, "show", "--select", "orders_history").results
+    results = dbt(project, "show", "--select", "orders_history,resource_type:model").results
+    [shown] = [result for result in results if result.node.name == "orders_history"]
     assert sorted(row["closed_by"] or "" for row in shown.agate_table.rows) == [
         "",
         "delete",
