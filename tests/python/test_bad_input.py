@@ -214,7 +214,7 @@ NO_TIME: dict[str, tuple[str, dict[str, str], dict[str, Any], tuple[Any, ...]]] 
         (
             datetime(2024, 1, 1, 12, 1),
             'a value does not fit its column: born "yesterday" (date)',
-            None,
+            1,
         ),
     ),
     "ansi_log": (
