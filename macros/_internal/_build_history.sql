@@ -10,9 +10,11 @@
         'trades': pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0
     }) -%}
     {%- set facts = afterimage._remember(none, pending) -%}
-    {%- do facts.update({
-        'hops': afterimage._longest_chain(stream, options.unique_key) if pending.sparse_moves else 0
-    }) -%}
+    {%- set followed = {'tables': []} -%}
+    {%- if facts.carries -%}
+        {%- set followed = afterimage._follow_rows(target_relation, stream, columns, options, facts) -%}
+        {%- do facts.update({'brought': followed.brought}) -%}
+    {%- endif -%}
 
     {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
     {%- if is_iceberg -%}
@@ -63,6 +65,9 @@ partitioned by ({{ meta.closed_by }})
 as
 {{ afterimage._versions(stream, columns, options, facts=facts) }}
     {%- endcall -%}
+    {%- for table in followed.tables -%}
+        {%- do run_query('drop table ' ~ table) -%}
+    {%- endfor -%}
     {%- if is_iceberg -%}
         {%- do run_query(
             'alter table ' ~ target_relation ~ " set tblproperties ('afterimage.snapshot' = '"
@@ -137,7 +142,7 @@ as
         'max_seq': [taken_in.max_seq if taken_in else '', pending.max_seq or ''] | max,
         'truncates': (taken_in.truncates if taken_in else false) or pending.truncates > 0,
         'trades': (taken_in.get('trades', true) if taken_in else false) or pending.trades,
-        'sparse_moves': (taken_in.get('sparse_moves', true) if taken_in else false) or pending.sparse_moves > 0,
+        'carries': (taken_in.get('carries', true) if taken_in else false) or pending.sparse_moves > 0,
         'sparse_columns': ((taken_in.sparse_columns if taken_in else []) + pending.sparse_columns) | unique | sort | list,
     }) }}
 {%- endmacro -%}

@@ -9,7 +9,7 @@
     {%- set found = afterimage._pending_changes(changes, none, options) -%}
     {{ return({
         'trades': found.ends > 0 and afterimage._trading_keys(changes, unique_key) > 0,
-        'hops': afterimage._longest_chain(changes, unique_key) if found.sparse_moves else 0,
+        'carries': found.sparse_moves > 0,
         'truncates': found.truncates > 0,
         'sparse_columns': found.sparse_columns,
     }) }}
@@ -76,39 +76,4 @@ having min(touch.arrival) <= max(touch.`end`)
 {%- macro _trading_keys(stream, unique_key) -%}
     {%- set query = 'select count(*) from (' ~ afterimage._key_trades(stream, unique_key) ~ ') as key_trades' -%}
     {{ return(run_query(query).columns[0].values()[0]) }}
-{%- endmacro -%}
-
-
-{#- How many key changes that lack columns follow one another at the most. -#}
-{%- macro _longest_chain(stream, unique_key) -%}
-    {%- set most = 32 -%}
-    {%- set moves -%}
-        select
-            {{ afterimage._struct(unique_key, '`before`.') }} as old_key,
-            {{ afterimage._struct(unique_key, '`after`.') }} as new_key,
-            change_seq
-
-        from {{ stream }} as changes
-        where reject_reason is null and {{ afterimage._is_sparse_move(unique_key) }}
-    {%- endset -%}
-    {%- set chain = namespace(query=moves, length=1, is_done=false) -%}
-    {%- for _ in range(most) if not chain.is_done -%}
-        {%- set chain.query -%}
-            select later.* from ({{ moves }}) as later
-            left semi join ({{ chain.query }}) as earlier
-                on later.old_key = earlier.new_key and later.change_seq >= earlier.change_seq
-        {%- endset -%}
-        {%- if run_query('select count(*) from (' ~ chain.query ~ ') as moves').columns[0].values()[0] == 0 -%}
-            {%- set chain.is_done = true -%}
-        {%- else -%}
-            {%- set chain.length = chain.length + 1 -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if not chain.is_done -%}
-        {%- do exceptions.warn(
-            model.name ~ ': rows change their keys more than ' ~ most ~ ' times in a row without a column being captured;'
-            ~ ' such columns are NULL from then on'
-        ) -%}
-    {%- endif -%}
-    {{ return([chain.length, most] | min) }}
 {%- endmacro -%}

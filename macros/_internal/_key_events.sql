@@ -11,183 +11,25 @@
     history knows of a key before that place stands in for its earlier events (`is_known`).
 
     Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
-    table was ever truncated, whether rows may take each other's keys, how many key changes in a row may carry a column
-    that was not captured) and `ends_have_state=false`, where nobody looks at the `state` of an end. With `names_user`
-    the events have the stream's `changed_by`. -#}
+    table was ever truncated, whether rows may take each other's keys, whether rows take columns to another key, and the
+    table that has their values, if there is one) and `ends_have_state=false`, where nobody looks at the `state` of an
+    end. With `names_user` the events have the stream's `changed_by`. -#}
 {%- macro _key_events(
     changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true, names_user=false
 ) -%}
-{%- set keys = afterimage._key_names(unique_key) -%}
+{%- set plan = afterimage._event_plan(unique_key, columns, facts, recut is not none, names_user) -%}
+{%- set keys = plan.key_names -%}
 {%- set w = afterimage._event_window(keys) -%}
-{%- set key_names = unique_key | map('lower') | list -%}
-{%- set sparse = [] -%}
-{%- for column in columns if column | lower not in key_names and (facts is none or column in facts.sparse_columns) -%}
-    {%- do sparse.append(column) -%}
-{%- endfor -%}
-{%- set truncates = facts is none or facts.truncates -%}
-{%- set trades = facts is none or facts.trades -%}
-{%- set hops = (2 if facts is none else facts.hops) if sparse else 0 -%}
 {%- set state_and_time = afterimage._state_and_time(
-    w, columns, sparse, load_valid_from, recut is not none, truncates, ends_have_state
+    w, columns, plan.sparse, load_valid_from, recut is not none, plan.truncates, ends_have_state
 ) -%}
 {#- Without these two, no state and no time depends on whether the key lived: one window does for all. -#}
-{%- set in_one_look = not (truncates or ends_have_state) -%}
+{%- set in_one_look = not (plan.truncates or ends_have_state) -%}
 
-good_changes as (
+{{ afterimage._all_events(changes, unique_key, columns, load_valid_from, plan, recut) }},
+{%- if plan.carries %}
 
-    select
-        change_id,
-        change_seq,
-        operation,
-        `before`,
-        `after`,
-        absent_columns,
-        {{ afterimage._unknown_columns(sparse, columns | length > 30) | indent(8) }} as unknown_columns,
-        changed_at,
-        transaction_id
-        {%- if names_user %},
-        cast(changed_by as string) as changed_by
-        {%- endif %}
-
-    from {{ changes }} as changes
-    where
-        reject_reason is null
-        {%- if recut %}
-        and ({{ recut.slice }})
-        {%- endif %}
-
-),
-{%- if truncates %}
-
--- One row, and few truncations in it, so every change can look up the next one without a sort of the whole table.
-truncations as (
-
-    select
-        array_sort(collect_set(struct(
-            change_seq, change_id, changed_at, transaction_id{{ ', changed_by' if names_user }}
-        ))) as truncations
-
-    from good_changes
-    where operation = 'truncate'
-
-),
-{%- endif %}
-
-own_events as (
-
-    select
-        {%- for key in unique_key %}
-        {%- set name = afterimage._quote(key) %}
-        -- Field by field, here and below: then Spark reads those of the before-image alone that somebody asks for.
-        if(operation = 'delete' and `before` is not null, `before`.{{ name }}, `after`.{{ name }}) as {{ keys[loop.index0] }},
-        {%- endfor %}
-        change_seq,
-        array_position(array('load', 'insert', 'update', 'delete'), operation) as event_rank,
-        if(operation = 'load', changed_at, null) as load_time,
-        change_id,
-        operation,
-        if(operation = 'delete', 'delete', null) as ended_by,
-        operation <> 'delete' as is_row,
-        {%- if sparse %}
-        named_struct(
-            {%- for column in columns %}
-            {%- set name = afterimage._quote(column) %}
-            {{ afterimage._literal(column) }},
-            {%- if column in sparse %}
-            if(
-                array_contains(absent_columns, {{ afterimage._literal(column) }}),
-                `before`.{{ name }},
-                `after`.{{ name }}
-            )
-            {%- else %}
-            `after`.{{ name }}
-            {%- endif %}
-            {%- if not loop.last %},{% endif %}
-            {%- endfor %}
-        ) as image,
-        {%- else %}
-        `after` as image,
-        {%- endif %}
-        unknown_columns,
-        case
-            when operation = 'insert' then 'insert'
-            when {{ afterimage._changes_the_key(unique_key) }} then 'key_change'
-        end as arrived_by,
-        `before` as before_image,
-        changed_at,
-        transaction_id
-        {%- if names_user %},
-        changed_by
-        {%- endif %}
-
-    from good_changes
-    where operation in ('load', 'insert', 'update', 'delete')
-
-),
-
--- An update that changed the key: the row leaves its old key.
-departures as (
-
-    select
-        {%- for key in unique_key %}
-        `before`.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-        {%- endfor %}
-        change_seq,
-        0 as event_rank,
-        cast(null as timestamp) as load_time,
-        change_id,
-        operation,
-        'key_change' as ended_by,
-        false as is_row,
-        if(true, null, `after`) as image,
-        {{ 'unknown_columns' if hops else 'cast(null as array<string>) as unknown_columns' }},
-        cast(null as string) as arrived_by,
-        `before` as before_image,
-        changed_at,
-        transaction_id
-        {%- if names_user %},
-        changed_by
-        {%- endif %}
-
-    from good_changes
-    where {{ afterimage._changes_the_key(unique_key) }}
-
-),
-{%- if recut %}
-
-{{ afterimage._recut_events(recut, keys, unique_key, columns, load_valid_from) }}
-{%- endif %}
-{%- set rows_given = 'recut_events' if recut else 'own_events' %}
-{%- if truncates %}
-
-ends_by_truncation as (
-
-    {{ afterimage._ends_by_truncation(rows_given, keys, recut is not none, names_user) | indent(4) }}
-
-),
-{%- endif %}
-
-events as (
-
-    select * from {{ rows_given }}
-    {%- if not recut %}
-    union all
-    select * from departures
-    {%- endif %}
-    {%- if truncates %}
-    union all
-    select * from ends_by_truncation
-    {%- endif %}
-
-),
-{%- if trades %}
-
-{{ afterimage._ends_of_earlier_rows(keys) }},
-{%- endif %}
-{%- set all_events = 'judged_events' if trades else 'events' %}
-{%- if hops %}
-
-{{ afterimage._brought_values(all_events, keys, columns, sparse, trades, hops, recut is not none, names_user) }},
+{{ afterimage._complete_events(plan, columns) }},
 {%- endif %}
 
 lives as (
@@ -211,8 +53,8 @@ lives as (
         {{ state_and_time }}
         {%- endif %}
 
-    from {{ 'complete_events' if hops else all_events }}
-    {%- if trades and not hops %}
+    from {{ 'complete_events' if plan.carries else plan.events }}
+    {%- if plan.trades and not plan.carries %}
     where not is_of_an_earlier_row
     {%- endif %}
 
@@ -229,6 +71,192 @@ states as (
     from lives
 
 )
+{%- endmacro -%}
+
+{#- What a caller's `facts` come to: the key's names, the columns that may be absent, and which steps there are. -#}
+{%- macro _event_plan(unique_key, columns, facts, is_recut=false, names_user=false) -%}
+    {%- set key_names = unique_key | map('lower') | list -%}
+    {%- set sparse = [] -%}
+    {%- for column in columns if column | lower not in key_names and (facts is none or column in facts.sparse_columns) -%}
+        {%- do sparse.append(column) -%}
+    {%- endfor -%}
+    {%- set trades = facts is none or facts.trades -%}
+    {{ return({
+        'key_names': afterimage._key_names(unique_key),
+        'sparse': sparse,
+        'truncates': facts is none or facts.truncates,
+        'trades': trades,
+        'events': 'judged_events' if trades else 'events',
+        'carries': sparse | length > 0 and (facts is none or facts.carries),
+        'brought': none if facts is none else facts.get('brought'),
+        'is_recut': is_recut,
+        'names_user': names_user,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The CTEs from a stream to all events: `events`, or `judged_events` where rows may take each other's keys. `of_keys`, a
+    query, leaves out what touches none of these keys. -#}
+{%- macro _all_events(changes, unique_key, columns, load_valid_from, plan, recut=none, of_keys=none) -%}
+{%- set keys = plan.key_names -%}
+good_changes as (
+
+    select
+        change_id,
+        change_seq,
+        operation,
+        `before`,
+        `after`,
+        absent_columns,
+        {{ afterimage._unknown_columns(plan.sparse, columns | length > 30) | indent(8) }} as unknown_columns,
+        changed_at,
+        transaction_id
+        {%- if plan.names_user %},
+        cast(changed_by as string) as changed_by
+        {%- endif %}
+
+    from {{ changes }} as changes
+    where
+        reject_reason is null
+        {%- if recut %}
+        and ({{ recut.slice }})
+        {%- endif %}
+        {%- if of_keys %}
+        and (
+            operation = 'truncate'
+            or {{ afterimage._key_of('`after`', unique_key) }} in ({{ of_keys }})
+            or {{ afterimage._key_of('`before`', unique_key) }} in ({{ of_keys }})
+        )
+        {%- endif %}
+
+),
+{%- if plan.truncates %}
+
+-- One row, and few truncations in it, so every change can look up the next one without a sort of the whole table.
+truncations as (
+
+    select
+        array_sort(collect_set(struct(
+            change_seq, change_id, changed_at, transaction_id{{ ', changed_by' if plan.names_user }}
+        ))) as truncations
+
+    from good_changes
+    where operation = 'truncate'
+
+),
+{%- endif %}
+
+own_events as (
+
+    select
+        {%- for key in unique_key %}
+        {%- set name = afterimage._quote(key) %}
+        -- Field by field, here and below: then Spark reads those of the before-image alone that somebody asks for.
+        if(operation = 'delete' and `before` is not null, `before`.{{ name }}, `after`.{{ name }}) as {{ keys[loop.index0] }},
+        {%- endfor %}
+        change_seq,
+        array_position(array('load', 'insert', 'update', 'delete'), operation) as event_rank,
+        if(operation = 'load', changed_at, null) as load_time,
+        change_id,
+        operation,
+        if(operation = 'delete', 'delete', null) as ended_by,
+        operation <> 'delete' as is_row,
+        {%- if plan.sparse %}
+        named_struct(
+            {%- for column in columns %}
+            {%- set name = afterimage._quote(column) %}
+            {{ afterimage._literal(column) }},
+            {%- if column in plan.sparse %}
+            if(
+                array_contains(absent_columns, {{ afterimage._literal(column) }}),
+                `before`.{{ name }},
+                `after`.{{ name }}
+            )
+            {%- else %}
+            `after`.{{ name }}
+            {%- endif %}
+            {%- if not loop.last %},{% endif %}
+            {%- endfor %}
+        ) as image,
+        {%- else %}
+        `after` as image,
+        {%- endif %}
+        unknown_columns,
+        case
+            when operation = 'insert' then 'insert'
+            when {{ afterimage._changes_the_key(unique_key) }} then 'key_change'
+        end as arrived_by,
+        `before` as before_image,
+        changed_at,
+        transaction_id
+        {%- if plan.names_user %},
+        changed_by
+        {%- endif %}
+
+    from good_changes
+    where operation in ('load', 'insert', 'update', 'delete')
+
+),
+
+-- An update that changed the key: the row leaves its old key.
+departures as (
+
+    select
+        {%- for key in unique_key %}
+        `before`.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+        {%- endfor %}
+        change_seq,
+        0 as event_rank,
+        cast(null as timestamp) as load_time,
+        change_id,
+        operation,
+        'key_change' as ended_by,
+        false as is_row,
+        if(true, null, `after`) as image,
+        {{ 'unknown_columns' if plan.carries else 'cast(null as array<string>) as unknown_columns' }},
+        cast(null as string) as arrived_by,
+        `before` as before_image,
+        changed_at,
+        transaction_id
+        {%- if plan.names_user %},
+        changed_by
+        {%- endif %}
+
+    from good_changes
+    where {{ afterimage._changes_the_key(unique_key) }}
+
+),
+{%- if recut %}
+
+{{ afterimage._recut_events(recut, keys, unique_key, columns, load_valid_from) }}
+{%- endif %}
+{%- set rows_given = 'recut_events' if recut else 'own_events' %}
+{%- if plan.truncates %}
+
+ends_by_truncation as (
+
+    {{ afterimage._ends_by_truncation(rows_given, keys, recut is not none, plan.names_user) | indent(4) }}
+
+),
+{%- endif %}
+
+events as (
+
+    select * from {{ rows_given }}
+    {%- if not recut %}
+    union all
+    select * from departures
+    {%- endif %}
+    {%- if plan.truncates %}
+    union all
+    select * from ends_by_truncation
+    {%- endif %}
+
+)
+{%- if plan.trades %},
+
+{{ afterimage._ends_of_earlier_rows(keys) }}
+{%- endif %}
 {%- endmacro -%}
 
 
@@ -513,6 +541,12 @@ recut_events as (
         {%- do names.append('_key_' ~ loop.index) -%}
     {%- endfor -%}
     {{ return(names) }}
+{%- endmacro -%}
+
+
+{#- A row's key, to be looked for in a query. -#}
+{%- macro _key_of(image, unique_key) -%}
+    {{ return('(' ~ afterimage._quoted(unique_key, image ~ '.') | join(', ') ~ ')') }}
 {%- endmacro -%}
 
 

@@ -26,9 +26,14 @@
     {%- set recut = afterimage._recut_scope(
         target_relation, stream, columns, options, taken_in, remembered, condition, pending
     ) -%}
-    {%- set facts = dict(remembered, trades=pending.trades, hops=0) -%}
+    {%- set facts = dict(remembered, trades=pending.trades, carries=false) -%}
+    {%- set followed = {'tables': []} -%}
     {%- if recut.from_the_beginning -%}
-        {%- set facts = dict(remembered, hops=recut.hops) -%}
+        {%- set facts = remembered -%}
+        {%- if facts.carries -%}
+            {%- set followed = afterimage._follow_rows(target_relation, stream, columns, options, facts) -%}
+            {%- set facts = dict(remembered, brought=followed.brought) -%}
+        {%- endif -%}
     {%- endif -%}
     {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, facts, pending) -%}
     {%- if not rebuild -%}
@@ -41,6 +46,9 @@
     {%- endif -%}
     {%- for view in [recut.difference, recut.touched, recut.affected] -%}
         {%- do run_query('drop view ' ~ view) -%}
+    {%- endfor -%}
+    {%- for table in followed.tables -%}
+        {%- do run_query('drop table ' ~ table) -%}
     {%- endfor -%}
     {%- do afterimage._compact_when_due(target_relation) -%}
 {%- endmacro -%}
@@ -261,9 +269,6 @@
     -%}
     {%- set start_seq = "''" if from_the_beginning else 'min(' ~ afterimage._shared_place('change_seq') ~ ')' -%}
     {%- set slice = 'true' if from_the_beginning else slice -%}
-    {#- Values go from key to key, so all keys between which they may are cut together. -#}
-    {%- set hops = afterimage._longest_chain(stream, options.unique_key)
-        if from_the_beginning and facts.sparse_moves else 0 -%}
 
     {#- A truncation that comes late may part what a transaction did from a truncation of its own, and so bring back
         rows of which the history knows nothing. -#}
@@ -292,17 +297,18 @@
             where {{ image }} is not null
             {{ 'union all' if not loop.last }}
             {%- endfor %}
-            {%- for image in ['`before`', '`after`'] if hops %}
+            {%- if from_the_beginning and facts.carries %}
+            -- Rows have taken values with them to these keys, which may be others by now.
             union all
             select
                 {%- for key in options.unique_key %}
-                {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                `after`.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
                 {%- endfor %}
                 change_seq
 
             from {{ stream }} as changes
             where reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}
-            {%- endfor %}
+            {%- endif %}
             {%- if pending.truncates > 0 %}
             union all
             select
@@ -386,7 +392,6 @@
         'difference': prefix ~ '_difference',
         'slice': slice,
         'from_the_beginning': from_the_beginning,
-        'hops': hops,
         'snapshot': snapshot,
     }) }}
 {%- endmacro -%}

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from conftest import SCHEMA, Lake, Project
 from reference import Change, Row, current, history
 from strategies import START, Stream, seq
-from test_history_engine import as_row, assert_same_history, fewer_checks, stream_columns
+from test_history_engine import EXAMPLES, as_row, assert_same_history, fewer_checks, stream_columns
 from test_reference import dele, ins, rec, told, upd, ver
 
 KEY = ["case_no", "id"]
@@ -302,12 +302,13 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 @pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.minutes
 @given(seed=st.integers(0, 2**32))
-@fewer_checks
+@hypothesis_settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
 def test_runs_that_part_transactions_give_the_tables_rows_after_each(
     in_order: bool, seed: int, project: Project, lake: Lake
 ) -> None:
-    made = tables(seed, cases=40, in_order=in_order)
+    made = tables(seed, cases=60, in_order=in_order)
     project.file(
         "models/moved_history.sql",
         f"{{{{ config(materialized='history', file_format='iceberg', unique_key={KEY}) }}}}\n"
