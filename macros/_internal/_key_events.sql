@@ -77,8 +77,10 @@ states as (
 {%- macro _event_plan(unique_key, columns, facts, is_recut=false, names_user=false) -%}
     {%- set key_names = unique_key | map('lower') | list -%}
     {%- set sparse = [] -%}
-    {%- for column in columns if column | lower not in key_names and (facts is none or column in facts.sparse_columns) -%}
-        {%- do sparse.append(column) -%}
+    {%- for column in columns if facts is none or column in facts.sparse_columns -%}
+        {%- if column | lower not in key_names -%}
+            {%- do sparse.append(column) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set trades = facts is none or facts.trades -%}
     {{ return({
@@ -95,8 +97,8 @@ states as (
 {%- endmacro -%}
 
 
-{#- The CTEs from a stream to all events: `events`, or `judged_events` where rows may take each other's keys. `of_keys`, a
-    query, leaves out what touches none of these keys. -#}
+{#- The CTEs from a stream to all events: `events`, or `judged_events` where rows may take each other's keys. `of_keys`,
+    a query, leaves out what touches none of these keys. -#}
 {%- macro _all_events(changes, unique_key, columns, load_valid_from, plan, recut=none, of_keys=none) -%}
 {%- set keys = plan.key_names -%}
 good_changes as (
