@@ -154,8 +154,8 @@ left outer join {{ brought }} as earlier
 {%- endmacro -%}
 
 
-{#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history until the
-    run ends: {brought, tables}. Each step follows twice as many key changes as the one before. -#}
+{#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history until
+    the run ends: {brought, tables}. Each step follows twice as many key changes as the one before. -#}
 {%- macro _follow_rows(target_relation, stream, columns, options, facts) -%}
     {%- set plan = afterimage._event_plan(options.unique_key, columns | map(attribute='name') | list, facts) -%}
     {%- set old_keys -%}

@@ -9,18 +9,17 @@
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
 {%- set is_end = "coalesce(ended_by in ('delete', 'key_change'), false)" -%}
+{%- set shows_another_row -%}
+{{ is_end }}
+        and coalesce(transaction_id = last_arrival.transaction_id and transaction_id = last_row.transaction_id, false)
+        and {{ afterimage._contradicts('last_row') | indent(8) }}
+{%- endset -%}
 looking_back as (
 
     select
         *,
         last(if(is_row, struct(transaction_id, image, unknown_columns), null), true) over ({{ before }}) as last_row,
-        last(if(arrived_by is not null, struct(transaction_id), null), true) over ({{ before }}) as last_arrival,
-        {{ is_end }} and coalesce(
-            lag(if(arrived_by is not null, transaction_id, null)) over ({{ w }}) = transaction_id, false
-        ) as is_behind_arrival,
-        arrived_by is not null and coalesce(
-            lead(if({{ is_end }}, transaction_id, null)) over ({{ w }}) = transaction_id, false
-        ) as is_before_end
+        last(if(arrived_by is not null, struct(transaction_id), null), true) over ({{ before }}) as last_arrival
 
     from events
 
@@ -30,9 +29,16 @@ compared_events as (
 
     select
         *,
+        {{ shows_another_row }} as shows_another_row,
         {{ is_end }}
-        and coalesce(transaction_id = last_arrival.transaction_id and transaction_id = last_row.transaction_id, false)
-        and {{ afterimage._contradicts('last_row') | indent(8) }} as shows_another_row
+        and not ({{ shows_another_row }})
+        and coalesce(
+            lag(if(arrived_by is not null, transaction_id, null)) over ({{ w }}) = transaction_id, false
+        ) as is_behind_arrival,
+        arrived_by is not null and coalesce(
+            lead(if({{ is_end }} and not ({{ shows_another_row }}), transaction_id, null)) over ({{ w }}) = transaction_id,
+            false
+        ) as is_before_end
 
     from looking_back
 
