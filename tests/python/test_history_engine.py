@@ -31,8 +31,9 @@ from strategies import (
 
 # How many cases one statement is shown, and how many examples there are of runs that keep the
 # histories below: 600 cases in all, and ten times as many where AFTERIMAGE_EXAMPLES says 50.
-CASES = 20
+CASES = 50
 EXAMPLES = int(os.environ.get("AFTERIMAGE_EXAMPLES", "5"))
+FEW = max(2, EXAMPLES * 2 // 5)
 
 # The ways that an incremental run can take, and what stream, options and batches must be like for
 # each: keys cut from their beginning, as options or a late rejected change ask for, or from the
@@ -169,7 +170,7 @@ def assert_same_history(
 
 
 @given(data=st.data())
-@fewer_checks
+@settings(fewer_checks, max_examples=FEW)
 def test_a_full_build_is_what_the_reference_says(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
@@ -192,7 +193,7 @@ def test_a_full_build_is_what_the_reference_says(
 
 @pytest.mark.minutes
 @given(data=st.data())
-@fewer_checks
+@settings(fewer_checks, max_examples=FEW)
 def test_incremental_runs_give_what_the_reference_says_after_each_batch(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
@@ -348,7 +349,7 @@ def test_no_version_begins_before_the_truncation_that_ended_the_one_before_it(
 
 
 @given(data=st.data())
-@fewer_checks
+@settings(fewer_checks, max_examples=FEW)
 def test_the_audit_is_what_the_reference_says(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:

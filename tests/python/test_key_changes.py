@@ -301,14 +301,14 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("key_changes")
 
 
-@pytest.mark.parametrize("in_order", [True, False])
+@pytest.mark.parametrize("in_order", [pytest.param(True, marks=pytest.mark.long), False])
 @pytest.mark.minutes
 @given(seed=st.integers(0, 2**32))
 @hypothesis_settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
 def test_runs_that_part_transactions_give_the_tables_rows_after_each(
     in_order: bool, seed: int, project: Project, lake: Lake
 ) -> None:
-    made = tables(seed, cases=60, in_order=in_order)
+    made = tables(seed, cases=40, in_order=in_order)
     project.file(
         "models/moved_history.sql",
         f"{{{{ config(materialized='history', file_format='iceberg', unique_key={KEY}) }}}}\n"
