@@ -155,7 +155,7 @@ left outer join {{ brought }} as earlier
 
 
 {#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history until
-    the run ends: {brought, tables}. Each step follows twice as many key changes as the one before. -#}
+    the run ends; returns the last. Each step follows twice as many key changes as the one before. -#}
 {%- macro _follow_rows(target_relation, stream, columns, options, facts) -%}
     {%- set plan = afterimage._event_plan(options.unique_key, columns | map(attribute='name') | list, facts) -%}
     {%- set old_keys -%}
@@ -170,7 +170,7 @@ left outer join {{ brought }} as earlier
     {%- for column in plan.sparse -%}
         {%- do is_open.append('not coalesce(value_' ~ loop.index ~ '.is_known, false)') -%}
     {%- endfor -%}
-    {%- set followed = namespace(query=none, tables=[], is_done=false) -%}
+    {%- set followed = namespace(query=none, brought=none, is_done=false) -%}
     {%- set followed.query -%}
         with
 
@@ -183,21 +183,32 @@ left outer join {{ brought }} as earlier
 
         select * from brought
     {%- endset -%}
+    {%- do afterimage._drop_brought_tables(target_relation) -%}
     {#- 2 to the power of 40 key changes are enough. -#}
     {%- for step in range(40) if not followed.is_done -%}
         {%- set table = target_relation.incorporate(
             path={'identifier': target_relation.identifier ~ '__brought_' ~ step}
         ) -%}
-        {%- do run_query('drop table if exists ' ~ table) -%}
         {%- do run_query(
             'create table ' ~ table ~ ' using ' ~ config.get('file_format', 'parquet') ~ ' as\n' ~ followed.query
         ) -%}
-        {%- do followed.tables.append(table) -%}
+        {%- set followed.brought = table -%}
         {%- set open_rows = run_query(
             'select count(*) from ' ~ table ~ ' where brought_by is not null and (' ~ is_open | join(' or ') ~ ')'
         ).columns[0].values()[0] -%}
         {%- set followed.is_done = open_rows == 0 -%}
         {%- set followed.query = afterimage._brought_from_further(table, plan) -%}
     {%- endfor -%}
-    {{ return({'brought': followed.tables[-1], 'tables': followed.tables}) }}
+    {{ return(followed.brought) }}
+{%- endmacro -%}
+
+
+{#- Drops the tables of _follow_rows, those of a run that was broken off too. -#}
+{%- macro _drop_brought_tables(target_relation) -%}
+    {%- set query -%}
+        show tables in {{ target_relation.include(identifier=false) }} like '{{ target_relation.identifier }}__brought_*'
+    {%- endset -%}
+    {%- for row in run_query(query) -%}
+        {%- do run_query('drop table ' ~ target_relation.incorporate(path={'identifier': row['tableName']})) -%}
+    {%- endfor -%}
 {%- endmacro -%}

@@ -10,10 +10,8 @@
         'trades': pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0
     }) -%}
     {%- set facts = afterimage._remember(none, pending) -%}
-    {%- set followed = {'tables': []} -%}
     {%- if facts.carries -%}
-        {%- set followed = afterimage._follow_rows(target_relation, stream, columns, options, facts) -%}
-        {%- do facts.update({'brought': followed.brought}) -%}
+        {%- do facts.update({'brought': afterimage._follow_rows(target_relation, stream, columns, options, facts)}) -%}
     {%- endif -%}
 
     {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
@@ -65,9 +63,9 @@ partitioned by ({{ meta.closed_by }})
 as
 {{ afterimage._versions(stream, columns, options, facts=facts) }}
     {%- endcall -%}
-    {%- for table in followed.tables -%}
-        {%- do run_query('drop table ' ~ table) -%}
-    {%- endfor -%}
+    {%- if facts.carries -%}
+        {%- do afterimage._drop_brought_tables(target_relation) -%}
+    {%- endif -%}
     {%- if is_iceberg -%}
         {%- do run_query(
             'alter table ' ~ target_relation ~ " set tblproperties ('afterimage.snapshot' = '"

@@ -26,14 +26,12 @@
     {%- set recut = afterimage._recut_scope(
         target_relation, stream, columns, options, taken_in, remembered, condition, pending
     ) -%}
-    {%- set facts = dict(remembered, trades=pending.trades, carries=false) -%}
-    {%- set followed = {'tables': []} -%}
-    {%- if recut.from_the_beginning -%}
-        {%- set facts = remembered -%}
-        {%- if facts.carries -%}
-            {%- set followed = afterimage._follow_rows(target_relation, stream, columns, options, facts) -%}
-            {%- set facts = dict(remembered, brought=followed.brought) -%}
-        {%- endif -%}
+    {%- set facts = remembered if recut.from_the_beginning
+        else dict(remembered, trades=pending.trades, carries=false) -%}
+    {%- if facts.carries -%}
+        {%- set facts = dict(
+            facts, brought=afterimage._follow_rows(target_relation, stream, columns, options, facts)
+        ) -%}
     {%- endif -%}
     {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, facts, pending) -%}
     {%- if not rebuild -%}
@@ -47,9 +45,9 @@
     {%- for view in [recut.difference, recut.touched, recut.affected] -%}
         {%- do run_query('drop view ' ~ view) -%}
     {%- endfor -%}
-    {%- for table in followed.tables -%}
-        {%- do run_query('drop table ' ~ table) -%}
-    {%- endfor -%}
+    {%- if facts.carries -%}
+        {%- do afterimage._drop_brought_tables(target_relation) -%}
+    {%- endif -%}
     {%- do afterimage._compact_when_due(target_relation) -%}
 {%- endmacro -%}
 
