@@ -144,7 +144,7 @@
     {%- if intake.kind == 'unknown' -%}
         {{ return(afterimage._qlik_unread_minutes_since(relation, layout)) }}
     {%- endif -%}
-    {%- set landed = afterimage._qlik_landed(layout, intake) if intake.kind == 'new' -%}
+    {%- set landed = afterimage._qlik_landed(layout, intake) if intake.kind == 'new' else none -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return({'condition': none}) }}
     {%- endif -%}

@@ -537,7 +537,7 @@ values (
     {%- endfor -%}
     {#- The summary is the first to read them, which spares a job of its own to fetch them. -#}
     {%- do run_query('cache lazy table ' ~ view ~ ' as\n' ~ query) -%}
-    {%- set summed_up = run_query('select ' ~ summary ~ ' from ' ~ view).columns[0].values()[0] if summary -%}
+    {%- set summed_up = run_query('select ' ~ summary ~ ' from ' ~ view).columns[0].values()[0] if summary else none -%}
     {%- for name in settings -%}
         {%- do run_query('reset ' ~ name) -%}
     {%- endfor -%}

@@ -42,7 +42,7 @@
     {%- endif -%}
 
     {%- if not afterimage._keeps_mark() -%}
-        {%- set start = afterimage._intake_start(relation, none) -%}
+        {%- set start = afterimage._intake_start(relation, present.raw, none) -%}
         {%- set reason = 'its snapshots do not go back to the last run' -%}
     {%- elif present.is_rolled_back -%}
         {%- set start = none -%}
@@ -51,7 +51,7 @@
         {%- set start = none -%}
         {%- set reason = 'nothing says what of it was read before' -%}
     {%- else -%}
-        {%- set start = afterimage._intake_start(relation, marks.read[intake.name]) -%}
+        {%- set start = afterimage._intake_start(relation, present.raw, marks.read[intake.name]) -%}
         {%- set reason = 'it was replaced or rolled back, or its snapshots have expired' -%}
     {%- endif -%}
     {%- if start is none -%}
@@ -230,13 +230,14 @@
 
 
 {#- The snapshot to begin after: the one that was read last, or, where only the time of the last run is known, the one
-    that was current some minutes before it. None where that is no ancestor of the present one, or has expired. And whether
-    a delete file stands in the way of Iceberg's changelog, in any snapshot since. -#}
-{%- macro _intake_start(relation, mark) -%}
+    that was current some minutes before it; none where that is no ancestor of the present one, or has expired. With the
+    snapshots `since`, the newest first, and whether any of them has a delete file, which Iceberg's changelog cannot read
+    past. -#}
+{%- macro _intake_start(relation, present, mark) -%}
     {%- set query -%}
         select
             cast(history.snapshot_id as string) as snapshot_id,
-            cast(snapshots.committed_at as string) as committed_at
+            cast(unix_micros(snapshots.committed_at) as string) as committed_at
 
         from {{ relation }}.history as history
         inner join {{ relation }}.snapshots as snapshots
@@ -255,28 +256,42 @@
     {%- if found | length == 0 -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set start = {'snapshot_id': found[0][0] | string, 'committed_at': found[0][1] | string} -%}
+    {%- set start = found[0][0] | string -%}
+    {#- Iceberg lets the clocks of those who commit differ by a minute. -#}
     {%- set query -%}
         select
-            (
-                select count(*) from {{ relation }}.snapshots
-                where
-                    {{ afterimage._committed_since(start) }}
-                    and (coalesce(summary['total-delete-files'], '') <> '0' or summary['removed-delete-files'] is not null)
-            )
-            + (
-                select count(*) from {{ relation }}.all_manifests
-                where content = 1 and reference_snapshot_id = {{ start.snapshot_id }}
-            ) > 0
+            cast(snapshot_id as string) as snapshot_id,
+            cast(parent_id as string) as parent_id,
+            coalesce(summary['total-delete-files'], '') <> '0'
+            or summary['removed-delete-files'] is not null as has_delete_files
+
+        from {{ relation }}.snapshots
+        where committed_at >= timestamp_micros({{ found[0][1] }}) - interval 2 minutes
     {%- endset -%}
-    {%- do start.update({'has_delete_files': run_query(query).columns[0].values()[0]}) -%}
-    {{ return(start) }}
-{%- endmacro -%}
-
-
-{#- The condition on `.snapshots` for those since a snapshot; Iceberg lets clocks differ by a minute. -#}
-{%- macro _committed_since(start) -%}
-    {{ return("committed_at >= timestamp '" ~ start.committed_at ~ "' - interval 2 minutes") }}
+    {%- set snapshots = {} -%}
+    {%- for row in run_query(query).rows -%}
+        {%- do snapshots.update({row[0] | string: row}) -%}
+    {%- endfor -%}
+    {%- set since = [] -%}
+    {%- set walk = namespace(at=present, has_delete_files=false) -%}
+    {%- for _ in snapshots -%}
+        {%- if walk.at != start and walk.at in snapshots -%}
+            {%- do since.append(walk.at) -%}
+            {%- set walk.has_delete_files = walk.has_delete_files or snapshots[walk.at]['has_delete_files'] -%}
+            {%- set walk.at = snapshots[walk.at]['parent_id'] | string -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if walk.at != start -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- if not walk.has_delete_files -%}
+        {#- A list of delete files that are gone may still be carried along. -#}
+        {%- set query -%}
+            select count(*) from {{ relation }}.all_manifests where content = 1 and reference_snapshot_id = {{ start }}
+        {%- endset -%}
+        {%- set walk.has_delete_files = since and run_query(query).columns[0].values()[0] > 0 -%}
+    {%- endif -%}
+    {{ return({'snapshot_id': start, 'since': since, 'has_delete_files': walk.has_delete_files}) }}
 {%- endmacro -%}
 
 
@@ -317,10 +332,7 @@
         where
             status < 2
             and data_file.content = 0
-            and snapshot_id in (
-                select snapshot_id from {{ relation }}.snapshots
-                where {{ afterimage._committed_since(start) }} and snapshot_id <> {{ start.snapshot_id }}
-            )
+            and snapshot_id in ({{ start.since | join(', ') }})
         limit 501
     {%- endset -%}
     {%- set files = run_query(query).rows -%}
