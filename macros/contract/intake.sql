@@ -1,8 +1,7 @@
 {#- What a run reads of a raw table: the rows that have landed since the run before, whatever the source's clock says.
 
     An Iceberg table knows by its snapshots what has landed. A `change_stream` remembers in its table's properties which
-    snapshot of each raw table it has read; for dbt's `incremental` the newest `ingested_at` says up to when it has. The
-    result has
+    snapshot of each raw table it has read. (dbt's `incremental` remembers nothing: it looks back.) The result has
     - `kind`: `all` (read everything), `nothing`, `new` (read `landed`, and the earlier rows that belong to those), or
       `unknown` (the table cannot say; the dialect looks back by its own order),
     - `rows_at`: what to read from, at the snapshot that was asked for, so that what is committed meanwhile is the next
@@ -20,14 +19,14 @@
     {%- if not (is_incremental or afterimage._keeps_mark()) -%}
         {{ return(intake) }}
     {%- endif -%}
-    {%- if not afterimage._has_snapshots(relation) -%}
+    {%- if not (afterimage._keeps_mark() and afterimage._has_snapshots(relation)) -%}
         {%- do intake.update({'kind': 'unknown' if is_incremental else 'all'}) -%}
         {{ return(intake) }}
     {%- endif -%}
-    {%- set marks = afterimage._intake_marks() if is_incremental and afterimage._keeps_mark() else {} -%}
+    {%- set marks = afterimage._intake_marks() if is_incremental else {} -%}
     {%- set present = afterimage._intake_snapshots(relation, marks) -%}
     {%- do intake.update({'snapshot': present.raw}) -%}
-    {%- if is_incremental and afterimage._keeps_mark() and not present.is_rolled_back
+    {%- if is_incremental and not present.is_rolled_back
         and marks.read.get(intake.name) == present.raw -%}
         {%- do intake.update({'kind': 'nothing', 'is_marked': true, 'rows': 0}) -%}
         {{ return(intake) }}
@@ -41,10 +40,7 @@
         {{ return(intake) }}
     {%- endif -%}
 
-    {%- if not afterimage._keeps_mark() -%}
-        {%- set start = afterimage._intake_start(relation, present.raw, none) -%}
-        {%- set reason = 'its snapshots do not go back to the last run' -%}
-    {%- elif present.is_rolled_back -%}
+    {%- if present.is_rolled_back -%}
         {%- set start = none -%}
         {%- set reason = this ~ ' was rolled back' -%}
     {%- elif not marks.read.get(intake.name) -%}
@@ -229,10 +225,9 @@
 {%- endmacro -%}
 
 
-{#- The snapshot to begin after: the one that was read last, or, where only the time of the last run is known, the one
-    that was current some minutes before it; none where that is no ancestor of the present one, or has expired. With the
-    snapshots `since`, the newest first, and whether any of them has a delete file, which Iceberg's changelog cannot read
-    past. -#}
+{#- The snapshot that was read last, to begin after; none where it is no ancestor of the present one, or has expired.
+    With the snapshots `since`, the newest first, and whether any of them has a delete file, which Iceberg's changelog
+    cannot read past. -#}
 {%- macro _intake_start(relation, present, mark) -%}
     {%- set query -%}
         select
@@ -244,11 +239,7 @@
             on history.snapshot_id = snapshots.snapshot_id
         where
             history.is_current_ancestor
-            {%- if mark is not none %}
             and history.snapshot_id = {{ mark | int }}
-            {%- else %}
-            and history.made_current_at < (select max(ingested_at) from {{ this }}) - interval 10 minutes
-            {%- endif %}
         order by history.made_current_at desc
         limit 1
     {%- endset -%}
