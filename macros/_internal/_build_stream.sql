@@ -1,5 +1,13 @@
 {#- The whole staging table at once. What was read is remembered by the same statement. -#}
 {%- macro _build_stream(target_relation, existing_relation, sql, intakes) -%}
+    {%- set names = run_query('describe query ' ~ sql).columns[0].values() -%}
+    {%- set missing = (afterimage._contract_columns() + ['ingested_at']) | reject('in', names) | list -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            'change_stream ' ~ model.name ~ ": the model's body must give the columns of the change contract, as a source"
+            ~ " macro does. Missing: " ~ missing | join(', ') ~ ". For any other table use dbt's `table` or `incremental`."
+        ) -%}
+    {%- endif -%}
     {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
     {%- if existing_relation is not none and not (can_replace and (
         existing_relation.is_iceberg or existing_relation.is_delta

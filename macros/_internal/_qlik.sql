@@ -136,7 +136,7 @@
 {%- endmacro -%}
 
 
-{#- What an incremental run reads: {condition, from, known_within}; none for all, and a condition of none for nothing. -#}
+{#- What an incremental run reads: {condition, from, known_within}; none for all, a condition of none for nothing. -#}
 {%- macro _qlik_unread(relation, layout, intake) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}

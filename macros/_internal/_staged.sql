@@ -30,7 +30,7 @@ left outer join {{ this }} as known
         {%- if read_from is not none %}
         and (known.change_seq >= '{{ read_from }}' or known.change_seq = '')
         {%- endif %}
-        {%- if known_within is not none %}
+        {%- if known_within %}
         and ({{ known_within }})
         {%- endif %}
 where
