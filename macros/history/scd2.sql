@@ -9,7 +9,8 @@
     deletes='close',
     meta_column_names=none,
     load_valid_from=none,
-    columns=none
+    columns=none,
+    follow_keys=true
 ) -%}
     {%- set options = afterimage._history_options(
         'scd2', unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names,
@@ -19,6 +20,12 @@
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns('scd2', changes, columns) -%}
+    {%- do afterimage._check_choice('scd2', 'follow_keys', follow_keys, [true, false]) -%}
     {%- set facts = afterimage._key_change_facts(changes, unique_key) if columns is none else none -%}
+    {%- if not follow_keys -%}
+        {%- set facts = {'trades': false, 'carries': false, 'truncates': true, 'sparse_columns': columns or (
+            typed_columns | map(attribute='name') | list
+        )} -%}
+    {%- endif -%}
     {{ return(afterimage._versions(changes, typed_columns, options, facts=facts)) }}
 {%- endmacro -%}

@@ -7,6 +7,7 @@
             pair_key_changes=var('unit_pair_key_changes', false)
         ) ~ ')',
         unique_key=['PART_NO', 'WAREHOUSE'],
-        columns=['PART_NO', 'WAREHOUSE', 'QTY', 'SCENARIO']
+        columns=['PART_NO', 'WAREHOUSE', 'QTY', 'SCENARIO'],
+        follow_keys=var('unit_follow_keys', false)
     )
 }}

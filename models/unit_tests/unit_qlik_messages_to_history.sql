@@ -10,6 +10,7 @@
             ref('qlik_accounts__messages'), unique_key=['CUSTOMER_ID'], columns=typed_columns
         ) ~ ')',
         unique_key=['CUSTOMER_ID'],
-        columns=columns
+        columns=columns,
+        follow_keys=var('unit_follow_keys', false)
     )
 }}

@@ -10,6 +10,7 @@
         grain=var('unit_grain', 'change'),
         deletes=var('unit_deletes', 'close'),
         meta_column_names=var('unit_meta_column_names', none),
-        load_valid_from=var('unit_load_valid_from', none)
+        load_valid_from=var('unit_load_valid_from', none),
+        follow_keys=var('unit_follow_keys', false)
     )
 }}

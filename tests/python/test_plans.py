@@ -46,8 +46,8 @@ MEANT = {
     # The second scan, of a few columns, is for the key changes.
     "planned_history": {"scans": 2, "shuffles": 1, "sorts": 1, "windows": 3},
     "planned_current": {"scans": 1},
-    # As the history: a table looks first whether the stream has a truncation, or keys that rows have
-    # taken from each other.
+    # As the history: a table looks first whether there is a truncation, or rows that take each
+    # other's keys.
     "planned_audit": {"scans": 2, "shuffles": 1, "sorts": 1, "windows": 3},
 }
 

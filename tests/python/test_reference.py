@@ -902,16 +902,16 @@ def test_audit_of_a_life() -> None:
         COLUMNS,
     )
     names = (
-        *("id", "change_seq", "operation", "changed_at"),
+        *("id", "change_seq", "operation", "changed_at", "changed_by"),
         *("column_name", "old_value", "new_value"),
     )
     assert [list(row) for row in rows] == [list(names)] * 5
     assert [tuple(row.values()) for row in rows] == [
-        (1, seq(1), "insert", at(10), "id", None, 1),
-        (1, seq(1), "insert", at(10), "a", None, "x"),
-        (1, seq(2), "update", at(20), "a", "x", "y"),
-        (1, seq(3), "delete", None, "id", 1, None),
-        (1, seq(3), "delete", None, "a", "y", None),
+        (1, seq(1), "insert", at(10), None, "id", None, 1),
+        (1, seq(1), "insert", at(10), None, "a", None, "x"),
+        (1, seq(2), "update", at(20), None, "a", "x", "y"),
+        (1, seq(3), "delete", None, None, "id", 1, None),
+        (1, seq(3), "delete", None, None, "a", "y", None),
     ]
 
 
