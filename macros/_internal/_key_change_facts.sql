@@ -1,7 +1,8 @@
 {#- The `facts` for _key_events, of a stream as it is now. None where the SQL may be kept and run later over other rows
     (in a view), or where the stream is a text. -#}
 {%- macro _key_change_facts(changes, unique_key) -%}
-    {%- set is_run_at_once = model.resource_type == 'test' or model.config.materialized in ['table', 'incremental'] -%}
+    {%- set is_run_at_once = model.resource_type == 'test'
+        or model.config.materialized in ['table', 'incremental', 'change_stream'] -%}
     {%- if changes is string or not is_run_at_once -%}
         {{ return(none) }}
     {%- endif -%}

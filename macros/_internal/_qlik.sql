@@ -136,17 +136,91 @@
 {%- endmacro -%}
 
 
-{#- What an incremental run reads: {condition, from}; none for all, and a condition of none for nothing. Of the time
-    since the newest change_seq taken in, less the look-back, it is the minutes whose rows are not those that the table
-    has accounted for, from the first such minute to the last, and the rows without a place in time where they are
-    others than before. Found out while compiling, so that the bounds are literals and leave out files. -#}
-{%- macro _qlik_unread(relation, layout) -%}
+{#- What an incremental run reads: {condition, from, known_within}; none for all, a condition of none for nothing. -#}
+{%- macro _qlik_unread(relation, layout, intake) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set columns = layout.columns -%}
+    {%- if intake.kind == 'unknown' -%}
+        {{ return(afterimage._qlik_unread_minutes_since(relation, layout)) }}
+    {%- endif -%}
+    {%- set landed = afterimage._qlik_landed(layout, intake) if intake.kind == 'new' else none -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return({'condition': none}) }}
+    {%- endif -%}
+    {%- do afterimage._check_retention_gap(
+        'qlik_change_table', relation, layout.header.change_seq, afterimage._qlik_has_place(layout.header.change_seq),
+        afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq())
+    ) -%}
+    {{ return(landed) }}
+{%- endmacro -%}
+
+
+{#- What has landed, and the earlier rows that are looked at with it: those of the same change_seqs; for load rows, and
+    rows without a place, those of the same keys. (Zeros are the change_seq of load rows, or a change_seq as any other.) -#}
+{%- macro _qlik_landed(layout, intake) -%}
+    {%- set header = layout.header -%}
+    {%- set change_seq = header.change_seq -%}
+    {%- set has_place = afterimage._qlik_has_place(change_seq) -%}
+    {%- set extent = afterimage._intake_extent(intake, change_seq, has_place, 8) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set conditions = [] -%}
+    {%- set known = [] -%}
+    {%- for first, last in extent.ranges -%}
+        {#- Of a trimmed column Spark cannot tell which files to leave out, so it is said of the column as well. -#}
+        {%- do conditions.append(
+            '(' ~ afterimage._qlik_not_before(layout, first)
+            ~ (' and ' ~ layout.text_seq ~ " <= '" ~ last ~ "~'" if layout.text_seq else '')
+            ~ ' and ' ~ change_seq ~ " <= '" ~ last ~ "')"
+        ) -%}
+        {#- Changes that share a place have a suffix. -#}
+        {%- do known.append("known.change_seq between '" ~ first ~ "' and '" ~ last ~ ".999'") -%}
+    {%- endfor -%}
+    {%- if conditions and intake.landed -%}
+        {%- set conditions = ['((' ~ conditions | join(' or ') ~ ') and ' ~ change_seq ~ ' in (select ' ~ change_seq
+            ~ ' from ' ~ intake.landed ~ ' as landed where ' ~ has_place ~ '))'] -%}
+    {%- endif -%}
+    {%- if extent.others -%}
+        {%- set condition = 'not ' ~ has_place -%}
+        {%- if intake.landed -%}
+            {%- set key_hash = afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) -%}
+            {%- set condition -%}
+                (
+                    not {{ has_place }}
+                    and (
+                        {{ key_hash | indent(24) }} in (
+                            select {{ key_hash | indent(28) }} from {{ intake.landed }} as landed where not {{ has_place }}
+                        )
+                        or (
+                            {{ change_seq }} = '{{ '0' * 35 }}'
+                            and not (
+                                coalesce(nullif({{ header.change_oper }}, ''), 'I') = 'I'
+                                and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
+                            )
+                        )
+                    )
+                )
+            {%- endset -%}
+        {%- endif -%}
+        {%- do conditions.append(condition) -%}
+        {%- do known.append('not (' ~ afterimage._qlik_known_has_place('known.change_seq') ~ ')') -%}
+    {%- endif -%}
+    {{ return({
+        'condition': conditions | join(' or '),
+        'from': none,
+        'known_within': known | join(' or '),
+    }) }}
+{%- endmacro -%}
+
+
+{#- The same for a raw table that cannot say what has landed: {condition, from}. Of the time
+    since the newest change_seq taken in, less the look-back, it is the minutes whose rows are not those that the table
+    has accounted for, from the first such minute to the last, and the rows without a place in time where they are
+    others than before. Found out while compiling, so that the bounds are literals and leave out files. -#}
+{%- macro _qlik_unread_minutes_since(relation, layout) -%}
     {%- set change_seq = layout.header.change_seq -%}
-    {%- do afterimage._check_drift('qlik_change_table', relation, columns) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- do afterimage._check_number('qlik_change_table', 'var afterimage_lookback_hours', hours) -%}
     {%- set newest = afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) -%}
@@ -479,7 +553,7 @@ if(
 {#- Warns where the masks of most updates that a run reads leave out what differs from their before-images, and says
     which number of header columns would fit. A landing that lost a header column shifts all bits. It looks at the first
     rows that Spark finds, so an update whose before-image is not among them is not looked at. -#}
-{%- macro _qlik_check_masks(relation, layout, mask_encoding, condition) -%}
+{%- macro _qlik_check_masks(relation, layout, mask_encoding, condition, rows) -%}
     {%- set is_unit_test = relation.identifier.startswith('__dbt__cte__') -%}
     {%- if not layout.has_mask or flags.WHICH not in ['run', 'build'] or is_unit_test -%}
         {{ return(none) }}
@@ -499,7 +573,7 @@ if(
                 {{ header.change_mask }} as change_mask,
                 {{ afterimage._struct(layout.ordinals) }} as image
 
-            from {{ relation }}
+            from {{ rows }} as landed
             where
                 ({{ is_update }} or {{ is_before }})
                 {%- if condition %}

@@ -3,9 +3,12 @@
     `further_columns` stand behind those of the contract. `read_from` is the place from which the run reads, if it does
     not read all: what the table holds of earlier places cannot meet its changes, so it is left out of the join. A
     bound that is too high loses nothing, but takes changes that are known for new. `stays` is a condition on `known`, what
-    the table holds of a change, by which that stays as it is. -#}
-{%- macro _staged(changes, further_columns=[], read_from=none, stays=none) -%}
+    the table holds of a change, by which that stays as it is. `known_within` is a condition on `known` that holds for
+    all that the run can meet, so that files are left out; a change_stream is then told which changes are known
+    (`afterimage_known_seq`, which is not written). -#}
+{%- macro _staged(changes, further_columns=[], read_from=none, stays=none, known_within=none) -%}
     {%- set contract = afterimage._contract_columns() -%}
+    {%- set says_what_is_known = read_from is none and afterimage._keeps_mark() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
 select
     {%- for column in contract %}
@@ -15,6 +18,9 @@ select
     {%- for column in further_columns %},
     {{ changes }}.{{ afterimage._quote(column) }}
     {%- endfor %}
+    {%- if says_what_is_known %},
+    known.change_seq as afterimage_known_seq
+    {%- endif %}
 
 from {{ changes }}
 {%- if afterimage._is_incremental() %}
@@ -23,6 +29,9 @@ left outer join {{ this }} as known
         {{ changes }}.change_id = known.change_id
         {%- if read_from is not none %}
         and (known.change_seq >= '{{ read_from }}' or known.change_seq = '')
+        {%- endif %}
+        {%- if known_within %}
+        and ({{ known_within }})
         {%- endif %}
 where
     (
@@ -78,9 +87,14 @@ greatest(
 {%- endmacro -%}
 
 
-{#- dbt's own asks for the model's table, which an ephemeral model and an inline query do not have. -#}
+{#- dbt's own asks for the model's table, which an ephemeral model and an inline query do not have, and knows its own
+    materialization alone. -#}
 {%- macro _is_incremental() -%}
-    {{ return(this is not none and is_incremental()) }}
+    {%- if not execute or not afterimage._keeps_mark() -%}
+        {{ return(this is not none and is_incremental()) }}
+    {%- endif -%}
+    {%- set built = load_relation(this) -%}
+    {{ return(built is not none and built.type == 'table' and not should_full_refresh()) }}
 {%- endmacro -%}
 
 

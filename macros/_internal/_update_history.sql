@@ -401,10 +401,13 @@
 {%- macro _view_prefix() -%}
     {%- set of_model = 'afterimage_' ~ local_md5(model.unique_id)[:12] ~ '_' -%}
     {#- Of this schema Spark lists a session's own views, and asks no metastore. -#}
-    {%- for row in run_query("show views in spark_catalog.global_temp like '" ~ of_model ~ "*'") -%}
+    {%- set of_run = of_model ~ invocation_id | replace('-', '') -%}
+    {%- for row in run_query("show views in spark_catalog.global_temp like '" ~ of_model ~ "*'")
+        if not row[1].startswith(of_run)
+    -%}
         {%- do run_query('drop view if exists ' ~ row[1]) -%}
     {%- endfor -%}
-    {{ return(of_model ~ invocation_id | replace('-', '')) }}
+    {{ return(of_run) }}
 {%- endmacro -%}
 
 
@@ -521,11 +524,11 @@ values (
 
 
 {#- Runs a query once, keeps its rows for the statements to come, and returns what the aggregate `summary` makes of
-    them. By default Spark keeps a temporary view as text, and of a text with CTEs it does not see that its rows are
+    them (without one the next statement is the first to read them). By default Spark keeps a temporary view as text, and of a text with CTEs it does not see that its rows are
     there already (CTEs are numbered anew each time it is read), so it has to keep the plan; and it packs the rows,
     which for rows that are read once or twice costs more than it spares. A run that failed may have left the view
     behind, over tables that have changed since, which only a plain `drop` copes with. -#}
-{%- macro _cache(view, query, summary) -%}
+{%- macro _cache(view, query, summary=none) -%}
     {%- set settings = {
         'spark.sql.legacy.storeAnalyzedPlanForView': 'true',
         'spark.sql.inMemoryColumnarStorage.compressed': 'false',
@@ -537,7 +540,7 @@ values (
     {%- endfor -%}
     {#- The summary is the first to read them, which spares a job of its own to fetch them. -#}
     {%- do run_query('cache lazy table ' ~ view ~ ' as\n' ~ query) -%}
-    {%- set summed_up = run_query('select ' ~ summary ~ ' from ' ~ view).columns[0].values()[0] -%}
+    {%- set summed_up = run_query('select ' ~ summary ~ ' from ' ~ view).columns[0].values()[0] if summary else none -%}
     {%- for name in settings -%}
         {%- do run_query('reset ' ~ name) -%}
     {%- endfor -%}

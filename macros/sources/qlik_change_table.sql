@@ -21,12 +21,18 @@
         run, and not for the rows of a unit test. -#}
     {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) -%}
     {%- set by_kind = 'partition by group_hash, change_group order by kind' -%}
-    {%- set unread = afterimage._qlik_unread(relation, layout) -%}
+    {%- do afterimage._check_drift('qlik_change_table', relation, columns) -%}
+    {%- set intake = afterimage._intake(relation, layout.text_seq) -%}
+    {%- set unread = afterimage._qlik_unread(relation, layout, intake) -%}
+    {%- set marker = afterimage._intake_marker(intake) -%}
     {%- if unread is not none and unread.condition is none -%}
-        {{ return(afterimage._nothing_staged()) }}
+        {{ return(marker ~ afterimage._nothing_staged()) }}
     {%- endif -%}
-    {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, unread.condition if unread else none) -%}
-
+    {%- do afterimage._qlik_check_masks(
+        relation, layout, mask_encoding, unread.condition if unread and not intake.landed else none,
+        intake.landed or intake.rows_at
+    ) -%}
+{{ marker }}
 with
 
 source_rows as (
@@ -40,7 +46,7 @@ source_rows as (
         {{ header.change_mask }} as change_mask,
         {{ afterimage._struct(columns) }} as image
 
-    from {{ relation }}
+    from {{ intake.rows_at }}
     {%- if unread is not none %}
     where {{ unread.condition }}
     {%- endif %}
@@ -559,5 +565,7 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes', read_from=unread.from if unread else none) }}
+{{ afterimage._staged(
+    'changes', read_from=unread.from if unread else none, known_within=unread.known_within if unread else none
+) }}
 {%- endmacro -%}

@@ -1,0 +1,207 @@
+{#- The whole staging table at once. What was read is remembered by the same statement. -#}
+{%- macro _build_stream(target_relation, existing_relation, sql, intakes) -%}
+    {%- set names = run_query('describe query ' ~ sql).columns[0].values() -%}
+    {%- set missing = (afterimage._contract_columns() + ['ingested_at']) | reject('in', names) | list -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            'change_stream ' ~ model.name ~ ": the model's body must give the columns of the change contract, as a source"
+            ~ " macro does. Missing: " ~ missing | join(', ') ~ ". For any other table use dbt's `table` or `incremental`."
+        ) -%}
+    {%- endif -%}
+    {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
+    {%- if existing_relation is not none and not (can_replace and (
+        existing_relation.is_iceberg or existing_relation.is_delta
+    )) -%}
+        {%- do adapter.drop_relation(existing_relation) -%}
+    {%- endif -%}
+    {%- set properties = {} -%}
+    {%- if config.get('file_format') == 'iceberg' -%}
+        {#- The newest change is then known without reading a file, and files are left out by whole change_seqs. -#}
+        {%- do properties.update({'write.metadata.metrics.column.change_seq': 'full'}) -%}
+    {%- endif -%}
+    {%- if afterimage._keeps_mark() -%}
+        {%- do properties.update({
+            'afterimage.read': afterimage._as_property(tojson(afterimage._read_by(intakes))),
+            'afterimage.snapshot': '',
+        }) -%}
+    {%- endif -%}
+    {%- do properties.update(config.get('tblproperties') or {}) -%}
+    {%- set assignments = [] -%}
+    {%- for name, value in properties.items() -%}
+        {%- do assignments.append(afterimage._literal(name) ~ ' = ' ~ afterimage._literal(value | string)) -%}
+    {%- endfor -%}
+    {%- call statement('main') -%}
+create {{ 'or replace ' if can_replace }}table {{ target_relation }}
+{%- if config.get('contract').enforced %}
+{{ get_assert_columns_equivalent(sql) }}
+{%- set sql = get_select_subquery(sql) %}
+{%- endif %}
+{{ file_format_clause() }}
+{{ options_clause() }}
+{%- if assignments %}
+tblproperties ({{ assignments | join(', ') }})
+{%- endif %}
+{{ partition_cols(label="partitioned by") }}
+{{ clustered_cols(label="clustered by") }}
+{{ location_clause() }}
+{{ comment_clause() }}
+as
+{{ sql }}
+    {%- endcall -%}
+    {%- if afterimage._keeps_mark() -%}
+        {%- do afterimage._remember_read(target_relation, {}, intakes) -%}
+    {%- endif -%}
+    {%- set counts = run_query(
+        'select count(*) as changes, count(reject_reason) as rejected from ' ~ target_relation
+    ).rows[0] -%}
+    {%- do log(model.name ~ ': built, ' ~ counts[0] ~ ' changes: ' ~ counts[1] ~ ' rejected', info=true) -%}
+{%- endmacro -%}
+
+
+{#- One incremental run. The model's SQL runs once; its rows are kept for the statements that count and write them. -#}
+{%- macro _update_stream(target_relation, sql, intakes) -%}
+    {%- set landed = afterimage._landed_text(intakes) -%}
+    {%- if afterimage._takes_in_nothing(sql) -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do afterimage._remember_read(target_relation, afterimage._read_before(intakes), intakes) -%}
+        {%- do log(model.name ~ ': nothing new', info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set view = afterimage._view_prefix() ~ '_changes' -%}
+    {%- do afterimage._cache(view, sql) -%}
+    {%- set names = [] -%}
+    {%- for row in run_query('describe ' ~ view) -%}
+        {%- do names.append(row[0]) -%}
+    {%- endfor -%}
+    {%- set changes -%}
+        {%- if 'afterimage_known_seq' in names -%}
+        {{ view }}
+        {%- else -%}
+        (
+            select
+                changes.*,
+                known.change_seq as afterimage_known_seq
+
+            from {{ view }} as changes
+            left outer join {{ target_relation }} as known
+                on changes.change_id = known.change_id
+        )
+        {%- endif -%}
+    {%- endset -%}
+    {%- set names = afterimage._quoted(names | reject('equalto', 'afterimage_known_seq')) -%}
+    {%- set query -%}
+        select to_json(named_struct(
+            'changes', count(*),
+            'new', count_if(reject_reason is null and afterimage_known_seq is null),
+            'known', count_if(reject_reason is null and afterimage_known_seq is not null),
+            'rejected', count(reject_reason),
+            'first_known', min(afterimage_known_seq),
+            'last_known', max(afterimage_known_seq)
+        ), map('ignoreNullFields', 'false'))
+
+        from {{ changes }} as changes
+    {%- endset -%}
+    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
+    {%- if counts.changes == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}
+    {%- else -%}
+        {#- Another run's changes must not be written twice. -#}
+        {%- set checked -%}
+            (
+                select changes.*
+
+                from {{ view }} as changes
+                {%- if snapshot is not none %}
+                cross join (select snapshot_id from {{ target_relation }}.refs where name = 'main') as present
+                where if(present.snapshot_id = {{ snapshot }}, true, raise_error({{ afterimage._literal(
+                    model.name ~ ': another run has changed ' ~ target_relation ~ ' meanwhile. Run again.'
+                ) }}))
+                {%- endif %}
+            )
+        {%- endset -%}
+        {%- call statement('main') -%}
+            {%- if counts.first_known is none -%}
+insert into {{ target_relation }} ({{ names | join(', ') }})
+select {{ names | join(', ') }} from {{ checked }} as changes
+            {%- else -%}
+merge into {{ target_relation }} as known
+using {{ checked }} as changes
+    on
+        known.change_id = changes.change_id
+        and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
+when matched then update set
+    {%- for name in names %}
+    known.{{ name }} = changes.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+when not matched then insert ({{ names | join(', ') }})
+values (
+    {%- for name in names %}
+    changes.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+            {%- endif -%}
+        {%- endcall -%}
+        {%- do log(
+            model.name ~ ': ' ~ landed ~ counts.changes ~ ' changes: ' ~ counts.new ~ ' new, ' ~ counts.known
+            ~ ' known, ' ~ counts.rejected ~ ' rejected',
+            info=true
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._remember_read(target_relation, afterimage._read_before(intakes), intakes) -%}
+    {%- do run_query('drop view ' ~ view) -%}
+{%- endmacro -%}
+
+
+{#- Whether the compiled SQL says no more than that there is nothing new. -#}
+{%- macro _takes_in_nothing(sql) -%}
+    {%- set said = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
+    {{ return(said.split() == afterimage._nothing_staged().split()) }}
+{%- endmacro -%}
+
+
+{#- What a run says of the rows that it has read. -#}
+{%- macro _landed_text(intakes) -%}
+    {%- set parts = [] -%}
+    {%- for intake in intakes -%}
+        {%- if intake.reason -%}
+            {%- do parts.append('all ' ~ intake.rows ~ ' rows of ' ~ intake.name ~ ' read, for ' ~ intake.reason) -%}
+        {%- elif intake.rows -%}
+            {%- do parts.append(intake.rows ~ ' rows landed') -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(parts | join(', ') ~ ', ' if parts else '') }}
+{%- endmacro -%}
+
+
+{#- Raw table -> the snapshot that was read. -#}
+{%- macro _read_by(intakes) -%}
+    {%- set read = {} -%}
+    {%- for intake in intakes -%}
+        {%- do read.update({intake.name: intake.snapshot}) -%}
+    {%- endfor -%}
+    {{ return(read) }}
+{%- endmacro -%}
+
+
+{#- The same of earlier runs; asked only where there is something to add. -#}
+{%- macro _read_before(intakes) -%}
+    {{ return({} if intakes | rejectattr('is_marked') | list | length == 0 else afterimage._intake_marks().read) }}
+{%- endmacro -%}
+
+
+{#- Remembers what was read, and at which snapshot of the table that was said. -#}
+{%- macro _remember_read(target_relation, before, intakes) -%}
+    {%- if intakes | rejectattr('is_marked') | list | length == 0 -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set read = dict(before, **afterimage._read_by(intakes)) -%}
+    {%- call statement('remember') -%}
+        alter table {{ target_relation }} set tblproperties (
+            'afterimage.read' = '{{ afterimage._as_property(tojson(read)) }}',
+            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}'
+        )
+    {%- endcall -%}
+{%- endmacro -%}

@@ -1,0 +1,36 @@
+{#- Keeps a staging table: the changes that a source macro makes of raw rows, one row a change, by change_id.
+
+    The first run and a full refresh build the table. Any other run takes in what has landed since (macros/contract/
+    intake.sql): changes that are all new are appended, else all are merged, in one commit; without any there is no
+    commit. What was read of which raw table is remembered in the table's properties, after the commit: a run that is
+    killed in between is done again by the next one, to the same result. -#}
+{% materialization change_stream, adapter='spark', supported_languages=['sql'] %}
+    {%- set target_relation = api.Relation.create(
+        database=database, schema=schema, identifier=model['alias'], type='table'
+    ) -%}
+    {%- set existing_relation = load_relation(this) -%}
+    {%- set intakes = afterimage._intakes(compiled_code) -%}
+
+    {{ run_hooks(pre_hooks) }}
+
+    {%- if afterimage._is_incremental() -%}
+        {%- do afterimage._update_stream(target_relation, compiled_code, intakes) -%}
+    {%- else -%}
+        {%- do afterimage._build_stream(target_relation, existing_relation, compiled_code, intakes) -%}
+    {%- endif -%}
+    {%- for intake in intakes -%}
+        {%- for view in intake.views -%}
+            {%- do run_query('drop view if exists ' ~ view) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+
+    {%- do apply_grants(
+        target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
+    ) -%}
+    {%- do persist_docs(target_relation, model) -%}
+    {%- do persist_constraints(target_relation, model) -%}
+
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}

@@ -1,0 +1,351 @@
+"""A staging run takes in what has landed since the last one, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import SCHEMA, DbtError, Lake, Project
+from strategies import merged_streams
+from test_history_engine import EXAMPLES, fewer_checks
+from test_qlik_change_table import HEADER, landed_rows
+
+RAW = "stream__ct"
+TABLE = f"{SCHEMA}.stg_stream"
+COLUMNS = {
+    "header__change_seq": "string",
+    "header__change_oper": "string",
+    "header__timestamp": "timestamp",
+    "id": "int",
+    "name": "string",
+}
+STREAM = "materialized='change_stream', file_format='iceberg'"
+INCREMENTAL = (
+    "materialized='incremental', incremental_strategy='merge', unique_key='change_id',"
+    " file_format='iceberg'"
+)
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("change_stream")
+
+
+def model(project: Project, config: str = STREAM, raw: str = RAW, key: str = "['id']") -> None:
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{raw}')"
+    project.file(
+        "models/stg_stream.sql",
+        f"{{{{ config({config}) }}}}\n{{{{ qlik_change_table({relation}, unique_key={key}) }}}}",
+    )
+
+
+def at(day: int, number: int = 1) -> str:
+    return f"202401{day:02}120000{'0' * 2}{number:019}"
+
+
+def row(seq: str | None, letter: str, name: str, id: int = 1) -> dict[str, Any]:
+    return {"header__change_seq": seq, "header__change_oper": letter, "id": id, "name": name}
+
+
+FIRST = [
+    row(None, "I", "loaded", 7),
+    row(at(1), "I", "a"),
+    row(at(2), "B", "a"),
+    row(at(2), "U", "b"),
+    row(at(3), "U", "c"),
+]
+
+
+class Runs:
+    """A staging table on a raw table, and what its runs say."""
+
+    def __init__(
+        self, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str], config: str = STREAM
+    ) -> None:
+        self.project, self.lake, self.capfd = project, lake, capfd
+        model(project, config)
+        lake.spark.sql(f"drop table if exists {TABLE}")
+        lake.create(RAW, COLUMNS, FIRST)
+        self.sql = ""
+        self.run()
+
+    def run(self, *arguments: str) -> str:
+        """Run the model and return the line that it says."""
+        self.capfd.readouterr()
+        result = self.project.dbt("--no-quiet", "run", "--select", "stg_stream", *arguments)
+        self.sql = result.results[0].node.compiled_code
+        views = [view["viewName"] for view in self.lake.rows("show views in spark_catalog.default")]
+        assert not [view for view in views if view.startswith("afterimage_")]
+        said = re.findall(r"stg_stream: (.*)", self.capfd.readouterr().out)
+        return said[-1].strip() if said else ""
+
+    def land(self, *rows: dict[str, Any]) -> None:
+        self.lake.append(RAW, COLUMNS, list(rows))
+
+    def staged(self) -> list[dict[str, Any]]:
+        """Return the table's rows but for the time of the run."""
+        rows = self.lake.rows(f"select * from {TABLE} order by change_id")
+        return [{name: row[name] for name in row if name != "ingested_at"} for row in rows]
+
+    def snapshot(self) -> Any:
+        return self.lake.rows(f"select snapshot_id from {TABLE}.refs where name = 'main'")
+
+    def assert_as_a_full_refresh(self) -> None:
+        in_runs = self.staged()
+        self.run("--full-refresh")
+        assert self.staged() == in_runs
+
+    def assert_nothing_new(self) -> None:
+        before = self.snapshot()
+        assert self.run() == "nothing new"
+        assert self.snapshot() == before
+
+
+@pytest.fixture
+def runs(project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]) -> Runs:
+    return Runs(project, lake, capfd)
+
+
+def test_a_run_says_what_has_landed_and_what_it_made_of_it(runs: Runs) -> None:
+    runs.land(
+        row(at(4), "U", "d"),  # new
+        row(at(3), "B", "b"),  # of a known change
+        row(at(5), "?", "e"),  # of no known operation
+    )
+    assert runs.run() == "3 rows landed, 3 changes: 1 new, 1 known, 1 rejected"
+    runs.assert_as_a_full_refresh()
+
+
+def test_nothing_new_is_no_commit_and_reads_no_raw_row(runs: Runs) -> None:
+    runs.assert_nothing_new()
+    assert RAW not in re.sub(r"/\*.*?\*/", "", runs.sql)
+
+
+def test_a_change_that_lands_a_year_late_is_taken_in(runs: Runs) -> None:
+    runs.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(9), "U", "z"))
+    assert runs.run() == "2 rows landed, 2 changes: 2 new, 0 known, 0 rejected"
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.parametrize("first", ["B", "U"])
+def test_an_update_and_its_before_image_land_in_two_runs(first: str, runs: Runs) -> None:
+    second = {"B": "U", "U": "B"}[first]
+    runs.land(row(at(4), first, {"B": "c", "U": "d"}[first]))
+    runs.run()
+    runs.land(row(at(4), second, {"B": "c", "U": "d"}[second]), row(at(5), "D", "d"))
+    runs.run()
+    [update] = [change for change in runs.staged() if change["change_seq"] == at(4)]
+    assert (update["before"]["name"], update["after"]["name"]) == ("c", "d")
+    assert (update["source_rows"], update["reject_reason"]) == (2, None)
+    runs.assert_as_a_full_refresh()
+
+
+def test_rows_delivered_twice_are_counted(runs: Runs) -> None:
+    twice = [row(at(2), "U", "b"), row(at(3), "U", "c"), row(None, "I", "loaded", 7)]
+    runs.land(*twice)
+    assert runs.run() == "3 rows landed, 3 changes: 0 new, 3 known, 0 rejected"
+    assert sum(change["source_rows"] for change in runs.staged()) == len(FIRST) + len(twice)
+    runs.assert_as_a_full_refresh()
+
+
+def test_rows_without_a_place_meet_the_earlier_ones(runs: Runs) -> None:
+    """Another load of the key, a malformed row twice, and two rows that share a place of zeros."""
+    zeros = "0" * 35
+    runs.land(row("17", "U", "?"), row(zeros, "D", "x", 3), row(zeros, "I", "loaded too", 8))
+    runs.run()
+    runs.land(
+        row("17", "U", "?"),
+        row(zeros, "D", "y", 4),
+        row(None, "I", "loaded again", 7),
+        row(zeros, "I", "loaded twice", 8),
+        row(at(6), "U", "f"),
+    )
+    runs.run()
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_compacted_raw_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
+    runs.land(row(at(4), "U", "d"))
+    runs.run()
+    compact = (
+        f"call system.rewrite_data_files(table => '{SCHEMA}.{RAW}',"
+        " options => map('rewrite-all', 'true'))"
+    )
+    lake.spark.sql(compact)
+    runs.assert_nothing_new()
+    # What landed before the table was compacted again.
+    runs.land(row(at(5), "U", "e"))
+    lake.spark.sql(compact)
+    assert runs.run().startswith("1 rows landed, 1 changes: 1 new")
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_raw_table_made_anew_is_read_once(runs: Runs, lake: Lake) -> None:
+    lake.create(RAW, COLUMNS, [*FIRST, row(at(4), "U", "d")])
+    assert runs.run() == (
+        f"all 6 rows of {SCHEMA}.{RAW} read, for it was replaced or rolled back, or its snapshots"
+        " have expired, 1 changes: 1 new, 0 known, 0 rejected"
+    )
+    runs.assert_nothing_new()
+    lake.spark.sql(f"drop table {SCHEMA}.{RAW}")
+    lake.create(RAW, COLUMNS, [*FIRST, row(at(4), "U", "d")])
+    assert runs.run().endswith("have expired, nothing new")
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_raw_table_rolled_back_is_read_once(runs: Runs, lake: Lake) -> None:
+    [first] = lake.rows(f"select snapshot_id from {SCHEMA}.{RAW}.refs")
+    runs.land(row(at(4), "U", "d"))
+    runs.run()
+    lake.spark.sql(f"call system.rollback_to_snapshot('{SCHEMA}.{RAW}', {first['snapshot_id']})")
+    assert runs.run().startswith(f"all 5 rows of {SCHEMA}.{RAW} read")
+    runs.land(row(at(5), "U", "e"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    assert {change["change_seq"] for change in runs.staged()} == {"", *map(at, range(1, 6))}
+
+
+def test_snapshots_that_have_expired_are_read_once(runs: Runs, lake: Lake) -> None:
+    for number in (4, 5):
+        runs.land(row(at(number), "U", f"{number}"))
+    lake.spark.sql(
+        f"call system.expire_snapshots(table => '{SCHEMA}.{RAW}', older_than => "
+        "timestamp '2999-01-01 00:00:00', retain_last => 1)"
+    )
+    assert runs.run().endswith("have expired, 2 changes: 2 new, 0 known, 0 rejected")
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
+def test_rows_deleted_from_or_changed_in_the_raw_table(mode: str, runs: Runs, lake: Lake) -> None:
+    raw = f"{SCHEMA}.{RAW}"
+    ways = ["'format-version' = '2'"]
+    ways += [f"'write.{what}.mode' = '{mode}'" for what in ("delete", "update", "merge")]
+    lake.spark.sql(f"alter table {raw} set tblproperties ({', '.join(ways)})")
+    kept = runs.staged()
+    lake.spark.sql(f"delete from {raw} where header__change_seq = '{at(1)}'")
+    assert runs.run() == "nothing new"
+    runs.land(row(at(4), "U", "d"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    assert [change for change in runs.staged() if change["change_seq"] != at(4)] == kept
+    lake.spark.sql(f"update {raw} set name = 'mended' where header__change_seq = '{at(4)}'")
+    assert runs.run() == "1 rows landed, 1 changes: 0 new, 1 known, 0 rejected"
+    [mended] = [change for change in runs.staged() if change["change_seq"] == at(4)]
+    assert mended["after"]["name"] == "mended"
+    runs.assert_nothing_new()
+
+
+def test_a_run_killed_before_it_remembers_is_done_again(runs: Runs, lake: Lake) -> None:
+    def properties() -> dict[str, str]:
+        rows = lake.rows(f"show tblproperties {TABLE}")
+        return {row["key"]: row["value"] for row in rows if row["key"].startswith("afterimage.")}
+
+    before = properties()
+    runs.land(row(at(4), "U", "d"), row(at(3), "B", "b"))
+    runs.run()
+    staged = runs.staged()
+    after = properties()
+    assert after != before
+    assignments = ", ".join(f"'{name}' = '{value}'" for name, value in before.items())
+    lake.spark.sql(f"alter table {TABLE} set tblproperties ({assignments})")
+    assert runs.run() == "2 rows landed, nothing new"
+    assert (runs.staged(), properties()) == (staged, after)
+
+
+def test_a_staging_table_rolled_back_reads_everything_once(runs: Runs, lake: Lake) -> None:
+    [first] = runs.snapshot()
+    runs.land(row(at(4), "U", "d"))
+    runs.run()
+    staged = runs.staged()
+    lake.spark.sql(f"call system.rollback_to_snapshot('{TABLE}', {first['snapshot_id']})")
+    assert f"read, for {TABLE} was rolled back, 1 changes: 1 new" in runs.run()
+    assert runs.staged() == staged
+    runs.assert_nothing_new()
+
+
+def test_a_new_column_asks_for_a_full_refresh(runs: Runs, lake: Lake) -> None:
+    lake.spark.sql(f"alter table {SCHEMA}.{RAW} add column city string")
+    with pytest.raises(DbtError, match=r"have changed since .* \(added: city\)"):
+        runs.run()
+    runs.run("--full-refresh")
+    assert "city" in runs.staged()[0]["after"]
+    runs.assert_nothing_new()
+
+
+def test_a_table_that_incremental_has_built_is_taken_over(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(project, lake, capfd, INCREMENTAL)
+    staged = runs.staged()
+    model(project)
+    assert runs.run().endswith("for nothing says what of it was read before, nothing new")
+    runs.assert_nothing_new()
+    assert runs.staged() == staged
+
+
+def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs) -> None:
+    """Such as a filter around the macro: it does not say which changes are known."""
+    columns = ", ".join(runs.staged()[0]) + ", ingested_at"
+    body = project.folder / "models/stg_stream.sql"
+    config, call = body.read_text().split("\n", 1)
+    body.write_text(f"{config}\nselect {columns} from (\n{call}\n) as changes")
+    runs.land(row(at(4), "U", "d"), row(at(3), "B", "b"))
+    assert runs.run() == "2 rows landed, 2 changes: 1 new, 1 known, 0 rejected"
+    assert runs.run() == "nothing new"
+    runs.assert_as_a_full_refresh()
+
+
+def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs) -> None:
+    runs.land(row(at(4), "U", "d"))
+    code = project.dbt("compile", "--select", "stg_stream").results[0].node.compiled_code
+    assert [change["change_seq"] for change in lake.rows(code)] == [at(4)]
+    assert not lake.rows("show views in spark_catalog.global_temp like 'afterimage_*'")
+
+
+def test_a_body_that_is_no_change_stream_is_said_to_be_none(project: Project) -> None:
+    project.file("models/stg_none.sql", f"{{{{ config({STREAM}) }}}}\nselect 1 as change_id")
+    with pytest.raises(DbtError, match=r"must give the columns of the .*change_seq"):
+        project.dbt("run", "--select", "stg_none")
+
+
+@pytest.mark.minutes
+@given(data=st.data())
+@settings(fewer_checks, max_examples=max(1, EXAMPLES // 2))
+def test_three_batches_in_any_order_give_the_full_refresh(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    """All columns of the contract, with default settings."""
+    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    rows = data.draw(st.permutations(landed_rows(stream)))
+    repeats = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
+    rows = [*rows, *repeats]
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=2, max_size=2)))
+    batches = [rows[: cuts[0]], rows[cuts[0] : cuts[1]], rows[cuts[1] :]]
+    columns = {**HEADER, **stream.types}
+    columns = {name: columns[name] for name in [*HEADER, *stream.columns]}
+    model(project, raw="stream_batches__ct", key=repr(stream.unique_key))
+    run = ("run", "--select", "stg_stream")
+
+    def staged() -> str:
+        found = lake.rows(f"select * from {TABLE} order by change_id")
+        for change in found:
+            del change["ingested_at"]
+        return json.dumps(found, default=repr, indent=1)
+
+    lake.create("stream_batches__ct", columns, batches[0])
+    project.dbt(*run, "--full-refresh")
+    for batch in batches[1:]:
+        lake.append("stream_batches__ct", columns, batch)
+        project.dbt(*run)
+    in_batches = staged()
+    lake.create("stream_batches__ct", columns, list(chain.from_iterable(batches)))
+    project.dbt(*run, "--full-refresh")
+    assert staged() == in_batches
