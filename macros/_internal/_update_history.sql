@@ -524,10 +524,11 @@ values (
 
 
 {#- Runs a query once, keeps its rows for the statements to come, and returns what the aggregate `summary` makes of
-    them (without one the next statement is the first to read them). By default Spark keeps a temporary view as text, and of a text with CTEs it does not see that its rows are
-    there already (CTEs are numbered anew each time it is read), so it has to keep the plan; and it packs the rows,
-    which for rows that are read once or twice costs more than it spares. A run that failed may have left the view
-    behind, over tables that have changed since, which only a plain `drop` copes with. -#}
+    them (without one the next statement is the first to read them). By default Spark keeps a temporary view as text,
+    and of a text with CTEs it does not see that its rows are there already (CTEs are numbered anew each time it is
+    read), so it has to keep the plan; and it packs the rows, which for rows that are read once or twice costs more than
+    it spares. A run that failed may have left the view behind, over tables that have changed since, which only a plain
+    `drop` copes with. -#}
 {%- macro _cache(view, query, summary=none) -%}
     {%- set settings = {
         'spark.sql.legacy.storeAnalyzedPlanForView': 'true',

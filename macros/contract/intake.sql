@@ -351,8 +351,9 @@
 {%- endmacro -%}
 
 
-{#- The table at a snapshot. A snapshot has the columns of its time, and a macro names those that the table has now: where
-    they have changed without a commit since, the table is read as it is, and what comes meanwhile is read once more. -#}
+{#- The table at a snapshot. A snapshot has the columns of its time, and a macro names those that the table has now:
+    where they have changed without a commit since, the table is read as it is, and what comes meanwhile is read once
+    more. -#}
 {%- macro _intake_at(relation, snapshot) -%}
     {%- set at = relation ~ ' version as of ' ~ snapshot -%}
     {%- set kept = run_query('describe query select * from ' ~ at).rows | map('join', ' ') | list -%}
