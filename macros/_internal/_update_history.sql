@@ -193,7 +193,7 @@
                     change_seq
 
                 from {{ stream }} as changes
-                where {{ image }} is not null and {{ condition }}
+                where {{ image }} is not null and ({{ condition }})
                 {{ 'union all' if not loop.last }}
                 {%- endfor %}
             ) as touched
