@@ -49,7 +49,7 @@ as
 {{ sql }}
     {%- endcall -%}
     {%- if afterimage._keeps_mark() -%}
-        {%- do afterimage._remember_read(target_relation, {}, intakes) -%}
+        {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=false) -%}
     {%- endif -%}
     {%- set counts = run_query(
         'select count(*) as changes, count(reject_reason) as rejected from ' ~ target_relation
@@ -63,7 +63,7 @@ as
     {%- set landed = afterimage._landed_text(intakes) -%}
     {%- if afterimage._takes_in_nothing(sql) -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
-        {%- do afterimage._remember_read(target_relation, afterimage._read_before(intakes), intakes) -%}
+        {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
         {%- do log(model.name ~ ': nothing new', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
@@ -150,7 +150,7 @@ values (
             info=true
         ) -%}
     {%- endif -%}
-    {%- do afterimage._remember_read(target_relation, afterimage._read_before(intakes), intakes) -%}
+    {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
     {%- do run_query('drop view ' ~ view) -%}
 {%- endmacro -%}
 
@@ -158,7 +158,9 @@ values (
 {#- Whether the compiled SQL says no more than that there is nothing new. -#}
 {%- macro _takes_in_nothing(sql) -%}
     {%- set said = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
-    {{ return(said.split() == afterimage._nothing_staged().split()) }}
+    {{ return(modules.re.fullmatch(
+        '\\s*select(\\s+`[^`]+`,?)+\\s+from ' ~ modules.re.escape(this | string) ~ '\\s+where false\\s*', said
+    ) is not none) }}
 {%- endmacro -%}
 
 
@@ -167,41 +169,11 @@ values (
     {%- set parts = [] -%}
     {%- for intake in intakes -%}
         {%- if intake.reason -%}
-            {%- do parts.append('all ' ~ intake.rows ~ ' rows of ' ~ intake.name ~ ' read, for ' ~ intake.reason) -%}
-        {%- elif intake.rows -%}
-            {%- do parts.append(intake.rows ~ ' rows landed') -%}
+            {%- set count = 'all rows' if intake['count'] is none else 'all ' ~ intake['count'] ~ ' rows' -%}
+            {%- do parts.append(count ~ ' of ' ~ intake.name ~ ' read, for ' ~ intake.reason) -%}
+        {%- elif intake['count'] -%}
+            {%- do parts.append(intake['count'] ~ ' rows landed') -%}
         {%- endif -%}
     {%- endfor -%}
     {{ return(parts | join(', ') ~ ', ' if parts else '') }}
-{%- endmacro -%}
-
-
-{#- Raw table -> the snapshot that was read. -#}
-{%- macro _read_by(intakes) -%}
-    {%- set read = {} -%}
-    {%- for intake in intakes -%}
-        {%- do read.update({intake.name: intake.snapshot}) -%}
-    {%- endfor -%}
-    {{ return(read) }}
-{%- endmacro -%}
-
-
-{#- The same of earlier runs; asked only where there is something to add. -#}
-{%- macro _read_before(intakes) -%}
-    {{ return({} if intakes | rejectattr('is_marked') | list | length == 0 else afterimage._intake_marks().read) }}
-{%- endmacro -%}
-
-
-{#- Remembers what was read, and at which snapshot of the table that was said. -#}
-{%- macro _remember_read(target_relation, before, intakes) -%}
-    {%- if intakes | rejectattr('is_marked') | list | length == 0 -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set read = dict(before, **afterimage._read_by(intakes)) -%}
-    {%- call statement('remember') -%}
-        alter table {{ target_relation }} set tblproperties (
-            'afterimage.read' = '{{ afterimage._as_property(tojson(read)) }}',
-            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}'
-        )
-    {%- endcall -%}
 {%- endmacro -%}

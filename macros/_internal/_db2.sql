@@ -54,6 +54,8 @@
         'types': types,
         'image_of': image_of,
         'commitseq': afterimage._db2_hex(header['IBMSNAP_COMMITSEQ']),
+        'commit_bytes': afterimage._quote(header['IBMSNAP_COMMITSEQ'].name)
+            if header['IBMSNAP_COMMITSEQ'].type == 'binary' else none,
         'intentseq': afterimage._db2_hex(header['IBMSNAP_INTENTSEQ']),
         'operation': 'upper(trim(cast(' ~ afterimage._quote(header['IBMSNAP_OPERATION'].name) ~ ' as string)))',
         'logmarker': afterimage._db2_time(header['IBMSNAP_LOGMARKER'])
@@ -117,6 +119,14 @@ coalesce({{ digits }} rlike '^([0-9A-F]{20}|[0-9A-F]{32})$' and not {{ digits }}
 {%- endmacro -%}
 
 
+{#- Whether a row says where it stands in the log. -#}
+{%- macro _db2_has_place(layout) -%}
+    {{ return(
+        '(' ~ afterimage._db2_is_place(layout.commitseq) ~ ' and ' ~ afterimage._db2_is_place(layout.intentseq) ~ ')'
+    ) }}
+{%- endmacro -%}
+
+
 {#- Version 10 of Db2 made 16 bytes of 10 by zeros in front, so that is how the two compare. -#}
 {%- macro _db2_place(digits) -%}
 lpad({{ digits }}, 32, '0')
@@ -169,7 +179,7 @@ lpad({{ digits }}, 32, '0')
 
 {#- The CTEs from the rows of a CD or CCD table up to `distinct_rows`: each row once, judged, with its place and its
     commit time. Args: layout, relation, complete, uow, time_zone, and the commit after which to read, if not all. -#}
-{%- macro _db2_rows(layout, relation, complete, uow=none, time_zone='UTC', read_after=none) -%}
+{%- macro _db2_rows(layout, rows, condition, complete, uow=none, time_zone='UTC') -%}
     {%- set keys = layout.unique_key -%}
     {%- set image_columns = layout.image_of.values() | list -%}
 
@@ -192,7 +202,10 @@ source_rows as (
         {%- endif %} as has_before_values,
         {{ afterimage._hash_of_values(afterimage._quoted(layout.columns + image_columns)) | indent(8) }} as image_hash
 
-    from {{ relation }}
+    from {{ rows }}
+    {%- if condition %}
+    where {{ condition | indent(8) }}
+    {%- endif %}
 
 ),
 
@@ -233,10 +246,6 @@ read_rows as (
         if(told = 'delete', deleted_image, landed_image) as image
 
     from placed_rows
-    {%- if read_after is not none %}
-    -- By commit, so that none is read in part. Rows without a place are all read again.
-    where not (has_place and {{ afterimage._db2_place('commit_digits') }} <= '{{ read_after }}')
-    {%- endif %}
 
 ),
 
@@ -363,46 +372,50 @@ distinct_rows as (
 {%- endmacro -%}
 
 
-{#- The commit after which an incremental run reads, whole commits as they are; none for all. Log sequence numbers bear
-    no time, so the time of the commits seen says how far the look-back goes. -#}
-{%- macro _db2_read_after(macro_name) -%}
-    {%- if not afterimage._is_incremental() -%}
-        {{ return(none) }}
+{#- The rows of a CD or CCD table, for the intake: those of one commit are read together, rows without a place with those
+    of the same key. A commit whose time has come to the UOW table is read again. -#}
+{%- macro _db2_sides(layout, relation, uow, condensed) -%}
+    {%- set has_place = afterimage._db2_has_place(layout) -%}
+    {%- set sides = [{
+        'relation': relation,
+        'group': 'if(' ~ has_place ~ ', ' ~ afterimage._db2_place(layout.commitseq) ~ ', cast('
+            ~ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) ~ ' as string))',
+        'place': afterimage._db2_place(layout.commitseq),
+        'has_place': has_place,
+        'reach': 24,
+        'bounds': afterimage._db2_bounds(layout),
+        'time': layout.logmarker if layout.has_logmarker else none,
+        'newest_place': afterimage._newest_place(32) if not condensed else none,
+    }] -%}
+    {%- if uow is not none -%}
+        {%- set found = {} -%}
+        {%- for column in afterimage._relation_columns(uow) -%}
+            {%- do found.update({column.name | upper: column}) -%}
+        {%- endfor -%}
+        {%- set commitseq = afterimage._db2_hex(found['IBMSNAP_COMMITSEQ']) -%}
+        {%- do sides.append({
+            'relation': uow,
+            'group': afterimage._db2_place(commitseq),
+            'where': afterimage._db2_is_place(commitseq),
+            'place': afterimage._db2_place(commitseq),
+            'has_place': 'true',
+            'reach': 24,
+        }) -%}
     {%- endif -%}
-    {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
-    {%- do afterimage._check_number(macro_name, 'var afterimage_lookback_hours', hours) -%}
-    {%- set query -%}
-        with
+    {{ return(sides) }}
+{%- endmacro -%}
 
-        known as (
 
-            select
-                substr(change_seq, 1, 32) as commit_place,
-                change_seq,
-                changed_at
-
-            from {{ this }}
-            where reject_reason is null and change_seq <> '' and changed_at <= timestamp '{{ afterimage._latest_time() }}'
-
-        ),
-
-        recent as (
-
-            select min(known.commit_place) as first_commit
-
-            from known
-            cross join (select max_by(changed_at, change_seq) as newest from known) as last_commit
-            where known.changed_at >= last_commit.newest - interval {{ hours }} hours
-
-        )
-
-        select max(known.commit_place)
-
-        from known
-        cross join recent
-        where known.commit_place < recent.first_commit
-    {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0]) }}
+{#- The condition that a commit is within bounds. Bytes are held against bytes, in both of their lengths, so that Spark
+    leaves out files. -#}
+{%- macro _db2_bounds(layout) -%}
+    {%- if layout.commit_bytes is none -%}
+        {{ return(afterimage._db2_place(layout.commitseq) ~ " between '<first>' and '<last>'") }}
+    {%- endif -%}
+    {{ return(
+        '(' ~ layout.commit_bytes ~ " between X'<first>' and X'<last>' or " ~ layout.commit_bytes
+        ~ " between unhex(substr('<first>', 13)) and unhex(substr('<last>', 13)))"
+    ) }}
 {%- endmacro -%}
 
 

@@ -39,7 +39,8 @@ from rejected_rows
             ~ " hex digits. Got: " ~ synchpoint
         ) -%}
     {%- endif -%}
-    {%- set read_after = none if synchpoint is none else ('0' * 32 ~ synchpoint | upper)[-32:] -%}
+    {%- set is_unread = none if synchpoint is none else 'not (' ~ afterimage._db2_has_place(layout) ~ ' and '
+        ~ afterimage._db2_place(layout.commitseq) ~ " <= '" ~ ('0' * 32 ~ synchpoint | upper)[-32:] ~ "')" -%}
     {%- set keys = afterimage._key_names(layout.unique_key) %}
     {%- set has_moved -%}
         has_before_values and {{ afterimage._db2_has_key(layout, 'landed_before') }}
@@ -52,7 +53,7 @@ from rejected_rows
     {%- endset %}
 with
 
-{{ afterimage._db2_rows(layout, relation, layout.has_logmarker, read_after=read_after) }},
+{{ afterimage._db2_rows(layout, relation, is_unread, layout.has_logmarker) }},
 
 -- What each row does to its key, and an update that gave the row another key to the old one.
 touches as (
@@ -73,7 +74,7 @@ touches as (
         reject_reason
 
     from distinct_rows
-    {%- if read_after is not none %}
+    {%- if is_unread %}
     -- Load rows have no place: they were there before every commit.
     where kind <> 'load'
     {%- endif %}

@@ -51,6 +51,8 @@
     {%- endfor -%}
     {{ return({
         'relation': relation,
+        'rows': relation,
+        'condition': none,
         'unique_key': unique_key,
         'key_columns': typed | selectattr('name', 'in', unique_key) | list,
         'table': table,
@@ -179,44 +181,74 @@
 {%- endmacro -%}
 
 
-{#- What of the log an incremental run reads, as a condition; none for all. That is the look-back by the events' own
-    time, all that was logged from its first event on, and what earlier runs held back and is due now. -#}
-{%- macro _netiq_is_fresh(layout) -%}
-    {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
-    {%- do afterimage._check_number('netiq_event_log', 'var afterimage_lookback_hours', hours) -%}
-    {%- set query -%}
-        with known as (
-            select
-                left(change_id, 20) as record_no,
-                changed_at,
-                coalesce(reject_reason like 'held back:%', false) as is_held_back
-
-            from {{ this }}
-            where
-                change_id rlike '^[0-9]{20}[.-]'
-                -- Also where events of the future are not held back.
-                and changed_at <= timestamp '{{ layout.as_of }}'
-        ),
-
-        lookback as (
-            select max(changed_at) - interval {{ hours }} hours as begins_at
-            from known
-            where not is_held_back
-        )
-
-        select min(record_no), cast(begins_at as string)
-        from known
-        cross join lookback
-        where is_held_back or changed_at >= begins_at
-        group by begins_at
+{#- The rows of the log, for the intake. An event is judged by those before and after it on the same row, so these are
+    read together. Their group is the same for all ways to write one key, at least. -#}
+{%- macro _netiq_side(layout) -%}
+    {%- set log = layout.log -%}
+    {%- set table_name = 'trim(cast(' ~ log.table_name ~ ' as string))' -%}
+    {%- set group -%}
+coalesce(
+    array_join(
+        array_sort(split(
+            regexp_replace(
+                regexp_replace(lower(cast({{ log.table_key }} as string)), '["\\\\\\s]', ''),
+                '=0+(?=[0-9])',
+                '='
+            ),
+            '[+]'
+        )),
+        '+'
+    ),
+    ''
+)
     {%- endset -%}
-    {%- set start = run_query(query) -%}
-    {%- if not start or start[0][1] is none -%}
-        {{ return(none) }}
+    {#- A row that names no table is nobody's, so every model that reads the log accounts for it. -#}
+    {{ return({
+        'relation': layout.relation,
+        'group': group,
+        'where': "coalesce(" ~ table_name ~ ", '') = '' or lower(" ~ table_name ~ ') = '
+            ~ afterimage._literal(layout.table | lower),
+        'time': afterimage._netiq_event_time(layout),
+    }) }}
+{%- endmacro -%}
+
+
+{#- A query for the groups of what earlier runs held back and is due now; none where nothing is. -#}
+{%- macro _netiq_due(layout, side) -%}
+    {%- if not (layout.future_events and afterimage._is_incremental()) -%}
+        {{ return([]) }}
     {%- endif -%}
+    {%- set due -%}
+        select left(change_id, 20) from {{ this }}
+        where reject_reason like 'held back:%' and changed_at <= timestamp '{{ layout.as_of }}'
+    {%- endset -%}
+    {%- if run_query(due ~ ' limit 1').rows | length == 0 -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {{ return([
+        'select ' ~ side.group ~ ' from ' ~ layout.relation ~ ' where (' ~ side.where ~ ') and '
+        ~ afterimage._netiq_record_no(layout.log) ~ ' in (' ~ due ~ ')'
+    ]) }}
+{%- endmacro -%}
+
+
+{#- record_id as a text. A NUMBER without a scale lands as 10.0000000000. -#}
+{%- macro _netiq_record_text(log) -%}
+    {{ return("regexp_replace(trim(cast(" ~ log.record_id ~ " as string)), '[.]0*$', '')") }}
+{%- endmacro -%}
+
+
+{#- record_id in 20 digits, to be sorted; NULL where it is no positive whole number. -#}
+{%- macro _netiq_record_no(log) -%}
+    {%- set text = afterimage._netiq_record_text(log) -%}
     {{ return(
-        "(record_no is null or record_no >= '" ~ start[0][0] ~ "' or event_time >= timestamp '" ~ start[0][1] ~ "')"
+        'if(' ~ text ~ " rlike '^0*[1-9][0-9]{0,19}$', lpad(trim(leading '0' from " ~ text ~ "), 20, '0'), null)"
     ) }}
+{%- endmacro -%}
+
+
+{%- macro _netiq_event_time(layout) -%}
+    {{ return(afterimage._db2_utc(afterimage._landed_time(layout.log.event_time), layout.time_zone or 'UTC')) }}
 {%- endmacro -%}
 
 

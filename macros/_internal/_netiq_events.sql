@@ -6,10 +6,7 @@
 {%- set statuses = afterimage._string_array(layout.statuses) -%}
 {%- set is_eligible = 'coalesce(array_contains(' ~ statuses ~ ', status), false)' -%}
 {%- set table = afterimage._literal(layout.table | lower) -%}
-{%- set is_fresh = afterimage._netiq_is_fresh(layout) if incremental else none -%}
 {%- set fold = layout.force_username_case or '' -%}
-{#- A NUMBER without a scale lands as 10.0000000000. -#}
-{%- set record_text = "regexp_replace(trim(cast(" ~ log.record_id ~ " as string)), '[.]0*$', '')" -%}
 {%- set event_type_text = "regexp_replace(trim(cast(" ~ log.event_type ~ " as string)), '[.]0*$', '')" -%}
 {#- What is no event, because it has a reason not to be one, says nothing about those that are. -#}
 {%- set object = 'partition by object_id, row_reason is null' -%}
@@ -23,17 +20,13 @@
 log_rows as (
 
     select
-        {{ record_text }} as record_text,
-        if(
-            {{ record_text }} rlike '^0*[1-9][0-9]{0,19}$',
-            lpad(trim(leading '0' from {{ record_text }}), 20, '0'),
-            null
-        ) as record_no,
+        {{ afterimage._netiq_record_text(log) }} as record_text,
+        {{ afterimage._netiq_record_no(log) }} as record_no,
         cast({{ log.status }} as string) as status,
         {{ event_type_text }} as event_type_text,
         try_cast({{ event_type_text }} as int) as event_type,
         cast({{ log.event_time }} as string) as event_time_text,
-        {{ afterimage._db2_utc(afterimage._landed_time(log.event_time), layout.time_zone or 'UTC') }} as event_time,
+        {{ afterimage._netiq_event_time(layout) }} as event_time,
         cast({{ log.perpetrator }} as string) as perpetrator,
         if(
             lower(trim({{ table_name }})) = {{ table }}, null, coalesce(concat('"', {{ table_name }}, '"'), 'NULL')
@@ -42,27 +35,9 @@ log_rows as (
         cast({{ log.column_name }} as string) as column_text,
         cast({{ log.old_value }} as string) as old_value,
         cast({{ log.new_value }} as string) as new_value
-        {%- if is_fresh is not none %},
-        -- The same for all ways to write one key, at least.
-        coalesce(
-            array_join(
-                array_sort(split(
-                    regexp_replace(
-                        regexp_replace(lower(cast({{ log.table_key }} as string)), '["\\\\\\s]', ''),
-                        '=0+(?=[0-9])',
-                        '='
-                    ),
-                    '[+]'
-                )),
-                '+'
-            ),
-            ''
-        ) as loose_key
-        {%- endif %}
 
-    from {{ layout.relation }}
-    -- A row that names no table is nobody's, so every model that reads the log accounts for it.
-    where coalesce(trim({{ table_name }}), '') = '' or lower(trim({{ table_name }})) = {{ table }}
+    from {{ layout.rows }}
+    where {{ layout.condition or afterimage._netiq_side(layout).where }}
 
 ),
 
@@ -90,16 +65,6 @@ parsed_rows as (
         end as column_name
 
     from log_rows
-    {%- if is_fresh is not none %}
-
-    -- An event is judged by those before and after it on the same row, so rows with something new are read as a whole.
-    where
-        loose_key in (
-            select fresh.loose_key
-            from log_rows as fresh
-            where {{ is_fresh }}
-        )
-    {%- endif %}
 
 ),
 

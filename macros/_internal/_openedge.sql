@@ -180,13 +180,13 @@
         {%- endif -%}
         {%- do expressions.update({role: sql}) -%}
     {%- endfor -%}
-    {#- A bare column, where it is a number, so that a bound on it prunes files. -#}
-    {%- if 'sequence' in metadata and metadata.sequence.type in ['bigint', 'int'] -%}
-        {%- do expressions.update({'sequence_number': afterimage._quote(metadata.sequence.name)}) -%}
-    {%- else -%}
-        {%- do expressions.update({'sequence_number': 'try_cast(' ~ expressions.sequence ~ ' as decimal(19, 0))'}) -%}
-    {%- endif -%}
-    {%- do expressions.update({'has_time': 'time' in metadata, 'has_table_number': 'table_number' in metadata}) -%}
+    {#- `sequence_column` is the bare column, where that is a number, so that a bound on it leaves out files. -#}
+    {%- do expressions.update({
+        'has_time': 'time' in metadata,
+        'has_table_number': 'table_number' in metadata,
+        'sequence_column': afterimage._quote(metadata.sequence.name)
+            if 'sequence' in metadata and metadata.sequence.type in ['bigint', 'int'] else none,
+    }) -%}
     {{ return(expressions) }}
 {%- endmacro -%}
 
@@ -228,78 +228,40 @@
 {%- endmacro -%}
 
 
-{#- Where an incremental run starts to read: the lowest sequence among what is newer than the newest change taken in,
-    less the look-back; none for all. A transaction that commits late brings sequences that are lower than those already
-    read, and the rows of one sequence must be read together, hence a bound on sequences and not on times. -#}
-{%- macro _openedge_lowest_sequence(layout) -%}
-    {%- set relations = [] -%}
-    {%- if layout.has_changes -%}
-        {%- do relations.append((layout.relation, layout.change)) -%}
-    {%- endif -%}
-    {%- if layout.tracking_relation is not none -%}
-        {%- do relations.append((layout.tracking_relation, layout.tracking)) -%}
-    {%- endif -%}
-    {%- set untimed = relations | rejectattr('1.has_time') | list -%}
-    {%- if not afterimage._is_incremental() or untimed -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
-    {%- do afterimage._check_number('openedge_change_table', 'var afterimage_lookback_hours', hours) -%}
-    {%- set newest -%}
-        select cast(max(changed_at) - interval {{ hours }} hours as string)
-        from {{ this }}
-        where reject_reason is null and changed_at <= timestamp '{{ afterimage._latest_time() }}'
-    {%- endset -%}
-    {%- set start = run_query(newest).columns[0].values()[0] -%}
-    {%- if start is none -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- for relation, expressions in relations -%}
-        {%- do afterimage._check_retention_gap(
-            'openedge_change_table', relation,
-            "lpad(cast(" ~ expressions.sequence_number ~ " as string), 19, '0')",
-            expressions.sequence_number ~ ' is not null and ' ~ afterimage._openedge_filter(layout, expressions, none),
-            afterimage._newest_place(19)
-        ) -%}
+{#- The rows of the change table and of the tracking table, for the intake: those of one sequence are read together. -#}
+{%- macro _openedge_sides(layout) -%}
+    {%- set sides = [] -%}
+    {%- for relation, expressions in [
+        (layout.relation, layout.change), (layout.tracking_relation, layout.tracking)
+    ] if relation is not none and (layout.has_changes or expressions is not sameas layout.change) -%}
+        {%- set place = 'lpad(' ~ expressions.sequence ~ ", 19, '0')" -%}
+        {%- do sides.append({
+            'relation': relation,
+            'where': afterimage._openedge_filter(layout, expressions),
+            'group': "coalesce(trim(leading '0' from " ~ expressions.sequence ~ "), '')",
+            'place': place,
+            'has_place': "coalesce(" ~ expressions.sequence ~ " rlike '^[0-9]{1,19}$', false)",
+            'reach': 14,
+            'bounds': expressions.sequence_column ~ ' between <first> and <last>' if expressions.sequence_column
+                else place ~ " between '<first>' and '<last>'",
+            'column': expressions.sequence_column,
+            'time': expressions.time if expressions.has_time else none,
+            'newest_place': afterimage._newest_place(19),
+        }) -%}
     {%- endfor -%}
-    {%- set query -%}
-        select cast(min(sequence) as string)
-        from (
-            {%- for relation, expressions in relations %}
-            select try_cast({{ expressions.sequence_number }} as decimal(19, 0)) as sequence
-            from {{ relation }}
-            where
-                ({{ expressions.time }} >= timestamp '{{ start }}' or {{ expressions.time }} is null)
-                and {{ afterimage._openedge_filter(layout, expressions, none) }}
-            {{ 'union all' if not loop.last }}
-            {%- endfor %}
-        ) as newer_rows
-    {%- endset -%}
-    {#- Past every int64 where nothing is new. -#}
-    {{ return(run_query(query).columns[0].values()[0] or '9223372036854775808') }}
+    {{ return(sides) }}
 {%- endmacro -%}
 
 
-{#- Which rows of the change table or the tracking table are this source table's, and new enough. -#}
-{%- macro _openedge_filter(layout, expressions, lowest) -%}
-    {%- set conditions = [] -%}
-    {%- if expressions is sameas layout.change and not layout.has_changes -%}
-        {{ return('false') }}
+{#- Which rows of the change table or the tracking table are this source table's. -#}
+{%- macro _openedge_filter(layout, expressions) -%}
+    {%- if not expressions.has_table_number -%}
+        {{ return('true') }}
     {%- endif -%}
-    {%- if expressions.has_table_number -%}
-        {#- A row of the change table cannot be another table's just because it does not say whose it is. -#}
-        {%- set number = layout.source_table_number | string -%}
-        {%- do conditions.append(
-            ('coalesce(' ~ expressions.table_number ~ ', ' ~ number ~ ')' if expressions is sameas layout.change
-            else expressions.table_number) ~ ' = ' ~ number
-        ) -%}
-    {%- endif -%}
-    {%- if lowest is not none -%}
-        {#- A malformed sequence has no place in the order: such rows are read each time. -#}
-        {%- do conditions.append(
-            '(' ~ expressions.sequence_number ~ ' >= ' ~ lowest ~ ' or not coalesce(' ~ expressions.sequence
-            ~ " rlike '^[0-9]{1,19}$', false))"
-        ) -%}
-    {%- endif -%}
-    {{ return(conditions | join(' and ') or 'true') }}
+    {#- A row of the change table cannot be another table's just because it does not say whose it is. -#}
+    {%- set number = layout.source_table_number | string -%}
+    {{ return(
+        ('coalesce(' ~ expressions.table_number ~ ', ' ~ number ~ ')' if expressions is sameas layout.change
+        else expressions.table_number) ~ ' = ' ~ number
+    ) }}
 {%- endmacro -%}

@@ -136,265 +136,40 @@
 {%- endmacro -%}
 
 
-{#- What an incremental run reads: {condition, from, known_within}; none for all, a condition of none for nothing. -#}
-{%- macro _qlik_unread(relation, layout, intake) -%}
-    {%- if not afterimage._is_incremental() -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- if intake.kind == 'unknown' -%}
-        {{ return(afterimage._qlik_unread_minutes_since(relation, layout)) }}
-    {%- endif -%}
-    {%- set landed = afterimage._qlik_landed(layout, intake) if intake.kind == 'new' else none -%}
-    {%- if intake.kind == 'nothing' -%}
-        {{ return({'condition': none}) }}
-    {%- endif -%}
-    {%- do afterimage._check_retention_gap(
-        'qlik_change_table', relation, layout.header.change_seq, afterimage._qlik_has_place(layout.header.change_seq),
-        afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq())
-    ) -%}
-    {{ return(landed) }}
-{%- endmacro -%}
-
-
-{#- What has landed, and the earlier rows that are looked at with it: those of the same change_seqs; for load rows, and
-    rows without a place, those of the same keys. (Zeros are the change_seq of load rows, or a change_seq as any other.) -#}
-{%- macro _qlik_landed(layout, intake) -%}
+{#- The rows of the change table, for the intake: those of one change_seq are read together; load rows, and rows without a
+    place, with those of the same key. (Zeros are the change_seq of load rows, or a change_seq as any other.) -#}
+{%- macro _qlik_side(relation, layout) -%}
     {%- set header = layout.header -%}
-    {%- set change_seq = header.change_seq -%}
-    {%- set has_place = afterimage._qlik_has_place(change_seq) -%}
-    {%- set extent = afterimage._intake_extent(intake, change_seq, has_place, 8) -%}
-    {%- if intake.kind == 'nothing' -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set conditions = [] -%}
-    {%- set known = [] -%}
-    {%- for first, last in extent.ranges -%}
-        {#- Of a trimmed column Spark cannot tell which files to leave out, so it is said of the column as well. -#}
-        {%- do conditions.append(
-            '(' ~ afterimage._qlik_not_before(layout, first)
-            ~ (' and ' ~ layout.text_seq ~ " <= '" ~ last ~ "~'" if layout.text_seq else '')
-            ~ ' and ' ~ change_seq ~ " <= '" ~ last ~ "')"
-        ) -%}
-        {#- Changes that share a place have a suffix. -#}
-        {%- do known.append("known.change_seq between '" ~ first ~ "' and '" ~ last ~ ".999'") -%}
-    {%- endfor -%}
-    {%- if conditions and intake.landed -%}
-        {%- set conditions = ['((' ~ conditions | join(' or ') ~ ') and ' ~ change_seq ~ ' in (select ' ~ change_seq
-            ~ ' from ' ~ intake.landed ~ ' as landed where ' ~ has_place ~ '))'] -%}
-    {%- endif -%}
-    {%- if extent.others -%}
-        {%- set condition = 'not ' ~ has_place -%}
-        {%- if intake.landed -%}
-            {%- set key_hash = afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) -%}
-            {%- set condition -%}
-                (
-                    not {{ has_place }}
-                    and (
-                        {{ key_hash | indent(24) }} in (
-                            select {{ key_hash | indent(28) }} from {{ intake.landed }} as landed where not {{ has_place }}
-                        )
-                        or (
-                            {{ change_seq }} = '{{ '0' * 35 }}'
-                            and not (
-                                coalesce(nullif({{ header.change_oper }}, ''), 'I') = 'I'
-                                and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
-                            )
-                        )
-                    )
-                )
-            {%- endset -%}
-        {%- endif -%}
-        {%- do conditions.append(condition) -%}
-        {%- do known.append('not (' ~ afterimage._qlik_known_has_place('known.change_seq') ~ ')') -%}
-    {%- endif -%}
-    {{ return({
-        'condition': conditions | join(' or '),
-        'from': none,
-        'known_within': known | join(' or '),
-    }) }}
-{%- endmacro -%}
-
-
-{#- The same for a raw table that cannot say what has landed: {condition, from}. Of the time
-    since the newest change_seq taken in, less the look-back, it is the minutes whose rows are not those that the table
-    has accounted for, from the first such minute to the last, and the rows without a place in time where they are
-    others than before. Found out while compiling, so that the bounds are literals and leave out files. -#}
-{%- macro _qlik_unread_minutes_since(relation, layout) -%}
-    {%- set change_seq = layout.header.change_seq -%}
-    {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
-    {%- do afterimage._check_number('qlik_change_table', 'var afterimage_lookback_hours', hours) -%}
-    {%- set newest = afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) -%}
-    {%- if newest is none -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- do afterimage._check_retention_gap(
-        'qlik_change_table', relation, change_seq, afterimage._qlik_has_place(change_seq), newest
-    ) -%}
-    {%- set start_time = afterimage._qlik_seq_time(afterimage._literal(newest)) ~ ' - interval ' ~ hours ~ ' hours' -%}
-    {%- set start = run_query('select ' ~ afterimage._qlik_seq_at(start_time)).columns[0].values()[0] -%}
-    {%- if start is none -%}
-        {{ return(none) }}
-    {%- endif -%}
-
-    {#- As a rule all that has landed since is newer, or nothing has. Totals tell that, at less than half of the cost of
-        minutes. -#}
-    {%- set totals = run_query(afterimage._qlik_totals(relation, layout, start, newest)).rows[0] -%}
-    {%- if totals[0] -%}
-        {%- set unread = [newest[:12] if totals[1] else none, '9' * 12, false, totals[2]] -%}
-    {%- else -%}
-        {%- set unread = run_query(afterimage._qlik_unread_minutes(relation, layout, start)).rows[0] -%}
-    {%- endif -%}
-    {#- As many rows without a place as before may still be others: a table that was loaded anew. -#}
-    {%- set has_others = unread[2] or (unread[3] and run_query(
-        afterimage._qlik_differing_images(relation, layout)
-    ).columns[0].values()[0]) -%}
-    {%- set conditions = [] -%}
-    {%- if unread[0] -%}
-        {%- do conditions.append(
-            '(' ~ afterimage._qlik_not_before(layout, unread[0] ~ '0' * 23) ~ ' and ' ~ change_seq ~ " <= '" ~ unread[1]
-            ~ '9' * 23 ~ "')"
-        ) -%}
-    {%- endif -%}
-    {%- if has_others -%}
-        {%- do conditions.append('not ' ~ afterimage._qlik_has_place(change_seq)) -%}
-    {%- endif -%}
-    {{ return({
-        'condition': conditions | join(' or ') or none,
-        'from': unread[0] ~ '0' * 23 if unread[0] else '9' * 35,
-    }) }}
-{%- endmacro -%}
-
-
-{#- A query that says of the rows that an incremental run looks at whether those up to the newest change_seq are as many
-    as were taken in, with the same change_seqs; whether those after it are others; and whether some have no place. -#}
-{%- macro _qlik_totals(relation, layout, start, newest) -%}
-    {%- set sides = {
-        'landed': {
-            'table': relation,
-            'condition': afterimage._qlik_landed_since(layout, start),
-            'seq': layout.header.change_seq,
-            'rows': '1',
-        },
-        'known': {
-            'table': this,
-            'condition': afterimage._qlik_known_since(start),
-            'seq': 'left(change_seq, 35)',
-            'rows': 'source_rows',
-        },
-    } -%}
-    {%- set sums = {
-        'older_rows': 'if(is_newer, 0, row_count)',
-        'older_hashes': 'if(is_newer, 0, row_count * cast(hash(place) as bigint))',
-        'newer_rows': 'if(is_newer, row_count, 0)',
-        'newer_hashes': 'if(is_newer, row_count * cast(hash(place) as bigint), 0)',
-    } -%}
-select
-    landed.older_rows <=> known.older_rows and landed.older_hashes <=> known.older_hashes as is_known_so_far,
-    not (landed.newer_rows <=> known.newer_rows and landed.newer_hashes <=> known.newer_hashes) as has_newer,
-    landed.others > 0 as has_others
-
-from
-    {%- for side, read in sides.items() %}
-    {{ 'cross join ' if not loop.first }}(
-        select
-            {%- for name, term in sums.items() %}
-            sum({{ term }}) as {{ name }},
-            {%- endfor %}
-            count_if(place = '') as others
-
-        from (
-            select
-                place,
-                row_count,
-                place > '{{ newest }}' as is_newer
-
-            from (
-                select
-                    if(
-                        {{ afterimage._qlik_known_has_place(read.seq) }} and {{ read.seq }} <= '{{ '9' * 35 }}',
-                        {{ read.seq }},
-                        ''
-                    ) as place,
-                    {{ read.rows }} as row_count
-
-                from {{ read.table }}
-                where {{ read.condition }}
-            ) as placed
-        ) as compared
-    ) as {{ side }}
-    {%- endfor %}
-{%- endmacro -%}
-
-
-{#- A query for the first and the last minute of which not the rows that were taken in have landed, with the same
-    change_seqs; whether it is others that have no place; and whether it is as many. -#}
-{%- macro _qlik_unread_minutes(relation, layout, start) -%}
-with
-
-landed as (
-
-    select
-        if({{ afterimage._qlik_has_place('change_seq') }}, left(change_seq, 12), '') as minute,
-        count(*) as rows_of_minute,
-        sum(cast(hash(change_seq) as bigint)) as hashes
-
-    from (
-        select {{ layout.header.change_seq }} as change_seq from {{ relation }}
-        where {{ afterimage._qlik_landed_since(layout, start) }}
-    ) as raw_rows
-    group by 1
-
-),
-
-known as (
-
-    select
-        if({{ afterimage._qlik_known_has_place() }}, left(change_seq, 12), '') as minute,
-        sum(source_rows) as rows_of_minute,
-        sum(hash(left(change_seq, 35)) * cast(source_rows as bigint)) as hashes
-
-    from {{ this }}
-    where {{ afterimage._qlik_known_since(start) }}
-    group by 1
-
+    {%- set zeros = "'" ~ '0' * 35 ~ "'" -%}
+    {%- set is_insert -%}
+coalesce(nullif({{ header.change_oper }}, ''), 'I') = 'I' and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
+    {%- endset -%}
+    {%- set group -%}
+if(
+    {{ afterimage._qlik_has_place(header.change_seq) }} or ({{ header.change_seq }} <=> {{ zeros }} and not ({{ is_insert }})),
+    {{ header.change_seq }},
+    cast({{ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) }} as string)
 )
-
-select
-    min(if(is_unread and minute <> '', minute, null)) as first_minute,
-    max(if(is_unread, minute, null)) as last_minute,
-    coalesce(max(is_unread and minute = ''), false) as has_unread_others,
-    coalesce(max(not is_unread and minute = ''), false) as has_as_many_others
-
-from (
-    select
-        landed.minute,
-        not (
-            landed.rows_of_minute <=> known.rows_of_minute
-            and (landed.minute = '' or landed.hashes <=> known.hashes)
-        ) as is_unread
-
-    from landed
-    left outer join known
-        on landed.minute = known.minute
-) as compared
-{%- endmacro -%}
-
-
-{#- The condition on landed rows that an incremental run looks at them: those of the look-back, and those without a
-    place, of which the length tells at a fifth of what the regular expression costs. (What has 35 characters and is no
-    number counts as being of the time that it begins with.) -#}
-{%- macro _qlik_landed_since(layout, start) -%}
-    {%- set change_seq = layout.header.change_seq -%}
-    (
-        {{ afterimage._qlik_not_before(layout, start) }}
-        or not coalesce(length({{ change_seq }}) = 35 and {{ afterimage._qlik_known_has_place(change_seq) }}, false)
-    )
-{%- endmacro -%}
-
-
-{#- The same condition on what earlier runs have taken in. -#}
-{%- macro _qlik_known_since(start) -%}
-    (change_seq >= '{{ start }}' or not ({{ afterimage._qlik_known_has_place() }}))
+    {%- endset -%}
+    {#- Of a trimmed column Spark cannot tell which files to leave out, so it is said of the column as well, where what
+        begins with a blank is before all digits. -#}
+    {%- set bounds = layout.header.change_seq ~ " between '<first>' and '<last>'" -%}
+    {%- if layout.text_seq -%}
+        {%- set bounds = '(' ~ layout.text_seq ~ " between '<first>' and '<last>~' or " ~ layout.text_seq ~ " < '0') and "
+            ~ bounds -%}
+    {%- endif -%}
+    {{ return({
+        'relation': relation,
+        'group': group,
+        'place': header.change_seq,
+        'has_place': afterimage._qlik_has_place(header.change_seq),
+        'reach': 8,
+        'bounds': '(' ~ bounds ~ ')',
+        'column': layout.text_seq or none,
+        'known_others': "known.change_seq < '" ~ '0' * 34 ~ "1'",
+        'time': afterimage._qlik_seq_time(header.change_seq),
+        'newest_place': afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()),
+    }) }}
 {%- endmacro -%}
 
 
@@ -402,50 +177,6 @@ from (
     the empty one of a full load. -#}
 {%- macro _qlik_has_place(change_seq) -%}
     coalesce({{ change_seq }} rlike '^(?!0*$)[0-9]{35}$', false)
-{%- endmacro -%}
-
-
-{#- The same condition on a change that staging has taken in: its change_seq is empty or begins with 35 digits, so a
-    comparison tells, which Spark can leave out files by. Of what has landed it tells the zeros. -#}
-{%- macro _qlik_known_has_place(change_seq='change_seq') -%}
-    {{ change_seq }} >= '{{ '0' * 34 }}1'
-{%- endmacro -%}
-
-
-{#- The condition that a row's change_seq is not before a place. Of a trimmed column Spark cannot tell which files to
-    leave out, so it is said of the column as well, where what begins with a blank is before all digits. -#}
-{%- macro _qlik_not_before(layout, place) -%}
-    {%- if layout.text_seq -%}
-        ({{ layout.text_seq }} >= '{{ place }}' or {{ layout.text_seq }} < '0') and {# -#}
-    {%- endif -%}
-    {{ layout.header.change_seq }} >= '{{ place }}'
-{%- endmacro -%}
-
-
-{#- A query that says whether the rows without a place in time hold other values than those that were taken in. -#}
-{%- macro _qlik_differing_images(relation, layout) -%}
-select not (landed.hashes <=> known.hashes) as is_other
-
-from (
-    select sum(shiftright({{ afterimage._hash_of_values(afterimage._quoted(layout.columns)) }}, 32)) as hashes
-    from {{ relation }}
-    where not {{ afterimage._qlik_has_place(layout.header.change_seq) }}
-) as landed
-cross join (
-    select
-        sum(
-            shiftright({{ afterimage._hash_of_values(afterimage._quoted(layout.columns, 'image.')) }}, 32) * source_rows
-        ) as hashes
-
-    from (
-        select
-            coalesce(`after`, `before`) as image,
-            source_rows
-
-        from {{ this }}
-        where not ({{ afterimage._qlik_known_has_place() }})
-    ) as changes
-) as known
 {%- endmacro -%}
 
 
@@ -553,7 +284,7 @@ if(
 {#- Warns where the masks of most updates that a run reads leave out what differs from their before-images, and says
     which number of header columns would fit. A landing that lost a header column shifts all bits. It looks at the first
     rows that Spark finds, so an update whose before-image is not among them is not looked at. -#}
-{%- macro _qlik_check_masks(relation, layout, mask_encoding, condition, rows) -%}
+{%- macro _qlik_check_masks(relation, layout, mask_encoding, rows) -%}
     {%- set is_unit_test = relation.identifier.startswith('__dbt__cte__') -%}
     {%- if not layout.has_mask or flags.WHICH not in ['run', 'build'] or is_unit_test -%}
         {{ return(none) }}
@@ -574,11 +305,7 @@ if(
                 {{ afterimage._struct(layout.ordinals) }} as image
 
             from {{ rows }} as landed
-            where
-                ({{ is_update }} or {{ is_before }})
-                {%- if condition %}
-                and ({{ condition }})
-                {%- endif %}
+            where {{ is_update }} or {{ is_before }}
             limit 1000
 
         ),

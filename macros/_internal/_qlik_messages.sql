@@ -45,7 +45,7 @@
     struct of `fields`, which is what the JSON format has in `message` (or at the top where the task writes no
     envelope). Avro becomes the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by the schema
     of their id. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
-{%- macro _qlik_opened_messages(relation, landing, fields, schemas=none, read_from=none) -%}
+{%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none) -%}
     {%- set types = [] -%}
     {%- set bare = [] -%}
     {%- for name, type in fields.items() -%}
@@ -67,12 +67,9 @@
         {{ landing.offset }} as landed_offset
     {%- endset -%}
     {%- set new_messages -%}
-from {{ relation }}
-    {%- if read_from is not none %}
-
-    -- A message is read if it may be from there on. One without a changeSequence (full load, malformed, NULL) has no
-    -- place in time, so all of those are read again.
-    where coalesce({{ afterimage._qlik_greatest_seq(landing) | indent(4) }} >= '{{ read_from }}', true)
+from {{ rows }}
+    {%- if condition %}
+    where {{ condition | indent(8) }}
     {%- endif %}
     {%- endset -%}
 {% if landing.is_binary %}
@@ -175,41 +172,54 @@ opened_messages as (
 {%- endmacro -%}
 
 
-{#- The greatest changeSequence in the bytes of a landed message; NULL where it has none. In Avro its length, the byte
-    F, is before it. -#}
-{%- macro _qlik_greatest_seq(landing) -%}
-array_max(regexp_extract_all(
+{#- The changeSequences in the bytes of a landed message: one, or none, unless the row itself holds what looks like one.
+    In Avro its length, the byte F, is before it. -#}
+{%- macro _qlik_message_seqs(landing) -%}
+regexp_extract_all(
     {{ "decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value }},
     '("changeSequence"\\s*:\\s*"\\s*{{ '|F' if landing.is_binary }})([0-9]{35})(?![0-9])', 2
-))
+)
 {%- endmacro -%}
 
 
 {#- Whether a load message may stand behind a change in its partition. Asked while compiling, of the bytes alone, since
-    hardly any landing holds a reload, and to place one takes a second look at all messages. -#}
-{%- macro _qlik_may_hold_reloads(relation, landing) -%}
+    hardly any landing holds a reload, and to place one takes a second look at all messages. Of what earlier runs have
+    read the model's table tells. -#}
+{%- macro _qlik_may_hold_reloads(landing, side) -%}
     {%- if not landing.has_offsets -%}
         {{ return(false) }}
-    {%- elif relation is not string and relation.identifier.startswith('__dbt__cte__') -%}
+    {%- elif '__dbt__cte__' in side.rows -%}
         {{ return(true) }}
     {%- endif -%}
     {%- set query -%}
         select count(*)
         from (
             select
-                max(if(change_seq is null and may_be_load, landed_offset, null))
-                > min(if(change_seq is null, null, landed_offset)) as holds_reload
+                max(if(is_change, null, if(may_be_load, landed_offset, null)))
+                > min(if(is_change, landed_offset, null)) as holds_reload
 
             from (
                 select
                     {{ landing.topic }} as topic,
                     {{ landing.partition }} as landed_partition,
                     {{ landing.offset }} as landed_offset,
-                    {{ afterimage._qlik_greatest_seq(landing) | indent(20) }} as change_seq,
+                    coalesce(size({{ afterimage._qlik_message_seqs(landing) | indent(20) }}), 0) > 0 as is_change,
                     {{ landing.value }} {{ 'is not null' if landing.is_binary else "ilike '%refresh%'" }} as may_be_load
 
-                from {{ relation }}
-            ) as landed
+                from {{ side.landed or side.rows }} as landed
+                {%- if afterimage._is_incremental() %}
+                union all
+                select
+                    message_position.topic,
+                    message_position.`partition` as landed_partition,
+                    message_position.`offset` as landed_offset,
+                    change_seq <> '' and not {{ afterimage._has_movable_place('change_seq') }} as is_change,
+                    true as may_be_load
+
+                from {{ this }}
+                {%- endif %}
+            ) as messages
+            where landed_offset is not null
             group by topic, landed_partition
         ) as partitions
         where holds_reload
@@ -400,51 +410,86 @@ case
 {%- endmacro -%}
 
 
-{#- Where an incremental run starts to read: a changeSequence, or none for all. Messages that were held back are read
-    again, and everything is where a schema has come that a message waited for: it may have any place. -#}
-{%- macro _qlik_messages_start(schema_rows, hold_back_hours) -%}
-    {%- if not afterimage._is_incremental() -%}
-        {{ return(none) }}
+{#- What a run reads. With the places of what has landed come the messages that were held back; and all is read where a
+    schema has come that a message waited for. `hold_back_hours` is none where transactions need not be complete. -#}
+{%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, hold_back_hours) -%}
+    {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
+    {%- set sides = [{
+        'relation': relation,
+        'place': 'explode_outer(array_distinct(' ~ seqs ~ '))',
+        'has_place': 'coalesce(size(' ~ seqs ~ '), 0) > 0',
+        'reach': 8,
+        'time': afterimage._qlik_seq_time('array_max(' ~ seqs ~ ')'),
+    }] -%}
+    {%- set has_own_schemas = schema_rows is not none and metadata | string != relation | string -%}
+    {%- if has_own_schemas -%}
+        {%- do sides.append({'relation': metadata}) -%}
     {%- endif -%}
-    {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
-    {%- do afterimage._check_number('qlik_messages', 'var afterimage_lookback_hours', hours) -%}
-    {%- set is_plausible = "change_seq <= '" ~ afterimage._qlik_latest_seq() ~ "'" -%}
-    {%- set start_time -%}
-        least(
-            {{ afterimage._qlik_seq_time('max(if(reject_reason is null and ' ~ is_plausible ~ ', change_seq, null))') }}
-            - interval {{ hours }} hours,
-            {{ afterimage._qlik_seq_time("min(if(reject_reason like 'held back:%', change_seq, null))") }}
-            - interval {{ hold_back_hours }} hours
-        )
-    {%- endset -%}
+    {%- set held_back = [] -%}
+    {%- if hold_back_hours is not none and afterimage._is_incremental() -%}
+        {%- set first = run_query(
+            "select min(change_seq) from " ~ this ~ " where reject_reason like 'held back:%'"
+        ).columns[0].values()[0] -%}
+        {%- do held_back.append([first[:8], first, '9' * 35]) if first -%}
+    {%- endif -%}
+    {%- set intake = afterimage._intake('qlik_messages', sides, extents=held_back) -%}
+    {%- set side = intake.sides[0] -%}
+    {%- if intake.kind == 'new' -%}
+        {%- if schema_rows is not none and intake.sides[-1].kind == 'new' and afterimage._qlik_has_come(schema_rows) -%}
+            {%- do intake.update({'kind': 'all', 'known_within': none}) -%}
+            {%- do side.update({'landed': none}) -%}
+        {%- elif side.kind == 'nothing' -%}
+            {%- do intake.update({'kind': 'nothing'}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake) }}
+    {%- endif -%}
+    {%- set has_reloads = afterimage._qlik_may_hold_reloads(landing, side) -%}
+    {%- do intake.update({'has_reloads': has_reloads}) -%}
+    {%- if has_reloads -%}
+        {#- The place of a reload may become another one. -#}
+        {%- do intake.update({'known_within': none}) -%}
+    {%- endif -%}
+    {%- if intake.kind == 'new' -%}
+        {#- The bytes tell which messages need not be opened. Loads have no place in time: of these all are read. -#}
+        {%- set ranges = [] -%}
+        {%- for first, last in intake.ranges -%}
+            {%- do ranges.append(
+                's between ' ~ afterimage._qlik_hours_from(first, -(hold_back_hours or 0)) ~ ' and '
+                ~ afterimage._qlik_hours_from(last, hold_back_hours or 0)
+            ) -%}
+        {%- endfor -%}
+        {%- set conditions = [] -%}
+        {%- if ranges -%}
+            {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ ranges | join(' or ') ~ '), false)') -%}
+        {%- endif -%}
+        {%- if intake.has_others or has_reloads -%}
+            {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0') -%}
+        {%- endif -%}
+        {%- do side.update({'condition': conditions | join(' or ')}) -%}
+    {%- endif -%}
+    {{ return(intake) }}
+{%- endmacro -%}
+
+
+{#- Whether a schema has come that messages of earlier runs wait for: they may have any place. -#}
+{%- macro _qlik_has_come(schema_rows) -%}
     {%- set query -%}
-        select
-            {%- if schema_rows is not none %}
-            if(
-                count_if(
-                    came.schema_id is not null
-                    and (
-                        staged.reject_reason = concat({{ afterimage._qlik_no_schema() }}, staged.schema_id)
-                        or array_contains(staged.warnings, concat({{ afterimage._qlik_no_schema() }}, staged.schema_id))
-                    )
-                ) > 0,
-                null,
-            {%- else %}
-            (
-            {%- endif %}
-                {{ afterimage._qlik_seq_at(start_time) }}
-            ) as read_from
+        select 1
         from {{ this }} as staged
-        {%- if schema_rows is not none %}
-        left outer join (
+        inner join (
             select distinct schema_id
             from ({{ schema_rows }}) as schema_rows
             where reject_reason is null
         ) as came
             on staged.schema_id = came.schema_id
-        {%- endif %}
+        where
+            staged.reject_reason = concat({{ afterimage._qlik_no_schema() }}, staged.schema_id)
+            or array_contains(staged.warnings, concat({{ afterimage._qlik_no_schema() }}, staged.schema_id))
+        limit 1
     {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0]) }}
+    {{ return(run_query(query).rows | length > 0) }}
 {%- endmacro -%}
 
 
@@ -465,13 +510,16 @@ case
 {%- endmacro -%}
 
 
-{#- A changeSequence some hours before another. -#}
-{%- macro _qlik_hours_before(change_seq, hours) -%}
-    {%- if change_seq is none or not hours -%}
-        {{ return(change_seq) }}
+{#- SQL for the changeSequence some hours after another, or, of fewer than none, before it. -#}
+{%- macro _qlik_hours_from(change_seq, hours) -%}
+    {%- set seq = afterimage._literal(change_seq) -%}
+    {%- if not hours -%}
+        {{ return(seq) }}
     {%- endif -%}
-    {%- set moment = modules.datetime.datetime.strptime(change_seq[:14], '%Y%m%d%H%M%S') -%}
-    {{ return((moment - modules.datetime.timedelta(hours=hours)).strftime('%Y%m%d%H%M%S') ~ change_seq[14:]) }}
+    {%- set time -%}
+        {{ afterimage._qlik_seq_time(seq) }} + interval {{ hours }} hours + interval {{ 1 if hours > 0 else 0 }} seconds
+    {%- endset -%}
+    {{ return('coalesce(' ~ afterimage._qlik_seq_at(time) ~ ', ' ~ seq ~ ')') }}
 {%- endmacro -%}
 
 
@@ -538,7 +586,8 @@ settled_transactions as (
 
     from sized_transactions
     cross join (
-        select max(landed_seq) as newest_seq from located
+        select greatest(max(landed_seq), '{{ afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) or '' }}') as newest_seq
+        from located
         where has_seq and landed_seq <= '{{ afterimage._qlik_latest_seq() }}'
     ) as newest
 

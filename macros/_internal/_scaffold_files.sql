@@ -129,13 +129,8 @@ sources:
         {%- do given.update({argument: afterimage._literal(value) if value is string else value | string}) -%}
     {%- endfor %}
 {%- raw %}{{ config(
-    materialized='incremental',
-    incremental_strategy='merge',
-    unique_key='change_id',
+    materialized='change_stream',
     file_format='{% endraw %}{{ file_format }}'
-    {%- if file_format == 'iceberg' %},
-    tblproperties={'write.metadata.metrics.column.change_seq': 'full'}
-    {%- endif %}
 {%- raw %}
 ) }}
 

@@ -2,7 +2,7 @@
     called from another project's model sees that project's vars only. README.md says what each is for. -#}
 {%- macro _setting(name) -%}
     {%- set defaults = {
-        'afterimage_lookback_hours': 72,
+        'afterimage_lookback_hours': none,
         'afterimage_load_valid_from': '1900-01-01 00:00:00',
         'afterimage_rebuild': none,
         'afterimage_on_gap': 'warn',

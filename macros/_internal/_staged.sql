@@ -1,14 +1,11 @@
 {#- The last step of every source macro: the change contract's columns in order, and in an incremental run only the
     rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says.
-    `further_columns` stand behind those of the contract. `read_from` is the place from which the run reads, if it does
-    not read all: what the table holds of earlier places cannot meet its changes, so it is left out of the join. A
-    bound that is too high loses nothing, but takes changes that are known for new. `stays` is a condition on `known`, what
-    the table holds of a change, by which that stays as it is. `known_within` is a condition on `known` that holds for
-    all that the run can meet, so that files are left out; a change_stream is then told which changes are known
-    (`afterimage_known_seq`, which is not written). -#}
-{%- macro _staged(changes, further_columns=[], read_from=none, stays=none, known_within=none) -%}
+    `further_columns` stand behind those of the contract. `intake` says what the run reads. `stays` is a condition on
+    `known`, what the table holds of a change, by which that stays as it is. A change_stream is told which changes are
+    known (`afterimage_known_seq`, which is not written). -#}
+{%- macro _staged(changes, intake, further_columns=[], stays=none) -%}
     {%- set contract = afterimage._contract_columns() -%}
-    {%- set says_what_is_known = read_from is none and afterimage._keeps_mark() and afterimage._is_incremental() -%}
+    {%- set says_what_is_known = afterimage._keeps_mark() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
 select
     {%- for column in contract %}
@@ -27,11 +24,8 @@ from {{ changes }}
 left outer join {{ this }} as known
     on
         {{ changes }}.change_id = known.change_id
-        {%- if read_from is not none %}
-        and (known.change_seq >= '{{ read_from }}' or known.change_seq = '')
-        {%- endif %}
-        {%- if known_within %}
-        and ({{ known_within }})
+        {%- if intake.known_within %}
+        and ({{ intake.known_within }})
         {%- endif %}
 where
     (
@@ -61,12 +55,11 @@ where
 
 {#- What a run takes in that knows beforehand that there is nothing new. Of the whole statement Spark would say the
     same, after a second of thought. -#}
-{%- macro _nothing_staged() -%}
+{%- macro _nothing_staged(further_columns=[]) -%}
 select
-    {%- for column in afterimage._contract_columns() %}
-    {{ afterimage._quote(column) }},
+    {%- for column in afterimage._contract_columns() + ['ingested_at'] + further_columns %}
+    {{ afterimage._quote(column) }}{{ ',' if not loop.last }}
     {%- endfor %}
-    ingested_at
 
 from {{ this }}
 where false

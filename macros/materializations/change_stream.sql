@@ -1,7 +1,7 @@
 {#- Keeps a staging table: the changes that a source macro makes of raw rows, one row a change, by change_id.
 
     The first run and a full refresh build the table. Any other run takes in what has landed since (macros/contract/
-    intake.sql): changes that are all new are appended, else all are merged, in one commit; without any there is no
+    _intake.sql): changes that are all new are appended, else all are merged, in one commit; without any there is no
     commit. What was read of which raw table is remembered in the table's properties, after the commit: a run that is
     killed in between is done again by the next one, to the same result. -#}
 {% materialization change_stream, adapter='spark', supported_languages=['sql'] %}
@@ -19,9 +19,7 @@
         {%- do afterimage._build_stream(target_relation, existing_relation, compiled_code, intakes) -%}
     {%- endif -%}
     {%- for intake in intakes -%}
-        {%- for view in intake.views -%}
-            {%- do run_query('drop view if exists ' ~ view) -%}
-        {%- endfor -%}
+        {%- do afterimage._drop_views(intake.views) -%}
     {%- endfor -%}
 
     {%- do apply_grants(

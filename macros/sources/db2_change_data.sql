@@ -21,19 +21,19 @@
     {%- endif -%}
     {%- do afterimage._db2_check_uow('db2_change_data', uow) -%}
     {%- set complete = complete if complete is not none else layout.has_logmarker -%}
-    {#- A condensed table is as small as its source, and a row in it may replace one of any age. -#}
-    {%- set read_after = none if condensed else afterimage._db2_read_after('db2_change_data') %}
     {%- do afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
-    {%- if not condensed -%}
-        {%- do afterimage._check_retention_gap(
-            'db2_change_data', relation, afterimage._db2_place(layout.commitseq),
-            afterimage._db2_is_place(layout.commitseq), afterimage._newest_place(32)
-        ) -%}
-    {%- endif %}
-
+    {#- A condensed table is as small as its source, and a row in it may replace one of any age. -#}
+    {%- set intake = afterimage._intake(
+        'db2_change_data', afterimage._db2_sides(layout, relation, uow, condensed), whole=condensed
+    ) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._nothing_staged()) }}
+    {%- endif -%}
+    {%- set side = intake.sides[0] %}
+{{ intake.marker }}
 with
 
-{{ afterimage._db2_rows(layout, relation, complete, uow, time_zone, read_after) }},
+{{ afterimage._db2_rows(layout, side.rows, side.condition, complete, uow, time_zone) }},
 
 {% if condensed -%}
 {{ afterimage._db2_condensed() }}
@@ -81,5 +81,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes', read_from=read_after) }}
+{{ afterimage._staged('changes', intake) }}
 {%- endmacro -%}

@@ -5,11 +5,17 @@
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- do afterimage._check_drift('db2_text_log', base, layout.columns) -%}
-    {%- set keys = layout.unique_key %}
+    {%- set keys = layout.unique_key -%}
+    {#- Each key has one row, which every run that has news writes anew. The base may land before the log or after it. -#}
+    {%- set intake = afterimage._intake('db2_text_log', [{'relation': relation}, {'relation': base}], whole=true) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._nothing_staged()) }}
+    {%- endif %}
+{{ intake.marker }}
 
 with
 
-{{ afterimage._db2_log_keys(layout, relation, base, time_zone) }},
+{{ afterimage._db2_log_keys(layout, intake.sides[0].rows, intake.sides[1].rows, time_zone) }},
 
 {#- The log says nothing of the row but its key, so each key has one row here, which every run writes anew: with the
     place of a full-load row, for there is nothing to order. #}
@@ -71,5 +77,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes') }}
+{{ afterimage._staged('changes', intake) }}
 {%- endmacro -%}

@@ -24,10 +24,17 @@
         {{ return('select 1 as parsed') }}
     {%- endif -%}
     {%- do afterimage._check_drift('netiq_event_log', relation, layout.columns, ['event_ids']) -%}
+    {%- set side = afterimage._netiq_side(layout) -%}
+    {%- set intake = afterimage._intake('netiq_event_log', [side], also=afterimage._netiq_due(layout, side)) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._nothing_staged(['event_ids'])) }}
+    {%- endif -%}
+    {%- do layout.update({'rows': intake.sides[0].rows, 'condition': intake.sides[0].condition}) %}
+{{ intake.marker }}
 
 with
 
 {{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }}
 
-{{ afterimage._staged('changes', ['event_ids']) }}
+{{ afterimage._staged('changes', intake, ['event_ids']) }}
 {%- endmacro -%}

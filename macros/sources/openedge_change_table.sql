@@ -24,8 +24,14 @@
     {%- set unique_key = layout.unique_key -%}
     {%- do afterimage._check_drift('openedge_change_table', relation, columns) -%}
     {%- set key_is_null = afterimage._openedge_any_null('image', unique_key) -%}
-    {%- set lowest = afterimage._openedge_lowest_sequence(layout) -%}
-    {%- set read_from = ('0' * 19 ~ lowest)[-19:] if lowest is not none and lowest | int > 0 else none -%}
+    {%- set further_columns = ['tracking'] if layout.tracks else [] -%}
+    {%- set intake = afterimage._intake('openedge_change_table', afterimage._openedge_sides(layout)) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._nothing_staged(further_columns)) }}
+    {%- endif -%}
+    {%- set change_side = intake.sides[0] -%}
+    {%- set tracking_side = intake.sides[-1] %}
+{{ intake.marker }}
 
 with
 
@@ -37,8 +43,8 @@ change_rows as (
         {%- endfor %}
         {{ afterimage._struct(columns) }} as image
 
-    from {{ layout.relation }}
-    where {{ afterimage._openedge_filter(layout, layout.change, lowest) | indent(8) }}
+    from {{ change_side.rows if layout.has_changes else relation }}
+    where {{ (change_side.condition or change_side.where) if layout.has_changes else 'false' }}
 
 ),
 
@@ -54,11 +60,14 @@ tracking_rows as (
             {%- endfor %}
         ) as tracking
 
-    from {{ layout.tracking_relation or layout.relation }}
-    where {{
-        afterimage._openedge_filter(layout, layout.tracking, lowest) | indent(8)
-        if layout.tracks else 'false'
-    }}
+    from {{ tracking_side.rows }}
+    {%- if layout.tracks %}
+    where
+        {{ tracking_side.condition or tracking_side.where }}
+        and {{ afterimage._openedge_filter(layout, layout.tracking) }}
+    {%- else %}
+    where false
+    {%- endif %}
 
 ),
 
@@ -442,5 +451,5 @@ known.reject_reason is null
             {%- endif %}
         )
 {%- endset -%}
-{{ afterimage._staged('changes', ['tracking'] if layout.tracks else [], read_from, stays) }}
+{{ afterimage._staged('changes', intake, further_columns, stays) }}
 {%- endmacro -%}

@@ -22,17 +22,13 @@
     {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) -%}
     {%- set by_kind = 'partition by group_hash, change_group order by kind' -%}
     {%- do afterimage._check_drift('qlik_change_table', relation, columns) -%}
-    {%- set intake = afterimage._intake(relation, layout.text_seq) -%}
-    {%- set unread = afterimage._qlik_unread(relation, layout, intake) -%}
-    {%- set marker = afterimage._intake_marker(intake) -%}
-    {%- if unread is not none and unread.condition is none -%}
-        {{ return(marker ~ afterimage._nothing_staged()) }}
+    {%- set intake = afterimage._intake('qlik_change_table', [afterimage._qlik_side(relation, layout)]) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._nothing_staged()) }}
     {%- endif -%}
-    {%- do afterimage._qlik_check_masks(
-        relation, layout, mask_encoding, unread.condition if unread and not intake.landed else none,
-        intake.landed or intake.rows_at
-    ) -%}
-{{ marker }}
+    {%- set side = intake.sides[0] -%}
+    {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, side.landed or side.rows) -%}
+{{ intake.marker }}
 with
 
 source_rows as (
@@ -46,9 +42,9 @@ source_rows as (
         {{ header.change_mask }} as change_mask,
         {{ afterimage._struct(columns) }} as image
 
-    from {{ intake.rows_at }}
-    {%- if unread is not none %}
-    where {{ unread.condition }}
+    from {{ side.rows }}
+    {%- if side.condition %}
+    where {{ side.condition | indent(8) }}
     {%- endif %}
 
 ),
@@ -565,7 +561,5 @@ changes as (
 
 )
 
-{{ afterimage._staged(
-    'changes', read_from=unread.from if unread else none, known_within=unread.known_within if unread else none
-) }}
+{{ afterimage._staged('changes', intake) }}
 {%- endmacro -%}

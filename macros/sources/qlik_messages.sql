@@ -33,16 +33,23 @@ if(kind = 'load', last_arrival, null) desc, event_counter asc nulls last, {# -#}
 array_position(array('load', 'insert', 'update', 'delete'), kind) asc, content_hash asc
     {%- endset -%}
     {%- set same_turn = "if(kind = 'load', last_arrival, null), event_counter, kind, content_hash" -%}
-    {%- set has_reloads = afterimage._qlik_may_hold_reloads(relation, landing) -%}
+    {%- set intake = afterimage._qlik_messages_intake(
+        relation, landing, metadata, schema_rows, hold_back_hours if complete_transactions else none
+    ) -%}
+    {%- set further_columns = ['schema_id', 'message_position'] -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._nothing_staged(further_columns)) }}
+    {%- endif -%}
+    {%- set side = intake.sides[0] -%}
+    {%- set has_reloads = intake.has_reloads -%}
     {%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
     {%- set is_tied = "turn > 1 and kind <> 'load' and reject_reason is null and repeat_number = 1" -%}
     {%- set schema_id = "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)" -%}
     {%- set named_schema = 'coalesce(body.lineage.schema, body.schema, body.headers.schema)' -%}
     {%- set named_table = 'coalesce(body.lineage.`table`, body.`table`, body.headers.`table`)' -%}
     {%- set is_of_table = afterimage._qlik_is_table(table, 'schema_name', 'table_name') if table is not none -%}
-    {%- set change_start = afterimage._qlik_messages_start(schema_rows, hold_back_hours) -%}
-    {%- set read_from = afterimage._qlik_hours_before(change_start, hold_back_hours if complete_transactions else 0) -%}
 
+{{ intake.marker }}
 with
 {% if schema_rows is not none %}
 message_schemas as (
@@ -63,7 +70,8 @@ message_schemas as (
 ),
 {% endif %}
 {{ afterimage._qlik_opened_messages(
-    relation, landing, afterimage._qlik_data_fields(), 'message_schemas' if schema_rows is not none else none, read_from
+    side.rows, landing, afterimage._qlik_data_fields(), 'message_schemas' if schema_rows is not none else none,
+    side.condition
 ) }},
 
 located as (
@@ -388,9 +396,16 @@ numbered as (
     from copies
     where
         copy_number = 1
-        {%- if change_start is not none %}
-        -- Not earlier: Spark would push this below the parsing, and parse everything once more for it.
-        and (landed_seq >= '{{ change_start }}' or not has_seq or kind = 'load')
+        {%- if complete_transactions and intake.ranges %}
+        -- What was read only to tell which transactions are complete. Not earlier: Spark would push this below the parsing,
+        -- and parse everything once more for it.
+        and (
+            not has_seq
+            or kind = 'load'
+            {%- for first, last in intake.ranges %}
+            or landed_seq between '{{ first }}' and '{{ last }}'
+            {%- endfor %}
+        )
         {%- endif %}
 
 ),
@@ -452,5 +467,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes', ['schema_id', 'message_position'], none if has_reloads else read_from) }}
+{{ afterimage._staged('changes', intake, further_columns) }}
 {%- endmacro -%}

@@ -24,10 +24,7 @@ from reference import Row, history
 from strategies import merged_streams, splits, streams
 from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
 
-STAGED = (
-    "{{ config(materialized='incremental', incremental_strategy='merge', unique_key='change_id', "
-    "file_format='iceberg') }}\n"
-)
+STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 STYLES: tuple[Db2Style, ...] = ("single", "pairs")
 UOW = {"IBMSNAP_COMMITSEQ": "binary", "IBMSNAP_LOGMARKER": "timestamp"}
 
@@ -270,7 +267,7 @@ def told(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda change: change[:2])
 
 
-def test_a_run_reads_whole_commits_from_the_lookback_on(project: Project, lake: Lake) -> None:
+def test_what_lands_late_is_read_with_its_whole_commit(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "string", "value": "int"}
 
     def row(commit: int, intent: int, letter: str, key: str | None, day: int) -> Row:
@@ -278,21 +275,21 @@ def test_a_run_reads_whole_commits_from_the_lookback_on(project: Project, lake: 
         return {**landed(commit, intent, letter, key, 0), "IBMSNAP_LOGMARKER": at}
 
     project.file(
-        "models/stg_lookback.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('lookback_ccd')}, unique_key=['id']) }}}}",
+        "models/stg_late.sql",
+        f"{STAGED}{{{{ db2_change_data({relation('late_ccd')}, unique_key=['id']) }}}}",
     )
-    run = ("run", "--select", "stg_lookback")
+    run = ("run", "--select", "stg_late")
     lake.create(
-        "lookback_ccd",
+        "late_ccd",
         columns,
-        [row(10, 1, "I", "a", 1), row(20, 2, "I", "b", 8), row(30, 3, "I", "c", 10)],
+        [row(10, 4, "I", "a", 1), row(20, 2, "I", "b", 8), row(30, 3, "I", "c", 10)],
     )
     project.dbt(*run, "--full-refresh")
     lake.append(
-        "lookback_ccd",
+        "late_ccd",
         columns,
         [
-            row(10, 4, "I", "too late", 1),  # 10 is the last commit before the 72 hours
+            row(10, 1, "D", "a", 1),  # makes an update of the insert that it stands before
             row(15, 5, "I", "late", 7),
             row(20, 6, "D", "c", 8),
             row(0, 0, "I", "load", 1),
@@ -305,11 +302,11 @@ def test_a_run_reads_whole_commits_from_the_lookback_on(project: Project, lake: 
         (row["key"], row["operation"])
         for row in lake.rows(
             "select coalesce(after, before).id as key, operation "
-            f"from {SCHEMA}.stg_lookback order by key nulls first, operation"
+            f"from {SCHEMA}.stg_late order by key nulls first, operation"
         )
     ] == [
         (None, "insert"),
-        ("a", "insert"),
+        ("a", "update"),
         ("b", "insert"),
         ("c", "delete"),
         ("c", "insert"),

@@ -29,8 +29,7 @@ from test_qlik_change_table import HEADER
 
 RAW = {**HEADER, "id": "int", "name": "string", "filling": "string"}
 MODELS = {
-    "stg_people": "config(materialized='incremental', incremental_strategy='merge',"
-    " unique_key='change_id', file_format='iceberg')",
+    "stg_people": "config(materialized='change_stream', file_format='iceberg')",
     "people_history": "config(materialized='history', unique_key=['id'], file_format='iceberg')",
     "people_current": "config(materialized='table', file_format='iceberg')",
     "people_audit": "config(materialized='table', file_format='iceberg')",

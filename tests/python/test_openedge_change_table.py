@@ -92,8 +92,7 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     encoding = "'hex'" if maps == "hex" else "none"
     project.file(
         "models/stg_random.sql",
-        "{{ config(materialized='incremental', incremental_strategy='merge', "
-        "unique_key='change_id', file_format='iceberg') }}\n"
+        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
         f"{{{{ openedge_change_table({relation(CHANGES)}, unique_key={key}, "
         f"tracking={relation(TRACKING)}, source_table_number={TABLE_NUMBER}, "
         f"partition_resets='truncate', field_map_encoding={encoding}, split_order='{order}') }}}}",
@@ -173,11 +172,10 @@ def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lak
 
     project.file(
         "models/late/stg_late.sql",
-        "{{ config(materialized='incremental', incremental_strategy='merge', "
-        "unique_key='change_id', file_format='iceberg') }}\n"
+        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
         f"{{{{ openedge_change_table({relation('late__cdc')}, unique_key=['id']) }}}}",
     )
-    run = ("run", "--select", "stg_late", "--vars", "{afterimage_lookback_hours: 0}")
+    run = ("run", "--select", "stg_late")
     lake.create("late__cdc", columns, [row(17, 3, 1, "a"), row(19, 4, 3, "c"), row(20, 4, 4, "d")])
     project.dbt(*run, "--full-refresh")
     lake.append("late__cdc", columns, [row(17, 4, 5, "b"), row(18, 4, 6, "c"), row(18, 4, 6, "c")])
@@ -204,7 +202,7 @@ def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lak
 def test_a_change_keeps_what_one_of_its_two_tables_no_longer_has(
     pruned: str, project: Project, lake: Lake
 ) -> None:
-    """A look-back reads it again, when a consumer has deleted its rows from one table so far."""
+    """A row of the other one lands again, when a consumer has deleted its rows from one table."""
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
     at = datetime(2024, 3, 1)
 
@@ -218,8 +216,7 @@ def test_a_change_keeps_what_one_of_its_two_tables_no_longer_has(
 
     project.file(
         "models/stg_pruned.sql",
-        "{{ config(materialized='incremental', incremental_strategy='merge', "
-        "unique_key='change_id', file_format='iceberg') }}\n"
+        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
         f"{{{{ openedge_change_table({relation('pruned__cdc')}, unique_key=['id'],"
         f" tracking={relation('pruned_tracking')}, source_table_number=12) }}}}",
     )
@@ -229,8 +226,11 @@ def test_a_change_keeps_what_one_of_its_two_tables_no_longer_has(
     project.dbt(*run, "--full-refresh")
     before = lake.rows(f"select * from {SCHEMA}.stg_pruned")
     lake.spark.sql(f"delete from {SCHEMA}.{pruned}")
-    lake.append("pruned__cdc", columns, [change(13, 3, "b"), change(13, 4, "c")])
-    lake.append("pruned_tracking", TRACKING_COLUMNS, [tracked(13)])
+    changes = [change(13, 3, "b"), change(13, 4, "c")]
+    kept = [change(12, 3, "a"), change(12, 4, "b")] if pruned == "pruned_tracking" else []
+    lake.append("pruned__cdc", columns, changes + kept)
+    tracking = [tracked(13)] + ([tracked(12)] if pruned == "pruned__cdc" else [])
+    lake.append("pruned_tracking", TRACKING_COLUMNS, tracking)
     project.dbt(*run)
 
     [known, new] = lake.rows(f"select * from {SCHEMA}.stg_pruned order by change_seq")

@@ -40,10 +40,7 @@ LANDING = {
     "timestamp": "timestamp",
 }
 FORMATS = ["json", "avro"]
-STAGED = (
-    "config(materialized='incremental', incremental_strategy='merge', unique_key='change_id',"
-    " file_format='iceberg')"
-)
+STAGED = "config(materialized='change_stream', file_format='iceberg')"
 
 
 def relation(table: str) -> str:

@@ -726,7 +726,7 @@ ORDERS = {
         ],
     )
 }
-STAGED = """{{ config(materialized='incremental', unique_key='change_id') }}
+STAGED = """{{ config(materialized='change_stream') }}
 {{ afterimage.qlik_change_table(source('shop', 'orders__ct'), unique_key=['id']) }}
 """
 CUT = """{{ config(

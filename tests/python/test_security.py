@@ -108,8 +108,7 @@ def pass_through(
     raw = f"api.Relation.create(schema='{SCHEMA}', identifier='hostile__ct')"
     project.file(
         "models/stg_hostile.sql",
-        "{{ config(materialized='incremental', incremental_strategy='merge', "
-        "unique_key='change_id') }}\n"
+        "{{ config(materialized='change_stream') }}\n"
         f"{{{{ qlik_change_table({raw}, unique_key={jinja([key])}, "
         f"header_prefix={jinja(prefix)}) }}}}",
     )

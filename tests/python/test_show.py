@@ -17,8 +17,8 @@ COLUMNS = {
 }
 RAW = f"api.Relation.create(schema='{SCHEMA}', identifier='shown__ct')"
 MODELS = {
-    "stg_shown": "{{ config(materialized='incremental', incremental_strategy='merge',"
-    f" unique_key='change_id') }}}}\n{{{{ qlik_change_table({RAW}, unique_key=['id']) }}}}",
+    "stg_shown": "{{ config(materialized='change_stream') }}\n"
+    f"{{{{ qlik_change_table({RAW}, unique_key=['id']) }}}}",
     "shown_history": "{{ config(materialized='history', unique_key=['id']) }}\n"
     "select * from {{ ref('stg_shown') }}",
     "shown_names": "select id, name from {{ ref('shown_history') }}",

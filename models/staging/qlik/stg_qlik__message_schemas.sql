@@ -1,3 +1,7 @@
-{{ config(unique_key='schema_column_id') }}
+{{ config(
+    materialized='table' if target.name == 'parquet' else 'incremental',
+    incremental_strategy='merge',
+    unique_key='schema_column_id'
+) }}
 
 {{ qlik_message_schemas(ref('qlik_crm__metadata')) }}

@@ -1,0 +1,190 @@
+{#- What has landed in an Iceberg table: what its snapshots have added since the one that was read last. -#}
+{%- macro _landed_in_iceberg(relation, column) -%}
+    {%- set read = afterimage._read_before(relation | string) if afterimage._is_incremental() else {} -%}
+    {%- set present = afterimage._present_snapshot(relation) -%}
+    {%- if present is none -%}
+        {{ return({'kind': 'nothing' if afterimage._is_incremental() else 'all', 'state': '', 'count': 0}) }}
+    {%- elif read.get('state') == present -%}
+        {{ return({'kind': 'nothing', 'state': present, 'is_remembered': true, 'count': 0}) }}
+    {%- endif -%}
+    {%- set landed = {'state': present, 'rows': afterimage._at_snapshot(relation, present)} -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return(landed) }}
+    {%- elif not (read.state or read.at) -%}
+        {%- do landed.update({'reason': read.reason}) -%}
+    {%- else -%}
+        {%- set start = afterimage._first_snapshot(relation, present, read) -%}
+        {%- if start is none -%}
+            {%- do landed.update({'reason': 'it was replaced or rolled back, or its snapshots have expired'}) -%}
+        {%- elif start.snapshot_id == present -%}
+            {%- do landed.update({'kind': 'nothing', 'count': 0}) -%}
+        {%- elif start.has_delete_files or afterimage._has_unorderable_columns(relation) -%}
+            {%- do landed.update(afterimage._rows_by_files(relation, start, present, column)) -%}
+        {%- else -%}
+            {%- do landed.update(afterimage._rows_by_changelog(relation, start, present)) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if landed.landed -%}
+        {%- do landed.update({'kind': 'new'}) -%}
+    {%- elif landed.reason -%}
+        {%- do landed.update({'count': afterimage._rows_at_snapshot(relation, present)}) -%}
+    {%- endif -%}
+    {{ return(landed) }}
+{%- endmacro -%}
+
+
+{#- The snapshot that a table is at; none where it never had a row. -#}
+{%- macro _present_snapshot(relation) -%}
+    {%- set found = run_query(
+        "select cast(snapshot_id as string) from " ~ relation ~ ".refs where name = 'main'"
+    ).columns[0].values() -%}
+    {{ return(found[0] if found else none) }}
+{%- endmacro -%}
+
+
+{#- The snapshot that was read last, to begin after; none where it is no ancestor of the present one, or has expired.
+    With the snapshots `since`, the newest first, and whether any of them has a delete file, which Iceberg's changelog
+    cannot read past. -#}
+{%- macro _first_snapshot(relation, present, read) -%}
+    {%- set query -%}
+        select
+            cast(history.snapshot_id as string) as snapshot_id,
+            cast(unix_micros(snapshots.committed_at) as string) as committed_at
+
+        from {{ relation }}.history as history
+        inner join {{ relation }}.snapshots as snapshots
+            on history.snapshot_id = snapshots.snapshot_id
+        where
+            history.is_current_ancestor
+            {%- if read.state %}
+            and history.snapshot_id = {{ read.state | int }}
+            {%- else %}
+            and history.made_current_at < timestamp_micros({{ read.at | int - 3600000000 }})
+            {%- endif %}
+        order by history.made_current_at desc
+        limit 1
+    {%- endset -%}
+    {%- set found = run_query(query).rows -%}
+    {%- if found | length == 0 -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set start = found[0][0] | string -%}
+    {#- Iceberg lets the clocks of those who commit differ by a minute. -#}
+    {%- set query -%}
+        select
+            cast(snapshot_id as string) as snapshot_id,
+            cast(parent_id as string) as parent_id,
+            coalesce(summary['total-delete-files'], '') <> '0'
+            or summary['removed-delete-files'] is not null as has_delete_files
+
+        from {{ relation }}.snapshots
+        where committed_at >= timestamp_micros({{ found[0][1] }}) - interval 2 minutes
+    {%- endset -%}
+    {%- set snapshots = {} -%}
+    {%- for row in run_query(query).rows -%}
+        {%- do snapshots.update({row[0] | string: row}) -%}
+    {%- endfor -%}
+    {%- set since = [] -%}
+    {%- set walk = namespace(at=present, has_delete_files=false) -%}
+    {%- for _ in snapshots -%}
+        {%- if walk.at != start and walk.at in snapshots -%}
+            {%- do since.append(walk.at) -%}
+            {%- set walk.has_delete_files = walk.has_delete_files or snapshots[walk.at]['has_delete_files'] -%}
+            {%- set walk.at = snapshots[walk.at]['parent_id'] | string -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if walk.at != start -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- if not walk.has_delete_files -%}
+        {#- A list of delete files that are gone may still be carried along. -#}
+        {%- set query -%}
+            select count(*) from {{ relation }}.all_manifests where content = 1 and reference_snapshot_id = {{ start }}
+        {%- endset -%}
+        {%- set walk.has_delete_files = since and run_query(query).columns[0].values()[0] > 0 -%}
+    {%- endif -%}
+    {{ return({'snapshot_id': start, 'since': since, 'has_delete_files': walk.has_delete_files}) }}
+{%- endmacro -%}
+
+
+{#- Iceberg's changelog sorts by all columns, which Spark cannot do by a map. -#}
+{%- macro _has_unorderable_columns(relation) -%}
+    {%- for column in afterimage._relation_columns(relation) if 'map<' in column.type or 'variant' in column.type -%}
+        {{ return(true) }}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro -%}
+
+
+{#- The landed rows by Iceberg's changelog: it reads the files of the snapshots in between alone, and knows that files
+    which were only rewritten bring no rows. -#}
+{%- macro _rows_by_changelog(relation, start, present) -%}
+    {%- set view = afterimage._view_prefix() ~ '_landed_' ~ local_md5(relation | string)[:8] -%}
+    {%- do run_query(
+        'call system.create_changelog_view(table => ' ~ afterimage._literal(relation | string)
+        ~ ", options => map('start-snapshot-id', '" ~ start.snapshot_id ~ "', 'end-snapshot-id', '" ~ present
+        ~ "'), changelog_view => '" ~ view ~ "')"
+    ) -%}
+    {{ return({'views': [view], 'landed': '(select * from ' ~ view ~ " where _change_type = 'INSERT')"}) }}
+{%- endmacro -%}
+
+
+{#- The same where the table has delete files: the rows of the data files that were added since, files that were only
+    rewritten included. None where these are too many to name. -#}
+{%- macro _rows_by_files(relation, start, present, column) -%}
+    {%- set bound = 'cast(readable_metrics.' ~ column ~ '.<bound> as string)' if column else 'null' -%}
+    {%- set query -%}
+        select
+            data_file.file_path as path,
+            {{ bound | replace('<bound>', 'lower_bound') }} as lower_bound,
+            {{ bound | replace('<bound>', 'upper_bound') }} as upper_bound
+
+        from {{ relation }}.entries version as of {{ present }}
+        where
+            status < 2
+            and data_file.content = 0
+            and snapshot_id in ({{ start.since | join(', ') }})
+        limit 501
+    {%- endset -%}
+    {%- set files = run_query(query).rows -%}
+    {%- if files | length > 500 -%}
+        {{ return({'reason': 'it has delete files, and too many files have landed'}) }}
+    {%- endif -%}
+    {%- set paths = [] -%}
+    {%- set lower = [] -%}
+    {%- set upper = [] -%}
+    {%- for file in files -%}
+        {%- do paths.append(afterimage._literal(file[0])) -%}
+        {%- if file[1] is not none and file[2] is not none -%}
+            {%- do lower.append(file[1] | string) -%}
+            {%- do upper.append(file[2] | string) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set conditions = ['_file in (' ~ (paths or ["''"]) | join(', ') ~ ')'] -%}
+    {%- if lower and lower | length == paths | length -%}
+        {%- do conditions.append(
+            '(' ~ column ~ ' between ' ~ afterimage._literal(lower | min) ~ ' and '
+            ~ afterimage._literal(upper | max) ~ ' or ' ~ column ~ ' is null)'
+        ) -%}
+    {%- endif -%}
+    {{ return({'landed': '(select * from ' ~ afterimage._at_snapshot(relation, present) ~ ' where ' ~ conditions | join(' and ') ~ ')'}) }}
+{%- endmacro -%}
+
+
+{#- The table at a snapshot. A snapshot has the columns of its time, and a macro names those that the table has now:
+    where they have changed without a commit since, the table is read as it is, and what comes meanwhile is read once
+    more. -#}
+{%- macro _at_snapshot(relation, snapshot) -%}
+    {%- set at = relation ~ ' version as of ' ~ snapshot -%}
+    {%- set kept = run_query('describe query select * from ' ~ at).rows | map('join', ' ') | list -%}
+    {%- set present = run_query('describe query select * from ' ~ relation).rows | map('join', ' ') | list -%}
+    {{ return(at if kept == present else relation | string) }}
+{%- endmacro -%}
+
+
+{%- macro _rows_at_snapshot(relation, snapshot) -%}
+    {%- set query -%}
+        select cast(summary['total-records'] as bigint) from {{ relation }}.snapshots where snapshot_id = {{ snapshot }}
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0]) }}
+{%- endmacro -%}
