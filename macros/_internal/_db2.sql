@@ -385,7 +385,7 @@ distinct_rows as (
         'reach': 24,
         'bounds': afterimage._db2_bounds(layout),
         'time': layout.logmarker if layout.has_logmarker else none,
-        'newest_place': afterimage._newest_place(32) if not condensed else none,
+        'keeps': 32 if not condensed else none,
     }] -%}
     {%- if uow is not none -%}
         {%- set found = {} -%}

@@ -246,7 +246,7 @@
                 else place ~ " between '<first>' and '<last>'",
             'column': expressions.sequence_column,
             'time': expressions.time if expressions.has_time else none,
-            'newest_place': afterimage._newest_place(19),
+            'keeps': 19,
         }) -%}
     {%- endfor -%}
     {{ return(sides) }}

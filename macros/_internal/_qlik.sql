@@ -168,7 +168,8 @@ if(
         'column': layout.text_seq or none,
         'known_others': "known.change_seq < '" ~ '0' * 34 ~ "1'",
         'time': afterimage._qlik_seq_time(header.change_seq),
-        'newest_place': afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()),
+        'keeps': 35,
+        'latest': afterimage._qlik_latest_seq(),
     }) }}
 {%- endmacro -%}
 

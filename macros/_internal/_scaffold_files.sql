@@ -157,8 +157,8 @@ models:
       {%- endfor %}
     data_tests:
       {%- if plan.landed_rows is not none %}
-      # More rows landed than accounted for: some came later than the look-back reaches. Fewer: the landed table was
-      # pruned, and a full refresh would lose what only this model still holds.
+      # More rows landed than accounted for: some landed after the run. Fewer: the landed table was pruned, and a full
+      # refresh would lose what only this model still holds.
       - afterimage.every_row_accounted_for:
           arguments:
             relation: {{ tojson(plan.landed_rows) }}

@@ -10,7 +10,8 @@
       characters tell near from far,
     - `bounds`: the condition that a place is from `<first>` to `<last>`, said of a bare column; `column` is its name,
     - `known_others`: the condition on `known` that a change has no place,
-    - `newest_place`: how far earlier runs have read, for the check of the retention gap.
+    - `keeps`: how long a place is, if the relation keeps rows for a while after they were read, so that a gap shows;
+      `latest`: the last place that counts as the newest.
     `also` are queries for further groups to read, `extents` further places ([beginning, first, last]) to read if anything
     has landed. With `whole` everything is read then.
 
@@ -26,7 +27,7 @@
     {%- for side in sides -%}
         {%- set defaults = {
             'group': none, 'where': 'true', 'time': none, 'place': none, 'has_place': 'false', 'reach': none, 'bounds': none,
-            'column': none, 'newest_place': none, 'condition': none, 'known_others': "known.change_seq = ''",
+            'column': none, 'keeps': none, 'latest': none, 'condition': none, 'known_others': "known.change_seq = ''",
         } -%}
         {%- set side = dict(defaults, **side) -%}
         {%- do intake.sides.append(dict(side, **afterimage._landed_since(side))) -%}
@@ -39,9 +40,10 @@
         {%- do intake.update({'kind': ('all' if whole else 'new') if has_news else 'nothing'}) -%}
     {%- endif -%}
     {%- if intake.kind != 'nothing' -%}
-        {%- for side in intake.sides if side.newest_place is not none -%}
+        {%- for side in intake.sides if side.keeps -%}
             {%- do afterimage._check_retention_gap(
-                macro_name, side.relation, side.place, side.has_place ~ ' and ' ~ side.where, side.newest_place
+                macro_name, side.relation, side.place, side.has_place ~ ' and ' ~ side.where,
+                afterimage._newest_place(side.keeps, side.latest)
             ) -%}
         {%- endfor -%}
     {%- endif -%}

@@ -18,7 +18,8 @@
             {%- do landed.update({'reason': 'it was replaced or rolled back, or its snapshots have expired'}) -%}
         {%- elif start.snapshot_id == present -%}
             {%- do landed.update({'kind': 'nothing', 'count': 0}) -%}
-        {%- elif start.has_delete_files or afterimage._has_unorderable_columns(relation) -%}
+        {%- elif start.has_delete_files or read.at or afterimage._has_unorderable_columns(relation) -%}
+            {#- (dbt's `incremental` would not drop the view that a changelog needs.) -#}
             {%- do landed.update(afterimage._rows_by_files(relation, start, present, column)) -%}
         {%- else -%}
             {%- do landed.update(afterimage._rows_by_changelog(relation, start, present)) -%}
@@ -129,7 +130,7 @@
 {%- endmacro -%}
 
 
-{#- The same where the table has delete files: the rows of the data files that were added since, files that were only
+{#- The same where there can be no changelog: the rows of the data files that were added since, files that were only
     rewritten included. None where these are too many to name. -#}
 {%- macro _rows_by_files(relation, start, present, column) -%}
     {%- set bound = 'cast(readable_metrics.' ~ column ~ '.<bound> as string)' if column else 'null' -%}
@@ -167,7 +168,9 @@
             ~ afterimage._literal(upper | max) ~ ' or ' ~ column ~ ' is null)'
         ) -%}
     {%- endif -%}
-    {{ return({'landed': '(select * from ' ~ afterimage._at_snapshot(relation, present) ~ ' where ' ~ conditions | join(' and ') ~ ')'}) }}
+    {{ return({
+        'landed': '(select * from ' ~ afterimage._at_snapshot(relation, present) ~ ' where ' ~ conditions | join(' and ') ~ ')'
+    }) }}
 {%- endmacro -%}
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from itertools import chain
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 import pytest
 from hypothesis import given, settings
@@ -314,6 +317,144 @@ def test_a_body_that_is_no_change_stream_is_said_to_be_none(project: Project) ->
     project.file("models/stg_none.sql", f"{{{{ config({STREAM}) }}}}\nselect 1 as change_id")
     with pytest.raises(DbtError, match=r"must give the columns of the .*change_seq"):
         project.dbt("run", "--select", "stg_none")
+
+
+def test_a_staging_table_copied_to_another_schema_reads_everything_once(
+    runs: Runs, lake: Lake
+) -> None:
+    """A copy by a query has no properties."""
+    staged = runs.staged()
+    lake.spark.sql(f"create table {SCHEMA}.copied using iceberg as select * from {TABLE}")
+    lake.spark.sql(f"drop table {TABLE}")
+    lake.spark.sql(f"create table {TABLE} using iceberg as select * from {SCHEMA}.copied")
+    lake.spark.sql(f"drop table {SCHEMA}.copied")
+    runs.land(row(at(4), "U", "d"))
+    said = runs.run()
+    assert said.startswith(f"all 6 rows of {SCHEMA}.{RAW} read, for nothing says")
+    assert said.endswith("1 changes: 1 new, 0 known, 0 rejected")
+    assert [change for change in runs.staged() if change["change_seq"] != at(4)] == staged
+    runs.assert_nothing_new()
+
+
+def test_partitions_that_are_dropped_take_nothing_away(runs: Runs, lake: Lake) -> None:
+    raw = f"{SCHEMA}.{RAW}"
+    lake.spark.sql(f"alter table {raw} add partition field header__change_oper")
+    runs.land(row(at(4), "D", "c"), row(at(5), "I", "again"))
+    runs.run()
+    staged = runs.staged()
+    lake.spark.sql(f"delete from {raw} where header__change_oper = 'D'")
+    assert runs.run() == "nothing new"
+    assert runs.staged() == staged
+
+
+def test_a_branch_is_read_whole(project: Project, runs: Runs, lake: Lake) -> None:
+    lake.spark.sql(f"alter table {SCHEMA}.{RAW} create branch audited")
+    runs.land(row(at(4), "U", "not audited"))
+    project.file(
+        "models/stg_stream.sql",
+        f"{{{{ config({STREAM}) }}}}\n{{{{ qlik_change_table(api.Relation.create("
+        f"schema='{SCHEMA}', identifier='{RAW}.branch_audited'), unique_key=['id']) }}}}",
+    )
+    runs.run("--full-refresh")
+    assert len(runs.staged()) == len(FIRST) - 1
+    branch = f"insert into {SCHEMA}.{RAW}.branch_audited values"
+    lake.spark.sql(f"{branch} ('{at(9).replace('2024', '2023')}', 'U', null, 1, 'late')")
+    assert runs.run() == "1 changes: 1 new, 0 known, 0 rejected"
+    assert runs.run() == "nothing new"
+
+
+class Landing:
+    """A raw table of the session catalog, whose rows the change stream reads."""
+
+    def __init__(self, lake: Lake, project: Project, name: str, using: str) -> None:
+        self.lake, self.project, self.name = lake, project, f"spark_catalog.default.{name}"
+        columns = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
+        self.drop()
+        lake.spark.sql(f"create table {self.name} ({columns}) using {using}")
+        project.file(
+            "models/stg_stream.sql",
+            f"{{{{ config({STREAM}) }}}}\n{{{{ qlik_change_table(api.Relation.create("
+            f"schema='spark_catalog.default', identifier='{name}'), unique_key=['id']) }}}}",
+        )
+
+    def land(self, *rows: dict[str, Any]) -> None:
+        for landed in rows:
+            values = [landed.get(name) for name in COLUMNS]
+            told = ", ".join("null" if value is None else repr(value) for value in values)
+            self.lake.spark.sql(f"insert into {self.name} values ({told})")
+
+    def drop(self) -> None:
+        self.lake.spark.sql(f"drop table if exists {self.name}")
+
+    def age(self, hours: int) -> None:
+        """Make the files that there are as old as that."""
+        [located] = self.lake.rows(f"select distinct _metadata.file_path as path from {self.name}")[
+            :1
+        ]
+        folder = Path(urlparse(located["path"]).path).parent
+        for file in folder.iterdir():
+            times = file.stat().st_mtime - 3600 * hours
+            os.utime(file, (times, times))
+
+
+@pytest.mark.parametrize("using", ["parquet", "json"])
+def test_files_are_read_by_when_they_were_written(
+    using: str, project: Project, lake: Lake, runs: Runs
+) -> None:
+    landing = Landing(lake, project, f"files_{using}__ct", using)
+    landing.land(*FIRST[:3])
+    landing.age(hours=5)
+    assert "built" in runs.run("--full-refresh")
+    assert runs.run() == "nothing new"
+    assert landing.name not in re.sub(r"/\*.*?\*/", "", runs.sql)
+    # A year late, and the update whose before-image is in a file of five hours ago.
+    landing.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(2), "U", "b"))
+    assert runs.run() == "2 rows landed, 2 changes: 1 new, 1 known, 0 rejected"
+    [update] = [change for change in runs.staged() if change["change_seq"] == at(2)]
+    assert (update["before"]["name"], update["source_rows"]) == ("a", 2)
+    # A file of the last hour that comes to light behind a newer one.
+    landing.land(row(at(7), "U", "slow"))
+    assert runs.run() == "3 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    assert runs.run() == "nothing new"
+    runs.assert_as_a_full_refresh()
+    landing.drop()
+
+
+def test_a_view_is_read_whole_unless_a_look_back_is_set(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    landing = Landing(lake, project, "seen__ct", "parquet")
+    view = landing.name.replace("seen", "view")
+    model = project.folder / "models/stg_stream.sql"
+    model.write_text(model.read_text().replace("seen", "view"))
+    lake.spark.sql(f"drop view if exists {view}")
+    lake.spark.sql(f"create view {view} as select * from {landing.name}")
+    landing.land(*FIRST)
+    runs.run("--full-refresh")
+    assert runs.run() == "nothing new"
+    landing.land(row(at(9).replace("2024", "2023"), "I", "late", 2))
+    assert runs.run() == "1 changes: 1 new, 0 known, 0 rejected"
+    landing.land(row(at(8).replace("2024", "2022"), "I", "too late", 3), row(at(4), "U", "d"))
+    in_a_day = ("--vars", "afterimage_lookback_hours: 24")
+    assert runs.run(*in_a_day) == "1 changes: 1 new, 0 known, 0 rejected"
+    assert runs.run() == "1 changes: 1 new, 0 known, 0 rejected"
+    lake.spark.sql(f"drop view {view}")
+    landing.drop()
+
+
+def test_incremental_takes_in_what_lands_a_year_late(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(project, lake, capfd, INCREMENTAL)
+    runs.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(2), "U", "b"))
+    runs.run()
+    assert len(runs.staged()) == len(FIRST)
+    # As if that run had been three hours later, and the one before two hours ago.
+    lake.spark.sql(f"update {TABLE} set ingested_at = current_timestamp() + interval 3 hours")
+    runs.land(row(at(8).replace("2024", "2023"), "I", "later", 3))
+    runs.run()
+    assert len(runs.staged()) == len(FIRST) + 1
+    runs.assert_as_a_full_refresh()
 
 
 @pytest.mark.minutes

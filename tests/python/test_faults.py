@@ -83,18 +83,21 @@ class Site:
         return subprocess.Popen(
             [str(Path(sys.executable).with_name("dbt")), *(arguments or ("run",))],
             cwd=self.project.folder,
-            env={
-                **os.environ,
-                "DBT_PROFILES_DIR": str(self.project.folder / "profiles"),
-                "AFTERIMAGE_WAREHOUSE": str(self.folder),
-                "AFTERIMAGE_DRIVER_MEMORY": "1g",
-                "NO_COLOR": "1",
-            },
+            env=self.environment(),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
         )
+
+    def environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "DBT_PROFILES_DIR": str(self.project.folder / "profiles"),
+            "AFTERIMAGE_WAREHOUSE": str(self.folder),
+            "AFTERIMAGE_DRIVER_MEMORY": "1g",
+            "NO_COLOR": "1",
+        }
 
     def run(self, *arguments: str) -> tuple[int, str]:
         """Run dbt in a process of its own and return how it ended and what it said."""
@@ -297,6 +300,68 @@ def test_a_run_killed_at_any_moment(
         assert_before_or_after(site)
         assert site.run()[0] == 0
         assert site.contents() == after(site.batches)
+
+
+# A process that kills itself before or after a statement that begins with a text.
+KILLED = """
+import os, sys
+
+from dbt.cli.main import dbtRunner
+from dbt_afterimage import cursor
+
+moment, begins = sys.argv[1:]
+execute = cursor.AfterimageCursor.execute
+
+def watched(self, sql, *parameters):
+    here = begins in " ".join(sql.split())[:300].lower()
+    if here and moment == "before":
+        os.killpg(0, 9)
+    execute(self, sql, *parameters)
+    if here:
+        os.killpg(0, 9)
+
+cursor.AfterimageCursor.execute = watched
+print(dbtRunner().invoke(["run", "--select", "stg_people"]).success)
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("moment", "begins"),
+    [
+        ("before", "call system.create_changelog_view"),
+        ("after", "call system.create_changelog_view"),
+        ("before", "insert into"),
+        ("after", "insert into"),
+        ("before", "alter table"),
+        ("after", "alter table"),
+    ],
+)
+def test_a_staging_run_killed_at_a_statement(
+    moment: str, begins: str, tmp_path: Path, make_site: Callable[[Path], Site]
+) -> None:
+    site = make_site(tmp_path)
+    site.land()
+    process = subprocess.run(
+        [sys.executable, "-c", KILLED, moment, begins],
+        cwd=site.project.folder,
+        env=site.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        start_new_session=True,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stdout
+    assert_before_or_after(site)
+    code, output = site.run()
+    assert code == 0
+    assert site.contents() == after(2)
+    again = begins == "alter table" and moment == "before"
+    is_read = begins != "alter table" and (begins, moment) != ("insert into", "after")
+    assert ("2 rows landed, 2 changes: 2 new" in output) == is_read
+    if again:
+        assert "2 rows landed, nothing new" in output
+    assert "stg_people: nothing new" in site.run()[1]
 
 
 # --- files of a table ---------------------------------------------------------------------------

@@ -157,7 +157,7 @@ def assert_same_changes(lake: Lake, changes: list[Change], stream: Stream) -> No
 def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lake) -> None:
     """Watermark 20 was processed, then row 18 comes, and the after-image of 17.
 
-    Even without any look-back: what is read again begins at the lowest sequence that is new.
+    The rows of a sequence are read together, whenever they landed.
     """
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
 

@@ -204,7 +204,7 @@ def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
             if row["schema_id"] == "v2"
         ]
         assert waiting == ["no metadata message has the schema id: v2"] * 3
-        # With a message of a month later, they would be too old for the look-back.
+        # With a message of a month later, whose place is far from theirs.
         late = message(form, "v1", "INSERT", 9, {"ID": 9, "NAME": "late", "BALANCE": "9.00"})
         late["value"] = later(late["value"])
         lake.append(f"versioned_{form}", landing(form), [late])
@@ -225,7 +225,7 @@ def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
 
 
 def later(value: str | bytes) -> str | bytes:
-    """Move a message by more than the look-back, so that nothing before it is read again."""
+    """Move a message by a month."""
     if isinstance(value, str):
         return value.replace('"2024010112000000', '"2024020112000000')
     return value.replace(b"2024010112000000", b"2024020112000000")
