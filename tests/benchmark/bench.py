@@ -20,8 +20,8 @@ Before it measures it holds the histories against each other, row by row. Then:
 * process: `dbt run` of both models in a process of its own, whose heap is 2 GiB;
 * increments: onto the history of each size batches of 10,000 changes and of 1 %, one that reaches
   back to the beginning of time, and none; and `dbt snapshot`'s MERGE for the same 10,000;
-* arrivals: into the staging table of each size batches of 10,000 changes, looking back an hour and
-  the 72 that are the default, and none;
+* arrivals: into the staging table of each size batches of 10,000 changes, in order and a year late,
+  and none; none too from a Parquet landing; and how much of that is Spark's time;
 * skew: the same count of changes spread evenly, and with a quarter of them on one key.
 
 Prints tables of seconds and ratios, and writes them as bench.json, bench.png and increments.png.
@@ -264,37 +264,95 @@ class Bench:
         return seconds
 
     def arrivals(self, repeats: int) -> dict[str, float]:
-        """Return the seconds of staging runs of a batch, by how far they look back."""
+        """Return the seconds of staging runs of a batch and of nothing, and Spark's part."""
         raw, arriving = f"{SCHEMA}.{self.raw}", f"{SCHEMA}.arriving"
         place = "cast(substr(header__change_seq, 17, 19) as bigint)"
-        looks_back = {hours: ["--vars", f"afterimage_lookback_hours: {hours}"] for hours in (1, 72)}
-        # The first of each warms up.
-        last = self.count - BATCH * len(looks_back) * (repeats + 1)
-        self.create("arriving", f"select * from {raw} where {place} <= {last}")
-        self.stage(
-            "arrived",
-            "arriving",
-            "materialized='incremental', incremental_strategy='merge', unique_key='change_id',"
-            " tblproperties={'write.metadata.metrics.column.change_seq': 'full'}",
+        year_before = (
+            "concat(cast(left(header__change_seq, 4) as int) - 1, substr(header__change_seq, 5))"
         )
+        # The first of each warms up.
+        kinds = {"10,000 changes in order": None, "10,000 changes, a year late": year_before}
+        last = self.count - BATCH * len(kinds) * (repeats + 1)
+        self.create("arriving", f"select * from {raw} where {place} <= {last}")
+        self.stage("arrived", "arriving", "materialized='change_stream'")
         seconds = {"full": timed(lambda: self.model("arrived"))}
-        for hours, looking_back in looks_back.items():
-            times = []
-            for _ in range(repeats + 1):
-                self.spark.sql(
-                    f"insert into {arriving} select * from {raw}"
-                    f" where {place} > {last} and {place} <= {last + BATCH}"
-                )
-                last += BATCH
-                run = ["run", "--select", "arrived", *looking_back]
-                times.append(timed(lambda run=run: self.project.dbt(*run)))
-            name = f"10,000 changes, looking back {hours} hours"
-            seconds[name] = statistics.median(times[1:])
-        seconds["nothing new"] = timed(lambda: self.project.dbt("run", "--select", "arrived"))
-        staged = f"select {CONTRACT} from {SCHEMA}.staged"
-        by_batches = f"select {CONTRACT} from {SCHEMA}.arrived"
-        self.hold_against(staged, by_batches, "the staging table filled by batches")
+        seconds |= self.staged_again("nothing new", "arrived", repeats, lambda: None)
+
+        def land(late: str | None) -> None:
+            nonlocal last
+            columns = [
+                late if late and name == "header__change_seq" else f"`{name}`"
+                for name in self.spark.table(raw).columns
+            ]
+            self.spark.sql(
+                f"insert into {arriving} select {', '.join(columns)} from {raw}"
+                f" where {place} > {last} and {place} <= {last + BATCH}"
+            )
+            last += BATCH
+
+        for name, told in kinds.items():
+            seconds |= self.staged_again(name, "arrived", repeats, lambda told=told: land(told))
+        self.stage("arrived_anew", "arriving", "materialized='table'")
+        self.model("arrived_anew")
+        self.hold_against(
+            f"select {CONTRACT} from {SCHEMA}.arrived_anew",
+            f"select {CONTRACT} from {SCHEMA}.arrived",
+            "the staging table filled by batches",
+        )
+
+        files = "spark_catalog.default.files"
+        self.spark.sql(f"drop table if exists {files}")
+        self.spark.sql(f"create table {files} using parquet as select * from {raw}")
+        self.project.file(
+            "models/from_files.sql",
+            "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+            "{{ qlik_change_table(api.Relation.create(schema='spark_catalog.default',"
+            f" identifier='files'), unique_key=['{KEY}']) }}}}",
+        )
+        self.model("from_files")
+        seconds |= self.staged_again("nothing new in files", "from_files", repeats, lambda: None)
+        self.spark.sql(f"drop table {files}")
         return seconds
+
+    def staged_again(
+        self, name: str, model: str, repeats: int, land: Callable[[], None]
+    ) -> dict[str, float]:
+        """Return the median seconds of staging runs, all of it and Spark's part."""
+        whole, of_spark = [], []
+        for _ in range(repeats + 1):
+            land()
+            SPARK.seconds = 0.0
+            whole.append(timed(lambda: self.project.dbt("run", "--select", model)))
+            of_spark.append(SPARK.seconds)
+        return {
+            name: statistics.median(whole[1:]),
+            f"{name}: Spark": statistics.median(of_spark[1:]),
+        }
+
+
+class SparkClock:
+    """How long dbt has waited for Spark."""
+
+    seconds = 0.0
+
+    def watch(self) -> None:
+        """Count what the cursors of dbt take from now on."""
+        from dbt_afterimage.cursor import AfterimageCursor
+
+        for name in ("execute", "fetchall", "fetchone"):
+            method = getattr(AfterimageCursor, name)
+
+            def timed_method(*arguments: Any, method: Any = method) -> Any:
+                started = time.monotonic()
+                try:
+                    return method(*arguments)
+                finally:
+                    self.seconds += time.monotonic() - started
+
+            setattr(AfterimageCursor, name, timed_method)
+
+
+SPARK = SparkClock()
 
 
 def history_of(stream: str) -> str:
@@ -428,6 +486,7 @@ def main() -> None:
     from dbt_afterimage.session import open_session
 
     spark = open_session({})
+    SPARK.watch()
     textbook.register(spark)
     # What an earlier call has measured of other sizes stays.
     file = options.output / "bench.json"
