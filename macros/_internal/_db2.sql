@@ -372,8 +372,8 @@ distinct_rows as (
 {%- endmacro -%}
 
 
-{#- The rows of a CD or CCD table, for the intake: those of one commit are read together, rows without a place with those
-    of the same key. A commit whose time has come to the UOW table is read again. -#}
+{#- The rows of a CD or CCD table, for the intake: those of one commit are read together, rows without a place with
+    those of the same key. A commit whose time has come to the UOW table is read again. -#}
 {%- macro _db2_sides(layout, relation, uow, condensed) -%}
     {%- set has_place = afterimage._db2_has_place(layout) -%}
     {%- set sides = [{

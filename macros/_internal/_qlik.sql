@@ -136,8 +136,8 @@
 {%- endmacro -%}
 
 
-{#- The rows of the change table, for the intake: those of one change_seq are read together; load rows, and rows without a
-    place, with those of the same key. (Zeros are the change_seq of load rows, or a change_seq as any other.) -#}
+{#- The rows of the change table, for the intake: those of one change_seq are read together; load rows, and rows without
+    a place, with those of the same key. (Zeros are the change_seq of load rows, or a change_seq as any other.) -#}
 {%- macro _qlik_side(relation, layout) -%}
     {%- set header = layout.header -%}
     {%- set zeros = "'" ~ '0' * 35 ~ "'" -%}
@@ -146,7 +146,8 @@ coalesce(nullif({{ header.change_oper }}, ''), 'I') = 'I' and coalesce({{ header
     {%- endset -%}
     {%- set group -%}
 if(
-    {{ afterimage._qlik_has_place(header.change_seq) }} or ({{ header.change_seq }} <=> {{ zeros }} and not ({{ is_insert }})),
+    {{ afterimage._qlik_has_place(header.change_seq) }}
+    or ({{ header.change_seq }} <=> {{ zeros }} and not ({{ is_insert }})),
     {{ header.change_seq }},
     cast({{ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) }} as string)
 )

@@ -214,7 +214,8 @@ regexp_extract_all(
                     message_position.`partition` as landed_partition,
                     message_position.`offset` as landed_offset,
                     change_seq <> '' and not {{ afterimage._has_movable_place('change_seq') }} as is_change,
-                    true as may_be_load
+                    coalesce(operation = 'load', false)
+                    or {{ afterimage._has_movable_place('change_seq') }} as may_be_load
 
                 from {{ this }}
                 {%- endif %}
@@ -428,7 +429,7 @@ case
     {%- set held_back = [] -%}
     {%- if hold_back_hours is not none and afterimage._is_incremental() -%}
         {%- set first = run_query(
-            "select min(change_seq) from " ~ this ~ " where reject_reason like 'held back:%'"
+            "select min(left(change_seq, 35)) from " ~ this ~ " where reject_reason like 'held back:%'"
         ).columns[0].values()[0] -%}
         {%- do held_back.append([first[:8], first, '9' * 35]) if first -%}
     {%- endif -%}
@@ -447,22 +448,19 @@ case
     {%- endif -%}
     {%- set has_reloads = afterimage._qlik_may_hold_reloads(landing, side) -%}
     {%- do intake.update({'has_reloads': has_reloads}) -%}
-    {%- if has_reloads -%}
-        {#- The place of a reload may become another one. -#}
+    {%- if has_reloads or hold_back_hours is not none -%}
+        {#- The place of a reload may become another one; a transaction has other places than those that landed. -#}
         {%- do intake.update({'known_within': none}) -%}
     {%- endif -%}
     {%- if intake.kind == 'new' -%}
         {#- The bytes tell which messages need not be opened. Loads have no place in time: of these all are read. -#}
-        {%- set ranges = [] -%}
-        {%- for first, last in intake.ranges -%}
-            {%- do ranges.append(
-                's between ' ~ afterimage._qlik_hours_from(first, -(hold_back_hours or 0)) ~ ' and '
-                ~ afterimage._qlik_hours_from(last, hold_back_hours or 0)
-            ) -%}
-        {%- endfor -%}
         {%- set conditions = [] -%}
-        {%- if ranges -%}
-            {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ ranges | join(' or ') ~ '), false)') -%}
+        {%- if intake.ranges -%}
+            {%- set within = afterimage._qlik_within('s', intake.ranges) -%}
+            {%- if hold_back_hours is not none -%}
+                {%- set within = afterimage._qlik_near_transactions(intake.ranges, hold_back_hours) -%}
+            {%- endif -%}
+            {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
         {%- endif -%}
         {%- if intake.has_others or has_reloads -%}
             {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0') -%}
@@ -470,6 +468,46 @@ case
         {%- do side.update({'condition': conditions | join(' or ')}) -%}
     {%- endif -%}
     {{ return(intake) }}
+{%- endmacro -%}
+
+
+{#- The condition that a changeSequence is in one of the ranges, each taken some hours further. -#}
+{%- macro _qlik_within(seq, ranges, hours=0) -%}
+    {%- set conditions = [] -%}
+    {%- for first, last in ranges -%}
+        {%- do conditions.append(
+            seq ~ ' between ' ~ afterimage._qlik_hours_from(first, -hours) ~ ' and '
+            ~ afterimage._qlik_hours_from(last, hours)
+        ) -%}
+    {%- endfor -%}
+    {{ return('(' ~ conditions | join(' or ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- The same for all that may be of one transaction with what is in the ranges: what is no further from it than the
+    hours, and all that is known of the transactions there. -#}
+{%- macro _qlik_near_transactions(ranges, hours) -%}
+    {%- set near = afterimage._qlik_within('s', ranges, hours) -%}
+    {%- set query -%}
+        select
+            left(change_seq, 8),
+            min(left(change_seq, 35)),
+            max(left(change_seq, 35))
+
+        from {{ this }}
+        where
+            change_seq <> ''
+            and transaction_id in (
+                select transaction_id from {{ this }}
+                where {{ afterimage._qlik_within('change_seq', ranges, hours) }}
+            )
+        group by 1
+    {%- endset -%}
+    {%- set extents = [] -%}
+    {%- for row in run_query(query).rows -%}
+        {%- do extents.append([row[0], row[1], row[2]]) -%}
+    {%- endfor -%}
+    {{ return(near ~ ' or ' ~ afterimage._qlik_within('s', afterimage._as_ranges(extents)) if extents else near) }}
 {%- endmacro -%}
 
 
@@ -526,7 +564,7 @@ case
 {#- Which transactions are complete: the CTEs from `located` to `settled_transactions`. All messages of the relation
     count, whatever their table. An id may come back for another transaction, which then begins to count again. What is
     missing may be of a table that is not here, so none is waited for longer than `hours` of the stream. -#}
-{%- macro _qlik_transactions(hours) -%}
+{%- macro _qlik_transactions(hours, ranges) -%}
 {%- set w -%}
 partition by coalesce(transaction_id, message_id) order by landed_seq, event_counter, message_id
 {%- endset -%}
@@ -570,6 +608,12 @@ sized_transactions as (
             partition by coalesce(transaction_id, message_id), transaction_number
         ) as last_event,
         max(landed_seq) over (partition by coalesce(transaction_id, message_id), transaction_number) as last_seq
+        {%- if ranges %},
+        -- Others are read only to tell which transactions these are.
+        max(not has_seq or {{ afterimage._qlik_within('landed_seq', ranges) }}) over (
+            partition by coalesce(transaction_id, message_id), transaction_number
+        ) as has_landed
+        {%- endif %}
 
     from numbered_transactions
 
@@ -586,10 +630,17 @@ settled_transactions as (
 
     from sized_transactions
     cross join (
-        select greatest(max(landed_seq), '{{ afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) or '' }}') as newest_seq
+        select
+            greatest(
+                max(landed_seq),
+                '{{ afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) or '' }}'
+            ) as newest_seq
         from located
         where has_seq and landed_seq <= '{{ afterimage._qlik_latest_seq() }}'
     ) as newest
+    {%- if ranges %}
+    where has_landed
+    {%- endif %}
 
 ),
 {%- endmacro -%}

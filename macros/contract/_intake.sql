@@ -1,5 +1,5 @@
-{#- What a run reads of its raw tables: the rows that have landed since the run before, whatever the source's clock says,
-    and the earlier rows that have to be read together with them.
+{#- What a run reads of its raw tables: the rows that have landed since the run before, whatever the source's clock
+    says, and the earlier rows that have to be read together with them.
 
     Each of `sides` is a raw relation and SQL over its rows:
     - `group`: a text that rows share which have to be read together,
@@ -23,7 +23,9 @@
     - `known_within`: a condition on `known`, the rows of the model's table, true of all that the run can meet,
     - `marker`: what the compiled SQL tells the materialization. -#}
 {%- macro _intake(macro_name, sides, also=[], extents=[], whole=false) -%}
-    {%- set intake = {'kind': 'all', 'sides': [], 'extents': extents + [], 'ranges': [], 'has_others': false, 'known_within': none} -%}
+    {%- set intake = {
+        'kind': 'all', 'sides': [], 'extents': extents + [], 'ranges': [], 'has_others': false, 'known_within': none,
+    } -%}
     {%- for side in sides -%}
         {%- set defaults = {
             'group': none, 'where': 'true', 'time': none, 'place': none, 'has_place': 'false', 'reach': none, 'bounds': none,

@@ -1,6 +1,6 @@
-{#- What has landed in a table of files: the rows of the files that were written since, and in the hour before, because a
-    file may come to light some time after it was written. What is remembered is the time of the newest file, with a sum
-    over the files of the hour before it, by which the next run knows that no others have come. -#}
+{#- What has landed in a table of files: the rows of the files that were written since, and in the hour before, because
+    a file may come to light some time after it was written. What is remembered is the time of the newest file, with a
+    sum over the files of the hour before it, by which the next run knows that no others have come. -#}
 {%- macro _landed_in_files(relation) -%}
     {%- set read = afterimage._read_before(relation | string) if afterimage._is_incremental() else {} -%}
     {%- set before = fromjson(read.state) if read.get('state') else none -%}

@@ -31,8 +31,8 @@
 {%- endmacro -%}
 
 
-{#- How a relation can say what has landed: `iceberg` by snapshots, `files` by their times, or none. None is also a CTE of
-    a unit test, a sample, a view, or one of an Iceberg table's branches. -#}
+{#- How a relation can say what has landed: `iceberg` by snapshots, `files` by their times. Nothing else can, so neither
+    can a CTE of a unit test, a sample, a view, or one of an Iceberg table's branches. -#}
 {%- macro _landing_format(relation) -%}
     {%- if relation is string or relation.identifier.startswith('__dbt__cte__') -%}
         {{ return(none) }}
@@ -51,7 +51,8 @@
         {{ return('iceberg') }}
     {%- endif -%}
     {%- for row in run_query('describe table extended ' ~ whole) if row[0] == 'Provider' -%}
-        {{ return('files' if row[1] | lower in afterimage._file_formats() else (row[1] | lower)) }}
+        {%- set provider = row[1] | lower -%}
+        {{ return('files' if provider in afterimage._file_formats() else provider) }}
     {%- endfor -%}
     {{ return(none) }}
 {%- endmacro -%}

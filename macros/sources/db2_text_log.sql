@@ -6,7 +6,7 @@
     {%- endif -%}
     {%- do afterimage._check_drift('db2_text_log', base, layout.columns) -%}
     {%- set keys = layout.unique_key -%}
-    {#- Each key has one row, which every run that has news writes anew. The base may land before the log or after it. -#}
+    {#- Each key has one row, which any run with news writes anew. The base may land before the log or after it. -#}
     {%- set intake = afterimage._intake('db2_text_log', [{'relation': relation}, {'relation': base}], whole=true) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._nothing_staged()) }}

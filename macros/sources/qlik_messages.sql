@@ -124,7 +124,7 @@ located as (
 
 ),
 {% if complete_transactions %}
-{{ afterimage._qlik_transactions(hold_back_hours) }}
+{{ afterimage._qlik_transactions(hold_back_hours, intake.ranges) }}
 {% endif %}
 masked as (
 
@@ -396,17 +396,6 @@ numbered as (
     from copies
     where
         copy_number = 1
-        {%- if complete_transactions and intake.ranges %}
-        -- What was read only to tell which transactions are complete. Not earlier: Spark would push this below the parsing,
-        -- and parse everything once more for it.
-        and (
-            not has_seq
-            or kind = 'load'
-            {%- for first, last in intake.ranges %}
-            or landed_seq between '{{ first }}' and '{{ last }}'
-            {%- endfor %}
-        )
-        {%- endif %}
 
 ),
 

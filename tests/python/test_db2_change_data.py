@@ -315,6 +315,32 @@ def test_what_lands_late_is_read_with_its_whole_commit(project: Project, lake: L
     ]
 
 
+def test_the_time_of_a_commit_may_land_after_its_rows(project: Project, lake: Lake) -> None:
+    columns = {**DB2_HEADER, "id": "string", "value": "int"}
+    project.file(
+        "models/stg_timed.sql",
+        f"{STAGED}{{{{ db2_change_data({relation('timed_cd')}, unique_key=['id'], "
+        f"uow={relation('timed_uow')}) }}}}",
+    )
+    run = ("run", "--select", "stg_timed")
+    lake.create("timed_cd", columns, [landed(n, n, "I", f"key {n}", n) for n in (1, 2)])
+    lake.create("timed_uow", UOW, [])
+    project.dbt(*run, "--full-refresh")
+    lake.append("timed_cd", columns, [landed(3, 3, "I", "key 3", 3)])
+    project.dbt(*run)
+    at = datetime(2024, 1, 1)
+    commit = (2).to_bytes(10, "big")
+    lake.append("timed_uow", UOW, [{"IBMSNAP_COMMITSEQ": commit, "IBMSNAP_LOGMARKER": at}])
+    project.dbt(*run)
+
+    found = lake.rows(f"select after.id, changed_at from {SCHEMA}.stg_timed order by change_seq")
+    assert [tuple(row.values()) for row in found] == [
+        ("key 1", None),
+        ("key 2", at),
+        ("key 3", None),
+    ]
+
+
 def test_keys_that_differ_by_less_than_a_millisecond_are_two(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "at": "timestamp", "value": "int"}
     first, second, third = (datetime(2024, 1, 1, 12, 0, 0, 123000 + n) for n in (1, 2, 3))

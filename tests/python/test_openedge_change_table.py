@@ -239,6 +239,44 @@ def test_a_change_keeps_what_one_of_its_two_tables_no_longer_has(
     assert new["after"] == {"id": 1, "name": "c"}
 
 
+@pytest.mark.parametrize("first", ["changes", "tracking"])
+def test_the_two_tables_may_land_days_apart(first: str, project: Project, lake: Lake) -> None:
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
+    at = datetime(2024, 3, 1)
+    change = {"_Operation": 4, "_Time-Stamp": at, "id": 1, "name": "b"}
+    tracked = {"_Operation": 4, "_Source-Table-Number": 12, "_Time-Stamp": at, "_User-Name": "ann"}
+    project.file(
+        "models/stg_apart.sql",
+        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+        f"{{{{ openedge_change_table({relation('apart__cdc')}, unique_key=['id'],"
+        f" tracking={relation('apart_tracking')}, source_table_number=12) }}}}",
+    )
+    rows = {
+        "changes": ("apart__cdc", columns, change),
+        "tracking": ("apart_tracking", TRACKING_COLUMNS, tracked),
+    }
+    for table, types, row in rows.values():
+        lake.create(table, types, [{**row, "_Change-Sequence": 3}])
+    run = ("run", "--select", "stg_apart")
+    project.dbt(*run, "--full-refresh")
+
+    second = "tracking" if first == "changes" else "changes"
+    for name in (first, second):
+        table, types, row = rows[name]
+        lake.append(table, types, [{**row, "_Change-Sequence": 12}])
+        if name == first:  # other changes land and are read before its partner does
+            for other, others, more in rows.values():
+                lake.append(other, others, [{**more, "_Change-Sequence": 40}])
+        project.dbt(*run)
+    staged = lake.rows(
+        "select cast(change_seq as int) as seq, after.name, changed_by, source_rows, reject_reason"
+        f" from {SCHEMA}.stg_apart order by change_seq"
+    )
+    assert [tuple(row.values()) for row in staged] == [
+        (number, "b", "ann", 2, None) for number in (3, 12, 40)
+    ]
+
+
 def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
     """Other tables than those of Iceberg have it: a time, and a field that two rows share."""
     table = "spark_catalog.default.short_text__cdc"

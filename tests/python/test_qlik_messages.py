@@ -512,6 +512,48 @@ def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
     assert staged(lake, "stg_held") == in_batches
 
 
+def test_an_event_of_a_transaction_that_was_given_up_lands_days_later(
+    project: Project, lake: Lake
+) -> None:
+    """Its events lie more than an hour apart, and no more than an hour each from the next."""
+    project.file(
+        "models/stg_given_up.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('given_up')}, unique_key=['ID'],"
+        " columns=[{'name': 'ID', 'type': 'int'}], complete_transactions=true) }}",
+    )
+
+    def event(time: str, name: str, number: int, last: bool) -> dict[str, Any]:
+        landed = message(
+            "json",
+            "v1",
+            "INSERT",
+            number,
+            {"ID": number},
+            transactionId=name,
+            transactionEventCounter=number,
+            transactionLastEvent=last,
+        )
+        return {**landed, "value": landed["value"].replace('"2024010112000000', f'"{time}00')}
+
+    def incomplete() -> list[list[str]]:
+        rows = lake.rows(f"select * from {SCHEMA}.stg_given_up order by change_seq")
+        assert [row["reject_reason"] for row in rows] == [None] * len(rows)
+        return [[said for said in row["warnings"] if "complete" in said] for row in rows]
+
+    begun = [event("20240101100000", "T", 1, False), event("20240101104000", "T", 2, False)]
+    lake.create("given_up", landing("json"), [*begun, event("20240109120000", "U", 1, True)])
+    project.dbt("run", "--select", "stg_given_up", "--full-refresh")
+    warned = ["the transaction is not complete: 2 of more events"]
+    assert incomplete() == [warned, warned, []]
+    # More than an hour after the first event, which its transaction is told by.
+    lake.append("given_up", landing("json"), [event("20240101112000", "T", 3, True)])
+    project.dbt("run", "--select", "stg_given_up")
+    assert incomplete() == [[]] * 4
+    in_batches = staged(lake, "stg_given_up")
+    project.dbt("run", "--select", "stg_given_up", "--full-refresh")
+    assert staged(lake, "stg_given_up") == in_batches
+
+
 @pytest.mark.minutes
 def test_metadata_that_comes_to_have_a_column_asks_for_a_full_refresh(
     project: Project, lake: Lake
