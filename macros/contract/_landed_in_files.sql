@@ -1,53 +1,45 @@
-{#- What has landed in a table of files: the rows of the files that were written since, and in the hour before, because
-    a file may come to light some time after it was written. What is remembered is the time of the newest file, with a
-    sum over the files of the hour before it, by which the next run knows that no others have come. -#}
+{#- What has landed in a table of files: the rows of the files that were written since, and of those written in the hour
+    before that are not known yet, because a file may come to light some time after it was written. What is remembered
+    is the time of the newest file, and the files of the hour before it, unless these are too many. Spark leaves out
+    files by what is said of `_metadata`, so where there is nothing new it only lists them. -#}
 {%- macro _landed_in_files(relation) -%}
-    {%- set read = afterimage._read_before(relation | string) if afterimage._is_incremental() else {} -%}
-    {%- set before = fromjson(read.state) if read.get('state') else none -%}
-    {%- set hour = 3600000000 -%}
-    {%- set start = (before.newest if before else read.at) | int - hour if before or read.get('at') else none -%}
-    {%- set found = afterimage._files_since(relation, start) -%}
-    {%- if before and found.files == before.files -%}
-        {{ return({'kind': 'nothing', 'state': read.state, 'is_remembered': true, 'count': 0}) }}
-    {%- elif found.newest is none -%}
-        {{ return({'kind': 'nothing' if afterimage._is_incremental() else 'all', 'count': 0}) }}
+    {%- set is_incremental = afterimage._is_incremental() -%}
+    {%- set read = afterimage._read_before(relation | string) if is_incremental else {} -%}
+    {%- set before = fromjson(read.state) if read.get('state') else {'newest': read.get('at'), 'files': none} -%}
+    {%- set unread = afterimage._is_written_since(before.newest, before.files) -%}
+    {%- set found = afterimage._files_of(relation, unread) -%}
+    {%- if found.newest is none -%}
+        {{ return({
+            'kind': 'nothing' if is_incremental else 'all', 'state': read.get('state'), 'is_remembered': true, 'count': 0,
+        }) }}
     {%- endif -%}
-    {%- set landed = {
-        'state': tojson({
-            'newest': found.newest,
-            'files': afterimage._files_since(relation, found.newest | int - hour).files,
-        }),
-        'reason': 'nothing says what of it was read before' if afterimage._is_incremental() else none,
-    } -%}
-    {%- if start is not none -%}
-        {%- do landed.update({
-            'kind': 'new',
-            'landed': '(select * from ' ~ relation ~ ' where ' ~ afterimage._is_written_since(start) ~ ')',
-            'reason': none,
-        }) -%}
+    {%- set newest = [found.newest | int, (before.newest or 0) | int] | max -%}
+    {%- set known = afterimage._files_of(relation, afterimage._is_written_since(newest)) -%}
+    {%- set landed = {'state': tojson({'newest': newest, 'files': known.files})} -%}
+    {%- if before.newest -%}
+        {%- do landed.update({'kind': 'new', 'landed': '(select * from ' ~ relation ~ ' where ' ~ unread ~ ')'}) -%}
+    {%- elif is_incremental -%}
+        {%- do landed.update({'reason': read.reason}) -%}
     {%- endif -%}
     {{ return(landed) }}
 {%- endmacro -%}
 
 
-{#- The time of the newest file, in microseconds, and a text that is another one where the files written since a moment
-    are others. -#}
-{%- macro _files_since(relation, start) -%}
+{#- The time of the newest of the files, in microseconds, and what tells each from all others, if these are not more
+    than 200. -#}
+{%- macro _files_of(relation, condition) -%}
     {%- set query -%}
         select
             cast(max(unix_micros(modified_at)) as string) as newest,
-            concat_ws(' ', count(*), sum(cast(xxhash64(path, size, modified_at) as decimal(20, 0)))) as files
+            if(count(*) <= 200, concat_ws(' ', collect_list(file)), null) as files
 
         from (
             select distinct
-                _metadata.file_path as path,
-                _metadata.file_size as size,
+                {{ afterimage._file_mark() }} as file,
                 _metadata.file_modification_time as modified_at
 
             from {{ relation }}
-            {%- if start is not none %}
-            where {{ afterimage._is_written_since(start) }}
-            {%- endif %}
+            where {{ condition }}
         ) as written
     {%- endset -%}
     {%- set row = run_query(query).rows[0] -%}
@@ -55,6 +47,20 @@
 {%- endmacro -%}
 
 
-{%- macro _is_written_since(start) -%}
-    {{ return('_metadata.file_modification_time >= timestamp_micros(' ~ start ~ ')') }}
+{#- The condition that a file was written less than an hour before a moment, or later, and is none of those. -#}
+{%- macro _is_written_since(moment, files=none) -%}
+    {%- if moment is none -%}
+        {{ return('true') }}
+    {%- endif -%}
+    {%- set hour = 3600000000 -%}
+    {%- set is_written = '_metadata.file_modification_time >= timestamp_micros(' ~ (moment | int - hour) ~ ')' -%}
+    {%- if not files -%}
+        {{ return(is_written) }}
+    {%- endif -%}
+    {{ return(is_written ~ ' and ' ~ afterimage._file_mark() ~ " not in ('" ~ files.split() | join("', '") ~ "')") }}
+{%- endmacro -%}
+
+
+{%- macro _file_mark() -%}
+    {{ return('hex(xxhash64(_metadata.file_path, _metadata.file_size, _metadata.file_modification_time))') }}
 {%- endmacro -%}
