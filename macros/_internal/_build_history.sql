@@ -4,7 +4,6 @@
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
     {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
-    {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
     {%- do pending.update({
         'trades': pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0
@@ -35,23 +34,14 @@
             }) -%}
         {%- endfor -%}
     {%- endif -%}
-    {%- do properties.update(config.get('tblproperties') or {}) -%}
-    {%- set assignments = [] -%}
-    {%- for name, value in properties.items() -%}
-        {%- do assignments.append(afterimage._literal(name) ~ ' = ' ~ afterimage._literal(value | string)) -%}
-    {%- endfor -%}
 
-    {%- if existing_relation is not none and not (can_replace and (
-        existing_relation.is_iceberg or existing_relation.is_delta
-    )) -%}
-        {%- do adapter.drop_relation(existing_relation) -%}
-    {%- endif -%}
+    {%- set create = afterimage._create_or_replace(existing_relation) -%}
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- call statement('main') -%}
-create {{ 'or replace ' if can_replace }}table {{ target_relation }}
+{{ create }} {{ target_relation }}
 {{ file_format_clause() }}
 {{ options_clause() }}
-tblproperties ({{ assignments | join(', ') }})
+{{ afterimage._tblproperties(properties) }}
 {% if is_iceberg and config.get('partition_by') is none -%}
 partitioned by ({{ meta.closed_by }})
 {%- else -%}

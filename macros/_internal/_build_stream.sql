@@ -8,12 +8,6 @@
             ~ " macro does. Missing: " ~ missing | join(', ') ~ ". For any other table use dbt's `table` or `incremental`."
         ) -%}
     {%- endif -%}
-    {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
-    {%- if existing_relation is not none and not (can_replace and (
-        existing_relation.is_iceberg or existing_relation.is_delta
-    )) -%}
-        {%- do adapter.drop_relation(existing_relation) -%}
-    {%- endif -%}
     {%- set properties = {} -%}
     {%- if config.get('file_format') == 'iceberg' -%}
         {#- The newest change is then known without reading a file, and files are left out by whole change_seqs. -#}
@@ -25,22 +19,16 @@
             'afterimage.snapshot': '',
         }) -%}
     {%- endif -%}
-    {%- do properties.update(config.get('tblproperties') or {}) -%}
-    {%- set assignments = [] -%}
-    {%- for name, value in properties.items() -%}
-        {%- do assignments.append(afterimage._literal(name) ~ ' = ' ~ afterimage._literal(value | string)) -%}
-    {%- endfor -%}
+    {%- set create = afterimage._create_or_replace(existing_relation) -%}
     {%- call statement('main') -%}
-create {{ 'or replace ' if can_replace }}table {{ target_relation }}
+{{ create }} {{ target_relation }}
 {%- if config.get('contract').enforced %}
 {{ get_assert_columns_equivalent(sql) }}
 {%- set sql = get_select_subquery(sql) %}
 {%- endif %}
 {{ file_format_clause() }}
 {{ options_clause() }}
-{%- if assignments %}
-tblproperties ({{ assignments | join(', ') }})
-{%- endif %}
+{{ afterimage._tblproperties(properties) }}
 {{ partition_cols(label="partitioned by") }}
 {{ clustered_cols(label="clustered by") }}
 {{ location_clause() }}
@@ -169,8 +157,8 @@ values (
     {%- set parts = [] -%}
     {%- for intake in intakes -%}
         {%- if intake.reason -%}
-            {%- set count = 'all rows' if intake['count'] is none else 'all ' ~ intake['count'] ~ ' rows' -%}
-            {%- do parts.append(count ~ ' of ' ~ intake.name ~ ' read, for ' ~ intake.reason) -%}
+            {%- set rows = 'rows' if intake['count'] is none else intake['count'] ~ ' rows' -%}
+            {%- do parts.append('read all ' ~ rows ~ ' of ' ~ intake.name ~ ' because ' ~ intake.reason) -%}
         {%- elif intake['count'] -%}
             {%- do parts.append(intake['count'] ~ ' rows landed') -%}
         {%- endif -%}

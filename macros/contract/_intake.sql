@@ -44,7 +44,7 @@
     {%- if intake.kind != 'nothing' -%}
         {%- for side in intake.sides if side.keeps -%}
             {%- do afterimage._check_retention_gap(
-                macro_name, side.relation, side.place, side.has_place ~ ' and ' ~ side.where,
+                macro_name, side.relation, side.place, side.has_place ~ ' and (' ~ side.where ~ ')',
                 afterimage._newest_place(side.keeps, side.latest)
             ) -%}
         {%- endfor -%}

@@ -6,6 +6,10 @@
     {%- set is_incremental = afterimage._is_incremental() -%}
     {%- set read = afterimage._read_before(relation | string) if is_incremental else {} -%}
     {%- set before = fromjson(read.state) if read.get('state') else {'newest': read.get('at'), 'files': none} -%}
+    {%- if relation.schema | lower not in afterimage._file_formats() -%}
+        {#- A session that lives on would go by the files that the table had when it was first read. -#}
+        {%- do run_query('refresh table ' ~ relation) -%}
+    {%- endif -%}
     {%- set unread = afterimage._is_written_since(before.newest, before.files) -%}
     {%- set found = afterimage._files_of(relation, unread) -%}
     {%- if found.newest is none -%}

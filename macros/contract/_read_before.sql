@@ -15,7 +15,7 @@
         {{ return({'state': none, 'at': none, 'reason': this ~ ' was rolled back'}) }}
     {%- endif -%}
     {{ return({
-        'state': remembered.read.get(name), 'at': none, 'reason': 'nothing says what of it was read before'
+        'state': remembered.read.get(name), 'at': none, 'reason': 'there is no record of what was read before'
     }) }}
 {%- endmacro -%}
 
