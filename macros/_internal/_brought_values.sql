@@ -183,15 +183,9 @@ left outer join {{ brought }} as earlier
 
         select * from brought
     {%- endset -%}
-    {%- do afterimage._drop_brought_tables(target_relation) -%}
     {#- 2 to the power of 40 key changes are enough. -#}
     {%- for step in range(40) if not followed.is_done -%}
-        {%- set table = target_relation.incorporate(
-            path={'identifier': target_relation.identifier ~ '__brought_' ~ step}
-        ) -%}
-        {%- do run_query(
-            'create table ' ~ table ~ ' using ' ~ config.get('file_format', 'parquet') ~ ' as\n' ~ followed.query
-        ) -%}
+        {%- set table = afterimage._scratch_table(target_relation, 'brought_' ~ step, followed.query) -%}
         {%- set followed.brought = table -%}
         {%- set open_rows = run_query(
             'select count(*) from ' ~ table ~ ' where brought_by is not null and (' ~ is_open | join(' or ') ~ ')'
@@ -200,15 +194,4 @@ left outer join {{ brought }} as earlier
         {%- set followed.query = afterimage._brought_from_further(table, plan) -%}
     {%- endfor -%}
     {{ return(followed.brought) }}
-{%- endmacro -%}
-
-
-{#- Drops the tables of _follow_rows, those of a run that was broken off too. -#}
-{%- macro _drop_brought_tables(target_relation) -%}
-    {%- set query -%}
-        show tables in {{ target_relation.include(identifier=false) }} like '{{ target_relation.identifier }}__brought_*'
-    {%- endset -%}
-    {%- for row in run_query(query) -%}
-        {%- do run_query('drop table ' ~ target_relation.incorporate(path={'identifier': row['tableName']})) -%}
-    {%- endfor -%}
 {%- endmacro -%}

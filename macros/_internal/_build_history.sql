@@ -54,7 +54,7 @@ as
 {{ afterimage._versions(stream, columns, options, facts=facts) }}
     {%- endcall -%}
     {%- if facts.carries -%}
-        {%- do afterimage._drop_brought_tables(target_relation) -%}
+        {%- do afterimage._drop_scratch_tables(target_relation) -%}
     {%- endif -%}
     {%- if is_iceberg -%}
         {%- do run_query(

@@ -46,7 +46,7 @@ as
 {%- endmacro -%}
 
 
-{#- One incremental run. The model's SQL runs once; its rows are kept for the statements that count and write them. -#}
+{#- One incremental run. The model's SQL runs once, into a scratch table that the statements after it count and write. -#}
 {%- macro _update_stream(target_relation, sql, intakes) -%}
     {%- set landed = afterimage._landed_text(intakes) -%}
     {%- if afterimage._takes_in_nothing(sql) -%}
@@ -57,22 +57,18 @@ as
     {%- endif -%}
 
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
-    {%- set view = afterimage._view_prefix() ~ '_changes' -%}
-    {%- do afterimage._cache(view, sql) -%}
-    {%- set names = [] -%}
-    {%- for row in run_query('describe ' ~ view) -%}
-        {%- do names.append(row[0]) -%}
-    {%- endfor -%}
+    {%- set staged = afterimage._scratch_table(target_relation, 'staged', sql) -%}
+    {%- set names = run_query('describe query select * from ' ~ staged).columns[0].values() -%}
     {%- set changes -%}
         {%- if 'afterimage_known_seq' in names -%}
-        {{ view }}
+        {{ staged }}
         {%- else -%}
         (
             select
                 changes.*,
                 known.change_seq as afterimage_known_seq
 
-            from {{ view }} as changes
+            from {{ staged }} as changes
             left outer join {{ target_relation }} as known
                 on changes.change_id = known.change_id
         )
@@ -96,27 +92,14 @@ as
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}
     {%- else -%}
-        {#- Another run's changes must not be written twice. -#}
-        {%- set checked -%}
-            (
-                select changes.*
-
-                from {{ view }} as changes
-                {%- if snapshot is not none %}
-                cross join (select snapshot_id from {{ target_relation }}.refs where name = 'main') as present
-                where if(present.snapshot_id = {{ snapshot }}, true, raise_error({{ afterimage._literal(
-                    model.name ~ ': another run has changed ' ~ target_relation ~ ' meanwhile. Run again.'
-                ) }}))
-                {%- endif %}
-            )
-        {%- endset -%}
+        {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
         {%- call statement('main') -%}
             {%- if counts.first_known is none -%}
 insert into {{ target_relation }} ({{ names | join(', ') }})
-select {{ names | join(', ') }} from {{ checked }} as changes
+select {{ names | join(', ') }} from {{ staged }} where {{ is_alone }}
             {%- else -%}
 merge into {{ target_relation }} as known
-using {{ checked }} as changes
+using (select * from {{ staged }} where {{ is_alone }}) as changes
     on
         known.change_id = changes.change_id
         and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
@@ -139,7 +122,7 @@ values (
         ) -%}
     {%- endif -%}
     {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
-    {%- do run_query('drop view ' ~ view) -%}
+    {%- do afterimage._drop_scratch_tables(target_relation) -%}
 {%- endmacro -%}
 
 

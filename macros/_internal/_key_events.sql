@@ -433,7 +433,12 @@ located_events as (
         union all
         select * from departures
     ) as given_events
-    inner join {{ recut.affected }} as affected
+    inner join (
+        select distinct
+            {{ keys | join(', ') }},
+            start_seq
+        from {{ recut.touched }}
+    ) as affected
         on
             {%- for key in keys %}
             given_events.{{ key }} <=> affected.{{ key }}{{ ' and' if not loop.last }}
@@ -460,30 +465,27 @@ last_known as (
         version - 1 as version_base
 
     from {{ recut.touched }}
-    where valid_from_seq < start_seq
+    where is_touched and valid_from_seq < start_seq
     union all
     select
         {%- for key in keys %}
-        ended.{{ key }},
+        {{ key }},
         {%- endfor %}
-        ended.start_seq,
-        ended.valid_to_seq as change_seq,
-        ended.valid_to as changed_at,
+        start_seq,
+        max_by(valid_to_seq, version) filter (where not is_touched) as change_seq,
+        max_by(valid_to, version) filter (where not is_touched) as changed_at,
         cast(null as string) as change_id,
         cast(null as string) as operation,
-        ended.closed_by as ended_by,
+        max_by(closed_by, version) filter (where not is_touched) as ended_by,
         false as is_row,
         null as image,
         cast(null as string) as transaction_id,
-        ended.version as version_base
+        max(version) filter (where not is_touched) as version_base
 
-    from ({{ recut.ended }}) as ended
-    left anti join {{ recut.touched }} as living
-        on
-            living.valid_from_seq < living.start_seq
-            {%- for key in keys %}
-            and ended.{{ key }} <=> living.{{ key }}
-            {%- endfor %}
+    from {{ recut.touched }}
+    where history_id is not null
+    group by {{ keys | join(', ') }}, start_seq
+    having bool_or(not is_touched) and not bool_or(is_touched and valid_from_seq < start_seq)
 
 ),
 

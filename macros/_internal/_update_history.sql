@@ -1,7 +1,8 @@
 {#- One incremental run of a history: see macros/materializations/history.sql for what it does, and _key_events for how
     the versions of some keys are cut from a place on. -#}
 {%- macro _update_history(target_relation, stream, options) -%}
-    {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options) -%}
+    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set columns = afterimage._checked_columns(target_relation, stream, options) -%}
     {%- set rebuild = afterimage._setting('afterimage_rebuild') -%}
     {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
@@ -33,7 +34,7 @@
             facts, brought=afterimage._follow_rows(target_relation, stream, columns, options, facts)
         ) -%}
     {%- endif -%}
-    {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, facts, pending) -%}
+    {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
     {%- if not rebuild -%}
         {%- call statement('remember') -%}
             alter table {{ target_relation }} set tblproperties (
@@ -42,18 +43,13 @@
             )
         {%- endcall -%}
     {%- endif -%}
-    {%- for view in [recut.difference, recut.touched, recut.affected] -%}
-        {%- do run_query('drop view ' ~ view) -%}
-    {%- endfor -%}
-    {%- if facts.carries -%}
-        {%- do afterimage._drop_brought_tables(target_relation) -%}
-    {%- endif -%}
+    {%- do afterimage._drop_scratch_tables(target_relation) -%}
     {%- do afterimage._compact_when_due(target_relation) -%}
 {%- endmacro -%}
 
 
 {#- What the table says of itself, or an error that asks for a full refresh. -#}
-{%- macro _checked_bookkeeping(target_relation, stream, options) -%}
+{%- macro _checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set properties = {} -%}
     {%- for row in run_query('show tblproperties ' ~ target_relation) -%}
         {%- do properties.update({row[0]: row[1]}) -%}
@@ -76,18 +72,11 @@
             ~ "no longer fit. Run once with --full-refresh.\n  built with: " ~ built_with ~ "\n  now:        " ~ now
         ) -%}
     {%- endif -%}
-    {#- A rollback takes back the rows, and not what the properties say of them. -#}
-    {%- if properties.get('afterimage.snapshot') -%}
-        {%- set query -%}
-            select count_if(not is_current_ancestor) from {{ target_relation }}.history
-            where snapshot_id = {{ properties['afterimage.snapshot'] | int }}
-        {%- endset -%}
-        {%- if run_query(query).columns[0].values()[0] > 0 -%}
-            {%- do exceptions.raise_compiler_error(
-                options.macro_name ~ ": " ~ target_relation ~ " was rolled back, so it no longer holds all the changes "
-                ~ "that it has taken in. Run once with --full-refresh."
-            ) -%}
-        {%- endif -%}
+    {%- if afterimage._is_rolled_back(target_relation, properties.get('afterimage.snapshot'), snapshot) -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": " ~ target_relation ~ " was rolled back, so it no longer holds all the changes "
+            ~ "that it has taken in. Run once with --full-refresh."
+        ) -%}
     {%- endif -%}
     {{ return(fromjson(taken_in)) }}
 {%- endmacro -%}
@@ -168,9 +157,12 @@
         {{ slice }} or transaction_id between {{ afterimage._literal(seen.first_ender) }}
         and {{ afterimage._literal(seen.last_ender) }}
     {%- endset -%}
+    {#- Rows rarely take each other's keys, and this is quicker than all that it takes to say what follows from it. -#}
+    {%- if afterimage._trading_keys(stream, options.unique_key, meets_slice) == 0 -%}
+        {{ return(found) }}
+    {%- endif -%}
     {%- set query -%}
         select
-            count(*) > 0 as trades,
             coalesce(max(
                 key_trades.first_arrival < starts.start_seq
                 {%- if is_partly_known %}
@@ -216,8 +208,8 @@
                 )
         {%- endif %}
     {%- endset -%}
-    {%- set row = run_query(query).rows[0] -%}
-    {%- do found.update({'trades': row[0], 'asks_for_all': found.asks_for_all or row[1]}) -%}
+    {%- set asks_for_all = run_query(query).rows[0][0] -%}
+    {%- do found.update({'trades': true, 'asks_for_all': found.asks_for_all or asks_for_all}) -%}
     {{ return(found) }}
 {%- endmacro -%}
 
@@ -229,8 +221,6 @@
     {%- set plan = afterimage._history_plan(options, names) -%}
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
-    {%- set prefix = afterimage._view_prefix() -%}
-    {%- set snapshot = afterimage._snapshot(target_relation) -%}
     {%- set slice = afterimage._slice(pending, options) -%}
 
     {#- The history does not hold all that a later version may need: what a transaction did before, the last values of
@@ -326,14 +316,17 @@
         ) as touching
         group by {{ keys | join(', ') }}
     {%- endset -%}
-    {%- set key_count = afterimage._cache(prefix ~ '_affected', affected, 'count(*)') -%}
-
-    {%- set known -%}
+    {#- Besides the versions that the run may change, the ends of rows before them: one tells the number of a key's next
+        version. One scan of the history gives both. -#}
+    {%- set touched -%}
         select
-            {%- for key in options.unique_key %}
-            affected.{{ keys[loop.index0] }},
+            {%- for key in keys %}
+            affected.{{ key }},
             {%- endfor %}
             affected.start_seq,
+            history.{{ meta.history_id }} is not null
+            and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= affected.start_seq)
+                as is_touched,
             {%- for name in [
                 'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation',
                 'closed_by', 'is_current', 'is_deleted', 'transaction_id'
@@ -342,77 +335,44 @@
             {%- endfor %}
             {{ afterimage._struct(names, 'history.') }} as image
 
-        from {{ target_relation }} as history
-        inner join {{ prefix }}_affected as affected
+        from ({{ affected }}) as affected
+        left outer join {{ target_relation }} as history
             on
                 {%- for key in options.unique_key %}
                 history.{{ afterimage._quote(key) }} <=> affected.{{ keys[loop.index0] }}{{ ' and' if not loop.last }}
                 {%- endfor %}
+                {%- if not from_the_beginning %}
+                and (
+                    history.{{ meta.valid_to_seq }} is null
+                    or history.{{ meta.valid_to_seq }} >= affected.start_seq
+                    or history.{{ meta.closed_by }} <> 'update'
+                )
+                -- The same, less precisely, but so that files can be left out by it.
+                and (
+                    history.{{ meta.valid_to_seq }} is null
+                    or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+                    or history.{{ meta.closed_by }} <> 'update'
+                )
+                {%- endif %}
     {%- endset -%}
-    {%- set touched -%}
-        {{ known }}
-        where
-            history.{{ meta.valid_to_seq }} is null
-            or history.{{ meta.valid_to_seq }} >= affected.start_seq
-        {%- if not from_the_beginning %}
-        -- The same, less precisely, but so that files can be left out by it.
-        and (
-            history.{{ meta.valid_to_seq }} is null
-            or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
-        )
-        {%- endif %}
-    {%- endset -%}
-    {%- set beyond_count = afterimage._cache(
-        prefix ~ '_touched', touched, 'count_if(valid_to_seq is not null or valid_from_seq >= start_seq)'
-    ) -%}
-    {%- set ended -%}
-        select
-            {%- for key in keys %}
-            {{ key }},
-            {%- endfor %}
-            start_seq,
-            max_by(version, version) as version,
-            max_by(valid_to_seq, version) as valid_to_seq,
-            max_by(valid_to, version) as valid_to,
-            max_by(closed_by, version) as closed_by
-
-        from ({{ known }}) as known
-        where valid_to_seq < start_seq and closed_by <> 'update'
-        group by {{ keys | join(', ') }}, start_seq
-    {%- endset -%}
+    {%- set touched = afterimage._scratch_table(target_relation, 'touched', touched) -%}
+    {%- set counts = run_query(
+        'select count(distinct struct(' ~ keys | join(', ') ~ ')), '
+        ~ 'count_if(is_touched and (valid_to_seq is not null or valid_from_seq >= start_seq)) from ' ~ touched
+    ).rows[0] -%}
 
     {{ return({
-        'affected': prefix ~ '_affected',
-        'touched': prefix ~ '_touched',
-        'ended': ended,
-        'key_count': key_count,
-        'all_is_new': beyond_count == 0,
-        'difference': prefix ~ '_difference',
+        'touched': touched,
+        'key_count': counts[0],
+        'all_is_new': counts[1] == 0,
         'slice': slice,
         'from_the_beginning': from_the_beginning,
-        'snapshot': snapshot,
     }) }}
 {%- endmacro -%}
 
 
-{#- What the cached views of a run begin with: all clients of a server share a session, and so do the threads of a run.
-    Views that an earlier run of the model has left behind go; a run that still needs them then fails, and takes none of
-    this one's for its own. -#}
-{%- macro _view_prefix() -%}
-    {%- set of_model = 'afterimage_' ~ local_md5(model.unique_id)[:12] ~ '_' -%}
-    {#- Of this schema Spark lists a session's own views, and asks no metastore. -#}
-    {%- set of_run = of_model ~ invocation_id | replace('-', '') -%}
-    {%- for row in run_query("show views in spark_catalog.global_temp like '" ~ of_model ~ "*'")
-        if not row[1].startswith(of_run)
-    -%}
-        {%- do run_query('drop view if exists ' ~ row[1]) -%}
-    {%- endfor -%}
-    {{ return(of_run) }}
-{%- endmacro -%}
-
-
 {#- Cuts the versions, holds them against what is there, and writes the difference in one MERGE. -#}
-{%- macro _apply_recut(target_relation, stream, columns, options, recut, facts, pending) -%}
+{%- macro _apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
     {%- set written = [] -%}
@@ -444,7 +404,7 @@
             cut.*
 
         from ({{ versions }}) as cut
-        full outer join {{ recut.touched }} as touched
+        full outer join (select * from {{ recut.touched }} where is_touched) as touched
             on cut.{{ meta.history_id }} = touched.history_id
         where
             cut.{{ meta.history_id }} is null
@@ -462,14 +422,18 @@
             )
         {%- endif %}
     {%- endset -%}
-    {%- set counts = fromjson(afterimage._cache(recut.difference, difference, "
-        to_json(named_struct(
+    {%- set difference = afterimage._scratch_table(target_relation, 'difference', difference) -%}
+    {%- set query -%}
+        select to_json(named_struct(
             'opened', count_if(afterimage_action = 'opened'),
             'closed', count_if(afterimage_action = 'closed'),
             'recut', count_if(afterimage_action = 'recut'),
             'removed', count_if(afterimage_action = 'removed')
         ))
-    ")) -%}
+
+        from {{ difference }}
+    {%- endset -%}
+    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ recut.key_count ~ ' keys touched; versions: '
         ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.recut ~ ' re-cut, '
@@ -477,27 +441,17 @@
         info=true
     ) -%}
 
-    {%- set overtaken =
-        options.macro_name ~ ': another run has changed ' ~ target_relation ~ ' meanwhile. Run again.'
-    -%}
-
     {%- if counts.opened + counts.closed + counts.recut + counts.removed == 0 -%}
-        {%- if afterimage._snapshot(target_relation) != recut.snapshot -%}
-            {%- do exceptions.raise_compiler_error(overtaken) -%}
-        {%- endif -%}
         {%- call noop_statement('main', 'OK') -%} -- no version has changed {%- endcall -%}
+        {%- if snapshot is not none -%}
+            {%- do run_query('select ' ~ afterimage._is_at_snapshot(target_relation, snapshot)) -%}
+        {%- endif -%}
     {%- else -%}
         {%- call statement('main') -%}
 merge into {{ target_relation }} as history
 using (
-    select difference.*
-
-    from {{ recut.difference }} as difference
-    {%- if recut.snapshot is not none %}
-    -- The difference was taken from this snapshot; what came in between must not be written over.
-    cross join (select snapshot_id from {{ target_relation }}.refs where name = 'main') as present
-    where if(present.snapshot_id = {{ recut.snapshot }}, true, raise_error({{ afterimage._literal(overtaken) }}))
-    {%- endif %}
+    select * from {{ difference }}
+    where {{ afterimage._is_at_snapshot(target_relation, snapshot) }}
 ) as difference
     on
         history.{{ meta.history_id }} = difference.afterimage_id
@@ -520,32 +474,6 @@ values (
 )
         {%- endcall -%}
     {%- endif -%}
-{%- endmacro -%}
-
-
-{#- Runs a query once, keeps its rows for the statements to come, and returns what the aggregate `summary` makes of
-    them (without one the next statement is the first to read them). By default Spark keeps a temporary view as text,
-    and of a text with CTEs it does not see that its rows are there already (CTEs are numbered anew each time it is
-    read), so it has to keep the plan; and it packs the rows, which for rows that are read once or twice costs more than
-    it spares. A run that failed may have left the view behind, over tables that have changed since, which only a plain
-    `drop` copes with. -#}
-{%- macro _cache(view, query, summary=none) -%}
-    {%- set settings = {
-        'spark.sql.legacy.storeAnalyzedPlanForView': 'true',
-        'spark.sql.inMemoryColumnarStorage.compressed': 'false',
-    } -%}
-    {%- do run_query('create or replace temporary view ' ~ view ~ ' as select 1 as nothing') -%}
-    {%- do run_query('drop view ' ~ view) -%}
-    {%- for name, value in settings.items() -%}
-        {%- do run_query('set ' ~ name ~ ' = ' ~ value) -%}
-    {%- endfor -%}
-    {#- The summary is the first to read them, which spares a job of its own to fetch them. -#}
-    {%- do run_query('cache lazy table ' ~ view ~ ' as\n' ~ query) -%}
-    {%- set summed_up = run_query('select ' ~ summary ~ ' from ' ~ view).columns[0].values()[0] if summary else none -%}
-    {%- for name in settings -%}
-        {%- do run_query('reset ' ~ name) -%}
-    {%- endfor -%}
-    {{ return(summed_up) }}
 {%- endmacro -%}
 
 

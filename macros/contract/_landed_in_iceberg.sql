@@ -120,7 +120,16 @@
 {#- The landed rows by Iceberg's changelog: it reads the files of the snapshots in between alone, and knows that files
     which were only rewritten bring no rows. -#}
 {%- macro _rows_by_changelog(relation, start, present) -%}
-    {%- set view = afterimage._view_prefix() ~ '_landed_' ~ local_md5(relation | string)[:8] -%}
+    {#- Clients of a server share a session, so the name is that of the run. What a failed run has left goes. -#}
+    {%- set of_model = 'afterimage_' ~ local_md5(model.unique_id)[:12] ~ '_' -%}
+    {%- set of_run = of_model ~ invocation_id | replace('-', '') -%}
+    {#- Of this schema Spark lists a session's own views, and asks no metastore. -#}
+    {%- for row in run_query("show views in spark_catalog.global_temp like '" ~ of_model ~ "*'")
+        if not row[1].startswith(of_run)
+    -%}
+        {%- do run_query('drop view if exists ' ~ row[1]) -%}
+    {%- endfor -%}
+    {%- set view = of_run ~ '_landed_' ~ local_md5(relation | string)[:8] -%}
     {%- do run_query(
         'call system.create_changelog_view(table => ' ~ afterimage._literal(relation | string)
         ~ ", options => map('start-snapshot-id', '" ~ start.snapshot_id ~ "', 'end-snapshot-id', '" ~ present

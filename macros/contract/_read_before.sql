@@ -11,7 +11,7 @@
         {{ return({'state': none, 'at': afterimage._last_run(), 'reason': none}) }}
     {%- endif -%}
     {%- set remembered = afterimage._remembered() -%}
-    {%- if afterimage._is_rolled_back(remembered.snapshot) -%}
+    {%- if afterimage._is_rolled_back(this, remembered.snapshot, afterimage._snapshot(this)) -%}
         {{ return({'state': none, 'at': none, 'reason': this ~ ' was rolled back'}) }}
     {%- endif -%}
     {{ return({
@@ -42,14 +42,14 @@
 {%- endmacro -%}
 
 
-{#- Whether the model's own table was rolled back since it said what it had read: that takes back the rows and not the
-    properties. -#}
-{%- macro _is_rolled_back(snapshot) -%}
-    {%- if not snapshot or afterimage._present_snapshot(this) == snapshot -%}
+{#- Whether a table of ours was rolled back since it said what it had read or taken in: that takes back the rows and not
+    the properties. -#}
+{%- macro _is_rolled_back(relation, snapshot, present) -%}
+    {%- if not snapshot or present == snapshot -%}
         {{ return(false) }}
     {%- endif -%}
     {%- set query -%}
-        select count_if(not is_current_ancestor) from {{ this }}.history
+        select count_if(not is_current_ancestor) from {{ relation }}.history
         where snapshot_id = {{ snapshot | int }}
     {%- endset -%}
     {{ return(run_query(query).columns[0].values()[0] > 0) }}

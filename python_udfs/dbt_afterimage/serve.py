@@ -247,8 +247,9 @@ def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
     _check_bind(options.bind, conf[_AUTHENTICATION])
     conf.update(
         {
-            # The UDFs belong to a session, so all clients share the one that has them.
-            "spark.sql.hive.thriftServer.singleSession": "true",
+            # Clients that share a session break each other: when one leaves, the server looks up
+            # all temporary views of the session, and fails at one that another has just dropped.
+            "spark.sql.hive.thriftServer.singleSession": "false",
             "spark.hadoop.hive.server2.thrift.bind.host": options.bind,
             "spark.hadoop.hive.server2.thrift.port": str(options.port),
             # All statements run as the one who started the server.
@@ -347,9 +348,11 @@ def _start_thrift_server(spark: SparkSession) -> Callable[[], None]:
     from py4j.protocol import Py4JJavaError
 
     from dbt_afterimage.cursor import readable
+    from dbt_afterimage.spark import register_for_new_sessions
     from dbt_afterimage.warehouse import lock_commits
 
     lock_commits(spark)
+    register_for_new_sessions(spark)
     # Hive's clients ask for this one when they connect.
     spark.sql("create namespace if not exists default")
     jvm: Any = spark._jvm

@@ -40,6 +40,22 @@ def register(spark: SparkSession) -> None:
         spark.udf.register(udf.sql_name, batch)
 
 
+def register_for_new_sessions(spark: SparkSession) -> None:
+    """Let every session that this process opens from now on know the functions of another.
+
+    Args:
+        spark: A session that knows them.
+    """
+    jvm: Any = spark._jvm
+    known: Any = getattr(spark, "_jsparkSession").sessionState().functionRegistry()  # noqa: B009
+    # A new session begins with Spark's built-in functions.
+    built_in = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
+    for udf in REGISTRY:
+        name = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(udf.sql_name)
+        info, builder = known.lookupFunction(name).get(), known.lookupFunctionBuilder(name).get()
+        built_in.registerFunction(name, info, builder)
+
+
 def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Callable[..., Any]:
     """Turn a function of single values into one of a batch that calls it once per distinct input.
 

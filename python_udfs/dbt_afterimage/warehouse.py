@@ -5,8 +5,8 @@ rename onto a file that is there; a local disk does not, so two processes that c
 at the same moment could lose one of the commits. Writing statements therefore take turns between
 processes. Threads of one process need not: Iceberg has a lock for them.
 
-A Thrift server's statements never pass through Python, so there it is Iceberg's own lock that is
-replaced: each commit waits for its turn.
+A Thrift server's statements never pass through Python, so there Iceberg's own lock is replaced:
+each commit waits for its turn.
 """
 
 from __future__ import annotations
@@ -141,13 +141,13 @@ class _CommitLock:
 
 
 def lock_commits(spark: SparkSession) -> None:
-    """Let the commits that a session makes on a local Iceberg catalog take turns with others'.
+    """Let the commits that this process makes on a local Iceberg catalog take turns with others'.
 
     `exclusive_writes` is for statements that Python hands over; this is for those of a Thrift
     server. One process must not have both: its statement would wait for itself.
 
     Args:
-        spark: The session of the server.
+        spark: A session that has not used the catalog yet.
     """
     folder = _local_warehouse(spark)
     if folder is None:
@@ -155,13 +155,18 @@ def lock_commits(spark: SparkSession) -> None:
     from pyspark.java_gateway import ensure_callback_server_started
 
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
-    session: Any = spark._jsparkSession
-    name = spark.conf.get("spark.sql.defaultCatalog")
-    # A catalog makes its lock by the name of a Java class, so one from Python is put in afterwards.
-    catalog = session.sessionState().catalogManager().catalog(name).icebergCatalog()
-    field = catalog.getClass().getDeclaredField("lockManager")
+    jvm: Any = spark._jvm
+    classes = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    # Every session has a catalog of its own. A catalog makes its lock by the name of a Java class;
+    # where none is named, it takes this one, a constant that Java's reflection does not write.
+    managers = jvm.java.lang.Class.forName("org.apache.iceberg.util.LockManagers", True, classes)
+    constant = managers.getDeclaredField("LOCK_MANAGER_DEFAULT")
+    field = jvm.java.lang.Class.forName("sun.misc.Unsafe").getDeclaredField("theUnsafe")
     field.setAccessible(True)
-    field.set(catalog, _CommitLock(folder))
+    memory = field.get(None)
+    memory.putObject(
+        memory.staticFieldBase(constant), memory.staticFieldOffset(constant), _CommitLock(folder)
+    )
 
 
 _locks: dict[Path, _FolderLock] = {}

@@ -303,10 +303,40 @@ def change(number: int, operation: str, key: int, name: str, run: int) -> dict[s
     }
 
 
+def test_a_client_that_leaves_does_not_disturb_another(served: Served) -> None:
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            try:
+                served.sql("select decode_change_mask('0B', 0)")
+            except Exception as failure:
+                failures.append(failure)
+
+    visitors = [threading.Thread(target=come_and_go) for _ in range(3)]
+    for visitor in visitors:
+        visitor.start()
+    connection = hive.connect(host="127.0.0.1", port=served.port)
+    cursor = connection.cursor()
+    for number in range(40):
+        cursor.execute(f"create temporary view passing_{number} as select {number} as n")
+        cursor.execute(f"drop view passing_{number}")
+    done.set()
+    for visitor in visitors:
+        visitor.join()
+    cursor.execute("create temporary view mine as select 1 as n")
+    cursor.execute("set spark.sql.shuffle.partitions = 77")
+    seen_by_another = served.sql("show views in spark_catalog.default")
+    partitions = served.sql("set spark.sql.shuffle.partitions")
+    connection.close()
+    assert failures == []
+    assert seen_by_another == []
+    assert partitions == [("spark.sql.shuffle.partitions", "2")]
+
+
 @pytest.mark.long
-def test_four_histories_at_once_are_updated_in_the_one_session(
-    project: Project, lake: Lake
-) -> None:
+def test_four_histories_at_once_are_updated(project: Project, lake: Lake) -> None:
     for name in HISTORIES:
         project.file(
             f"models/{name}.sql",

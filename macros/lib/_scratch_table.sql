@@ -1,0 +1,39 @@
+{#- A table beside the one that a run keeps, for rows that several statements of the run read. It is a table and not a
+    cached view, because all models of a run, and all clients of a server, share one session: Spark analyses every cached
+    view of the session again whenever a table below it is written, by settings that another model may have changed. -#}
+
+{#- Writes a query's rows into a scratch table and returns it. -#}
+{%- macro _scratch_table(target_relation, name, query) -%}
+    {%- set table = target_relation.incorporate(path={
+        'identifier': target_relation.identifier ~ '__scratch_' ~ invocation_id[:8] ~ '_' ~ name
+    }) -%}
+    {%- set format = config.get('file_format') if config.get('file_format') in ['iceberg', 'delta'] else 'parquet' -%}
+    {%- do run_query('create table ' ~ table ~ ' using ' ~ format ~ ' as\n' ~ query) -%}
+    {{ return(table) }}
+{%- endmacro -%}
+
+
+{#- Drops the scratch tables of this run, and any that a killed run has left behind. -#}
+{%- macro _drop_scratch_tables(target_relation) -%}
+    {%- set query -%}
+        show tables in {{ target_relation.include(identifier=false) }} like '{{ target_relation.identifier }}__scratch_*'
+    {%- endset -%}
+    {%- for row in run_query(query) -%}
+        {%- do run_query('drop table ' ~ target_relation.incorporate(path={'identifier': row['tableName']}) ~ ' purge') -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- The condition that a table is still at the snapshot which the run has read: what another run has committed since must
+    not be written over. -#}
+{%- macro _is_at_snapshot(relation, snapshot) -%}
+    {%- if snapshot is none -%}
+        {{ return('true') }}
+    {%- endif -%}
+    {{ return(
+        "if((select max(snapshot_id) from " ~ relation ~ ".refs where name = 'main') = " ~ snapshot
+        ~ ', true, raise_error(' ~ afterimage._literal(
+            model.name ~ ': another run has changed ' ~ relation ~ ' meanwhile. Run again.'
+        ) ~ '))'
+    ) }}
+{%- endmacro -%}
