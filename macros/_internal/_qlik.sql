@@ -285,10 +285,14 @@ if(
 
 {#- Warns where the masks of most updates that a run reads leave out what differs from their before-images, and says
     which number of header columns would fit. A landing that lost a header column shifts all bits. It looks at the first
-    rows that Spark finds, so an update whose before-image is not among them is not looked at. -#}
-{%- macro _qlik_check_masks(relation, layout, mask_encoding, rows) -%}
+    rows that Spark finds, so an update whose before-image is not among them is not looked at. A batch of fewer rows than
+    that would tell little and cost most of its run; a table that was landed again is read as a whole. -#}
+{%- macro _qlik_check_masks(relation, layout, mask_encoding, side) -%}
+    {%- set sample = 1000 -%}
+    {%- set rows = side.landed or side.rows -%}
     {%- set is_unit_test = relation.identifier.startswith('__dbt__cte__') -%}
-    {%- if not layout.has_mask or flags.WHICH not in ['run', 'build'] or is_unit_test -%}
+    {%- set is_small = side.kind == 'new' and side['count'] < sample -%}
+    {%- if not layout.has_mask or flags.WHICH not in ['run', 'build'] or is_unit_test or is_small -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set header = layout.header -%}
@@ -308,7 +312,7 @@ if(
 
             from {{ rows }} as landed
             where {{ is_update }} or {{ is_before }}
-            limit 1000
+            limit {{ sample }}
 
         ),
 

@@ -27,7 +27,7 @@
         {{ return(intake.marker ~ afterimage._nothing_staged()) }}
     {%- endif -%}
     {%- set side = intake.sides[0] -%}
-    {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, side.landed or side.rows) -%}
+    {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, side) -%}
 {{ intake.marker }}
 with
 
