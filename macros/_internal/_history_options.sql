@@ -37,10 +37,14 @@
         'grain': grain,
         'deletes': deletes,
         'meta_column_names': meta_column_names,
-        'load_valid_from': 'timestamp ' ~ afterimage._literal(
-            (load_valid_from or afterimage._setting('afterimage_load_valid_from')) | string
-        ),
+        'load_valid_from': afterimage._load_valid_from(load_valid_from),
     }) }}
+{%- endmacro -%}
+
+
+{#- When the rows are valid from that have no time and none before them. -#}
+{%- macro _load_valid_from(given=none) -%}
+    {{ return('timestamp ' ~ afterimage._literal((given or afterimage._setting('afterimage_load_valid_from')) | string)) }}
 {%- endmacro -%}
 
 

@@ -13,9 +13,11 @@
     Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
     table was ever truncated, whether rows may take each other's keys, whether rows take columns to another key, and the
     table that has their values, if there is one) and `ends_have_state=false`, where nobody looks at the `state` of an
-    end. With `names_user` the events have the stream's `changed_by`. -#}
+    end. With `names_user` the events have the stream's `changed_by`; `of_keys`, a query, leaves out what touches none of
+    these keys. -#}
 {%- macro _key_events(
-    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true, names_user=false
+    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true, names_user=false,
+    of_keys=none
 ) -%}
 {%- set plan = afterimage._event_plan(unique_key, columns, facts, recut is not none, names_user) -%}
 {%- if facts is none and execute -%}
@@ -30,7 +32,7 @@
 {#- Without these two, no state and no time depends on whether the key lived: one window does for all. -#}
 {%- set in_one_look = not (plan.truncates or ends_have_state) -%}
 
-{{ afterimage._all_events(changes, unique_key, columns, load_valid_from, plan, recut) }},
+{{ afterimage._all_events(changes, unique_key, columns, load_valid_from, plan, recut, of_keys) }},
 {%- if plan.carries %}
 
 {{ afterimage._complete_events(plan, columns) }},

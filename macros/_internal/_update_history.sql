@@ -14,12 +14,7 @@
         {{ return(none) }}
     {%- endif -%}
 
-    {#- What a staging run commits from here on is the next run's: nothing that follows has reckoned with it. Written so
-        that files are left out by it. -#}
-    {%- set condition = condition if rebuild else (
-        '(ingested_at is null or ingested_at in (timestamp_micros('
-        ~ ((pending.runs or [0]) | join('), timestamp_micros(')) ~ ')))'
-    ) -%}
+    {%- set condition = condition if rebuild else afterimage._runs_condition(pending) -%}
     {%- do pending.update(afterimage._pending_key_changes(
         target_relation, stream, columns, options, taken_in, condition, pending
     )) -%}
@@ -36,15 +31,31 @@
     {%- endif -%}
     {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
     {%- if not rebuild -%}
-        {%- call statement('remember') -%}
-            alter table {{ target_relation }} set tblproperties (
-                'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}',
-                'afterimage.taken_in' = {{ afterimage._literal(afterimage._as_property(tojson(remembered))) }}
-            )
-        {%- endcall -%}
+        {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
     {%- do afterimage._drop_scratch_tables(target_relation) -%}
     {%- do afterimage._compact_when_due(target_relation) -%}
+{%- endmacro -%}
+
+
+{#- The changes of the runs that a first look has found: what a staging run commits from then on is the next run's.
+    Written so that files are left out by it. -#}
+{%- macro _runs_condition(pending) -%}
+    {{ return(
+        '(ingested_at is null or ingested_at in (timestamp_micros('
+        ~ ((pending.runs or [0]) | join('), timestamp_micros(')) ~ ')))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- After the rows: says what the table has taken in, and of which of its snapshots that is true. -#}
+{%- macro _remember_taken_in(target_relation, remembered) -%}
+    {%- call statement('remember') -%}
+        alter table {{ target_relation }} set tblproperties (
+            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}',
+            'afterimage.taken_in' = {{ afterimage._literal(afterimage._as_property(tojson(remembered))) }}
+        )
+    {%- endcall -%}
 {%- endmacro -%}
 
 
@@ -58,7 +69,7 @@
     {%- set built_with = afterimage._from_property(properties.get('afterimage.options')) -%}
     {%- if taken_in is none or built_with is none -%}
         {%- do exceptions.raise_compiler_error(
-            options.macro_name ~ ": " ~ target_relation ~ " was not built by the history materialization. "
+            options.macro_name ~ ": " ~ target_relation ~ " was not built by this materialization. "
             ~ "Run once with --full-refresh."
         ) -%}
     {%- endif -%}

@@ -6,7 +6,7 @@
 {% endmacro %}
 
 
-{#- Whether a history or a model that takes in what is new, with a macro of ours, has been built. -#}
+{#- Whether a history, an audit or a model that takes in what is new, with a macro of ours, has been built. -#}
 {% macro _has_built_rows() %}
     {%- if model.resource_type != 'model' -%}
         {{ return(false) }}
@@ -17,5 +17,5 @@
         {%- do ours.append(name) -%}
     {%- endfor -%}
     {%- set takes_in = ours and materialized not in ['table', 'view', 'ephemeral'] -%}
-    {{ return((materialized == 'history' or takes_in) and load_relation(this) is not none) }}
+    {{ return((materialized in ['history', 'audit'] or takes_in) and load_relation(this) is not none) }}
 {% endmacro %}

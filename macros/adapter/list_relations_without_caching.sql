@@ -19,7 +19,8 @@
     {%- if target.type != 'spark' or '.' in schema -%}
         {{ return(false) }}
     {%- endif -%}
-    {%- set catalog = run_query('select current_catalog()')[0][0] -%}
+    {#- A query for `current_catalog()` would be the session's first job, half a second. -#}
+    {%- set catalog = run_query('set spark.sql.defaultCatalog')[0][1] -%}
     {%- set setting = run_query('set `spark.sql.catalog.' ~ catalog ~ '`')[0][1] -%}
     {{ return(setting == 'org.apache.iceberg.spark.SparkCatalog') }}
 {% endmacro %}

@@ -8,18 +8,26 @@
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns('change_audit', changes) -%}
+    {%- do afterimage._check_known(
+        'change_audit', 'unique_key', unique_key, typed_columns | map(attribute='name') | list
+    ) -%}
+    {{ return(afterimage._audit_rows(
+        changes, typed_columns, unique_key, meta, afterimage._load_valid_from(),
+        afterimage._key_change_facts(changes, unique_key), afterimage._names_user(changes)
+    )) }}
+{%- endmacro -%}
+
+
+{#- The select of an audit; with `of_keys`, a query for keys, that of the changes which touch these. -#}
+{%- macro _audit_rows(changes, typed_columns, unique_key, meta, load_valid_from, facts, names_user, of_keys=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
-    {%- do afterimage._check_known('change_audit', 'unique_key', unique_key, columns) -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
-    {%- set facts = afterimage._key_change_facts(changes, unique_key) -%}
-    {%- set names_user = afterimage._names_user(changes) -%}
-    {%- set load_valid_from -%}
-timestamp {{ afterimage._literal(afterimage._setting('afterimage_load_valid_from') | string) }}
-    {%- endset -%}
 
 with
 
-{{ afterimage._key_events(changes, unique_key, columns, load_valid_from, facts=facts, names_user=names_user) }},
+{{ afterimage._key_events(
+    changes, unique_key, columns, load_valid_from, facts=facts, names_user=names_user, of_keys=of_keys
+) }},
 
 transitions as (
 

@@ -1,1 +1,3 @@
-{{ change_audit(ref('stg_qlik__customers'), unique_key=['id']) }}
+{{ config(materialized='audit', unique_key=['id']) }}
+
+select * from {{ ref('stg_qlik__customers') }}

@@ -1,1 +1,3 @@
-{{ change_audit(ref('stg_db2__deposits'), unique_key=['ID']) }}
+{{ config(materialized='audit', unique_key=['ID']) }}
+
+select * from {{ ref('stg_db2__deposits') }}

@@ -1,1 +1,3 @@
-{{ change_audit(ref('stg_openedge__items'), unique_key=['Item-Num']) }}
+{{ config(materialized='audit', unique_key=['Item-Num']) }}
+
+select * from {{ ref('stg_openedge__items') }}

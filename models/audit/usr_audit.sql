@@ -1,1 +1,3 @@
-{{ change_audit(ref('stg_netiq__usr'), unique_key=['idu']) }}
+{{ config(materialized='audit', unique_key=['idu']) }}
+
+select * from {{ ref('stg_netiq__usr') }}

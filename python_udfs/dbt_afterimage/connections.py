@@ -7,11 +7,13 @@ and `test_cursor.py` hold them against the installed version.
 from __future__ import annotations
 
 import re
+from multiprocessing.context import SpawnContext
 from typing import Any
 
 from dbt.adapters.contracts.connection import Connection
 from dbt.adapters.spark import connections
 from dbt.adapters.spark.impl import SparkAdapter
+from dbt.flags import get_flags
 from dbt_common.exceptions import DbtDatabaseError
 
 from dbt_afterimage.errors import without_plan, without_stack
@@ -68,8 +70,30 @@ def readable(text: str) -> str:
     return "\nCaused by: ".join(said)
 
 
+# `compile` and `generate` (of docs) ask for the columns of tables.
+_ASK_SPARK = ("build", "run", "test", "show", "seed", "run-operation", "compile", "generate")
+
+
+def _command() -> str | None:
+    return getattr(get_flags(), "WHICH", None)  # type: ignore[no-untyped-call]
+
+
 class AfterimageConnectionManager(connections.SparkConnectionManager):
     """Opens dbt-spark's connections."""
+
+    def __init__(self, profile: Any, mp_context: SpawnContext) -> None:
+        """Start Spark while dbt still parses the project, if the command is one that needs it.
+
+        Args:
+            profile: What dbt has read of its profile.
+            mp_context: dbt's own.
+        """
+        super().__init__(profile, mp_context)
+        method = profile.credentials.method
+        if method == connections.SparkConnectionMethod.SESSION and _command() in _ASK_SPARK:
+            from dbt_afterimage.session import start_early
+
+            start_early(profile.credentials.server_side_parameters)
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import logging
 import os
 import re
@@ -12,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbt_afterimage import java
+from dbt_afterimage import class_archive, java
 from dbt_afterimage.spark import register
 from dbt_afterimage.warehouse import local_folder, make_folder
 
@@ -59,12 +61,18 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
     _use_utc()
-    java.apply(os.environ)
+    chosen = java.apply(os.environ)
     # An environment variable that is not set leaves its setting empty: Spark's default is meant.
     conf = {key: str(value) for key, value in parameters.items() if str(value)}
     # dbt-spark turns ANSI mode off in every profile, whatever the profile says.
     conf["spark.sql.ansi.enabled"] = os.environ.get("AFTERIMAGE_ANSI", "false")
     complete(conf)
+    if _in_one_process(conf):
+        options = [
+            conf.get("spark.driver.extraJavaOptions", ""),
+            class_archive.java_options(chosen.home, conf, os.environ),
+        ]
+        conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
     # PySpark starts the JVM with all settings on its command line, which every user can read. The
     # secret ones are given to it once it runs.
     open_to_all = [(key, value) for key, value in conf.items() if not _SECRET.search(key)]
@@ -75,6 +83,33 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
     session = builder.getOrCreate()
     _say_no_stack_of_a_lost_jvm(session.sparkContext)
     return session
+
+
+def start_early(parameters: Mapping[str, Any]) -> None:
+    """Start the session in the background, for a command that will need it.
+
+    Args:
+        parameters: The profile's `server_side_parameters`.
+    """
+
+    def start() -> None:
+        # Who opens the session meets the same error, and says it.
+        with contextlib.suppress(Exception):
+            open_session(parameters)
+
+    def load() -> None:
+        # What the functions are registered with; Java is not ready yet.
+        with contextlib.suppress(ImportError):
+            importlib.import_module("pyspark.sql.pandas.functions")
+            importlib.import_module("pandas")
+            importlib.import_module("pyarrow")
+
+    for task in (start, load):
+        threading.Thread(target=task, name="afterimage-start", daemon=True).start()
+
+
+def _in_one_process(conf: Mapping[str, str]) -> bool:
+    return conf["spark.master"].startswith("local[")
 
 
 def _say_no_stack_of_a_lost_jvm(context: SparkContext) -> None:
@@ -111,7 +146,7 @@ def complete(conf: dict[str, str]) -> None:
     if ICEBERG_CATALOG in conf.values() and not any(
         "iceberg-spark-runtime" in conf.get(key, "") for key in _JAR_SETTINGS
     ):
-        _add_iceberg(conf, in_one_process=conf["spark.master"].startswith("local["))
+        _add_iceberg(conf, in_one_process=_in_one_process(conf))
     for key in [k for k, value in conf.items() if value == ICEBERG_CATALOG]:
         location = conf.get(f"{key}.warehouse", "")
         folder = local_folder(location)

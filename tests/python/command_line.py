@@ -22,7 +22,10 @@ def environment(**variables: str) -> dict[str, str]:
     env = {key: value for key, value in os.environ.items() if not key.startswith(own)}
     # The Java chosen beforehand, so that no message about the machine's Java is in the output.
     java.apply(env)
-    return {**env, "NO_COLOR": "1", "AFTERIMAGE_DRIVER_MEMORY": "1g", **variables}
+    shared = {"NO_COLOR": "1", "AFTERIMAGE_DRIVER_MEMORY": "1g"}
+    # Not one for each project that a test makes.
+    archive = Path(__file__).resolve().parents[2] / ".afterimage" / "cache"
+    return {**env, **shared, "AFTERIMAGE_CLASS_ARCHIVE": str(archive), **variables}
 
 
 def run(

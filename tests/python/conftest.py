@@ -132,6 +132,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _state(tmp_path_factory: pytest.TempPathFactory) -> None:
     # Set before anything starts a session: the profile reads it.
     os.environ["AFTERIMAGE_WAREHOUSE"] = str(tmp_path_factory.mktemp("warehouse"))
+    os.environ["AFTERIMAGE_CLASS_ARCHIVE"] = str(ROOT / ".afterimage" / "cache")
     os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
     os.environ["AFTERIMAGE_SHUFFLE_PARTITIONS"] = "2"
 

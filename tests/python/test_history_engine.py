@@ -375,6 +375,38 @@ def test_the_audit_is_what_the_reference_says(
     )
 
 
+@pytest.mark.minutes
+@given(data=st.data())
+@settings(fewer_checks, max_examples=FEW)
+def test_an_audit_that_grows_by_batches_is_what_the_reference_says_after_each(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    stream = data.draw(merged_streams(CASES))
+    batches = data.draw(splits(stream.distinct, min_batches=2, max_batches=3))
+    project.file(
+        "models/grown_audit.sql",
+        f"{{{{ config(materialized='audit', file_format='iceberg', unique_key={stream.unique_key})"
+        f" }}}}\nselect * from {SCHEMA}.audited_changes",
+    )
+    delivered: dict[str, dict[str, Any]] = {}
+    for number, batch in enumerate(batches):
+        for change in batch:
+            delivered[change.change_id] = as_row(change, stream) | {
+                "ingested_at": datetime(2024, 1, 1) + timedelta(hours=number)
+            }
+        lake.create("audited_changes", stream_columns(stream), list(delivered.values()))
+        flags = [] if number else ["--full-refresh"]
+        project.dbt("run", "--select", "grown_audit", *flags)
+
+        so_far = [change for change in stream.distinct if change.change_id in delivered]
+        expected = audit(so_far, stream.unique_key, stream.columns)
+        for row in expected:
+            row["old_value"], row["new_value"] = text(row["old_value"]), text(row["new_value"])
+        names = list(expected[0]) if expected else []
+        actual = lake.rows(f"select * from {SCHEMA}.grown_audit")
+        assert in_any_order(actual, names) == in_any_order(expected, names)
+
+
 def in_any_order(rows: list[dict[str, Any]], names: list[str]) -> list[str]:
     """Return rows in a form that two lists of them can be compared in."""
     return sorted(repr([row[name] for name in names]) for row in rows)

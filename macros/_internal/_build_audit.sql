@@ -1,0 +1,204 @@
+{#- The whole audit at once. -#}
+{%- macro _build_audit(target_relation, existing_relation, stream, options) -%}
+    {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- do pending.update({
+        'trades': pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0
+    }) -%}
+    {%- set facts = afterimage._remember(none, pending) -%}
+    {%- set rows = afterimage._audit_of_keys(target_relation, stream, options, facts) -%}
+    {%- set properties = afterimage._bookkeeping(options, none, none, pending) -%}
+    {%- set create = afterimage._create_or_replace(existing_relation) -%}
+    {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
+    {%- call statement('main') -%}
+{{ create }} {{ target_relation }}
+{{ file_format_clause() }}
+{{ options_clause() }}
+{{ afterimage._tblproperties(properties) }}
+{{ partition_cols(label="partitioned by") }}
+{{ clustered_cols(label="clustered by") }}
+{{ location_clause() }}
+{{ comment_clause() }}
+as
+{{ rows }}
+    {%- endcall -%}
+    {%- do afterimage._drop_scratch_tables(target_relation) -%}
+    {%- if config.get('file_format') == 'iceberg' -%}
+        {%- do run_query(
+            'alter table ' ~ target_relation ~ " set tblproperties ('afterimage.snapshot' = '"
+            ~ afterimage._snapshot(target_relation) ~ "')"
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- One incremental run. -#}
+{%- macro _update_audit(target_relation, stream, options) -%}
+    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
+    {%- set condition = afterimage._pending_condition(taken_in) -%}
+    {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
+    {%- if pending.changes == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do log(model.name ~ ': nothing new', info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set condition = afterimage._runs_condition(pending) -%}
+
+    {#- Whether rows take each other's keys is not asked: that takes as long as to reckon with it. -#}
+    {%- do pending.update({'trades': true}) -%}
+    {%- set facts = afterimage._remember(taken_in, pending) -%}
+    {#- A truncation touches every key. -#}
+    {%- set touched = none if pending.truncates > 0 else afterimage._scratch_table(
+        target_relation, 'touched', afterimage._touched_keys(stream, condition, options.unique_key, facts)
+    ) -%}
+    {%- set names = afterimage._audit_names(options) -%}
+    {%- set keys = afterimage._key_names(options.unique_key) -%}
+    {%- set identity = afterimage._quoted(options.unique_key) + [names.change_id, names.column_name] -%}
+    {%- set compared = names.values() | reject('in', identity) | list -%}
+    {%- set difference -%}
+        select
+            case
+                when fresh.{{ names.change_id }} is null then 'removed'
+                when known.{{ names.change_id }} is null then 'added'
+                else 'changed'
+            end as afterimage_action,
+            {%- for name in identity %}
+            coalesce(fresh.{{ name }}, known.{{ name }}) as {{ name }},
+            {%- endfor %}
+            {%- for name in compared %}
+            fresh.{{ name }},
+            {%- endfor %}
+            known.{{ names.change_seq }} as afterimage_known_seq
+
+        from ({{ afterimage._of_touched(
+            '(' ~ afterimage._audit_of_keys(target_relation, stream, options, facts, touched) ~ ')', touched, options
+        ) }}) as fresh
+        full outer join ({{ afterimage._of_touched(target_relation, touched, options) }}) as known
+            on
+                {%- for name in identity %}
+                fresh.{{ name }} <=> known.{{ name }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+        where
+            fresh.{{ names.change_id }} is null
+            or known.{{ names.change_id }} is null
+            {%- for name in compared %}
+            or not (fresh.{{ name }} <=> known.{{ name }})
+            {%- endfor %}
+    {%- endset -%}
+    {%- set difference = afterimage._scratch_table(target_relation, 'difference', difference) -%}
+    {%- set query -%}
+        select to_json(named_struct(
+            'added', count_if(afterimage_action = 'added'),
+            'changed', count_if(afterimage_action = 'changed'),
+            'removed', count_if(afterimage_action = 'removed'),
+            'first_known', min(afterimage_known_seq),
+            'last_known', max(afterimage_known_seq)
+        ), map('ignoreNullFields', 'false'))
+
+        from {{ difference }}
+    {%- endset -%}
+    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
+    {%- do log(
+        model.name ~ ': ' ~ pending.changes ~ ' changes in; rows: ' ~ counts.added ~ ' added, ' ~ counts.changed
+        ~ ' changed, ' ~ counts.removed ~ ' removed',
+        info=true
+    ) -%}
+    {%- set written = identity + compared -%}
+    {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
+    {%- if counts.added + counts.changed + counts.removed == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- no row has changed {%- endcall -%}
+        {%- do run_query('select ' ~ is_alone) -%}
+    {%- else -%}
+        {%- call statement('main') -%}
+            {%- if counts.first_known is none -%}
+insert into {{ target_relation }} ({{ written | join(', ') }})
+select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
+            {%- else -%}
+merge into {{ target_relation }} as known
+using (select * from {{ difference }} where {{ is_alone }}) as fresh
+    on
+        {%- for name in identity %}
+        known.{{ name }} <=> fresh.{{ name }} and
+        {%- endfor %}
+        known.{{ names.change_seq }} between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
+when matched and fresh.afterimage_action = 'removed' then delete
+when matched then update set
+    {%- for name in written %}
+    known.{{ name }} = fresh.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+when not matched then insert ({{ written | join(', ') }})
+values (
+    {%- for name in written %}
+    fresh.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+            {%- endif -%}
+        {%- endcall -%}
+    {%- endif -%}
+    {%- do afterimage._remember_taken_in(target_relation, facts) -%}
+    {%- do afterimage._drop_scratch_tables(target_relation) -%}
+{%- endmacro -%}
+
+
+{#- The audit's own columns by the names that the config gives them. -#}
+{%- macro _audit_names(options) -%}
+    {{ return(afterimage._meta_columns(
+        options.macro_name, config.get('meta_column_names'), options.unique_key, afterimage._audit_columns()
+    )) }}
+{%- endmacro -%}
+
+
+{#- The select of the audit of some keys, those of the table `touched`, or of all. -#}
+{%- macro _audit_of_keys(target_relation, stream, options, facts, touched=none) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- do afterimage._check_known(
+        options.macro_name, 'unique_key', options.unique_key, columns | map(attribute='name') | list
+    ) -%}
+    {%- if facts.carries -%}
+        {%- set facts = dict(
+            facts, brought=afterimage._follow_rows(target_relation, stream, columns, options, facts)
+        ) -%}
+    {%- endif -%}
+    {{ return(afterimage._audit_rows(
+        stream, columns, options.unique_key, afterimage._audit_names(options), options.load_valid_from, facts,
+        afterimage._names_user(stream),
+        of_keys='select ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ' ~ touched if touched
+    )) }}
+{%- endmacro -%}
+
+
+{#- A query for the keys that the changes of a condition touch. Rows may have taken values with them to other keys. -#}
+{%- macro _touched_keys(stream, condition, unique_key, facts) -%}
+    {%- set touching = [] -%}
+    {%- for image in ['`before`', '`after`'] -%}
+        {%- do touching.append([image, image ~ ' is not null and (' ~ condition ~ ')']) -%}
+    {%- endfor -%}
+    {%- if facts.carries -%}
+        {%- do touching.append(['`after`', 'reject_reason is null and ' ~ afterimage._is_sparse_move(unique_key)]) -%}
+    {%- endif -%}
+    {%- for image, touches in touching -%}
+        {{ 'union ' if not loop.first }}
+        select
+            {%- for name in afterimage._key_names(unique_key) %}
+            {{ image }}.{{ afterimage._quote(unique_key[loop.index0]) }} as {{ name }}{{ ',' if not loop.last }}
+            {%- endfor %}
+
+        from {{ stream }} as changes
+        where {{ touches }}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- Those of an audit's rows that are of touched keys. -#}
+{%- macro _of_touched(audit, touched, options) -%}
+    select audit.*
+    from {{ audit }} as audit
+    {%- if touched %}
+    left semi join {{ touched }} as touched
+        on
+            {%- for key in options.unique_key %}
+            audit.{{ afterimage._quote(key) }} <=> touched.{{ afterimage._key_names(options.unique_key)[loop.index0] }}
+            {{- ' and' if not loop.last }}
+            {%- endfor %}
+    {%- endif %}
+{%- endmacro -%}

@@ -1,0 +1,39 @@
+{#- Keeps an audit of a change stream, the rows of `change_audit`: the model's body selects the stream.
+
+    The first run and a full refresh build it. Any other run takes the changes that are new by `ingested_at`, audits the
+    keys that they touch again, from their first change on, and writes what came out different in one commit. -#}
+{% materialization audit, adapter='spark', supported_languages=['sql'] %}
+    {%- set target_relation = api.Relation.create(
+        database=database, schema=schema, identifier=model['alias'], type='table'
+    ) -%}
+    {%- set existing_relation = load_relation(this) -%}
+    {%- set stream = '(\n' ~ compiled_code ~ '\n)' -%}
+    {%- set macro_name = 'audit ' ~ model.name -%}
+    {%- if config.get('unique_key') is none -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `unique_key` is missing in the model's config. Write, for example: "
+            ~ "{{ config(materialized='audit', unique_key=['id']) }}"
+        ) -%}
+    {%- endif -%}
+    {%- set options = afterimage._history_options(
+        macro_name, config.get('unique_key'), none, none, none, 'change', 'close', none, none
+    ) -%}
+    {%- set can_merge = config.get('file_format') in ['iceberg', 'delta'] -%}
+
+    {{ run_hooks(pre_hooks) }}
+
+    {%- if existing_relation is none or should_full_refresh() or not can_merge -%}
+        {%- do afterimage._build_audit(target_relation, existing_relation, stream, options) -%}
+    {%- else -%}
+        {%- do afterimage._update_audit(target_relation, stream, options) -%}
+    {%- endif -%}
+
+    {%- do apply_grants(
+        target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
+    ) -%}
+    {%- do persist_docs(target_relation, model) -%}
+
+    {{ run_hooks(post_hooks) }}
+
+    {{ return({'relations': [target_relation]}) }}
+{% endmaterialization %}
