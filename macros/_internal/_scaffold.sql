@@ -269,7 +269,8 @@
         {%- do of_history.append(model) -%}
     {%- endfor -%}
     {%- set currents = afterimage._scaffold_callers(of_history, 'current_state') -%}
-    {%- set audits = afterimage._scaffold_callers(of_stream, 'change_audit') -%}
+    {%- set audits = of_stream | selectattr('config.materialized', 'equalto', 'audit') | list
+        + afterimage._scaffold_callers(of_stream, 'change_audit') -%}
     {{ return({
         'streams': streams | map(attribute='name') | sort,
         'staging': staging,

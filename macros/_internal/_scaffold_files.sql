@@ -43,7 +43,7 @@
         'staging': afterimage._scaffold_staging_sql(found, plan, landed, arguments, file_format),
         'history': afterimage._scaffold_history_sql(names, plan, file_format),
         'current': afterimage._scaffold_current_sql(names),
-        'audit': afterimage._scaffold_audit_sql(names, plan),
+        'audit': afterimage._scaffold_audit_sql(names, plan, file_format),
     } -%}
     {%- set properties = {
         'staging': afterimage._scaffold_staging_yml(names, found, plan),
@@ -240,13 +240,19 @@ models:
 {% endmacro -%}
 
 
-{%- macro _scaffold_audit_sql(names, plan) -%}
-    {%- set stream = "ref('" ~ names.staging ~ "')" %}
-    {%- set renamed = ', meta_column_names=' ~ names.audit_renamed if names.audit_meta else '' %}
-{%- raw %}{{ config(materialized='table') }}
+{%- macro _scaffold_audit_sql(names, plan, file_format) -%}
+{%- raw %}{{ config(
+    materialized='audit',
+    unique_key={% endraw %}{{ plan.unique_key }},
+    {%- if names.audit_meta %}
+    meta_column_names={{ names.audit_renamed }},
+    {%- endif %}
+    file_format='{{ file_format }}'
+) {% raw %}}}
 
-{{ afterimage.change_audit({% endraw %}{{ stream }}, unique_key={{ plan.unique_key }}{{ renamed }}) {% raw %}}}{% endraw %}
-{% endmacro -%}
+select * from {{ ref('{% endraw %}{{ names.staging }}{% raw %}') }}
+{% endraw %}
+{%- endmacro -%}
 
 
 {%- macro _scaffold_audit_yml(names, plan) -%}

@@ -5,7 +5,7 @@
 {#- Writes a query's rows into a scratch table and returns it. -#}
 {%- macro _scratch_table(target_relation, name, query) -%}
     {%- set table = target_relation.incorporate(path={
-        'identifier': target_relation.identifier ~ '__scratch_' ~ invocation_id[:8] ~ '_' ~ name
+        'identifier': target_relation.identifier ~ '__scratch_' ~ afterimage._scratch_run() ~ '_' ~ name
     }) -%}
     {%- set format = config.get('file_format') if config.get('file_format') in ['iceberg', 'delta'] else 'parquet' -%}
     {%- do run_query('create table ' ~ table ~ ' using ' ~ format ~ ' as\n' ~ query) -%}
@@ -13,13 +13,25 @@
 {%- endmacro -%}
 
 
-{#- Drops the scratch tables of this run, and any that a killed run has left behind. -#}
+{#- What the names of a run's scratch tables have in common: its day, and what tells it from others. -#}
+{%- macro _scratch_run() -%}
+    {{ return(run_started_at.strftime('%Y%m%d') ~ '_' ~ invocation_id[:8]) }}
+{%- endmacro -%}
+
+
+{#- Drops the scratch tables of this run, and those that killed runs have left behind: another run may still need one
+    that is younger than a day. -#}
 {%- macro _drop_scratch_tables(target_relation) -%}
-    {%- set query -%}
-        show tables in {{ target_relation.include(identifier=false) }} like '{{ target_relation.identifier }}__scratch_*'
-    {%- endset -%}
+    {%- set prefix = target_relation.identifier ~ '__scratch_' -%}
+    {%- set day_before = (run_started_at - modules.datetime.timedelta(days=1)).strftime('%Y%m%d') -%}
+    {%- set query = 'show tables in ' ~ target_relation.include(identifier=false) ~ " like '" ~ prefix ~ "*'" -%}
     {%- for row in run_query(query) -%}
-        {%- do run_query('drop table ' ~ target_relation.incorporate(path={'identifier': row['tableName']}) ~ ' purge') -%}
+        {%- set run = row['tableName'][prefix | length:] -%}
+        {%- if run.startswith(afterimage._scratch_run()) or run[:8] < day_before -%}
+            {%- do run_query(
+                'drop table if exists ' ~ target_relation.incorporate(path={'identifier': row['tableName']}) ~ ' purge'
+            ) -%}
+        {%- endif -%}
     {%- endfor -%}
 {%- endmacro -%}
 

@@ -22,7 +22,8 @@ Before it measures it holds the histories against each other, row by row. Then:
   back to the beginning of time, and none; and `dbt snapshot`'s MERGE for the same 10,000;
 * arrivals: into the staging table of each size batches of 10,000 changes, in order and a year late,
   and none; none too from a Parquet landing; and how much of that is Spark's time;
-* skew: the same count of changes spread evenly, and with a quarter of them on one key.
+* skew: the same count of changes spread evenly, and with a quarter of them on one key;
+* fleet (only where it is asked for): many small tables, see fleet.py.
 
 Prints tables of seconds and ratios, and writes them as bench.json, bench.png and increments.png.
 """
@@ -49,12 +50,14 @@ sys.path[:0] = FOLDERS
 # Spark's workers, which run the plain UDF, look there too.
 os.environ["PYTHONPATH"] = os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH", "")])
 
+import fleet  # noqa: E402
 import textbook  # noqa: E402
 from conftest import SCHEMA, Project  # noqa: E402
 from generate import COLUMNS, KEY, changes  # noqa: E402
 
 WAYS = ["ours", "limit", "textbook", "textbook_udf", "duckdb"]
 PARTS = ["ways", "mask", "current", "process", "increments", "arrivals", "skew"]
+FLEET = "fleet"
 BATCH = 10_000
 HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
 # The engines print a double each in its own way.
@@ -469,8 +472,9 @@ def main() -> None:
     parser.add_argument("--changes", type=int, nargs="+", default=[1_000_000, 4_000_000])
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--output", type=Path, default=ROOT / ".afterimage" / "benchmark")
-    parser.add_argument("--only", nargs="+", default=PARTS, choices=PARTS)
+    parser.add_argument("--only", nargs="+", default=PARTS, choices=[*PARTS, FLEET])
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
+    parser.add_argument("--tables", type=int, default=30, help="of the fleet")
     options = parser.parse_args()
     if not {"ours", "limit"} <= set(options.ways):
         parser.error("--ways: ours and the limit, which the others are held against, are needed")
@@ -490,10 +494,15 @@ def main() -> None:
     textbook.register(spark)
     # What an earlier call has measured of other sizes stays.
     file = options.output / "bench.json"
-    written: dict[str, dict[str, Any]] = {part: {} for part in PARTS}
+    written: dict[str, dict[str, Any]] = {part: {} for part in [*PARTS, FLEET]}
     if file.exists():
         written |= json.loads(file.read_text())
-    for count in options.changes:
+    if FLEET in options.only:
+        written[FLEET][str(options.tables)] = fleet.measure(
+            spark, Project(Path(tempfile.mkdtemp())), options.tables, options.repeats
+        )
+        file.write_text(json.dumps(written, indent=2) + "\n")
+    for count in options.changes if set(options.only) - {FLEET} else []:
         if "skew" in options.only:
             found = skew(spark, project, warehouse, count, options.repeats)
             written["skew"][str(count)] = found

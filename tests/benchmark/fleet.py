@@ -22,23 +22,22 @@ import textbook
 from conftest import SCHEMA, Project
 from generate import COLUMNS, KEY, changes
 
+SIZE = 2000
 LANDINGS = {"50 new in each": 50, "one new in each": 1, "none new": 0}
 
 
 class Fleet:
     """Many tables of one landing, and the models of each."""
 
-    def __init__(self, spark: Any, project: Project, tables: int, size: int, repeats: int) -> None:
+    def __init__(self, spark: Any, project: Project, tables: int, repeats: int) -> None:
         self.spark = spark
         self.project = project
-        self.tables = tables
-        self.size = size
         self.repeats = repeats
         self.names = [f"t{number}" for number in range(1, tables + 1)]
         # Every run finds changes that have not landed yet.
-        spare = 4 * (repeats + 1) * sum(LANDINGS.values())
-        changes(spark, size + spare).writeTo(f"{SCHEMA}.fleet").using("iceberg").createOrReplace()
-        self.landed = size
+        count = SIZE + repeats * sum(LANDINGS.values())
+        changes(spark, count).writeTo(f"{SCHEMA}.fleet").using("iceberg").createOrReplace()
+        self.landed = SIZE
         listed = ", ".join(f"{{name: raw_{name}}}" for name in self.names)
         project.file(
             "models/sources.yml", f"sources: [{{name: raw, schema: {SCHEMA}, tables: [{listed}]}}]"
@@ -57,11 +56,11 @@ class Fleet:
 
     def start_over(self) -> None:
         """Make the raw tables as they are before the first run."""
-        self.landed = self.size
+        self.landed = SIZE
         for name in self.names:
             self.spark.sql(
                 f"create or replace table {SCHEMA}.raw_{name} using iceberg as"
-                f" select * from {SCHEMA}.fleet where {_PLACE} <= {self.size}"
+                f" select * from {SCHEMA}.fleet where {_PLACE} <= {SIZE}"
             )
 
     def land(self, count: int) -> None:
@@ -106,7 +105,7 @@ class Fleet:
         }
 
     def measure(self, target: str, threads: int) -> dict[str, dict[str, float]]:
-        """Return what each kind of run costs; the last of them builds all again and compares."""
+        """Return what each kind of run costs."""
         self.start_over()
         found = {"full": self.run(target, threads, "--full-refresh")}
         for name, count in LANDINGS.items():
@@ -160,3 +159,23 @@ def server(project: Project) -> Iterator[None]:
         yield
     finally:
         subprocess.run([*command, "--stop"], cwd=project.folder, check=True)
+
+
+def measure(spark: Any, project: Project, tables: int, repeats: int) -> dict[str, Any]:
+    """Return the seconds of a fleet of tables, on `local` and on a server, by threads.
+
+    Args:
+        spark: The session that makes the tables.
+        project: A project to put the models in.
+        tables: How many there are.
+        repeats: How many landings of each kind.
+    """
+    fleet = Fleet(spark, project, tables, repeats)
+    found: dict[str, Any] = {}
+    for threads in (4, 1):
+        found[f"local, {threads} threads"] = fleet.measure("local", threads)
+    for threads in (4, 1):
+        with server(project):
+            found[f"server, {threads} threads"] = fleet.measure("server", threads)
+    found["dbt snapshot, by its MERGE"] = fleet.snapshots()
+    return found
