@@ -1,0 +1,144 @@
+"""What a run of an audit takes in, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
+
+COLUMNS = contract_columns("id: int, name: string")
+START = datetime(2024, 1, 1)
+
+
+def change(number: int, operation: str, row: tuple[Any, ...] | None, run: int) -> dict[str, Any]:
+    """Return the change with a number, of a run with a number."""
+    return {
+        "change_id": f"c{number}",
+        "change_seq": f"{number:035d}",
+        "operation": operation,
+        "before" if operation == "delete" else "after": row,
+        "changed_at": START + timedelta(minutes=number),
+        "ingested_at": START + timedelta(hours=run),
+    }
+
+
+def write_model(project: Project, **config: Any) -> None:
+    arguments = {"materialized": "audit", "unique_key": ["id"], "file_format": "iceberg"} | config
+    listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items() if value)
+    project.file(
+        "models/people_audit.sql",
+        f"{{{{ config({listed}) }}}}\nselect * from {SCHEMA}.audited_people",
+    )
+
+
+@pytest.fixture
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    """An audit of Ada, who was renamed, and of Ben."""
+    project = make_project("audit_runs")
+    write_model(project)
+    rows = [
+        change(10, "insert", (1, "Ada"), 0),
+        change(20, "insert", (2, "Ben"), 0),
+        change(30, "update", (1, "Eva"), 0),
+    ]
+    lake.create("audited_people", COLUMNS, rows)
+    project.dbt("run", "--full-refresh")
+    return project
+
+
+def names(lake: Lake) -> list[tuple[Any, ...]]:
+    """Return what the audit says of names."""
+    rows = lake.rows(
+        f"select * from {SCHEMA}.people_audit where column_name = 'name' order by change_seq, id"
+    )
+    return [(r["id"], r["operation"], r["old_value"], r["new_value"]) for r in rows]
+
+
+def snapshots(lake: Lake) -> int:
+    return len(lake.rows(f"select * from {SCHEMA}.people_audit.snapshots"))
+
+
+def test_a_late_change_moves_what_the_next_one_changed(project: Project, lake: Lake) -> None:
+    lake.append("audited_people", COLUMNS, [change(25, "update", (1, "Ann"), 1)])
+    project.dbt("run")
+    assert names(lake) == [
+        (1, "insert", None, "Ada"),
+        (2, "insert", None, "Ben"),
+        (1, "update", "Ada", "Ann"),
+        (1, "update", "Ann", "Eva"),
+    ]
+
+
+def test_a_change_that_a_late_one_leaves_without_effect_is_taken_out(
+    project: Project, lake: Lake
+) -> None:
+    lake.append("audited_people", COLUMNS, [change(25, "update", (1, "Eva"), 1)])
+    project.dbt("run")
+    assert names(lake) == [
+        (1, "insert", None, "Ada"),
+        (2, "insert", None, "Ben"),
+        (1, "update", "Ada", "Eva"),
+    ]
+
+
+def test_a_truncation_ends_the_rows_of_all_keys(project: Project, lake: Lake) -> None:
+    lake.append("audited_people", COLUMNS, [change(40, "truncate", None, 1)])
+    project.dbt("run")
+    assert names(lake)[3:] == [(1, "truncate", "Eva", None), (2, "truncate", "Ben", None)]
+
+
+def test_a_run_without_effect_makes_no_commit(project: Project, lake: Lake) -> None:
+    before = snapshots(lake)
+    project.dbt("run")
+    lake.append("audited_people", COLUMNS, [change(40, "update", (1, "Eva"), 1)])
+    project.dbt("run")
+    assert snapshots(lake) == before
+    lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 2)])
+    project.dbt("run")
+    assert snapshots(lake) == before + 1
+
+
+def test_an_audit_that_was_rolled_back_asks_for_a_full_refresh(
+    project: Project, lake: Lake
+) -> None:
+    first = lake.rows(f"select snapshot_id from {SCHEMA}.people_audit.snapshots")[-1]
+    lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 2)])
+    project.dbt("run")
+    lake.spark.sql(
+        f"call system.rollback_to_snapshot('{SCHEMA}.people_audit', {first['snapshot_id']})"
+    )
+    with pytest.raises(DbtError, match="was rolled back"):
+        project.dbt("run")
+
+
+def test_an_audit_without_a_key_says_where_it_belongs(project: Project) -> None:
+    write_model(project, unique_key=None)
+    with pytest.raises(DbtError, match="`unique_key` is missing in the model's config"):
+        project.dbt("run")
+
+
+def test_a_table_that_something_else_has_built_asks_for_a_full_refresh(
+    project: Project, lake: Lake
+) -> None:
+    lake.spark.sql(f"drop table {SCHEMA}.people_audit")
+    lake.spark.sql(f"create table {SCHEMA}.people_audit using iceberg as select 1 as id")
+    with pytest.raises(DbtError, match="was not built by this materialization"):
+        project.dbt("run")
+
+
+def test_scratch_tables_go_but_for_those_that_another_run_may_need(
+    project: Project, lake: Lake
+) -> None:
+    of_a_killed_run = "people_audit__scratch_20240101_0123abcd_touched"
+    of_another_run = "people_audit__scratch_29990101_0123abcd_touched"
+    for table in (of_a_killed_run, of_another_run):
+        lake.spark.sql(f"create or replace table {SCHEMA}.{table} using iceberg as select 1 as id")
+    lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 1)])
+    project.dbt("run")
+    left = lake.rows(f"show tables in {SCHEMA} like 'people_audit__scratch_*'")
+    assert [row["tableName"] for row in left] == [of_another_run]
+    lake.spark.sql(f"drop table {SCHEMA}.{of_another_run}")
