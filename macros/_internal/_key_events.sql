@@ -435,13 +435,9 @@ located_events as (
         union all
         select * from departures
     ) as given_events
-    inner join (
-        select distinct
-            {{ keys | join(', ') }},
-            start_seq
-        from {{ recut.touched }}
-    ) as affected
+    inner join {{ recut.touched }} as affected
         on
+            affected.is_key and
             {%- for key in keys %}
             given_events.{{ key }} <=> affected.{{ key }}{{ ' and' if not loop.last }}
             {%- endfor %}
@@ -485,7 +481,7 @@ last_known as (
         max(version) filter (where not is_touched) as version_base
 
     from {{ recut.touched }}
-    where history_id is not null
+    where not is_key
     group by {{ keys | join(', ') }}, start_seq
     having bool_or(not is_touched) and not bool_or(is_touched and valid_from_seq < start_seq)
 

@@ -327,49 +327,65 @@
         ) as touching
         group by {{ keys | join(', ') }}
     {%- endset -%}
+    {#- Few keys go to the versions and not the versions to the keys. Spark cannot know beforehand that they are few. -#}
+    {%- set are_few = pending.changes <= 500000 and pending.truncates == 0 and not (from_the_beginning and facts.carries) -%}
+    {%- set of_history = [
+        'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation', 'closed_by',
+        'is_current', 'is_deleted', 'transaction_id'
+    ] -%}
     {#- Besides the versions that the run may change, the ends of rows before them: one tells the number of a key's next
-        version. One scan of the history gives both. -#}
+        version. One scan of the history gives both. And each key once without any (`is_key`). -#}
     {%- set touched -%}
-        select
+        select {{ '/*+ broadcast(affected) */' if are_few }}
             {%- for key in keys %}
             affected.{{ key }},
             {%- endfor %}
             affected.start_seq,
-            history.{{ meta.history_id }} is not null
-            and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= affected.start_seq)
-                as is_touched,
-            {%- for name in [
-                'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation',
-                'closed_by', 'is_current', 'is_deleted', 'transaction_id'
-            ] %}
+            false as is_key,
+            history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= affected.start_seq as is_touched,
+            {%- for name in of_history %}
             history.{{ meta[name] }} as {{ name }},
             {%- endfor %}
             {{ afterimage._struct(names, 'history.') }} as image
 
-        from ({{ affected }}) as affected
-        left outer join {{ target_relation }} as history
+        from {{ target_relation }} as history
+        inner join ({{ affected }}) as affected
             on
                 {%- for key in options.unique_key %}
                 history.{{ afterimage._quote(key) }} <=> affected.{{ keys[loop.index0] }}{{ ' and' if not loop.last }}
                 {%- endfor %}
-                {%- if not from_the_beginning %}
-                and (
-                    history.{{ meta.valid_to_seq }} is null
-                    or history.{{ meta.valid_to_seq }} >= affected.start_seq
-                    or history.{{ meta.closed_by }} <> 'update'
-                )
-                -- The same, less precisely, but so that files can be left out by it.
-                and (
-                    history.{{ meta.valid_to_seq }} is null
-                    or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
-                    or history.{{ meta.closed_by }} <> 'update'
-                )
-                {%- endif %}
+        {%- if not from_the_beginning %}
+        where
+            (
+                history.{{ meta.valid_to_seq }} is null
+                or history.{{ meta.valid_to_seq }} >= affected.start_seq
+                or history.{{ meta.closed_by }} <> 'update'
+            )
+            -- The same, less precisely, but so that files can be left out by it.
+            and (
+                history.{{ meta.valid_to_seq }} is null
+                or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+                or history.{{ meta.closed_by }} <> 'update'
+            )
+        {%- endif %}
+        union all
+        select
+            {%- for key in keys %}
+            {{ key }},
+            {%- endfor %}
+            start_seq,
+            true as is_key,
+            false as is_touched,
+            {%- for name in of_history + ['image'] %}
+            null as {{ name }}{{ ',' if not loop.last }}
+            {%- endfor %}
+
+        from ({{ affected }}) as affected
     {%- endset -%}
     {%- set touched = afterimage._scratch_table(target_relation, 'touched', touched) -%}
     {%- set counts = run_query(
-        'select count(distinct struct(' ~ keys | join(', ') ~ ')), '
-        ~ 'count_if(is_touched and (valid_to_seq is not null or valid_from_seq >= start_seq)) from ' ~ touched
+        'select count_if(is_key), count_if(is_touched and (valid_to_seq is not null or valid_from_seq >= start_seq)) from '
+        ~ touched
     ).rows[0] -%}
 
     {{ return({
