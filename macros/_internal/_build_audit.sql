@@ -7,20 +7,8 @@
     {%- set facts = afterimage._remember(none, pending) -%}
     {%- set rows = afterimage._audit_of_keys(target_relation, stream, options, facts) -%}
     {%- set properties = afterimage._bookkeeping(options, none, none, pending) -%}
-    {%- set create = afterimage._create_or_replace(existing_relation) -%}
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
-    {%- call statement('main') -%}
-{{ create }} {{ target_relation }}
-{{ file_format_clause() }}
-{{ options_clause() }}
-{{ afterimage._tblproperties(properties) }}
-{{ partition_cols(label="partitioned by") }}
-{{ clustered_cols(label="clustered by") }}
-{{ location_clause() }}
-{{ comment_clause() }}
-as
-{{ rows }}
-    {%- endcall -%}
+    {%- do afterimage._create_table_as(target_relation, existing_relation, properties, rows) -%}
     {%- do afterimage._drop_scratch_tables(target_relation) -%}
     {%- if config.get('file_format') == 'iceberg' -%}
         {%- do run_query(
@@ -114,24 +102,16 @@ as
 insert into {{ target_relation }} ({{ written | join(', ') }})
 select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
             {%- else -%}
-merge into {{ target_relation }} as known
-using (select * from {{ difference }} where {{ is_alone }}) as fresh
-    on
-        {%- for name in identity %}
-        known.{{ name }} <=> fresh.{{ name }} and
-        {%- endfor %}
-        known.{{ names.change_seq }} between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
-when matched and fresh.afterimage_action = 'removed' then delete
-when matched then update set
-    {%- for name in written %}
-    known.{{ name }} = fresh.{{ name }}{{ ',' if not loop.last }}
-    {%- endfor %}
-when not matched then insert ({{ written | join(', ') }})
-values (
-    {%- for name in written %}
-    fresh.{{ name }}{{ ',' if not loop.last }}
-    {%- endfor %}
-)
+                {%- set matches -%}
+                    {%- for name in identity %}
+                    known.{{ name }} <=> fresh.{{ name }} and
+                    {%- endfor %}
+                    known.{{ names.change_seq }} between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
+                {%- endset -%}
+{{ afterimage._merge_rows(
+    target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone, matches, written,
+    removes="fresh.afterimage_action = 'removed'"
+) }}
             {%- endif -%}
         {%- endcall -%}
     {%- endif -%}

@@ -35,24 +35,12 @@
         {%- endfor -%}
     {%- endif -%}
 
-    {%- set create = afterimage._create_or_replace(existing_relation) -%}
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
-    {%- call statement('main') -%}
-{{ create }} {{ target_relation }}
-{{ file_format_clause() }}
-{{ options_clause() }}
-{{ afterimage._tblproperties(properties) }}
-{% if is_iceberg and config.get('partition_by') is none -%}
-partitioned by ({{ meta.closed_by }})
-{%- else -%}
-{{ partition_cols(label="partitioned by") }}
-{%- endif %}
-{{ clustered_cols(label="clustered by") }}
-{{ location_clause() }}
-{{ comment_clause() }}
-as
-{{ afterimage._versions(stream, columns, options, facts=facts) }}
-    {%- endcall -%}
+    {%- do afterimage._create_table_as(
+        target_relation, existing_relation, properties,
+        afterimage._versions(stream, columns, options, facts=facts),
+        'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
+    ) -%}
     {%- if facts.carries -%}
         {%- do afterimage._drop_scratch_tables(target_relation) -%}
     {%- endif -%}

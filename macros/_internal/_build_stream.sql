@@ -19,23 +19,7 @@
             'afterimage.snapshot': '',
         }) -%}
     {%- endif -%}
-    {%- set create = afterimage._create_or_replace(existing_relation) -%}
-    {%- call statement('main') -%}
-{{ create }} {{ target_relation }}
-{%- if config.get('contract').enforced %}
-{{ get_assert_columns_equivalent(sql) }}
-{%- set sql = get_select_subquery(sql) %}
-{%- endif %}
-{{ file_format_clause() }}
-{{ options_clause() }}
-{{ afterimage._tblproperties(properties) }}
-{{ partition_cols(label="partitioned by") }}
-{{ clustered_cols(label="clustered by") }}
-{{ location_clause() }}
-{{ comment_clause() }}
-as
-{{ sql }}
-    {%- endcall -%}
+    {%- do afterimage._create_table_as(target_relation, existing_relation, properties, sql) -%}
     {%- if afterimage._keeps_mark() -%}
         {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=false) -%}
     {%- endif -%}
@@ -46,7 +30,7 @@ as
 {%- endmacro -%}
 
 
-{#- One incremental run. The model's SQL runs once, into a scratch table that the statements after it count and write. -#}
+{#- One incremental run. The model's SQL runs once, into a scratch table that later statements count and write. -#}
 {%- macro _update_stream(target_relation, sql, intakes) -%}
     {%- set landed = afterimage._landed_text(intakes) -%}
     {%- if afterimage._takes_in_nothing(sql) -%}
@@ -98,21 +82,11 @@ as
 insert into {{ target_relation }} ({{ names | join(', ') }})
 select {{ names | join(', ') }} from {{ staged }} where {{ is_alone }}
             {%- else -%}
-merge into {{ target_relation }} as known
-using (select * from {{ staged }} where {{ is_alone }}) as changes
-    on
-        known.change_id = changes.change_id
-        and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
-when matched then update set
-    {%- for name in names %}
-    known.{{ name }} = changes.{{ name }}{{ ',' if not loop.last }}
-    {%- endfor %}
-when not matched then insert ({{ names | join(', ') }})
-values (
-    {%- for name in names %}
-    changes.{{ name }}{{ ',' if not loop.last }}
-    {%- endfor %}
-)
+                {%- set matches -%}
+known.change_id = fresh.change_id
+and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
+                {%- endset -%}
+{{ afterimage._merge_rows(target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone, matches, names) }}
             {%- endif -%}
         {%- endcall -%}
         {%- do log(

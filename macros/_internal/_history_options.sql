@@ -44,7 +44,8 @@
 
 {#- When the rows are valid from that have no time and none before them. -#}
 {%- macro _load_valid_from(given=none) -%}
-    {{ return('timestamp ' ~ afterimage._literal((given or afterimage._setting('afterimage_load_valid_from')) | string)) }}
+    {%- set moment = given or afterimage._setting('afterimage_load_valid_from') -%}
+    {{ return('timestamp ' ~ afterimage._literal(moment | string)) }}
 {%- endmacro -%}
 
 

@@ -41,9 +41,13 @@
     }) -%}
     {%- set sql = {
         'staging': afterimage._scaffold_staging_sql(found, plan, landed, arguments, file_format),
-        'history': afterimage._scaffold_history_sql(names, plan, file_format),
+        'history': afterimage._scaffold_kept_sql(
+            names, plan, 'history', names.renamed if names.meta else none, file_format
+        ),
         'current': afterimage._scaffold_current_sql(names),
-        'audit': afterimage._scaffold_audit_sql(names, plan, file_format),
+        'audit': afterimage._scaffold_kept_sql(
+            names, plan, 'audit', names.audit_renamed if names.audit_meta else none, file_format
+        ),
     } -%}
     {%- set properties = {
         'staging': afterimage._scaffold_staging_yml(names, found, plan),
@@ -177,12 +181,13 @@ models:
 {% endmacro -%}
 
 
-{%- macro _scaffold_history_sql(names, plan, file_format) -%}
+{#- A history or an audit of the stream. -#}
+{%- macro _scaffold_kept_sql(names, plan, materialized, renamed, file_format) -%}
 {%- raw %}{{ config(
-    materialized='history',
-    unique_key={% endraw %}{{ plan.unique_key }},
-    {%- if names.meta %}
-    meta_column_names={{ names.renamed }},
+    materialized='{% endraw %}{{ materialized }}',
+    unique_key={{ plan.unique_key }},
+    {%- if renamed %}
+    meta_column_names={{ renamed }},
     {%- endif %}
     file_format='{{ file_format }}'
 ) {% raw %}}}
@@ -238,21 +243,6 @@ models:
         description: {{ afterimage._scaffold_doc('history__' ~ column) }}
       {%- endfor %}
 {% endmacro -%}
-
-
-{%- macro _scaffold_audit_sql(names, plan, file_format) -%}
-{%- raw %}{{ config(
-    materialized='audit',
-    unique_key={% endraw %}{{ plan.unique_key }},
-    {%- if names.audit_meta %}
-    meta_column_names={{ names.audit_renamed }},
-    {%- endif %}
-    file_format='{{ file_format }}'
-) {% raw %}}}
-
-select * from {{ ref('{% endraw %}{{ names.staging }}{% raw %}') }}
-{% endraw %}
-{%- endmacro -%}
 
 
 {%- macro _scaffold_audit_yml(names, plan) -%}

@@ -327,8 +327,10 @@
         ) as touching
         group by {{ keys | join(', ') }}
     {%- endset -%}
-    {#- Few keys go to the versions and not the versions to the keys. Spark cannot know beforehand that they are few. -#}
-    {%- set are_few = pending.changes <= 500000 and pending.truncates == 0 and not (from_the_beginning and facts.carries) -%}
+    {#- Few keys go to the versions, not the versions to the keys. Spark cannot know beforehand that they are few. -#}
+    {%- set are_few =
+        pending.changes <= 500000 and pending.truncates == 0 and not (from_the_beginning and facts.carries)
+    -%}
     {%- set of_history = [
         'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation', 'closed_by',
         'is_current', 'is_deleted', 'transaction_id'
@@ -474,31 +476,20 @@
             {%- do run_query('select ' ~ afterimage._is_at_snapshot(target_relation, snapshot)) -%}
         {%- endif -%}
     {%- else -%}
-        {%- call statement('main') -%}
-merge into {{ target_relation }} as history
-using (
-    select * from {{ difference }}
-    where {{ afterimage._is_at_snapshot(target_relation, snapshot) }}
-) as difference
-    on
-        history.{{ meta.history_id }} = difference.afterimage_id
-        {%- if not recut.from_the_beginning %}
-        and (
-            history.{{ meta.valid_to_seq }} is null
-            or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
-        )
-        {%- endif %}
-when matched and difference.afterimage_action = 'removed' then delete
-when matched then update set
-    {%- for name in written %}
-    history.{{ name }} = difference.{{ name }}{{ ',' if not loop.last }}
-    {%- endfor %}
-when not matched then insert ({{ written | join(', ') }})
-values (
-    {%- for name in written %}
-    difference.{{ name }}{{ ',' if not loop.last }}
-    {%- endfor %}
+        {%- set matches -%}
+known.{{ meta.history_id }} = fresh.afterimage_id
+            {%- if not recut.from_the_beginning %}
+and (
+    known.{{ meta.valid_to_seq }} is null
+    or known.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
 )
+            {%- endif %}
+        {%- endset -%}
+        {%- set rows = 'select * from ' ~ difference ~ ' where ' ~ afterimage._is_at_snapshot(target_relation, snapshot) -%}
+        {%- call statement('main') -%}
+{{ afterimage._merge_rows(
+    target_relation, rows, matches, written, removes="fresh.afterimage_action = 'removed'"
+) }}
         {%- endcall -%}
     {%- endif -%}
 {%- endmacro -%}

@@ -1,6 +1,7 @@
 {#- A table beside the one that a run keeps, for rows that several statements of the run read. It is a table and not a
-    cached view, because all models of a run, and all clients of a server, share one session: Spark analyses every cached
-    view of the session again whenever a table below it is written, by settings that another model may have changed. -#}
+    cached view, because the models of a run share one session: Spark analyses all cached views again whenever a table
+    below them is written, by settings that another model may have changed; and it plans what reads them for many rows,
+    however few there are. -#}
 
 {#- Writes a query's rows into a scratch table and returns it. -#}
 {%- macro _scratch_table(target_relation, name, query) -%}
@@ -36,8 +37,8 @@
 {%- endmacro -%}
 
 
-{#- The condition that a table is still at the snapshot which the run has read: what another run has committed since must
-    not be written over. -#}
+{#- The condition that a table is still at the snapshot which the run has read: what another run has committed since
+    must not be written over. -#}
 {%- macro _is_at_snapshot(relation, snapshot) -%}
     {%- if snapshot is none -%}
         {{ return('true') }}

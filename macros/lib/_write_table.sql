@@ -1,0 +1,66 @@
+{#- The statements by which a materialization writes its table. -#}
+
+{#- Builds the table from a query in one statement, atomic where the format has that. -#}
+{%- macro _create_table_as(target_relation, existing_relation, properties, sql, partitioned_by=none) -%}
+    {%- set create = afterimage._create_or_replace(existing_relation) -%}
+    {%- call statement('main') -%}
+{{ create }} {{ target_relation }}
+{%- if config.get('contract').enforced %}
+{{ get_assert_columns_equivalent(sql) }}
+{%- set sql = get_select_subquery(sql) %}
+{%- endif %}
+{{ file_format_clause() }}
+{{ options_clause() }}
+{{ afterimage._tblproperties(properties) }}
+{{ partitioned_by or partition_cols(label="partitioned by") }}
+{{ clustered_cols(label="clustered by") }}
+{{ location_clause() }}
+{{ comment_clause() }}
+as
+{{ sql }}
+    {%- endcall -%}
+{%- endmacro -%}
+
+
+{#- A MERGE of the rows of a query, `fresh`, into a table, `known`. `removes` is the condition on `fresh` by which a row
+    goes. -#}
+{%- macro _merge_rows(target_relation, rows, matches, names, removes=none) -%}
+merge into {{ target_relation }} as known
+using ({{ rows }}) as fresh
+    on {{ matches | indent(4) }}
+{%- if removes %}
+when matched and {{ removes }} then delete
+{%- endif %}
+when matched then update set
+    {%- for name in names %}
+    known.{{ name }} = fresh.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+when not matched then insert ({{ names | join(', ') }})
+values (
+    {%- for name in names %}
+    fresh.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+{%- endmacro -%}
+
+
+{#- How a statement begins that builds a table anew. A table that the format cannot replace goes first. -#}
+{%- macro _create_or_replace(existing_relation) -%}
+    {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
+    {%- if existing_relation is not none and not (can_replace and (
+        existing_relation.is_iceberg or existing_relation.is_delta
+    )) -%}
+        {%- do adapter.drop_relation(existing_relation) -%}
+    {%- endif -%}
+    {{ return('create or replace table' if can_replace else 'create table') }}
+{%- endmacro -%}
+
+
+{#- The properties of a new table; those of the model's config go before them. -#}
+{%- macro _tblproperties(properties) -%}
+    {%- set assignments = [] -%}
+    {%- for name, value in dict(properties, **(config.get('tblproperties') or {})).items() -%}
+        {%- do assignments.append(afterimage._literal(name) ~ ' = ' ~ afterimage._literal(value | string)) -%}
+    {%- endfor -%}
+    {{ return('tblproperties (' ~ assignments | join(', ') ~ ')' if assignments else '') }}
+{%- endmacro -%}
