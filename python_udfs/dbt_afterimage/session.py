@@ -70,7 +70,7 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
     if _in_one_process(conf):
         options = [
             conf.get("spark.driver.extraJavaOptions", ""),
-            class_archive.java_options(chosen.home, conf, os.environ),
+            class_archive.java_options(chosen, conf, os.environ),
         ]
         conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
     # PySpark starts the JVM with all settings on its command line, which every user can read. The

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from command_line import BIN, environment, run
 from conftest import ROOT
 from dbt_afterimage.class_archive import FOLDER, java_options
+from dbt_afterimage.java import JavaChoice
 
 FINISHED = (0xF00BABA8).to_bytes(4, "little") + b"classes"
 UNFINISHED = bytes(4) + b"classes"
@@ -18,12 +20,11 @@ CONF = {"spark.driver.extraClassPath": "/jars/iceberg-1.10.2.jar"}
 
 
 @pytest.fixture
-def java(tmp_path: Path) -> Path:
+def java(tmp_path: Path) -> JavaChoice:
     base = tmp_path / "java" / "lib" / "server" / "classes.jsa"
     base.parent.mkdir(parents=True)
     base.touch()
-    (tmp_path / "java" / "release").write_text('JAVA_VERSION="17.0.15"\n')
-    return tmp_path / "java"
+    return JavaChoice(tmp_path / "java", "17.0.15")
 
 
 @pytest.fixture
@@ -36,7 +37,7 @@ def file_of(options: str) -> Path:
 
 
 def test_first_session_makes_the_archive_and_the_next_uses_it(
-    java: Path, env: dict[str, str]
+    java: JavaChoice, env: dict[str, str]
 ) -> None:
     making = java_options(java, CONF, env)
     assert making.startswith("-XX:ArchiveClassesAtExit=")
@@ -47,7 +48,7 @@ def test_first_session_makes_the_archive_and_the_next_uses_it(
     assert java_options(java, CONF, env) == using
 
 
-def test_file_that_java_has_not_finished_is_not_used(java: Path, env: dict[str, str]) -> None:
+def test_file_that_java_has_not_finished_is_not_used(java: JavaChoice, env: dict[str, str]) -> None:
     made = file_of(java_options(java, CONF, env))
     made.write_bytes(UNFINISHED)
     assert java_options(java, CONF, env).startswith("-XX:ArchiveClassesAtExit=")
@@ -58,32 +59,44 @@ def test_file_that_java_has_not_finished_is_not_used(java: Path, env: dict[str, 
     assert not made.exists()
 
 
-def test_other_java_or_jar_has_an_archive_of_its_own(java: Path, env: dict[str, str]) -> None:
+def test_other_java_or_jar_has_an_archive_of_its_own(java: JavaChoice, env: dict[str, str]) -> None:
     file_of(java_options(java, CONF, env)).write_bytes(FINISHED)
     first = file_of(java_options(java, CONF, env))
-    (java / "release").write_text('JAVA_VERSION="17.0.16"\n')
-    assert java_options(java, CONF, env).startswith("-XX:ArchiveClassesAtExit=")
+    newer = replace(java, version="17.0.16")
+    other_jar = {"spark.driver.extraClassPath": "/jars/iceberg-1.10.3.jar"}
+    assert java_options(newer, CONF, env).startswith("-XX:ArchiveClassesAtExit=")
+    assert java_options(java, other_jar, env).startswith("-XX:ArchiveClassesAtExit=")
+    assert file_of(java_options(java, CONF, env)) == first
+    month_before = time.time() - 30 * 24 * 60 * 60
+    os.utime(first, (month_before, month_before))
+    java_options(newer, CONF, env)
     assert not first.exists()
 
 
+def test_java_11_knows_no_such_archive(java: JavaChoice, env: dict[str, str]) -> None:
+    assert java_options(replace(java, version="11.0.21"), CONF, env) == ""
+
+
 @pytest.mark.parametrize("option", ["-Xshare:off", "-XX:SharedArchiveFile=mine.jsa"])
-def test_options_of_the_profile_come_first(java: Path, env: dict[str, str], option: str) -> None:
+def test_options_of_the_profile_come_first(
+    java: JavaChoice, env: dict[str, str], option: str
+) -> None:
     conf = {**CONF, "spark.driver.extraJavaOptions": f"-Xss4m {option}"}
     assert java_options(java, conf, env) == ""
 
 
 def test_java_without_an_archive_of_its_own_classes_does_without(
-    java: Path, env: dict[str, str]
+    java: JavaChoice, env: dict[str, str]
 ) -> None:
-    (java / "lib" / "server" / "classes.jsa").unlink()
+    (java.home / "lib" / "server" / "classes.jsa").unlink()
     assert java_options(java, CONF, env) == ""
 
 
-def test_empty_setting_means_no_archive(java: Path) -> None:
+def test_empty_setting_means_no_archive(java: JavaChoice) -> None:
     assert java_options(java, CONF, {FOLDER: ""}) == ""
 
 
-def test_folder_that_cannot_be_made_means_no_archive(java: Path, tmp_path: Path) -> None:
+def test_folder_that_cannot_be_made_means_no_archive(java: JavaChoice, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert java_options(java, CONF, {FOLDER: str(tmp_path / "file" / "cache")}) == ""
 
