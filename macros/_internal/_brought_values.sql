@@ -186,6 +186,7 @@ left outer join {{ brought }} as earlier
     {#- 2 to the power of 40 key changes are enough. -#}
     {%- for step in range(40) if not followed.is_done -%}
         {%- set table = afterimage._scratch_table(target_relation, 'brought_' ~ step, followed.query) -%}
+        {%- do afterimage._drop_scratch_tables([followed.brought]) -%}
         {%- set followed.brought = table -%}
         {%- set open_rows = run_query(
             'select count(*) from ' ~ table ~ ' where brought_by is not null and (' ~ is_open | join(' or ') ~ ')'

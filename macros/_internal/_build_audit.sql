@@ -5,11 +5,12 @@
         'trades': pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0
     }) -%}
     {%- set facts = afterimage._remember(none, pending) -%}
-    {%- set rows = afterimage._audit_of_keys(target_relation, stream, options, facts) -%}
+    {%- do facts.update({'brought': afterimage._audit_brought(target_relation, stream, options, facts)}) -%}
+    {%- set rows = afterimage._audit_of_keys(stream, options, facts) -%}
     {%- set properties = afterimage._bookkeeping(options, none, none, pending) -%}
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(target_relation, existing_relation, properties, rows) -%}
-    {%- do afterimage._drop_scratch_tables(target_relation) -%}
+    {%- do afterimage._drop_scratch_tables([facts.brought]) -%}
     {%- if config.get('file_format') == 'iceberg' -%}
         {%- do run_query(
             'alter table ' ~ target_relation ~ " set tblproperties ('afterimage.snapshot' = '"
@@ -39,6 +40,7 @@
     {%- set touched = none if pending.truncates > 0 else afterimage._scratch_table(
         target_relation, 'touched', afterimage._touched_keys(stream, condition, options.unique_key, facts)
     ) -%}
+    {%- set brought = afterimage._audit_brought(target_relation, stream, options, facts) -%}
     {%- set names = afterimage._audit_names(options) -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set identity = afterimage._quoted(options.unique_key) + [names.change_id, names.column_name] -%}
@@ -59,7 +61,7 @@
             known.{{ names.change_seq }} as afterimage_known_seq
 
         from ({{ afterimage._of_touched(
-            '(' ~ afterimage._audit_of_keys(target_relation, stream, options, facts, touched) ~ ')', touched, options
+            '(' ~ afterimage._audit_of_keys(stream, options, dict(facts, brought=brought), touched) ~ ')', touched, options
         ) }}) as fresh
         full outer join ({{ afterimage._of_touched(target_relation, touched, options) }}) as known
             on
@@ -116,7 +118,7 @@ select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
         {%- endcall -%}
     {%- endif -%}
     {%- do afterimage._remember_taken_in(target_relation, facts) -%}
-    {%- do afterimage._drop_scratch_tables(target_relation) -%}
+    {%- do afterimage._drop_scratch_tables([difference, touched, brought]) -%}
 {%- endmacro -%}
 
 
@@ -128,17 +130,23 @@ select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
 {%- endmacro -%}
 
 
+{#- The scratch table of the values that rows have taken to other keys; none where none did. -#}
+{%- macro _audit_brought(target_relation, stream, options, facts) -%}
+    {%- if not facts.carries -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(afterimage._follow_rows(
+        target_relation, stream, afterimage._stream_columns(options.macro_name, stream), options, facts
+    )) }}
+{%- endmacro -%}
+
+
 {#- The select of the audit of some keys, those of the table `touched`, or of all. -#}
-{%- macro _audit_of_keys(target_relation, stream, options, facts, touched=none) -%}
+{%- macro _audit_of_keys(stream, options, facts, touched=none) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_known(
         options.macro_name, 'unique_key', options.unique_key, columns | map(attribute='name') | list
     ) -%}
-    {%- if facts.carries -%}
-        {%- set facts = dict(
-            facts, brought=afterimage._follow_rows(target_relation, stream, columns, options, facts)
-        ) -%}
-    {%- endif -%}
     {{ return(afterimage._audit_rows(
         stream, columns, options.unique_key, afterimage._audit_names(options), options.load_valid_from, facts,
         afterimage._names_user(stream),

@@ -42,7 +42,7 @@
         'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
     ) -%}
     {%- if facts.carries -%}
-        {%- do afterimage._drop_scratch_tables(target_relation) -%}
+        {%- do afterimage._drop_scratch_tables([facts.brought]) -%}
     {%- endif -%}
     {%- if is_iceberg -%}
         {%- do run_query(

@@ -96,7 +96,7 @@ and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {
         ) -%}
     {%- endif -%}
     {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
-    {%- do afterimage._drop_scratch_tables(target_relation) -%}
+    {%- do afterimage._drop_scratch_tables([staged]) -%}
 {%- endmacro -%}
 
 

@@ -29,11 +29,13 @@
             facts, brought=afterimage._follow_rows(target_relation, stream, columns, options, facts)
         ) -%}
     {%- endif -%}
-    {%- do afterimage._apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
+    {%- set difference = afterimage._apply_recut(
+        target_relation, stream, columns, options, recut, facts, pending, snapshot
+    ) -%}
     {%- if not rebuild -%}
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
-    {%- do afterimage._drop_scratch_tables(target_relation) -%}
+    {%- do afterimage._drop_scratch_tables([difference, recut.touched, facts.get('brought')]) -%}
     {%- do afterimage._compact_when_due(target_relation) -%}
 {%- endmacro -%}
 
@@ -400,7 +402,8 @@
 {%- endmacro -%}
 
 
-{#- Cuts the versions, holds them against what is there, and writes the difference in one MERGE. -#}
+{#- Cuts the versions, compares them with what is there, and writes the difference in one MERGE; returns the scratch table
+    of the difference. -#}
 {%- macro _apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
@@ -492,6 +495,7 @@ and (
 ) }}
         {%- endcall -%}
     {%- endif -%}
+    {{ return(difference) }}
 {%- endmacro -%}
 
 

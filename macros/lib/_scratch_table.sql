@@ -5,8 +5,9 @@
 
 {#- Writes a query's rows into a scratch table and returns it. -#}
 {%- macro _scratch_table(target_relation, name, query) -%}
+    {%- set of_run = run_started_at.strftime('%Y%m%d') ~ '_' ~ invocation_id[:8] -%}
     {%- set table = target_relation.incorporate(path={
-        'identifier': target_relation.identifier ~ '__scratch_' ~ afterimage._scratch_run() ~ '_' ~ name
+        'identifier': target_relation.identifier ~ '__scratch_' ~ of_run ~ '_' ~ name
     }) -%}
     {%- set format = config.get('file_format') if config.get('file_format') in ['iceberg', 'delta'] else 'parquet' -%}
     {%- do run_query('create table ' ~ table ~ ' using ' ~ format ~ ' as\n' ~ query) -%}
@@ -14,25 +15,11 @@
 {%- endmacro -%}
 
 
-{#- What the names of a run's scratch tables have in common: its day, and what tells it from others. -#}
-{%- macro _scratch_run() -%}
-    {{ return(run_started_at.strftime('%Y%m%d') ~ '_' ~ invocation_id[:8]) }}
-{%- endmacro -%}
-
-
-{#- Drops the scratch tables of this run, and those that killed runs have left behind: another run may still need one
-    that is younger than a day. -#}
-{%- macro _drop_scratch_tables(target_relation) -%}
-    {%- set prefix = target_relation.identifier ~ '__scratch_' -%}
-    {%- set day_before = (run_started_at - modules.datetime.timedelta(days=1)).strftime('%Y%m%d') -%}
-    {%- set query = 'show tables in ' ~ target_relation.include(identifier=false) ~ " like '" ~ prefix ~ "*'" -%}
-    {%- for row in run_query(query) -%}
-        {%- set run = row['tableName'][prefix | length:] -%}
-        {%- if run.startswith(afterimage._scratch_run()) or run[:8] < day_before -%}
-            {%- do run_query(
-                'drop table if exists ' ~ target_relation.incorporate(path={'identifier': row['tableName']}) ~ ' purge'
-            ) -%}
-        {%- endif -%}
+{#- By name, since a listing of the schema fails where another thread drops a table meanwhile (a Hadoop catalog on a
+    local disk). -#}
+{%- macro _drop_scratch_tables(tables) -%}
+    {%- for table in tables if table -%}
+        {%- do run_query('drop table ' ~ table ~ ' purge') -%}
     {%- endfor -%}
 {%- endmacro -%}
 
@@ -40,13 +27,14 @@
 {#- The condition that a table is still at the snapshot which the run has read: what another run has committed since
     must not be written over. -#}
 {%- macro _is_at_snapshot(relation, snapshot) -%}
-    {%- if snapshot is none -%}
-        {{ return('true') }}
-    {%- endif -%}
-    {{ return(
-        "if((select max(snapshot_id) from " ~ relation ~ ".refs where name = 'main') = " ~ snapshot
-        ~ ', true, raise_error(' ~ afterimage._literal(
-            model.name ~ ': another run has changed ' ~ relation ~ ' meanwhile. Run again.'
-        ) ~ '))'
-    ) }}
+{%- if snapshot is none -%}
+true
+{%- else -%}
+{%- set overtaken = model.name ~ ': another run has changed ' ~ relation ~ ' meanwhile. Run again.' -%}
+if(
+    (select max(snapshot_id) from {{ relation }}.refs where name = 'main') = {{ snapshot }},
+    true,
+    raise_error({{ afterimage._literal(overtaken) }})
+)
+{%- endif -%}
 {%- endmacro -%}

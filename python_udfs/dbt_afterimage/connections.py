@@ -16,7 +16,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 from dbt.flags import get_flags
 from dbt_common.exceptions import DbtDatabaseError
 
-from dbt_afterimage.errors import without_plan, without_stack
+from dbt_afterimage.errors import is_overtaken_listing, without_plan, without_stack
 
 # The server tells the classes of the Java exceptions that it wraps, then each text once more.
 _WRAPPING = re.compile(r"[\w.]+HiveSQLException: Error running query: (?:\[[\w.]+\] )?")
@@ -41,6 +41,9 @@ class AfterimageConnection(connections.PyhiveConnectionWrapper):
         try:
             super().execute(sql, bindings)
         except DbtDatabaseError as error:
+            if is_overtaken_listing(sql, str(error.msg)):
+                self.execute(sql, bindings)
+                return
             raise DbtDatabaseError(readable(str(error.msg))) from None
 
     def fetchall(self) -> list[Any]:

@@ -21,7 +21,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Row, SparkSession
 
-from dbt_afterimage.errors import without_plan, without_stack
+from dbt_afterimage.errors import is_overtaken_listing, without_plan, without_stack
 from dbt_afterimage.session import open_session
 from dbt_afterimage.warehouse import exclusive_writes
 
@@ -53,7 +53,12 @@ class AfterimageCursor(dbt_spark_session.Cursor):
         with _readable_errors():
             spark = open_session(self.server_side_parameters)
         with _readable_errors(), exclusive_writes(spark, sql), _progress(spark, sql):
-            self._df = spark.sql(sql)
+            try:
+                self._df = spark.sql(sql)
+            except Py4JJavaError as error:
+                if not is_overtaken_listing(sql, str(error)):
+                    raise
+                self._df = spark.sql(sql)
 
     def fetchall(self) -> list[Row] | None:
         """Return all rows; a query runs only now, so it also fails only now."""

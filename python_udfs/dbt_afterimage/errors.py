@@ -26,3 +26,15 @@ def without_stack(text: str) -> str:
     """
     lines = [line for line in text.splitlines() if not _STACK_LINE.match(line)]
     return "\n".join(line for line in lines if line.strip())
+
+
+def is_overtaken_listing(sql: str, text: str) -> bool:
+    """Whether a listing of tables failed because another run dropped one of them meanwhile.
+
+    So it does in a Hadoop catalog on a local disk.
+
+    Args:
+        sql: The statement.
+        text: What Spark says.
+    """
+    return "Invalid directory or I/O error" in text and "show tables" in sql.lower()
