@@ -402,8 +402,8 @@
 {%- endmacro -%}
 
 
-{#- Cuts the versions, compares them with what is there, and writes the difference in one MERGE; returns the scratch table
-    of the difference. -#}
+{#- Cuts the versions, compares them with what is there, and writes the difference in one MERGE; returns the scratch
+    table of the difference. -#}
 {%- macro _apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
