@@ -44,7 +44,7 @@ values (
 {%- endmacro -%}
 
 
-{#- How a statement begins that builds a table anew. A table that the format cannot replace goes first. -#}
+{#- How a statement begins that rebuilds a table. One that the format cannot replace is dropped first. -#}
 {%- macro _create_or_replace(existing_relation) -%}
     {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
     {%- if existing_relation is not none and not (can_replace and (
