@@ -41,9 +41,7 @@
         afterimage._versions(stream, columns, options, facts=facts),
         'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
     ) -%}
-    {%- if facts.carries -%}
-        {%- do afterimage._drop_scratch_tables([facts.brought]) -%}
-    {%- endif -%}
+    {%- do afterimage._drop_scratch_tables([facts.get('brought')]) -%}
     {%- if is_iceberg -%}
         {%- do run_query(
             'alter table ' ~ target_relation ~ " set tblproperties ('afterimage.snapshot' = '"

@@ -38,13 +38,14 @@ class AfterimageConnection(connections.PyhiveConnectionWrapper):
         Raises:
             DbtDatabaseError: Spark refused or failed the statement.
         """
-        try:
-            super().execute(sql, bindings)
-        except DbtDatabaseError as error:
-            if is_overtaken_listing(sql, str(error.msg)):
-                self.execute(sql, bindings)
+        for may_try_again in (True, False):
+            try:
+                super().execute(sql, bindings)
                 return
-            raise DbtDatabaseError(readable(str(error.msg))) from None
+            except DbtDatabaseError as error:
+                text = str(error.msg)
+                if not (may_try_again and is_overtaken_listing(sql, text)):
+                    raise DbtDatabaseError(readable(text)) from None
 
     def fetchall(self) -> list[Any]:
         """Return all rows; none for a statement that has no result."""

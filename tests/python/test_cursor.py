@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from dbt_afterimage import cursor
 from dbt_afterimage.cursor import AfterimageCursor
+from dbt_afterimage.errors import is_overtaken_listing
 
 
 @pytest.fixture
@@ -173,3 +174,10 @@ def test_a_long_statement_says_which_model_it_is_for_and_how_far_it_is(
     assert all(line.startswith("shop.orders: still running, ") for line in said)
     # Any line: the first and the last may catch Spark before its task or after it.
     assert any("0 of 1 tasks of the present stages done" in line for line in said)
+
+
+def test_only_a_listing_that_another_run_overtakes_is_asked_again() -> None:
+    gone = "java.io.IOException: Invalid directory or I/O error occurred for dir: /w/t/metadata"
+    assert is_overtaken_listing("/* dbt */ show tables in afterimage", gone)
+    assert not is_overtaken_listing("select * from afterimage.t", gone)
+    assert not is_overtaken_listing("show tables in afterimage", "SCHEMA_NOT_FOUND")
