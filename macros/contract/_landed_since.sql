@@ -58,11 +58,6 @@
 {%- endmacro -%}
 
 
-{%- macro _file_formats() -%}
-    {{ return(['parquet', 'orc', 'csv', 'json', 'avro', 'text']) }}
-{%- endmacro -%}
-
-
 {#- The rows from the look-back on, before the newest change that the model's table holds; nothing where the project
     sets none. -#}
 {%- macro _landed_by_time(relation, time) -%}

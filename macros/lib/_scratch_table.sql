@@ -13,28 +13,3 @@
     {%- do run_query('create table ' ~ table ~ ' using ' ~ format ~ ' as\n' ~ query) -%}
     {{ return(table) }}
 {%- endmacro -%}
-
-
-{#- By name, since a listing of the schema fails where another thread drops a table meanwhile (a Hadoop catalog on a
-    local disk). -#}
-{%- macro _drop_scratch_tables(tables) -%}
-    {%- for table in tables if table -%}
-        {%- do run_query('drop table ' ~ table ~ ' purge') -%}
-    {%- endfor -%}
-{%- endmacro -%}
-
-
-{#- The condition that a table is still at the snapshot which the run has read: what another run has committed since
-    must not be written over. -#}
-{%- macro _is_at_snapshot(relation, snapshot) -%}
-{%- if snapshot is none -%}
-true
-{%- else -%}
-{%- set overtaken = model.name ~ ': another run has changed ' ~ relation ~ ' meanwhile. Run again.' -%}
-if(
-    (select max(snapshot_id) from {{ relation }}.refs where name = 'main') = {{ snapshot }},
-    true,
-    raise_error({{ afterimage._literal(overtaken) }})
-)
-{%- endif -%}
-{%- endmacro -%}

@@ -1,0 +1,30 @@
+{#- The whole staging table at once. What was read is remembered by the same statement. -#}
+{%- macro _build_stream(target_relation, existing_relation, sql, intakes) -%}
+    {%- set names = run_query('describe query ' ~ sql).columns[0].values() -%}
+    {%- set missing = (afterimage._contract_columns() + ['ingested_at']) | reject('in', names) | list -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            'change_stream ' ~ model.name ~ ": the model's body must give the columns of the change contract, as a source"
+            ~ " macro does. Missing: " ~ missing | join(', ') ~ ". For any other table use dbt's `table` or `incremental`."
+        ) -%}
+    {%- endif -%}
+    {%- set properties = {} -%}
+    {%- if config.get('file_format') == 'iceberg' -%}
+        {#- The newest change is then known without reading a file, and files are left out by whole change_seqs. -#}
+        {%- do properties.update({'write.metadata.metrics.column.change_seq': 'full'}) -%}
+    {%- endif -%}
+    {%- if afterimage._keeps_mark() -%}
+        {%- do properties.update({
+            'afterimage.read': afterimage._as_property(tojson(afterimage._read_by(intakes))),
+            'afterimage.snapshot': '',
+        }) -%}
+    {%- endif -%}
+    {%- do afterimage._create_table_as(target_relation, existing_relation, properties, sql) -%}
+    {%- if afterimage._keeps_mark() -%}
+        {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=false) -%}
+    {%- endif -%}
+    {%- set counts = run_query(
+        'select count(*) as changes, count(reject_reason) as rejected from ' ~ target_relation
+    ).rows[0] -%}
+    {%- do log(model.name ~ ': built, ' ~ counts[0] ~ ' changes: ' ~ counts[1] ~ ' rejected', info=true) -%}
+{%- endmacro -%}

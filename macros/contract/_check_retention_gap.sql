@@ -1,0 +1,32 @@
+{#- Says so where rows of a raw table may have been lost: none is left of what earlier runs have taken in, and there are
+    newer ones, so nobody knows what stood between them. `place` is SQL for a row's place in the order, `known` the place
+    that the earlier runs have reached (none where they have not), `is_change` tells changes from load rows. -#}
+{%- macro _check_retention_gap(macro_name, relation, place, is_change, known) -%}
+    {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
+    {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
+    {%- if known is none or reaction == 'ignore' -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {#- Two looks that end with the first row, for in a good table nearly every file has one. -#}
+    {%- set look -%}
+        select {{ place }} from {{ relation }}
+        where {{ is_change }} and {{ place }}
+    {%- endset -%}
+    {%- if run_query(look ~ ' <= ' ~ afterimage._literal(known) ~ ' limit 1').rows | length > 0 -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set newer = run_query(
+        'select min(place) from (' ~ look ~ ' > ' ~ afterimage._literal(known) ~ ') as newer_rows(place)'
+    ).columns[0].values()[0] -%}
+    {%- if newer is not none -%}
+        {%- set message = (
+            macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", after " ~ known ~ ", up to where " ~ this
+            ~ " has read. Rows between them may have been deleted before they were read. Load the table anew, or, if it "
+            ~ "loses what was read on purpose, set the var afterimage_on_gap to ignore."
+        ) -%}
+        {%- if reaction == 'error' -%}
+            {%- do exceptions.raise_compiler_error(message) -%}
+        {%- endif -%}
+        {%- do exceptions.warn(message) -%}
+    {%- endif -%}
+{%- endmacro -%}

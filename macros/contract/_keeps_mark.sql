@@ -1,0 +1,12 @@
+{#- Whether the model remembers what it has read: only with a format that a run can add to. -#}
+{%- macro _keeps_mark() -%}
+    {{ return(
+        this is not none and model.config.materialized == 'change_stream'
+        and model.config.get('file_format') in afterimage._mergeable_formats()
+    ) }}
+{%- endmacro -%}
+
+
+{%- macro _mergeable_formats() -%}
+    {{ return(['iceberg', 'delta', 'hudi']) }}
+{%- endmacro -%}

@@ -1,0 +1,22 @@
+{#- The first characters of the newest change_seq that earlier runs have taken in; none where there is none. A place
+    after `at_most` does not count. Iceberg knows from its metadata whether a change is rejected, and where none is and it
+    keeps whole change_seqs, the newest too. -#}
+{%- macro _newest_place(width, at_most=none) -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set rejected = run_query('select count(reject_reason) from ' ~ this).columns[0].values()[0] -%}
+    {%- set query -%}
+        select left(max(change_seq), {{ width }}) from {{ this }}
+        {{ 'where reject_reason is null' if rejected > 0 }}
+    {%- endset -%}
+    {%- set newest = run_query(query).columns[0].values()[0] or none -%}
+    {%- if newest is none or at_most is none or newest <= at_most -%}
+        {{ return(newest) }}
+    {%- endif -%}
+    {%- set query -%}
+        select left(max(change_seq), {{ width }}) from {{ this }}
+        where reject_reason is null and change_seq <= '{{ at_most }}'
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0] or none) }}
+{%- endmacro -%}

@@ -1,0 +1,13 @@
+{#- Remembers what was read, and at which snapshot of the table that was said. -#}
+{%- macro _remember_read(target_relation, intakes, keeps_earlier) -%}
+    {%- if intakes | rejectattr('is_remembered') | list | length == 0 -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set read = afterimage._remembered().read if keeps_earlier else {} -%}
+    {%- call statement('remember') -%}
+        alter table {{ target_relation }} set tblproperties (
+            'afterimage.read' = '{{ afterimage._as_property(tojson(dict(read, **afterimage._read_by(intakes)))) }}',
+            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}'
+        )
+    {%- endcall -%}
+{%- endmacro -%}

@@ -1,0 +1,12 @@
+{#- What the model's table remembers: {read: raw table -> state, snapshot: its own when that was said}. -#}
+{%- macro _remembered() -%}
+    {%- set properties = {} -%}
+    {%- for row in run_query('show tblproperties ' ~ this) -%}
+        {%- do properties.update({row[0]: row[1]}) -%}
+    {%- endfor -%}
+    {%- set read = afterimage._from_property(properties.get('afterimage.read')) -%}
+    {{ return({
+        'read': fromjson(read) if read else {},
+        'snapshot': properties.get('afterimage.snapshot', ''),
+    }) }}
+{%- endmacro -%}

@@ -1,0 +1,92 @@
+{#- One incremental run. The model's SQL runs once, into a scratch table that later statements count and write. -#}
+{%- macro _update_stream(target_relation, sql, intakes) -%}
+    {%- set landed = afterimage._landed_text(intakes) -%}
+    {%- if afterimage._takes_in_nothing(sql) -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
+        {%- do log(model.name ~ ': nothing new', info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set staged = afterimage._scratch_table(target_relation, 'staged', sql) -%}
+    {%- set names = run_query('describe query select * from ' ~ staged).columns[0].values() -%}
+    {%- set changes -%}
+        {%- if 'afterimage_known_seq' in names -%}
+        {{ staged }}
+        {%- else -%}
+        (
+            select
+                changes.*,
+                known.change_seq as afterimage_known_seq
+
+            from {{ staged }} as changes
+            left outer join {{ target_relation }} as known
+                on changes.change_id = known.change_id
+        )
+        {%- endif -%}
+    {%- endset -%}
+    {%- set names = afterimage._quoted(names | reject('equalto', 'afterimage_known_seq')) -%}
+    {%- set query -%}
+        select to_json(named_struct(
+            'changes', count(*),
+            'new', count_if(reject_reason is null and afterimage_known_seq is null),
+            'known', count_if(reject_reason is null and afterimage_known_seq is not null),
+            'rejected', count(reject_reason),
+            'first_known', min(afterimage_known_seq),
+            'last_known', max(afterimage_known_seq)
+        ), map('ignoreNullFields', 'false'))
+
+        from {{ changes }} as changes
+    {%- endset -%}
+    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
+    {%- if counts.changes == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}
+    {%- else -%}
+        {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
+        {%- call statement('main') -%}
+            {%- if counts.first_known is none -%}
+insert into {{ target_relation }} ({{ names | join(', ') }})
+select {{ names | join(', ') }} from {{ staged }} where {{ is_alone }}
+            {%- else -%}
+                {%- set matches -%}
+known.change_id = fresh.change_id
+and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
+                {%- endset -%}
+{{ afterimage._merge_rows(target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone, matches, names) }}
+            {%- endif -%}
+        {%- endcall -%}
+        {%- do log(
+            model.name ~ ': ' ~ landed ~ counts.changes ~ ' changes: ' ~ counts.new ~ ' new, ' ~ counts.known
+            ~ ' known, ' ~ counts.rejected ~ ' rejected',
+            info=true
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
+    {%- do afterimage._drop_scratch_tables([staged]) -%}
+{%- endmacro -%}
+
+
+{#- Whether the compiled SQL says no more than that there is nothing new. -#}
+{%- macro _takes_in_nothing(sql) -%}
+    {%- set said = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
+    {{ return(modules.re.fullmatch(
+        '\\s*select(\\s+`[^`]+`,?)+\\s+from ' ~ modules.re.escape(this | string) ~ '\\s+where false\\s*', said
+    ) is not none) }}
+{%- endmacro -%}
+
+
+{#- What a run says of the rows that it has read. -#}
+{%- macro _landed_text(intakes) -%}
+    {%- set parts = [] -%}
+    {%- for intake in intakes -%}
+        {%- if intake.reason -%}
+            {%- set rows = 'rows' if intake['count'] is none else intake['count'] ~ ' rows' -%}
+            {%- do parts.append('read all ' ~ rows ~ ' of ' ~ intake.name ~ ' because ' ~ intake.reason) -%}
+        {%- elif intake['count'] -%}
+            {%- do parts.append(intake['count'] ~ ' rows landed') -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(parts | join(', ') ~ ', ' if parts else '') }}
+{%- endmacro -%}

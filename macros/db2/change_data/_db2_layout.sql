@@ -1,0 +1,62 @@
+{#- Checks the arguments that say how a CD or CCD table is laid out, and finds out the rest: the data columns, the
+    before-image column of each, and an expression for each IBMSNAP column. -#}
+{%- macro _db2_layout(macro_name, relation, unique_key, columns, before_prefix) -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- if before_prefix is not none and (before_prefix is not string or before_prefix | length > 4) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `before_prefix` must be a text of up to 4 characters, or none where the table has no"
+            ~ " before-images. Got: " ~ before_prefix
+        ) -%}
+    {%- endif -%}
+    {%- if afterimage._is_ahead_of([relation]) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set header = {} -%}
+    {%- set types = {} -%}
+    {%- set found = [] -%}
+    {%- for column in afterimage._relation_columns(relation) -%}
+        {%- if (column.name | upper).startswith('IBMSNAP_') -%}
+            {%- do header.update({column.name | upper: column}) -%}
+        {%- else -%}
+            {%- do found.append(column.name) -%}
+            {%- do types.update({column.name | lower: column.type}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if not header and not found -%}
+        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
+    {%- endif -%}
+    {%- set needed = ['IBMSNAP_COMMITSEQ', 'IBMSNAP_INTENTSEQ', 'IBMSNAP_OPERATION'] -%}
+    {%- for name in needed if name not in header -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " must have the columns " ~ needed | join(', ') ~ ". It has: "
+            ~ (header.keys() | list + found)
+        ) -%}
+    {%- endfor -%}
+
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
+    {%- set images = afterimage._db2_before_columns(found, types, columns or [], before_prefix or '') -%}
+    {%- set data = found | reject('in', images.values()) | list -%}
+    {%- set data = afterimage._as_spelled(columns, found) if columns else data -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
+    {%- set image_of = {} -%}
+    {%- for name in data if name | lower in images -%}
+        {%- do image_of.update({name: images[name | lower]}) -%}
+    {%- endfor -%}
+
+    {{ return({
+        'columns': data,
+        'unique_key': afterimage._in_order(unique_key, data),
+        'types': types,
+        'image_of': image_of,
+        'commitseq': afterimage._db2_hex(header['IBMSNAP_COMMITSEQ']),
+        'commit_bytes': afterimage._quote(header['IBMSNAP_COMMITSEQ'].name)
+            if header['IBMSNAP_COMMITSEQ'].type == 'binary' else none,
+        'intentseq': afterimage._db2_hex(header['IBMSNAP_INTENTSEQ']),
+        'operation': 'upper(trim(cast(' ~ afterimage._quote(header['IBMSNAP_OPERATION'].name) ~ ' as string)))',
+        'logmarker': afterimage._db2_time(header['IBMSNAP_LOGMARKER'])
+            if 'IBMSNAP_LOGMARKER' in header else 'cast(null as timestamp)',
+        'has_logmarker': 'IBMSNAP_LOGMARKER' in header,
+    }) }}
+{%- endmacro -%}

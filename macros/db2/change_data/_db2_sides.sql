@@ -1,0 +1,45 @@
+{#- The rows of a CD or CCD table, for the intake: those of one commit are read together, rows without a place with
+    those of the same key. A commit whose time has come to the UOW table is read again. -#}
+{%- macro _db2_sides(layout, relation, uow, condensed) -%}
+    {%- set has_place = afterimage._db2_has_place(layout) -%}
+    {%- set sides = [{
+        'relation': relation,
+        'group': 'if(' ~ has_place ~ ', ' ~ afterimage._db2_place(layout.commitseq) ~ ', cast('
+            ~ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) ~ ' as string))',
+        'place': afterimage._db2_place(layout.commitseq),
+        'has_place': has_place,
+        'reach': 24,
+        'bounds': afterimage._db2_bounds(layout),
+        'time': layout.logmarker if layout.has_logmarker else none,
+        'keeps': 32 if not condensed else none,
+    }] -%}
+    {%- if uow is not none -%}
+        {%- set found = {} -%}
+        {%- for column in afterimage._relation_columns(uow) -%}
+            {%- do found.update({column.name | upper: column}) -%}
+        {%- endfor -%}
+        {%- set commitseq = afterimage._db2_hex(found['IBMSNAP_COMMITSEQ']) -%}
+        {%- do sides.append({
+            'relation': uow,
+            'group': afterimage._db2_place(commitseq),
+            'where': afterimage._db2_is_place(commitseq),
+            'place': afterimage._db2_place(commitseq),
+            'has_place': 'true',
+            'reach': 24,
+        }) -%}
+    {%- endif -%}
+    {{ return(sides) }}
+{%- endmacro -%}
+
+
+{#- The condition that a commit is within bounds. Bytes are held against bytes, in both of their lengths, so that Spark
+    leaves out files. -#}
+{%- macro _db2_bounds(layout) -%}
+    {%- if layout.commit_bytes is none -%}
+        {{ return(afterimage._db2_place(layout.commitseq) ~ " between '<first>' and '<last>'") }}
+    {%- endif -%}
+    {{ return(
+        '(' ~ layout.commit_bytes ~ " between X'<first>' and X'<last>' or " ~ layout.commit_bytes
+        ~ " between unhex(substr('<first>', 13)) and unhex(substr('<last>', 13)))"
+    ) }}
+{%- endmacro -%}

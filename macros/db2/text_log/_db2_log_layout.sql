@@ -1,0 +1,63 @@
+{#- Checks the arguments, and finds the key columns of the log (PK01, PK02, …) and the columns of the base. -#}
+{%- macro _db2_log_layout(macro_name, relation, unique_key, base, columns, time_zone) -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
+    {%- if afterimage._is_ahead_of([relation, base]) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set log = {} -%}
+    {%- set log_columns = {} -%}
+    {%- set numbered = {} -%}
+    {%- for column in afterimage._relation_columns(relation) -%}
+        {%- do log.update({column.name | upper: column.name}) -%}
+        {%- do log_columns.update({column.name | upper: column}) -%}
+        {%- set number = (column.name | upper)[2:] -%}
+        {%- if (column.name | upper).startswith('PK') and number.isdigit() -%}
+            {%- do numbered.update({number | int: column.name}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set log_keys = [] -%}
+    {%- for number in numbered.keys() | sort -%}
+        {%- do log_keys.append(numbered[number]) -%}
+    {%- endfor -%}
+    {%- if 'OPERATION' not in log or 'TIME' not in log or not log_keys -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " must have the columns OPERATION, TIME and PK01 (PK02, …). It has: "
+            ~ (log.values() | list)
+        ) -%}
+    {%- endif -%}
+    {%- if log_keys | length != unique_key | length -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `unique_key` must name the columns of the base that " ~ log_keys ~ " stand for, in that"
+            ~ " order. Got: " ~ unique_key
+        ) -%}
+    {%- endif -%}
+
+    {%- set base_columns = afterimage._relation_columns(base) -%}
+    {%- set found = base_columns | map(attribute='name') | list -%}
+    {%- if not found -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `base` must be a table that exists and holds the rows that the log speaks of. Got: " ~ base
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
+    {%- set data = afterimage._as_spelled(columns, found) if columns else found -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
+    {%- set types = {} -%}
+    {%- for column in base_columns -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
+
+    {{ return({
+        'columns': data,
+        'unique_key': afterimage._as_spelled(unique_key, data),
+        'types': types,
+        'operation': afterimage._quote(log['OPERATION']),
+        'landed_time': afterimage._quote(log['TIME']),
+        'time': afterimage._db2_time(log_columns['TIME']),
+        'log_keys': log_keys,
+        'key_names': afterimage._key_names(log_keys),
+    }) }}
+{%- endmacro -%}

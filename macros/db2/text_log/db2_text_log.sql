@@ -1,0 +1,81 @@
+{#- Log table of a Db2 text index -> change contract. Arguments: db2_text_log.yml. -#}
+{%- macro db2_text_log(relation, unique_key, base, columns=none, time_zone='UTC') -%}
+    {%- set layout = afterimage._db2_log_layout('db2_text_log', relation, unique_key, base, columns, time_zone) -%}
+    {%- if layout is none -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- endif -%}
+    {%- do afterimage._check_drift('db2_text_log', base, layout.columns) -%}
+    {%- set keys = layout.unique_key -%}
+    {#- Each key has one row, which any run with news writes anew. The base may land before the log or after it. -#}
+    {%- set intake = afterimage._intake('db2_text_log', [{'relation': relation}, {'relation': base}], whole=true) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._nothing_staged()) }}
+    {%- endif %}
+{{ intake.marker }}
+
+with
+
+{{ afterimage._db2_log_keys(layout, intake.sides[0].rows, intake.sides[1].rows, time_zone) }},
+
+{#- The log says nothing of the row but its key, so each key has one row here, which every run writes anew: with the
+    place of a full-load row, for there is nothing to order. #}
+changes as (
+
+    select
+        concat('key-', key_hash) as change_id,
+        '' as change_seq,
+        if(is_delete, 'delete', 'load') as operation,
+        if(
+            is_delete,
+            named_struct(
+                {%- for column in layout.columns %}
+                {{ afterimage._literal(column) }},
+                {% if column in keys -%}
+                cast({{ layout.key_names[keys.index(column)] }} as {{ layout.types[column] }})
+                {%- else -%}
+                cast(null as {{ layout.types[column] }})
+                {%- endif %}{{ ',' if not loop.last }}
+                {%- endfor %}
+            ),
+            null
+        ) as `before`,
+        if(is_delete, null, base_row) as `after`,
+        cast(null as array<string>) as changed_columns,
+        cast(null as array<string>) as absent_columns,
+        last_time as changed_at,
+        cast(null as string) as transaction_id,
+        cast(null as string) as reject_reason,
+        array_compact(array(
+            if(
+                is_delete,
+                'the log has keys only: what the row was is unknown',
+                'the log has keys only: after is the present row of the base'
+            ),
+            base_warning
+        )) as warnings,
+        log_rows as source_rows,
+        cast(null as string) as changed_by
+
+    from settled
+    union all
+    select
+        concat('rejected-', row_hash) as change_id,
+        '' as change_seq,
+        case operation_code when 0 then 'insert' when 1 then 'update' when 2 then 'delete' end as operation,
+        if(true, null, empty_row) as `before`,
+        if(true, null, empty_row) as `after`,
+        cast(null as array<string>) as changed_columns,
+        cast(null as array<string>) as absent_columns,
+        logged_at as changed_at,
+        cast(null as string) as transaction_id,
+        reject_reason,
+        cast(null as array<string>) as warnings,
+        log_rows as source_rows,
+        cast(null as string) as changed_by
+
+    from rejected_rows
+
+)
+
+{{ afterimage._staged('changes', intake) }}
+{%- endmacro -%}

@@ -1,0 +1,102 @@
+{#- The select of an audit; with `of_keys`, a query for keys, that of the changes which touch these. -#}
+{%- macro _audit_rows(changes, typed_columns, unique_key, meta, load_valid_from, facts, names_user, of_keys=none) -%}
+    {%- set columns = typed_columns | map(attribute='name') | list -%}
+    {%- set keys = afterimage._key_names(unique_key) -%}
+
+with
+
+{{ afterimage._key_events(
+    changes, unique_key, columns, load_valid_from, facts=facts, names_user=names_user, of_keys=of_keys
+) }},
+
+transitions as (
+
+    select
+        *,
+        {{ afterimage._previous_state(keys) }} as previous_state,
+        -- A row that came from another key is held against its own before-image alone.
+        is_row and before_image is not null and not (
+            {%- for key in unique_key %}
+            before_image.{{ afterimage._quote(key) }} <=> {{ keys[loop.index0] }}
+            {%- if not loop.last %} and{% endif %}
+            {%- endfor %}
+        ) as has_moved
+
+    from states
+
+),
+{%- set shown = keys + [
+    'change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id', 'ended_by', 'is_row', 'was_alive',
+    'has_moved', 'unknown_columns', 'before_image', 'state', 'previous_state'
+] + (['changed_by'] if names_user else []) %}
+
+-- The delete of a row that another one has replaced at its key still shows what its before-image held.
+shown_events as (
+
+    select {{ shown | join(', ') }}
+    from transitions
+    {%- if facts is none or facts.trades %}
+    union all
+    select {{ shown | join(', ')
+        | replace('was_alive, has_moved', 'false as was_alive, false as has_moved')
+        | replace('state, previous_state', 'if(true, null, image) as state, if(true, null, image) as previous_state') }}
+    from judged_events
+    where is_of_an_earlier_row and ended_by = 'delete'
+    {%- endif %}
+
+),
+
+compared as (
+
+    select
+        *,
+        array(
+            {%- for column in typed_columns %}
+            {%- set name = afterimage._quote(column.name) %}
+            {%- set old =
+                'coalesce(before_image.' ~ name ~ ', if(was_alive and not has_moved, previous_state.' ~ name ~ ', null))'
+            %}
+            {%- set new = 'if(is_row, state.' ~ name ~ ', null)' %}
+            named_struct(
+                'column_name', {{ afterimage._literal(column.name) }},
+                'old_value', {{ afterimage._as_text(old, column.type) }},
+                'new_value', {{ afterimage._as_text(new, column.type) }},
+                -- Values can differ that read alike.
+                'is_same', {{ afterimage._comparable(old, column.type) }} <=> {{ afterimage._comparable(new, column.type) }}
+                -- What a row takes with it to a new key has not changed.
+                or (
+                    has_moved
+                    and coalesce(array_contains(unknown_columns, {{ afterimage._literal(column.name) }}), false)
+                ),
+                'old_value_from', case
+                    when before_image.{{ name }} is not null then 'before_image'
+                    when was_alive and not has_moved then 'version_before'
+                end
+            ){{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as comparisons
+
+    from shown_events
+    -- What leaves for another key is told there, with the old key as a changed column. The delete of a row that
+    -- was never seen still tells what its before-image held.
+    where
+        not coalesce(ended_by = 'key_change', false)
+        and (is_row or was_alive or (ended_by = 'delete' and before_image is not null))
+
+)
+
+select
+    {%- for key in unique_key %}
+    compared.{{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
+    {%- endfor %}
+    {%- for name in ['change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id'] %}
+    compared.{{ name }} as {{ meta[name] }},
+    {%- endfor %}
+    {{ 'compared.changed_by' if names_user else 'cast(null as string)' }} as {{ meta['changed_by'] }},
+    {%- for name in ['column_name', 'old_value', 'new_value', 'old_value_from'] %}
+    difference.{{ name }} as {{ meta[name] }}{{ ',' if not loop.last }}
+    {%- endfor %}
+
+from compared
+lateral view explode(filter(comparisons, c -> not c.is_same)) as difference
+{%- endmacro -%}

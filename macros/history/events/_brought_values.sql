@@ -1,0 +1,66 @@
+{#- The CTEs from all events to `brought`, one row a key change that lacks columns: `change_id`, for the n-th of the
+    sparse columns `value_n`, a struct of the value and whether it is known, and `brought_by`, the key change that had
+    brought the row to the old key. -#}
+{%- macro _brought_values(plan) -%}
+{%- set before = afterimage._event_window(plan.key_names) ~ ' rows between unbounded preceding and 1 preceding' -%}
+{%- set is_real_end = 'not is_row' ~ (' and not is_of_an_earlier_row' if plan.trades else '') -%}
+-- What is known of the row at the key just before each event. An end leaves nothing behind; a row that comes from
+-- another key has what was captured then, and for the rest the change that brought it.
+held_values as (
+
+    select
+        *,
+        struct(
+            last(
+                case
+                    when {{ is_real_end }} then struct(cast(null as string) as change_id)
+                    when arrived_by = 'key_change' then struct(change_id as change_id)
+                end,
+                true
+            ) over ({{ before }}).change_id as brought_by
+            {%- for column in plan.sparse %},
+            {%- set value = 'image.' ~ afterimage._quote(column) %}
+            last(
+                case
+                    when is_row and not coalesce(array_contains(unknown_columns, {{ afterimage._literal(column) }}), false)
+                        then struct({{ value }} as value, true as is_known)
+                    when {{ is_real_end }} or arrived_by = 'key_change'
+                        then struct(if(true, null, {{ value }}) as value, false as is_known)
+                end,
+                true
+            ) over ({{ before }}) as value_{{ loop.index }}
+            {%- endfor %}
+        ) as held
+
+    from {{ plan.events }}
+
+),
+
+brought as (
+
+    select
+        change_id,
+        leaver.*
+
+    from (
+        select
+            change_id,
+            {%- if plan.trades %}
+            -- Where another row has come to the key already, the one that leaves is the one that it found there.
+            if(
+                is_of_an_earlier_row,
+                last(if(arrived_by is not null, held, null), true) over ({{ before }}),
+                held
+            ) as leaver,
+            {%- else %}
+            held as leaver,
+            {%- endif %}
+            ended_by,
+            unknown_columns
+
+        from held_values
+    ) as leavers
+    where {{ afterimage._lacks_values('ended_by') }}
+
+)
+{%- endmacro -%}

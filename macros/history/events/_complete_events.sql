@@ -1,0 +1,59 @@
+{#- The CTE `complete_events`, in which such columns have their values: of the table `plan.brought`, or else as far as
+    SQL alone can follow a row, through two key changes. What is not found is NULL. -#}
+{%- macro _complete_events(plan, columns) -%}
+{%- set event_columns = plan.key_names + [
+    'change_seq', 'event_rank', 'load_time', 'change_id', 'operation', 'ended_by', 'is_row', 'image', 'unknown_columns',
+    'arrived_by', 'before_image', 'changed_at', 'transaction_id'
+] + (['changed_by'] if plan.names_user else [])
+    + (['start_seq', 'is_known', 'version_base'] if plan.is_recut else []) -%}
+{%- if not plan.brought -%}
+{{ afterimage._brought_values(plan) }},
+
+brought_values as (
+
+    {{ afterimage._brought_from_further('brought', plan) | indent(4) }}
+
+),
+
+{% endif -%}
+-- Apart from the others, so that few rows are joined.
+complete_events as (
+
+    select {{ event_columns | join(', ') }}
+    from {{ plan.events }}
+    where
+        not coalesce({{ afterimage._lacks_values('arrived_by') }}, false)
+        {{- '\n        and not is_of_an_earlier_row' if plan.trades }}
+    union all
+    select
+        {%- for name in event_columns %}
+        {%- if name == 'image' %}
+        named_struct(
+            {%- for column in columns %}
+            {%- set name = afterimage._quote(column) %}
+            {{ afterimage._literal(column) }},
+            {%- if column in plan.sparse %}
+            if(
+                array_contains(given.unknown_columns, {{ afterimage._literal(column) }}),
+                brought.value_{{ plan.sparse.index(column) + 1 }}.value,
+                given.image.{{ name }}
+            )
+            {%- else %}
+            given.image.{{ name }}
+            {%- endif %}
+            {{- ',' if not loop.last }}
+            {%- endfor %}
+        ) as image
+        {%- else %}
+        given.{{ name }}
+        {%- endif %}
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+
+    from {{ plan.events }} as given
+    inner join {{ plan.brought or 'brought_values' }} as brought
+        on given.change_id = brought.change_id
+    where {{ afterimage._lacks_values('given.arrived_by', 'given.') }}
+
+)
+{%- endmacro -%}

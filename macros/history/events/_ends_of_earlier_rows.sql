@@ -1,0 +1,79 @@
+{#- Rows that take each other's keys within a transaction (`update t set id = id + 1`, a swap): a row comes to a key
+    before the row that lived there has left it. What leaves then is the earlier row, and the key lives on.
+
+    The CTEs from `events` to `judged_events`, which adds `is_of_an_earlier_row`. An end is that of an earlier row where
+    the key's last arrival (an insert, a row from another key) and its last row are of the end's own transaction, and
+    the before-image shows another row than that one; or where it could be either, because the end comes right behind
+    the arrival and the key was taken by a row that looks alike. -#}
+{%- macro _ends_of_earlier_rows(keys) -%}
+{%- set w = afterimage._event_window(keys) -%}
+{%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
+{%- set is_end = "coalesce(ended_by in ('delete', 'key_change'), false)" -%}
+{%- set shows_another_row -%}
+{{ is_end }}
+        and coalesce(transaction_id = last_arrival.transaction_id and transaction_id = last_row.transaction_id, false)
+        and {{ afterimage._contradicts('last_row') | indent(8) }}
+{%- endset -%}
+looking_back as (
+
+    select
+        *,
+        last(if(is_row, struct(transaction_id, image, unknown_columns), null), true) over ({{ before }}) as last_row,
+        last(if(arrived_by is not null, struct(transaction_id), null), true) over ({{ before }}) as last_arrival
+
+    from events
+
+),
+
+compared_events as (
+
+    select
+        *,
+        {{ shows_another_row }} as shows_another_row,
+        {{ is_end }}
+        and not ({{ shows_another_row }})
+        and coalesce(
+            lag(if(arrived_by is not null, transaction_id, null)) over ({{ w }}) = transaction_id, false
+        ) as is_behind_arrival,
+        arrived_by is not null and coalesce(
+            lead(if({{ is_end }} and not ({{ shows_another_row }}), transaction_id, null)) over ({{ w }}) = transaction_id,
+            false
+        ) as is_before_end
+
+    from looking_back
+
+),
+
+-- Whether the key was taken when a row came, says the last row or end before. An arrival and the end behind it leave
+-- the key as they found it, so both are left out, and so are ends that show another row.
+taken_keys as (
+
+    select
+        *,
+        last(
+            if(
+                is_behind_arrival or is_before_end or shows_another_row,
+                null,
+                struct(is_row, image, unknown_columns)
+            ),
+            true
+        ) over ({{ before }}) as taker
+
+    from compared_events
+
+),
+
+judged_events as (
+
+    select
+        *,
+        shows_another_row or (
+            is_behind_arrival
+            and coalesce(taker.is_row, false)
+            and not {{ afterimage._contradicts('taker') | indent(12) }}
+        ) as is_of_an_earlier_row
+
+    from taken_keys
+
+)
+{%- endmacro -%}

@@ -1,0 +1,22 @@
+{#- What a caller's `facts` come to: the key's names, the columns that may be absent, and which steps there are. -#}
+{%- macro _event_plan(unique_key, columns, facts, is_recut=false, names_user=false) -%}
+    {%- set key_names = unique_key | map('lower') | list -%}
+    {%- set sparse = [] -%}
+    {%- for column in columns if facts is none or column in facts.sparse_columns -%}
+        {%- if column | lower not in key_names -%}
+            {%- do sparse.append(column) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set trades = facts is none or facts.trades -%}
+    {{ return({
+        'key_names': afterimage._key_names(unique_key),
+        'sparse': sparse,
+        'truncates': facts is none or facts.truncates,
+        'trades': trades,
+        'events': 'judged_events' if trades else 'events',
+        'carries': sparse | length > 0 and (facts is none or facts.carries),
+        'brought': none if facts is none else facts.get('brought'),
+        'is_recut': is_recut,
+        'names_user': names_user,
+    }) }}
+{%- endmacro -%}

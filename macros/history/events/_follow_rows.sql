@@ -1,0 +1,42 @@
+{#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history until
+    the run ends; returns the last. Each step follows twice as many key changes as the one before. -#}
+{%- macro _follow_rows(target_relation, stream, columns, options, facts) -%}
+    {%- set plan = afterimage._event_plan(options.unique_key, columns | map(attribute='name') | list, facts) -%}
+    {%- set old_keys -%}
+        select
+            {%- for key in options.unique_key %}
+            `before`.{{ afterimage._quote(key) }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        from {{ stream }} as moves
+        where reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}
+    {%- endset -%}
+    {%- set is_open = ['false'] -%}
+    {%- for column in plan.sparse -%}
+        {%- do is_open.append('not coalesce(value_' ~ loop.index ~ '.is_known, false)') -%}
+    {%- endfor -%}
+    {%- set followed = namespace(query=none, brought=none, is_done=false) -%}
+    {%- set followed.query -%}
+        with
+
+        {{ afterimage._all_events(
+            stream, options.unique_key, columns | map(attribute='name') | list, options.load_valid_from, plan,
+            of_keys=old_keys
+        ) }},
+
+        {{ afterimage._brought_values(plan) }}
+
+        select * from brought
+    {%- endset -%}
+    {#- 2 to the power of 40 key changes are enough. -#}
+    {%- for step in range(40) if not followed.is_done -%}
+        {%- set table = afterimage._scratch_table(target_relation, 'brought_' ~ step, followed.query) -%}
+        {%- do afterimage._drop_scratch_tables([followed.brought]) -%}
+        {%- set followed.brought = table -%}
+        {%- set open_rows = run_query(
+            'select count(*) from ' ~ table ~ ' where brought_by is not null and (' ~ is_open | join(' or ') ~ ')'
+        ).columns[0].values()[0] -%}
+        {%- set followed.is_done = open_rows == 0 -%}
+        {%- set followed.query = afterimage._brought_from_further(table, plan) -%}
+    {%- endfor -%}
+    {{ return(followed.brought) }}
+{%- endmacro -%}

@@ -1,0 +1,17 @@
+{#- The `facts` for _key_events, of a stream as it is now. None where the SQL may be kept and run later over other rows
+    (in a view), or where the stream is a text. -#}
+{%- macro _key_change_facts(changes, unique_key) -%}
+    {%- set is_run_at_once = model.resource_type == 'test'
+        or model.config.materialized in ['table', 'incremental', 'change_stream'] -%}
+    {%- if changes is string or not is_run_at_once -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set options = {'unique_key': unique_key, 'load_valid_from': 'current_timestamp()'} -%}
+    {%- set found = afterimage._pending_changes(changes, none, options) -%}
+    {{ return({
+        'trades': found.ends > 0 and afterimage._trading_keys(changes, unique_key) > 0,
+        'carries': found.sparse_moves > 0,
+        'truncates': found.truncates > 0,
+        'sparse_columns': found.sparse_columns,
+    }) }}
+{%- endmacro -%}

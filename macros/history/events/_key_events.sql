@@ -1,0 +1,141 @@
+{#- What happened to each key, in order: the CTEs `events` and `states` that history and audit are cut from.
+
+    `events` has one row for each thing that happened to a key: a change of its own, its leaving (`key_change`: an
+    update gave the row another key) and each truncation of the table while it may have lived. `states` adds whether
+    the key lived just before (`was_alive`), what its row looks like after (`state`, with absent columns filled), and
+    `valid_at`, the running maximum of the change times. `ensuing_change_seq` and `ensuing_transaction_id` are those of the
+    next event of the key that finds something to do.
+
+    Args: changes (a relation or SQL that stands in FROM), unique_key, columns, load_valid_from, and `recut`, by which
+    an incremental run of the history materialization asks for some keys only, each from some place on: what the
+    history knows of a key before that place stands in for its earlier events (`is_known`).
+
+    Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
+    table was ever truncated, whether rows may take each other's keys, whether rows take columns to another key, and the
+    table that has their values, if there is one) and `ends_have_state=false`, where nobody looks at the `state` of an
+    end. With `names_user` the events have the stream's `changed_by`; `of_keys`, a query, leaves out what touches none of
+    these keys. -#}
+{%- macro _key_events(
+    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true, names_user=false,
+    of_keys=none
+) -%}
+{%- set plan = afterimage._event_plan(unique_key, columns, facts, recut is not none, names_user) -%}
+{%- if facts is none and execute -%}
+    {#- All steps together, on top of the steps of a stream that is a text, take Spark more than its 100 rounds. -#}
+    {%- do run_query('set spark.sql.analyzer.maxIterations = 1000') -%}
+{%- endif -%}
+{%- set keys = plan.key_names -%}
+{%- set w = afterimage._event_window(keys) -%}
+{%- set state_and_time = afterimage._state_and_time(
+    w, columns, plan.sparse, load_valid_from, recut is not none, plan.truncates, ends_have_state
+) -%}
+{#- Without these two, no state and no time depends on whether the key lived: one window does for all. -#}
+{%- set in_one_look = not (plan.truncates or ends_have_state) -%}
+
+{{ afterimage._all_events(changes, unique_key, columns, load_valid_from, plan, recut, of_keys) }},
+{%- if plan.carries %}
+
+{{ afterimage._complete_events(plan, columns) }},
+{%- endif %}
+
+lives as (
+
+    select
+        *,
+        {%- if ends_have_state %}
+        -- An end that finds a row leaves that row's image behind.
+        lag(image) over ({{ w }}) as image_before,
+        {%- endif %}
+        coalesce(lag(is_row) over ({{ w }}), false) as was_alive,
+        -- What follows a row always finds something to do; behind an end that is the next row, for further ends do not.
+        {%- for column in ['change_seq', 'transaction_id'] %}
+        if(
+            is_row,
+            lead({{ column }}) over ({{ w }}),
+            lead(if(is_row, struct({{ column }} as value), null)) ignore nulls over ({{ w }}).value
+        ) as ensuing_{{ column }}{{ ',' if not loop.last or in_one_look }}
+        {%- endfor %}
+        {%- if in_one_look %}
+        {{ state_and_time }}
+        {%- endif %}
+
+    from {{ 'complete_events' if plan.carries else plan.events }}
+    {%- if plan.trades and not plan.carries %}
+    where not is_of_an_earlier_row
+    {%- endif %}
+
+),
+
+states as (
+
+    select
+        *
+        {%- if not in_one_look %},
+        {{ state_and_time }}
+        {%- endif %}
+
+    from lives
+
+)
+{%- endmacro -%}
+
+
+{#- The `state` that an event leaves, and the time it is valid at. -#}
+{%- macro _state_and_time(w, columns, sparse, load_valid_from, is_recut, truncates, ends_have_state) -%}
+{%- set image -%}
+    {%- if ends_have_state -%}
+if(is_row{{ ' or is_known' if is_recut }}, image, image_before)
+    {%- else -%}
+image
+    {%- endif -%}
+{%- endset -%}
+{%- if sparse %}
+        named_struct(
+            {%- for column in columns %}
+            {%- set name = afterimage._quote(column) %}
+            {{ afterimage._literal(column) }},
+            {%- if column in sparse %}
+            {%- set literal = afterimage._literal(column) %}
+            {%- set is_unknown = 'coalesce(array_contains(unknown_columns, ' ~ literal ~ '), false)' %}
+            last(
+                {%- if ends_have_state %}
+                if(
+                    {{ '(is_row or is_known)' if is_recut else 'is_row' }}
+                    and (not was_alive or not {{ is_unknown }} or arrived_by = 'key_change'),
+                    struct(image.{{ name }} as value),
+                    null
+                ),
+                {%- else %}
+                -- Nothing is carried across an end, or to a row that comes from another key.
+                if(
+                    is_row and {{ is_unknown }} and not arrived_by <=> 'key_change',
+                    null,
+                    struct(if(is_row, image.{{ name }}, null) as value)
+                ),
+                {%- endif %}
+                true
+            ) over ({{ w }} rows between unbounded preceding and current row).value
+            {%- else %}
+            {{ image }}.{{ name }}
+            {%- endif %}
+            {%- if not loop.last %},{% endif %}
+            {%- endfor %}
+        ) as state,
+        {%- else %}
+        {{ image }} as state,
+        {%- endif %}
+        -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
+        {{ afterimage._running_time(w, load_valid_from, truncates, is_recut) }} as valid_at
+{%- endmacro -%}
+
+
+{#- The latest time so far. A truncation that found no row was nothing to the key, but what the history knows was. -#}
+{%- macro _running_time(w, load_valid_from, truncates, is_recut) -%}
+    {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
+    {%- if truncates -%}
+        {%- set found_a_row = '(was_alive or is_known)' if is_recut else 'was_alive' -%}
+        {%- set time = "if(ended_by = 'truncate' and not " ~ found_a_row ~ ", null, " ~ time ~ ")" -%}
+    {%- endif -%}
+    {%- set latest = 'max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)' -%}
+    {{ return('if(is_known, changed_at, ' ~ latest ~ ')' if is_recut else latest) }}
+{%- endmacro -%}

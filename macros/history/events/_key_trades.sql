@@ -1,0 +1,40 @@
+{#- A query for the keys at which a row arrived and a row ended in one transaction, in this order: where rows may have
+    taken each other's keys. One row a key and transaction, with `first_arrival`, the change_seq. -#}
+{%- macro _key_trades(stream, unique_key, condition='true') -%}
+{%- set keys = afterimage._key_names(unique_key) -%}
+select
+    {%- for key in keys %}
+    touch.{{ key }},
+    {%- endfor %}
+    transaction_id,
+    min(touch.arrival) as first_arrival
+
+from (
+    select
+        transaction_id,
+        explode(array(
+            {%- for image, is_touched, arrival, end in [
+                ('`after`', "operation <> 'delete'", 'change_seq', 'cast(null as string)'),
+                ('`before`', "operation <> 'insert'", 'cast(null as string)', 'change_seq'),
+            ] %}
+            if({{ is_touched }}, struct(
+                {%- for key in unique_key %}
+                {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                {%- endfor %}
+                {{ arrival }} as arrival,
+                {{ end }} as `end`
+            ), null){{ ',' if not loop.last }}
+            {%- endfor %}
+        )) as touch
+
+    from {{ stream }} as changes
+    where
+        reject_reason is null
+        and transaction_id is not null
+        and (operation in ('insert', 'delete') or {{ afterimage._changes_the_key(unique_key) }})
+        and ({{ condition }})
+) as touches
+where touch is not null
+group by {% for key in keys %}touch.{{ key }}, {% endfor %}transaction_id
+having min(touch.arrival) <= max(touch.`end`)
+{%- endmacro -%}

@@ -1,0 +1,9 @@
+{#- The scratch table of the values that rows have taken to other keys; none where none did. -#}
+{%- macro _audit_brought(target_relation, stream, options, facts) -%}
+    {%- if not facts.carries -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(afterimage._follow_rows(
+        target_relation, stream, afterimage._stream_columns(options.macro_name, stream), options, facts
+    )) }}
+{%- endmacro -%}

@@ -1,0 +1,12 @@
+{#- The select of the audit of some keys, those of the table `touched`, or of all. -#}
+{%- macro _audit_of_keys(stream, options, facts, touched=none) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- do afterimage._check_known(
+        options.macro_name, 'unique_key', options.unique_key, columns | map(attribute='name') | list
+    ) -%}
+    {{ return(afterimage._audit_rows(
+        stream, columns, options.unique_key, afterimage._audit_names(options), options.load_valid_from, facts,
+        afterimage._names_user(stream),
+        of_keys='select ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ' ~ touched if touched
+    )) }}
+{%- endmacro -%}

@@ -1,0 +1,51 @@
+{#- The whole history at once, from the whole stream, in one atomic statement where the format has one. -#}
+{%- macro _build_history(target_relation, existing_relation, stream, options) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
+    {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
+    {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- do pending.update({
+        'trades': pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0
+    }) -%}
+    {%- set facts = afterimage._remember(none, pending) -%}
+    {%- if facts.carries -%}
+        {%- do facts.update({'brought': afterimage._follow_rows(target_relation, stream, columns, options, facts)}) -%}
+    {%- endif -%}
+
+    {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
+    {%- if is_iceberg -%}
+        {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting these. Versions lie
+            apart by what closed them: a MERGE mostly needs the open ones, and of the closed ones those that ended
+            their row. Each task writes all kinds, which spares the full build a shuffle. -#}
+        {%- do properties.update({
+            'format-version': '2',
+            'write.merge.mode': 'merge-on-read',
+            'write.update.mode': 'merge-on-read',
+            'write.delete.mode': 'merge-on-read',
+            'write.distribution-mode': 'none',
+            'write.merge.distribution-mode': 'hash',
+            'write.spark.fanout.enabled': 'true',
+        }) -%}
+        {#- Files are left out by these; else Iceberg looks at a table's first 100 columns, and at 16 characters. -#}
+        {%- for name in ['is_current', 'valid_from_seq', 'valid_to_seq'] -%}
+            {%- do properties.update({
+                'write.metadata.metrics.column.' ~ (options.meta_column_names or {}).get(name, name): 'full'
+            }) -%}
+        {%- endfor -%}
+    {%- endif -%}
+
+    {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
+    {%- do afterimage._create_table_as(
+        target_relation, existing_relation, properties,
+        afterimage._versions(stream, columns, options, facts=facts),
+        'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
+    ) -%}
+    {%- do afterimage._drop_scratch_tables([facts.get('brought')]) -%}
+    {%- if is_iceberg -%}
+        {%- do run_query(
+            'alter table ' ~ target_relation ~ " set tblproperties ('afterimage.snapshot' = '"
+            ~ afterimage._snapshot(target_relation) ~ "')"
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}

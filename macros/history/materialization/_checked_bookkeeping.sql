@@ -1,0 +1,32 @@
+{#- What the table says of itself, or an error that asks for a full refresh. -#}
+{%- macro _checked_bookkeeping(target_relation, stream, options, snapshot) -%}
+    {%- set properties = {} -%}
+    {%- for row in run_query('show tblproperties ' ~ target_relation) -%}
+        {%- do properties.update({row[0]: row[1]}) -%}
+    {%- endfor -%}
+    {%- set taken_in = afterimage._from_property(properties.get('afterimage.taken_in')) -%}
+    {%- set built_with = afterimage._from_property(properties.get('afterimage.options')) -%}
+    {%- if taken_in is none or built_with is none -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": " ~ target_relation ~ " was not built by this materialization. "
+            ~ "Run once with --full-refresh."
+        ) -%}
+    {%- endif -%}
+    {%- set now = afterimage._options_text(options) -%}
+    {%- if built_with != now -%}
+        {#- A misspelt name is no reason to build the table anew. -#}
+        {%- set names = afterimage._stream_columns(options.macro_name, stream) | map(attribute='name') | list -%}
+        {%- do afterimage._history_plan(options, names) -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built, so its versions "
+            ~ "no longer fit. Run once with --full-refresh.\n  built with: " ~ built_with ~ "\n  now:        " ~ now
+        ) -%}
+    {%- endif -%}
+    {%- if afterimage._is_rolled_back(target_relation, properties.get('afterimage.snapshot'), snapshot) -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": " ~ target_relation ~ " was rolled back, so it no longer holds all the changes "
+            ~ "that it has taken in. Run once with --full-refresh."
+        ) -%}
+    {%- endif -%}
+    {{ return(fromjson(taken_in)) }}
+{%- endmacro -%}

@@ -1,0 +1,17 @@
+{#- The options as one text to compare. The order of names does not matter but for the key's: history_id is made of
+    them. -#}
+{%- macro _options_text(options) -%}
+    {%- set parts = [] -%}
+    {%- for name in [
+        'unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns', 'grain', 'deletes', 'load_valid_from'
+    ] -%}
+        {%- set value = options[name] -%}
+        {%- set is_list = value is sequence and value is not string -%}
+        {%- if is_list -%}
+            {%- set names = value | map('lower') | list -%}
+            {%- set value = (names if name == 'unique_key' else names | sort) | join(',') -%}
+        {%- endif -%}
+        {%- do parts.append(name ~ '=' ~ (value or '')) -%}
+    {%- endfor -%}
+    {{ return(parts | join('; ')) }}
+{%- endmacro -%}

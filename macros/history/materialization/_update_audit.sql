@@ -1,0 +1,137 @@
+{#- One incremental run. -#}
+{%- macro _update_audit(target_relation, stream, options) -%}
+    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
+    {%- set condition = afterimage._pending_condition(taken_in) -%}
+    {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
+    {%- if pending.changes == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do log(model.name ~ ': nothing new', info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set condition = afterimage._runs_condition(pending) -%}
+
+    {#- Whether rows take each other's keys is not asked: that takes as long as to reckon with it. -#}
+    {%- do pending.update({'trades': true}) -%}
+    {%- set facts = afterimage._remember(taken_in, pending) -%}
+    {#- A truncation touches every key. -#}
+    {%- set touched = none if pending.truncates > 0 else afterimage._scratch_table(
+        target_relation, 'touched', afterimage._touched_keys(stream, condition, options.unique_key, facts)
+    ) -%}
+    {%- set brought = afterimage._audit_brought(target_relation, stream, options, facts) -%}
+    {%- set names = afterimage._audit_names(options) -%}
+    {%- set keys = afterimage._key_names(options.unique_key) -%}
+    {%- set identity = afterimage._quoted(options.unique_key) + [names.change_id, names.column_name] -%}
+    {%- set compared = names.values() | reject('in', identity) | list -%}
+    {%- set difference -%}
+        select
+            case
+                when fresh.{{ names.change_id }} is null then 'removed'
+                when known.{{ names.change_id }} is null then 'added'
+                else 'changed'
+            end as afterimage_action,
+            {%- for name in identity %}
+            coalesce(fresh.{{ name }}, known.{{ name }}) as {{ name }},
+            {%- endfor %}
+            {%- for name in compared %}
+            fresh.{{ name }},
+            {%- endfor %}
+            known.{{ names.change_seq }} as afterimage_known_seq
+
+        from ({{ afterimage._of_touched(
+            '(' ~ afterimage._audit_of_keys(stream, options, dict(facts, brought=brought), touched) ~ ')', touched, options
+        ) }}) as fresh
+        full outer join ({{ afterimage._of_touched(target_relation, touched, options) }}) as known
+            on
+                {%- for name in identity %}
+                fresh.{{ name }} <=> known.{{ name }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+        where
+            fresh.{{ names.change_id }} is null
+            or known.{{ names.change_id }} is null
+            {%- for name in compared %}
+            or not (fresh.{{ name }} <=> known.{{ name }})
+            {%- endfor %}
+    {%- endset -%}
+    {%- set difference = afterimage._scratch_table(target_relation, 'difference', difference) -%}
+    {%- set query -%}
+        select to_json(named_struct(
+            'added', count_if(afterimage_action = 'added'),
+            'changed', count_if(afterimage_action = 'changed'),
+            'removed', count_if(afterimage_action = 'removed'),
+            'first_known', min(afterimage_known_seq),
+            'last_known', max(afterimage_known_seq)
+        ), map('ignoreNullFields', 'false'))
+
+        from {{ difference }}
+    {%- endset -%}
+    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
+    {%- do log(
+        model.name ~ ': ' ~ pending.changes ~ ' changes in; rows: ' ~ counts.added ~ ' added, ' ~ counts.changed
+        ~ ' changed, ' ~ counts.removed ~ ' removed',
+        info=true
+    ) -%}
+    {%- set written = identity + compared -%}
+    {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
+    {%- if counts.added + counts.changed + counts.removed == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- no row has changed {%- endcall -%}
+        {%- do run_query('select ' ~ is_alone) -%}
+    {%- else -%}
+        {%- call statement('main') -%}
+            {%- if counts.first_known is none -%}
+insert into {{ target_relation }} ({{ written | join(', ') }})
+select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
+            {%- else -%}
+                {%- set matches -%}
+                    {%- for name in identity %}
+                    known.{{ name }} <=> fresh.{{ name }} and
+                    {%- endfor %}
+                    known.{{ names.change_seq }} between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
+                {%- endset -%}
+{{ afterimage._merge_rows(
+    target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone, matches, written,
+    removes="fresh.afterimage_action = 'removed'"
+) }}
+            {%- endif -%}
+        {%- endcall -%}
+    {%- endif -%}
+    {%- do afterimage._remember_taken_in(target_relation, facts) -%}
+    {%- do afterimage._drop_scratch_tables([difference, touched, brought]) -%}
+{%- endmacro -%}
+
+
+{#- A query for the keys that the changes of a condition touch. Rows may have taken values with them to other keys. -#}
+{%- macro _touched_keys(stream, condition, unique_key, facts) -%}
+    {%- set touching = [] -%}
+    {%- for image in ['`before`', '`after`'] -%}
+        {%- do touching.append([image, image ~ ' is not null and (' ~ condition ~ ')']) -%}
+    {%- endfor -%}
+    {%- if facts.carries -%}
+        {%- do touching.append(['`after`', 'reject_reason is null and ' ~ afterimage._is_sparse_move(unique_key)]) -%}
+    {%- endif -%}
+    {%- for image, touches in touching -%}
+        {{ 'union ' if not loop.first }}
+        select
+            {%- for name in afterimage._key_names(unique_key) %}
+            {{ image }}.{{ afterimage._quote(unique_key[loop.index0]) }} as {{ name }}{{ ',' if not loop.last }}
+            {%- endfor %}
+
+        from {{ stream }} as changes
+        where {{ touches }}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- Those of an audit's rows that are of touched keys. -#}
+{%- macro _of_touched(audit, touched, options) -%}
+    select audit.*
+    from {{ audit }} as audit
+    {%- if touched %}
+    left semi join {{ touched }} as touched
+        on
+            {%- for key in options.unique_key %}
+            audit.{{ afterimage._quote(key) }} <=> touched.{{ afterimage._key_names(options.unique_key)[loop.index0] }}
+            {{- ' and' if not loop.last }}
+            {%- endfor %}
+    {%- endif %}
+{%- endmacro -%}

@@ -1,0 +1,8 @@
+{#- Names in the spelling of those they mean. -#}
+{%- macro _as_spelled(names, columns) -%}
+    {%- set spelled = [] -%}
+    {%- for name in names -%}
+        {%- do spelled.append(columns[(columns | map('lower') | list).index(name | lower)]) -%}
+    {%- endfor -%}
+    {{ return(spelled) }}
+{%- endmacro -%}

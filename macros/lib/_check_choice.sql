@@ -1,0 +1,9 @@
+{#- Argument checks shared by the public macros; every message names the macro, the argument, what is
+    allowed and what was given. -#}
+{%- macro _check_choice(macro_name, argument, value, allowed) -%}
+    {%- if value not in allowed -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `" ~ argument ~ "` must be one of " ~ allowed ~ ". Got: " ~ value
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}

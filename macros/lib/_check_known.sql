@@ -1,0 +1,10 @@
+{%- macro _check_known(macro_name, argument, value, columns) -%}
+    {%- for name in value or [] -%}
+        {%- if name | lower not in columns | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": `" ~ argument ~ "` names a column that is not there. Allowed: "
+                ~ columns ~ ". Got: " ~ name
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}

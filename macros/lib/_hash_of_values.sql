@@ -1,0 +1,10 @@
+{#- One number for all values of a row. xxhash64 skips NULLs; saying which hold one keeps (NULL, 1) and (1, NULL)
+    apart. -#}
+{%- macro _hash_of_values(expressions) -%}
+xxhash64(
+    {%- for expression in expressions %}
+    {{ expression }},
+    isnull({{ expression }}){{ ',' if not loop.last }}
+    {%- endfor %}
+)
+{%- endmacro -%}

@@ -1,0 +1,4 @@
+{#- The same names in the order of the columns, so that a change_id made of them does not depend on the argument's. -#}
+{%- macro _in_order(names, columns) -%}
+    {{ return(columns | select('in', afterimage._as_spelled(names, columns)) | list) }}
+{%- endmacro -%}

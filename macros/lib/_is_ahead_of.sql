@@ -1,0 +1,16 @@
+{#- Whether a query whose text depends on the columns of these relations must do without them: while dbt parses, and
+    where `dbt compile` or `dbt docs generate` comes before they are built. -#}
+{%- macro _is_ahead_of(relations) -%}
+    {%- if not execute -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- if flags.WHICH not in ['compile', 'generate'] -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- for relation in relations if relation is not none and relation is not string -%}
+        {%- if load_relation(afterimage._stored_relation(relation)) is none -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro -%}

@@ -1,0 +1,12 @@
+{#- Whether a table of ours was rolled back since it said what it had read or taken in: that takes back the rows and not
+    the properties. -#}
+{%- macro _is_rolled_back(relation, snapshot, present) -%}
+    {%- if not snapshot or present == snapshot -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set query -%}
+        select count_if(not is_current_ancestor) from {{ relation }}.history
+        where snapshot_id = {{ snapshot | int }}
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0] > 0) }}
+{%- endmacro -%}

@@ -1,0 +1,4 @@
+{#- A text as a Spark literal. -#}
+{%- macro _literal(text) -%}
+    {{ return("'" ~ (text | replace('\\', '\\\\') | replace("'", "\\'")) ~ "'") }}
+{%- endmacro -%}

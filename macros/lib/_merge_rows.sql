@@ -1,0 +1,20 @@
+{#- A MERGE of the rows of a query, `fresh`, into a table, `known`. `removes` is the condition on `fresh` by which a row
+    goes. -#}
+{%- macro _merge_rows(target_relation, rows, matches, names, removes=none) -%}
+merge into {{ target_relation }} as known
+using ({{ rows }}) as fresh
+    on {{ matches | indent(4) }}
+{%- if removes %}
+when matched and {{ removes }} then delete
+{%- endif %}
+when matched then update set
+    {%- for name in names %}
+    known.{{ name }} = fresh.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+when not matched then insert ({{ names | join(', ') }})
+values (
+    {%- for name in names %}
+    fresh.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+{%- endmacro -%}

@@ -1,0 +1,27 @@
+{#- The columns of a relation in physical order: a list of {name, type}; empty where they cannot be known
+    (while parsing, or for a CTE that no table stands behind). Text of a limited length reads as any other. -#}
+{%- macro _relation_columns(relation) -%}
+    {%- if not execute or relation is string -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set stored = afterimage._stored_relation(relation) -%}
+    {#- Asks for what may not be there. Where dbt has listed the schema at the start of the run, that costs nothing. -#}
+    {%- set listed = [target.schema, model.schema if model is defined else none] -%}
+    {%- if
+        (stored.schema not in listed or load_relation(stored) is none)
+        and not adapter.get_columns_in_relation(stored)
+        and load_relation(stored) is none
+    -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set columns = [] -%}
+    {#- dbt's own way ends at the first column whose name begins with `#`, as names in Db2 may. Hudi's own columns are
+        none of the data's. -#}
+    {%- for column in run_query('describe query select * from ' ~ stored)
+        if not column['col_name'].startswith('_hoodie_')
+    -%}
+        {%- set type = modules.re.sub('\\b(var)?char[(][0-9]+[)]', 'string', column['data_type'] | lower) -%}
+        {%- do columns.append({'name': column['col_name'], 'type': type}) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{%- endmacro -%}

@@ -1,0 +1,7 @@
+{#- The inverse: a value as a trigger would have logged it. Spark breaks Base64 into lines. -#}
+{%- macro _netiq_as_logged(expression, type) -%}
+    {%- if type == 'binary' -%}
+        {{ return("regexp_replace(base64(" ~ expression ~ "), '[\\\\r\\\\n]', '')") }}
+    {%- endif -%}
+    {{ return('cast(' ~ expression ~ ' as string)') }}
+{%- endmacro -%}

@@ -1,0 +1,12 @@
+{#- A column of the base as its declared type; what does not fit is NULL, as of a logged value. -#}
+{%- macro _netiq_base_value(layout, column) -%}
+    {%- if not afterimage._netiq_is_other_type(layout, column) -%}
+        {{ return('cast(' ~ afterimage._quote(column.name) ~ ' as ' ~ column.type ~ ')') }}
+    {%- endif -%}
+    {%- set text = afterimage._netiq_base_text(layout, column) -%}
+    {%- if column.type in ['tinyint', 'smallint', 'int', 'bigint'] -%}
+        {#- A whole number of a decimal column has zeros behind the point. -#}
+        {%- set text = 'regexp_replace(' ~ text ~ ", '[.]0+$', '')" -%}
+    {%- endif -%}
+    {{ return(afterimage._netiq_cast(text, column.type)) }}
+{%- endmacro -%}

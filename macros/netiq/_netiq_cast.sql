@@ -1,0 +1,20 @@
+{#- A text of the log as a value of a type: NULL where it is none. try_cast takes no "1.5" for an int, as a plain cast
+    would; a decimal is not rounded, a date does not lose its time. -#}
+{%- macro _netiq_cast(text, type) -%}
+    {%- if type == 'string' -%}
+        {{ return(text) }}
+    {%- elif type == 'binary' -%}
+        {{ return("try_to_binary(" ~ text ~ ", 'base64')") }}
+    {%- elif type.startswith('decimal') -%}
+        {{ return('if(' ~ afterimage._decimal_misfit(text, type) ~ ', null, try_cast(' ~ text ~ ' as ' ~ type ~ '))') }}
+    {%- elif type == 'date' -%}
+        {#- Spark takes no notice of what stands behind a date. -#}
+        {{ return(
+            'if(cast(try_cast(' ~ text ~ ' as date) as timestamp) = try_cast(' ~ text ~ ' as timestamp), try_cast('
+            ~ text ~ ' as date), null)'
+        ) }}
+    {%- elif type.startswith('timestamp') -%}
+        {{ return('if(' ~ afterimage._has_no_date(text) ~ ', null, try_cast(' ~ text ~ ' as ' ~ type ~ '))') }}
+    {%- endif -%}
+    {{ return('try_cast(' ~ text ~ ' as ' ~ type ~ ')') }}
+{%- endmacro -%}

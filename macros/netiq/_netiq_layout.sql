@@ -1,0 +1,115 @@
+{#- Checks the arguments of netiq_event_log and xds_documents and brings them into one form. -#}
+{%- macro _netiq_layout(
+    macro_name, relation, unique_key, table, columns, base, driver_user, allow_loopback, future_events, as_of,
+    column_names, force_username_case, statuses, trim_key_numbers, time_zone=none, precedence='driver'
+) -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_text(macro_name, 'table', table) -%}
+    {%- do afterimage._netiq_check_columns(macro_name, columns) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- do afterimage._check_names(macro_name, 'columns', names, required=true) -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
+    {%- if driver_user is not none -%}
+        {%- do afterimage._check_text(macro_name, 'driver_user', driver_user) -%}
+    {%- endif -%}
+    {%- for argument, value in {
+        'allow_loopback': allow_loopback, 'future_events': future_events, 'trim_key_numbers': trim_key_numbers
+    }.items() -%}
+        {%- do afterimage._check_choice(macro_name, argument, value, [true, false]) -%}
+    {%- endfor -%}
+    {%- if force_username_case is not none -%}
+        {%- do afterimage._check_choice(
+            macro_name, 'force_username_case', force_username_case, ['upper', 'lower']
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._netiq_check_statuses(macro_name, statuses) -%}
+    {%- if time_zone is not none -%}
+        {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
+    {%- endif -%}
+    {%- do afterimage._check_choice(macro_name, 'precedence', precedence, ['driver', 'logged']) -%}
+    {%- do afterimage._netiq_check_moment(macro_name, as_of) -%}
+    {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
+    {%- set base_types = {} -%}
+    {%- if base is not none and execute -%}
+        {%- set base_columns = afterimage._relation_columns(base) -%}
+        {%- if base_columns -%}
+            {%- do afterimage._check_known(
+                macro_name, 'columns (of `base`)', names, base_columns | map(attribute='name') | list
+            ) -%}
+        {%- endif -%}
+        {%- for column in base_columns -%}
+            {%- do base_types.update({column.name | lower: column.type}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+
+    {%- set unique_key = afterimage._as_spelled(unique_key, names) -%}
+    {%- set typed = [] -%}
+    {%- for column in columns -%}
+        {%- do typed.append({'name': column.name, 'type': column.type | lower | trim}) -%}
+    {%- endfor -%}
+    {{ return({
+        'relation': relation,
+        'rows': relation,
+        'condition': none,
+        'unique_key': unique_key,
+        'key_columns': typed | selectattr('name', 'in', unique_key) | list,
+        'table': table,
+        'columns': typed,
+        'data_columns': typed | rejectattr('name', 'in', unique_key) | list,
+        'names': names,
+        'base': base,
+        'base_types': base_types,
+        'driver_user': driver_user,
+        'allow_loopback': allow_loopback,
+        'future_events': future_events,
+        'as_of': as_of | string if as_of is not none else run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f'),
+        'log': log,
+        'force_username_case': force_username_case,
+        'statuses': statuses,
+        'trim_key_numbers': trim_key_numbers,
+        'time_zone': time_zone,
+        'precedence': precedence,
+    }) }}
+{%- endmacro -%}
+
+
+{%- macro _netiq_check_columns(macro_name, columns) -%}
+    {%- set allowed = '(string|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp|timestamp_ntz|binary'
+        ~ '|decimal[(] *[0-9]+ *, *[0-9]+ *[)])' -%}
+    {%- set is_list = columns is sequence and columns is not string and columns is not mapping -%}
+    {%- if not is_list or not columns -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` must be a list of {name, type}, with at least one. Got: " ~ columns
+        ) -%}
+    {%- endif -%}
+    {%- for column in columns -%}
+        {%- if column is not mapping or column.name is not string or not column.name or column.type is not string
+            or not modules.re.fullmatch(allowed, column.type | lower | trim) -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": each of `columns` must be a {name, type}, the type one of string, boolean, tinyint,"
+                ~ " smallint, int, bigint, float, double, date, timestamp, timestamp_ntz, binary, decimal(p,s). Got: " ~ column
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{%- macro _netiq_check_statuses(macro_name, statuses) -%}
+    {%- set is_list = statuses is sequence and statuses is not string and statuses is not mapping -%}
+    {%- if not is_list or not statuses or statuses | reject('string') | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `statuses` must be a list of texts, with at least one. Got: " ~ statuses
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _netiq_check_moment(macro_name, as_of) -%}
+    {%- if as_of is not none and not modules.re.fullmatch(
+        '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?', as_of | string
+    ) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `as_of` must be a moment in UTC, as '2024-01-31' or '2024-01-31 12:00:00'. Got: " ~ as_of
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}

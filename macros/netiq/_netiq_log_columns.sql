@@ -1,0 +1,31 @@
+{#- The log's columns by the vendor's names, quoted. The vendor knows two orders of them and lets each be renamed, so
+    they go by name alone. -#}
+{%- macro _netiq_log_columns(macro_name, relation, column_names) -%}
+    {%- set standard = [
+        'record_id', 'status', 'event_type', 'event_time', 'perpetrator', 'table_name', 'table_key', 'column_name',
+        'old_value', 'new_value',
+    ] -%}
+    {%- if column_names is not mapping -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `column_names` must map columns of the event log to the names they have here. Got: "
+            ~ column_names
+        ) -%}
+    {%- endif -%}
+    {%- for name, given in column_names.items() -%}
+        {%- do afterimage._check_choice(macro_name, 'column_names', name, standard) -%}
+        {%- do afterimage._check_text(macro_name, 'column_names', given) -%}
+    {%- endfor -%}
+    {%- set log = {} -%}
+    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list if execute else [] -%}
+    {%- for name in standard -%}
+        {%- set here = column_names.get(name, name) -%}
+        {%- if found and here | lower not in found | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": " ~ relation ~ " has no column '" ~ here ~ "'; an event log has all ten of "
+                ~ standard ~ " (`column_names` says what they are called here). It has: " ~ found
+            ) -%}
+        {%- endif -%}
+        {%- do log.update({name: afterimage._quote(here)}) -%}
+    {%- endfor -%}
+    {{ return(log) }}
+{%- endmacro -%}

@@ -1,0 +1,191 @@
+{#- Checks the arguments and finds out what the tables hold: the data columns, the fields of the source table that they
+    are (an array is one field, though its elements may be landed as columns), and for each metadata column the SQL that
+    reads it, typed NULLs where a landing left it out. -#}
+{%- macro _openedge_layout(
+    relation, unique_key, columns, tracking, source_table_number, policy_level, partition_resets, field_map,
+    field_map_encoding, field_map_bit_order, split_order
+) -%}
+    {%- set macro_name = 'openedge_change_table' -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- do afterimage._check_number(macro_name, 'source_table_number', source_table_number) -%}
+    {%- do afterimage._check_choice(macro_name, 'policy_level', policy_level, [none, 0, 1, 2, 3]) -%}
+    {%- do afterimage._check_choice(macro_name, 'partition_resets', partition_resets, ['reject', 'truncate']) -%}
+    {%- if field_map is not none -%}
+        {%- do afterimage._check_text(macro_name, 'field_map', field_map) -%}
+    {%- endif -%}
+    {%- do afterimage._check_choice(
+        macro_name, 'field_map_encoding', field_map_encoding, [none, 'bits', 'names', 'bytes', 'hex']
+    ) -%}
+    {%- do afterimage._check_choice(
+        macro_name, 'field_map_bit_order', field_map_bit_order, ['high_first', 'low_first']
+    ) -%}
+    {%- do afterimage._check_choice(macro_name, 'split_order', split_order, ['zero_first', 'zero_last']) -%}
+    {%- if afterimage._is_ahead_of([relation, tracking]) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set landed = afterimage._openedge_columns(relation, columns or [], field_map) -%}
+    {%- set kept = afterimage._openedge_columns(tracking, [], field_map) if tracking is not none else none -%}
+    {%- if not landed.data -%}
+        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
+    {%- endif -%}
+    {%- if kept is not none and 'sequence' not in kept.metadata -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `tracking` must have the columns _Change-Sequence and _Operation. " ~ tracking
+            ~ " has: " ~ kept.names
+        ) -%}
+    {%- endif -%}
+    {%- set has_changes = 'sequence' in landed.metadata -%}
+    {%- if not has_changes and (tracking is none or policy_level not in [0, 1]) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " must have the column _Change-Sequence. (Policy levels 0 and 1 record no"
+            ~ " values: with `policy_level` 0 or 1 and `tracking`, any table with the source table's columns will"
+            ~ " do.) It has: " ~ landed.names
+        ) -%}
+    {%- endif -%}
+    {%- if 'operation' not in (landed.metadata if has_changes else kept.metadata) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ (relation if has_changes else tracking) ~ " must have the column _Operation. It has: "
+            ~ (landed.names if has_changes else kept.names)
+        ) -%}
+    {%- endif -%}
+    {%- if source_table_number is none
+        and ('table_number' in landed.metadata or 'table_number' in (kept.metadata if kept else {})) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": give `source_table_number`: _Change-Sequence counts the changes of each source table anew,"
+            ~ " and "
+            ~ (relation if 'table_number' in landed.metadata else tracking) ~ " holds those of several. Got: none"
+        ) -%}
+    {%- endif -%}
+    {%- if field_map is not none
+        and 'field_map' not in landed.metadata and 'field_map' not in (kept.metadata if kept else {}) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `field_map` must name a column of " ~ (tracking or relation) ~ ". Got: " ~ field_map
+        ) -%}
+    {%- endif -%}
+
+    {%- set names = landed.data | map(attribute='name') | list -%}
+    {%- do afterimage._check_known(macro_name, 'columns', columns, names) -%}
+    {%- set columns = afterimage._as_spelled(columns or names, names) -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
+    {#- A list of all columns says in which order the source has them; of some, their places are those in the table. -#}
+    {%- set ordinals = columns if columns | length == names | length else names -%}
+    {%- if columns | list != ordinals | select('in', columns) | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` leaves out columns, so those it names must stand in the order of the table: "
+            ~ names ~ ". Got: " ~ columns
+        ) -%}
+    {%- endif -%}
+
+    {%- set types = {} -%}
+    {%- for column in landed.data -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
+    {#- The two tables are often landed as one, joined: then the tracking columns stand in the change table. -#}
+    {%- set source = kept if kept is not none else landed -%}
+    {%- set details = ['policy_id', 'table_number', 'record_id', 'partition_id', 'tenant_id', 'user_name'] -%}
+    {%- set found = namespace(tracks=tracking is not none) -%}
+    {%- for role in details + ['field_map'] if role in source.metadata -%}
+        {%- set found.tracks = true -%}
+    {%- endfor -%}
+
+    {{ return({
+        'relation': relation,
+        'tracking_relation': tracking,
+        'tracks': found.tracks,
+        'has_changes': has_changes,
+        'columns': columns,
+        'types': types,
+        'unique_key': afterimage._as_spelled(unique_key, columns),
+        'fields': afterimage._openedge_fields(ordinals, columns),
+        'change': afterimage._openedge_expressions(landed.metadata),
+        'tracking': afterimage._openedge_expressions(source.metadata),
+        'details': details,
+        'image_fields': afterimage._quoted(columns, 'image.'),
+        'tracking_fields': afterimage._quoted(details, 'tracking.'),
+        'field_map_type': source.metadata.field_map.type if 'field_map' in source.metadata else 'string',
+        'field_map_encoding': field_map_encoding,
+        'field_map_bit_order': field_map_bit_order,
+        'source_table_number': source_table_number,
+        'policy_level': policy_level,
+        'partition_resets': partition_resets,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The SQL of each metadata column. -#}
+{%- macro _openedge_expressions(metadata) -%}
+    {%- set expressions = {} -%}
+    {%- for role, as_what in {
+        'sequence': 'text', 'operation': 'text', 'position': 'count', 'array_index': 'count', 'fragment': 'count',
+        'time': 'time', 'transaction_id': 'name', 'policy_id': 'text', 'table_number': 'bigint',
+        'record_id': 'bigint', 'partition_id': 'bigint', 'tenant_id': 'bigint', 'user_name': 'text',
+        'field_map': 'as landed'
+    }.items() -%}
+        {%- set has_it = role in metadata -%}
+        {%- set column = afterimage._quote(metadata[role].name) if has_it else none -%}
+        {%- set type = metadata[role].type if has_it else none -%}
+        {%- if as_what == 'count' -%}
+            {%- set sql = 'coalesce(try_cast(' ~ column ~ ' as int), 0)' if has_it else '0' -%}
+        {%- elif as_what == 'text' -%}
+            {%- set sql = 'trim(cast(' ~ (column or 'null') ~ ' as string))' -%}
+        {%- elif as_what == 'name' -%}
+            {%- set sql = 'nullif(trim(cast(' ~ (column or 'null') ~ " as string)), '')" -%}
+        {%- elif as_what == 'bigint' -%}
+            {%- set sql = 'try_cast(' ~ (column or 'null') ~ ' as bigint)' -%}
+        {%- elif as_what == 'time' and type == 'string' -%}
+            {%- set sql = afterimage._openedge_time(column) -%}
+        {%- elif as_what == 'time' -%}
+            {%- set sql = afterimage._landed_time(column, type) if has_it else 'cast(null as timestamp)' -%}
+        {%- else -%}
+            {%- set sql = column or 'cast(null as string)' -%}
+        {%- endif -%}
+        {%- do expressions.update({role: sql}) -%}
+    {%- endfor -%}
+    {#- `sequence_column` is the bare column, where that is a number, so that a bound on it leaves out files. -#}
+    {%- do expressions.update({
+        'has_time': 'time' in metadata,
+        'has_table_number': 'table_number' in metadata,
+        'sequence_column': afterimage._quote(metadata.sequence.name)
+            if 'sequence' in metadata and metadata.sequence.type in ['bigint', 'int'] else none,
+    }) -%}
+    {{ return(expressions) }}
+{%- endmacro -%}
+
+
+{#- A time with its zone as text: of SQL (`2024-03-01 10:00:00:123 + 02:00`) or ISO. Without a zone it is UTC. -#}
+{%- macro _openedge_time(column) -%}
+    {%- set fraction = "regexp_replace(trim(" ~ column ~ "), '^(.{10})[ T](.{8}):([0-9])', '$1 $2.$3')" -%}
+    {{ return(afterimage._landed_time(
+        'regexp_replace(' ~ fraction ~ ", ' *([+-]) *([0-9]{2}:[0-9]{2})$', '$1$2')", 'string'
+    )) }}
+{%- endmacro -%}
+
+
+{#- The fields of the source table, numbered as the field map and `_Continuation-Position` number them, each with those
+    of its columns that were asked for. The elements of an array may be columns of their own, `name__1`, `name__2`. -#}
+{%- macro _openedge_fields(ordinals, columns) -%}
+    {%- set fields = [] -%}
+    {%- for name in ordinals -%}
+        {%- set element = modules.re.match('^(.+)__([0-9]+)$', name) -%}
+        {%- set base = element.group(1) if element else name -%}
+        {%- set place = element.group(2) | int if element else 0 -%}
+        {%- set previous = fields[-1] if fields else none -%}
+        {%- if place > 1 and previous and previous.base == base and previous.names | length == place - 1 -%}
+            {%- do previous.names.append(name) -%}
+        {%- else -%}
+            {%- do fields.append({
+                'number': fields | length + 1, 'base': base if place == 1 else none, 'names': [name]
+            }) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for field in fields -%}
+        {%- do field.update({
+            'name': field.base if field.names | length > 1 else field.names[0],
+            'is_array': field.names | length > 1,
+            'columns': field.names | select('in', columns) | list,
+        }) -%}
+    {%- endfor -%}
+    {{ return(fields) }}
+{%- endmacro -%}

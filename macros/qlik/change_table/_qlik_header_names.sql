@@ -1,0 +1,7 @@
+{#- The names that Qlik gives the header columns of a change table, behind the prefix. -#}
+{%- macro _qlik_header_names() -%}
+    {{ return([
+        'change_seq', 'change_oper', 'change_mask', 'stream_position', 'operation', 'transaction_id', 'timestamp',
+        'partition_name'
+    ]) }}
+{%- endmacro -%}

@@ -1,0 +1,114 @@
+{#- Checks the arguments of qlik_change_table and finds out how the table is laid out: the data columns in
+    ordinal order, how many columns stand before them, and an expression for each header column (NULL where
+    the task does not write it: each can be switched off in the task's settings). -#}
+{%- macro _qlik_layout(relation, unique_key, columns, header_prefix, header_columns, mask_encoding) -%}
+    {%- set macro_name = 'qlik_change_table' -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- if header_prefix is not string -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `header_prefix` must be a text, empty where Qlik's columns have no prefix. Got: "
+            ~ header_prefix
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._check_number(macro_name, 'header_columns', header_columns) -%}
+    {%- if mask_encoding is not none -%}
+        {%- do afterimage._check_choice(
+            macro_name, 'mask_encoding', mask_encoding, ['bytes', 'hex', 'hex_bytes']
+        ) -%}
+    {%- endif -%}
+    {%- if afterimage._is_ahead_of([relation]) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {#- In Qlik's own table the header stands first. A column that the landed table is partitioned by has moved behind
+        the data; it counts where it is one of Qlik's. -#}
+    {%- set of_qlik = afterimage._qlik_header_names() -%}
+    {%- set found = namespace(header={}, data=[], types={}, leading=0, header_columns=0) -%}
+    {%- for column in afterimage._relation_columns(relation) -%}
+        {%- set name = afterimage._qlik_header_name(column.name, header_prefix) -%}
+        {%- if name is not none -%}
+            {%- do found.header.update({name: column}) -%}
+            {%- set found.leading = found.leading + (1 if not found.data else 0) -%}
+            {%- set found.header_columns = found.header_columns + (1 if not found.data or name in of_qlik else 0) -%}
+        {%- else -%}
+            {%- do found.data.append(column.name) -%}
+            {%- do found.types.update({column.name: column.type}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+
+    {%- if not found.data and not found.header -%}
+        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
+    {%- endif -%}
+    {%- if not found.header -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " is not a Qlik change table: it has "
+            ~ (
+                'no columns with the prefix ' ~ header_prefix if header_prefix
+                else 'none of the columns ' ~ of_qlik | join(', ')
+            )
+            ~ ". It has: " ~ found.data | join(', ')
+        ) -%}
+    {%- endif -%}
+    {%- if found.leading == 0 and 'change_mask' in found.header and (header_columns is none or columns is none) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " does not begin with a header column, as Qlik's own table does, so nobody can"
+            ~ " tell which columns the bits of " ~ header_prefix ~ "change_mask stand for. Say how many header columns"
+            ~ " that table has (`header_columns`), and all its data columns in their order (`columns`). Got: "
+            ~ header_columns ~ " and " ~ columns
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found.data) -%}
+    {%- set columns = afterimage._as_spelled(columns or found.data, found.data) -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
+
+    {#- A list of all columns says in which order the source has them. A list of some cannot, so their places are those
+        that they have in the table, unless that has an order of its own. -#}
+    {%- set is_in_order = found.leading > 0 or 'change_mask' not in found.header -%}
+    {%- set ordinals = found.data if is_in_order and columns | length < found.data | length else columns -%}
+    {%- if columns | list != ordinals | select('in', columns) | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` leaves out columns, so those it names must stand in the order of the table: "
+            ~ found.data ~ ". Got: " ~ columns
+        ) -%}
+    {%- endif -%}
+    {%- if 'change_seq' not in found.header
+        or ('change_oper' not in found.header and 'operation' not in found.header) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ relation ~ " must have the columns " ~ header_prefix ~ "change_seq and "
+            ~ header_prefix ~ "change_oper (or " ~ header_prefix ~ "operation). With the `header_prefix` '"
+            ~ header_prefix ~ "' it has: " ~ (found.header.keys() | list)
+        ) -%}
+    {%- endif -%}
+    {%- set expressions = {} -%}
+    {%- for name, template in {
+        'change_seq': 'trim(cast(<column> as string))',
+        'change_oper': 'upper(trim(cast(<column> as string)))',
+        'operation': 'upper(trim(cast(<column> as string)))',
+        'timestamp': afterimage._landed_time('<column>', found.header.timestamp.type if 'timestamp' in found.header else none),
+        'transaction_id': "nullif(trim(cast(<column> as string)), '')",
+        'change_mask': '<column>',
+    }.items() -%}
+        {%- set type = 'timestamp' if name == 'timestamp' else 'string' -%}
+        {%- if name in found.header -%}
+            {%- do expressions.update(
+                {name: template | replace('<column>', afterimage._quote(found.header[name].name))}
+            ) -%}
+        {%- else -%}
+            {%- do expressions.update({name: 'cast(null as ' ~ type ~ ')'}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set mask_is_binary = 'change_mask' in found.header and found.header.change_mask.type == 'binary' -%}
+
+    {{ return({
+        'columns': columns,
+        'unique_key': afterimage._in_order(unique_key, columns),
+        'types': found.types,
+        'ordinals': ordinals,
+        'header': expressions,
+        'has_mask': 'change_mask' in found.header,
+        'text_seq': afterimage._quote(found.header.change_seq.name) if found.header.change_seq.type == 'string' else '',
+        'header_columns': header_columns if header_columns is not none else found.header_columns,
+        'mask_as_text': 'hex(unmasked.change_mask)' if mask_is_binary else 'unmasked.change_mask',
+    }) }}
+{%- endmacro -%}

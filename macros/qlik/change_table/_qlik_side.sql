@@ -1,0 +1,44 @@
+{#- The rows of the change table, for the intake: those of one change_seq are read together; load rows, and rows without
+    a place, with those of the same key. (Zeros are the change_seq of load rows, or a change_seq as any other.) -#}
+{%- macro _qlik_side(relation, layout) -%}
+    {%- set header = layout.header -%}
+    {%- set zeros = "'" ~ '0' * 35 ~ "'" -%}
+    {%- set is_insert -%}
+coalesce(nullif({{ header.change_oper }}, ''), 'I') = 'I' and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
+    {%- endset -%}
+    {%- set group -%}
+if(
+    {{ afterimage._qlik_has_place(header.change_seq) }}
+    or ({{ header.change_seq }} <=> {{ zeros }} and not ({{ is_insert }})),
+    {{ header.change_seq }},
+    cast({{ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) }} as string)
+)
+    {%- endset -%}
+    {#- Of a trimmed column Spark cannot tell which files to leave out, so it is said of the column as well, where what
+        begins with a blank is before all digits. -#}
+    {%- set bounds = layout.header.change_seq ~ " between '<first>' and '<last>'" -%}
+    {%- if layout.text_seq -%}
+        {%- set bounds = '(' ~ layout.text_seq ~ " between '<first>' and '<last>~' or " ~ layout.text_seq ~ " < '0') and "
+            ~ bounds -%}
+    {%- endif -%}
+    {{ return({
+        'relation': relation,
+        'group': group,
+        'place': header.change_seq,
+        'has_place': afterimage._qlik_has_place(header.change_seq),
+        'reach': 8,
+        'bounds': '(' ~ bounds ~ ')',
+        'column': layout.text_seq or none,
+        'known_others': "known.change_seq < '" ~ '0' * 34 ~ "1'",
+        'time': afterimage._qlik_seq_time(header.change_seq),
+        'keeps': 35,
+        'latest': afterimage._qlik_latest_seq(),
+    }) }}
+{%- endmacro -%}
+
+
+{#- The condition that a change_seq says where its row stands: 35 digits, and not the zeros that some landings make of
+    the empty one of a full load. -#}
+{%- macro _qlik_has_place(change_seq) -%}
+    coalesce({{ change_seq }} rlike '^(?!0*$)[0-9]{35}$', false)
+{%- endmacro -%}

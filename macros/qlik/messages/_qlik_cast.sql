@@ -1,0 +1,13 @@
+{#- A value of a message, which is a text, as the column's type; NULL where it is none. -#}
+{%- macro _qlik_cast(text, type) -%}
+    {%- if type in ['string'] -%}
+        {{ return(text) }}
+    {%- elif type == 'binary' -%}
+        {{ return('unhex(' ~ text ~ ')') }}
+    {%- endif -%}
+    {%- if type in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
+        {#- A whole number may be spelt `5.0`, which not every cast takes. -#}
+        {%- set text = 'substring_index(' ~ text ~ ", '.', 1)" -%}
+    {%- endif -%}
+    {{ return('try_cast(' ~ text ~ ' as ' ~ type ~ ')') }}
+{%- endmacro -%}

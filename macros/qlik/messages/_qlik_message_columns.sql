@@ -1,0 +1,124 @@
+{#- The data columns: a list of {name, type, lob} in ordinal order. What the caller leaves out comes from the newest
+    metadata message of the table, which is read while compiling, since a struct's types are fixed. -#}
+{%- macro _qlik_message_columns(columns, metadata, schema_rows, table) -%}
+    {%- set macro_name = 'qlik_messages' -%}
+    {%- set allowed = [
+        'string', 'varchar', 'char', 'boolean', 'tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint',
+        'long', 'float', 'real', 'double', 'decimal', 'dec', 'numeric', 'date', 'timestamp', 'timestamp_ltz',
+        'timestamp_ntz', 'binary'
+    ] -%}
+    {%- if columns is none and metadata is none -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` must be a list of {name, type} in ordinal order, or `metadata` must be given, from"
+            ~ " which they are then taken. Got: none of both"
+        ) -%}
+    {%- endif -%}
+    {%- set given = [] -%}
+    {%- set is_list = columns is none or (columns is sequence and columns is not string and columns is not mapping) -%}
+    {%- for column in (columns or []) if is_list -%}
+        {%- do given.append({'name': column} if column is string else column) -%}
+    {%- endfor -%}
+    {%- if not is_list or (columns is not none and not columns)
+        or given | reject('mapping') | list or given | rejectattr('name', 'string') | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` must be a list of {name, type} in ordinal order, with at least one. Got: " ~ columns
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._check_names(macro_name, 'columns', given | map(attribute='name') | list) -%}
+    {%- for column in given -%}
+        {%- set type = column.type if column.type is defined else none -%}
+        {%- if type is not none and (type is not string or type.split('(')[0] | trim | lower not in allowed) -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": `columns` gives " ~ column.name ~ " a type that must be one of " ~ allowed ~ ". Got: "
+                ~ type
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if afterimage._is_ahead_of([metadata]) -%}
+        {{ return([]) }}
+    {%- endif -%}
+
+    {%- set untyped = [] -%}
+    {%- for column in given if column.type is not defined or column.type is none -%}
+        {%- do untyped.append(column.name) -%}
+    {%- endfor -%}
+    {%- set known = {} -%}
+    {%- if columns is none or untyped -%}
+        {%- set known = afterimage._qlik_known_columns(metadata, schema_rows, table, untyped) -%}
+    {%- endif -%}
+    {%- set typed = [] -%}
+    {%- for column in (known.values() | list if columns is none else given) -%}
+        {%- set found = known.get(column.name | lower, {}) -%}
+        {%- do typed.append({
+            'name': found.get('name', column.name),
+            'type': (column.type if column.type is defined and column.type else found.get('type')) | lower,
+            'lob': column.lob if column.lob is defined else found.get('lob', false),
+        }) -%}
+    {%- endfor -%}
+    {{ return(typed) }}
+{%- endmacro -%}
+
+
+{#- The columns of a table's newest schema by lower-case name, and of older ones those in `wanted`. -#}
+{%- macro _qlik_known_columns(metadata, schema_rows, table, wanted) -%}
+    {%- set macro_name = 'qlik_messages' -%}
+    {%- set wish = 'the type of ' ~ (wanted | join(', ')) if wanted else 'the columns' -%}
+    {%- if metadata is none -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` leaves out " ~ wish ~ ", so `metadata` must be given, from which it is then taken."
+            ~ " Got: none"
+        ) -%}
+    {%- endif -%}
+    {%- if metadata is not string and metadata.identifier.startswith('__dbt__cte__') -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ wish ~ " cannot be known while a unit test compiles: say it in `columns`."
+        ) -%}
+    {%- endif -%}
+    {%- set query -%}
+        select distinct
+            schema_name, table_name, table_version, published_at, schema_id, column_name, spark_type, is_lob, ordinal
+        from ({{ schema_rows }}) as schema_rows
+        where
+            reject_reason is null
+            {%- if table is not none %}
+            and {{ afterimage._qlik_is_table(table, 'schema_name', 'table_name') }}
+            {%- endif %}
+        order by
+            table_version desc nulls last, published_at desc nulls last, schema_id desc, ordinal asc, column_name asc
+    {%- endset -%}
+    {%- set found = namespace(newest=none, tables=[]) -%}
+    {%- set known = {} -%}
+    {%- for row in run_query(query).rows -%}
+        {%- set found.newest = found.newest or row['schema_id'] -%}
+        {%- set name = (row['schema_name'] ~ '.' ~ row['table_name']) | lower -%}
+        {%- if name not in found.tables -%}
+            {%- do found.tables.append(name) -%}
+        {%- endif -%}
+        {%- set column = row['column_name'] -%}
+        {%- if column | lower not in known
+            and (row['schema_id'] == found.newest or column | lower in wanted | map('lower')) -%}
+            {%- do known.update({
+                column | lower: {'name': column, 'type': row['spark_type'], 'lob': row['is_lob']}
+            }) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if found.tables | length > 1 -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ metadata ~ " describes several tables, so `table` must say whose columns these are: one of "
+            ~ found.tables ~ ". Got: " ~ table
+        ) -%}
+    {%- endif -%}
+    {%- for name in wanted if name | lower not in known -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": the type of the column " ~ name ~ " is not known: no metadata message in " ~ metadata
+            ~ (" of the table " ~ table if table else "") ~ " has it. Say it in `columns`."
+        ) -%}
+    {%- endfor -%}
+    {%- if not known -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": no metadata message in " ~ metadata ~ (" of the table " ~ table if table else "")
+            ~ " is there yet, so the columns are not known. Say them in `columns`."
+        ) -%}
+    {%- endif -%}
+    {{ return(known) }}
+{%- endmacro -%}

@@ -1,0 +1,162 @@
+{#- What a run reads. With the places of what has landed come the messages that were held back; and all is read where a
+    schema has come that a message waited for. `hold_back_hours` is none where transactions need not be complete. -#}
+{%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, hold_back_hours) -%}
+    {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
+    {%- set sides = [{
+        'relation': relation,
+        'place': 'explode_outer(array_distinct(' ~ seqs ~ '))',
+        'has_place': 'coalesce(size(' ~ seqs ~ '), 0) > 0',
+        'reach': 8,
+        'time': afterimage._qlik_seq_time('array_max(' ~ seqs ~ ')'),
+    }] -%}
+    {%- set has_own_schemas = schema_rows is not none and metadata | string != relation | string -%}
+    {%- if has_own_schemas -%}
+        {%- do sides.append({'relation': metadata}) -%}
+    {%- endif -%}
+    {%- set held_back = [] -%}
+    {%- if hold_back_hours is not none and afterimage._is_incremental() -%}
+        {%- set first = run_query(
+            "select min(left(change_seq, 35)) from " ~ this ~ " where reject_reason like 'held back:%'"
+        ).columns[0].values()[0] -%}
+        {%- do held_back.append([first[:8], first, '9' * 35]) if first -%}
+    {%- endif -%}
+    {%- set intake = afterimage._intake('qlik_messages', sides, extents=held_back) -%}
+    {%- set side = intake.sides[0] -%}
+    {%- if intake.kind == 'new' -%}
+        {%- if schema_rows is not none and intake.sides[-1].kind == 'new' and afterimage._qlik_has_come(schema_rows) -%}
+            {%- do intake.update({'kind': 'all', 'known_within': none}) -%}
+            {%- do side.update({'landed': none}) -%}
+        {%- elif side.kind == 'nothing' -%}
+            {%- do intake.update({'kind': 'nothing'}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake) }}
+    {%- endif -%}
+    {%- set has_reloads = afterimage._qlik_may_hold_reloads(landing, side) -%}
+    {%- do intake.update({'has_reloads': has_reloads}) -%}
+    {%- if has_reloads or hold_back_hours is not none -%}
+        {#- The place of a reload may become another one; a transaction has other places than those that landed. -#}
+        {%- do intake.update({'known_within': none}) -%}
+    {%- endif -%}
+    {%- if intake.kind == 'new' -%}
+        {#- The bytes tell which messages need not be opened. Loads have no place in time: of these all are read. -#}
+        {%- set conditions = [] -%}
+        {%- if intake.ranges -%}
+            {%- set within = afterimage._qlik_within('s', intake.ranges) -%}
+            {%- if hold_back_hours is not none -%}
+                {%- set within = afterimage._qlik_near_transactions(intake.ranges, hold_back_hours) -%}
+            {%- endif -%}
+            {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
+        {%- endif -%}
+        {%- if intake.has_others or has_reloads -%}
+            {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0') -%}
+        {%- endif -%}
+        {%- do side.update({'condition': conditions | join(' or ')}) -%}
+    {%- endif -%}
+    {{ return(intake) }}
+{%- endmacro -%}
+
+
+{#- The changeSequences in the bytes of a landed message: one, or none, unless the row itself holds what looks like one.
+    In Avro its length, the byte F, is before it. -#}
+{%- macro _qlik_message_seqs(landing) -%}
+regexp_extract_all(
+    {{ "decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value }},
+    '("changeSequence"\\s*:\\s*"\\s*{{ '|F' if landing.is_binary }})([0-9]{35})(?![0-9])', 2
+)
+{%- endmacro -%}
+
+
+{#- Whether a load message may stand behind a change in its partition. Asked while compiling, of the bytes alone, since
+    hardly any landing holds a reload, and to place one takes a second look at all messages. Of what earlier runs have
+    read the model's table tells. -#}
+{%- macro _qlik_may_hold_reloads(landing, side) -%}
+    {%- if not landing.has_offsets -%}
+        {{ return(false) }}
+    {%- elif '__dbt__cte__' in side.rows -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- set query -%}
+        select count(*)
+        from (
+            select
+                max(if(is_change, null, if(may_be_load, landed_offset, null)))
+                > min(if(is_change, landed_offset, null)) as holds_reload
+
+            from (
+                select
+                    {{ landing.topic }} as topic,
+                    {{ landing.partition }} as landed_partition,
+                    {{ landing.offset }} as landed_offset,
+                    coalesce(size({{ afterimage._qlik_message_seqs(landing) | indent(20) }}), 0) > 0 as is_change,
+                    {{ landing.value }} {{ 'is not null' if landing.is_binary else "ilike '%refresh%'" }} as may_be_load
+
+                from {{ side.landed or side.rows }} as landed
+                {%- if afterimage._is_incremental() %}
+                union all
+                select
+                    message_position.topic,
+                    message_position.`partition` as landed_partition,
+                    message_position.`offset` as landed_offset,
+                    change_seq <> '' and not {{ afterimage._has_movable_place('change_seq') }} as is_change,
+                    coalesce(operation = 'load', false)
+                    or {{ afterimage._has_movable_place('change_seq') }} as may_be_load
+
+                from {{ this }}
+                {%- endif %}
+            ) as messages
+            where landed_offset is not null
+            group by topic, landed_partition
+        ) as partitions
+        where holds_reload
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0] > 0) }}
+{%- endmacro -%}
+
+
+{#- The same for all that may be of one transaction with what is in the ranges: what is no further from it than the
+    hours, and all that is known of the transactions there. -#}
+{%- macro _qlik_near_transactions(ranges, hours) -%}
+    {%- set near = afterimage._qlik_within('s', ranges, hours) -%}
+    {%- set query -%}
+        select
+            left(change_seq, 8),
+            min(left(change_seq, 35)),
+            max(left(change_seq, 35))
+
+        from {{ this }}
+        where
+            change_seq <> ''
+            and transaction_id in (
+                select transaction_id from {{ this }}
+                where {{ afterimage._qlik_within('change_seq', ranges, hours) }}
+            )
+        group by 1
+    {%- endset -%}
+    {%- set extents = [] -%}
+    {%- for row in run_query(query).rows -%}
+        {%- do extents.append([row[0], row[1], row[2]]) -%}
+    {%- endfor -%}
+    {{ return(near ~ ' or ' ~ afterimage._qlik_within('s', afterimage._as_ranges(extents)) if extents else near) }}
+{%- endmacro -%}
+
+
+{#- Whether a schema has come that messages of earlier runs wait for: they may have any place. -#}
+{%- macro _qlik_has_come(schema_rows) -%}
+    {%- set query -%}
+        select 1
+        from {{ this }} as staged
+        inner join (
+            select distinct schema_id
+            from ({{ schema_rows }}) as schema_rows
+            where reject_reason is null
+        ) as came
+            on staged.schema_id = came.schema_id
+        where
+            staged.reject_reason = concat({{ afterimage._qlik_no_schema() }}, staged.schema_id)
+            or array_contains(staged.warnings, concat({{ afterimage._qlik_no_schema() }}, staged.schema_id))
+        limit 1
+    {%- endset -%}
+    {{ return(run_query(query).rows | length > 0) }}
+{%- endmacro -%}

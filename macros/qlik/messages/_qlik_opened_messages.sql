@@ -1,0 +1,139 @@
+{#- The CTEs from the landing to `opened_messages`, one row a landed message: what the envelope says, and `body`, a
+    struct of `fields`, which is what the JSON format has in `message` (or at the top where the task writes no
+    envelope). Avro becomes the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by the schema
+    of their id. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
+{%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none) -%}
+    {%- set types = [] -%}
+    {%- set bare = [] -%}
+    {%- for name, type in fields.items() -%}
+        {%- do types.append(afterimage._quote(name) ~ ' ' ~ type) -%}
+        {%- do bare.append(afterimage._literal(name) ~ ', parsed.' ~ afterimage._quote(name)) -%}
+    {%- endfor -%}
+    {%- set body = types | join(', ') -%}
+    {%- set parsed_as = afterimage._literal(
+        'magic string, type string, messageSchemaId string, message struct<' ~ body ~ '>, ' ~ body
+    ) -%}
+    {#- A struct that a UDF gives is never NULL itself. -#}
+    {%- set is_json = 'envelope.type is null and envelope.error is null' -%}
+    {%- set landed -%}
+{{ landing.value }} as value,
+        {{ landing.key }} as message_key,
+        {{ landing.topic }} as topic,
+        {{ landing.timestamp }} as landed_at,
+        {{ landing.partition }} as landed_partition,
+        {{ landing.offset }} as landed_offset
+    {%- endset -%}
+    {%- set new_messages -%}
+from {{ rows }}
+    {%- if condition %}
+    where {{ condition | indent(8) }}
+    {%- endif %}
+    {%- endset -%}
+{% if landing.is_binary %}
+-- JSON may land as bytes too, since that is what a Kafka source gives: a brace tells it from Avro.
+envelopes as (
+
+    select
+        {{ landed }},
+        decode_avro_message(if(substring({{ landing.value }}, 1, 1) = X'7B', null, {{ landing.value }})) as envelope
+
+    {{ new_messages }}
+
+),
+
+payloads as (
+
+    select
+        envelopes.*,
+        {%- if schemas is none %}
+        cast(null as struct<message: string, error: string>) as payload
+        {%- else %}
+        decode_avro_message(
+            if(envelopes.envelope.type = 'DT' and avro_schemas.data_schema is not null, envelopes.value, null),
+            avro_schemas.data_schema
+        ) as payload
+        {%- endif %}
+
+    from envelopes
+    {%- if schemas is not none %}
+    left outer join (select /*+ broadcast */ schema_id, data_schema from {{ schemas }}) as avro_schemas
+        on envelopes.envelope.schema_id = avro_schemas.schema_id
+    {%- endif %}
+
+),
+
+parsed_messages as (
+
+    select
+        *,
+        from_json(
+            {{ afterimage._qlik_exact_json(
+                'if(' ~ is_json ~ ', cast(value as string), coalesce(payload.message, envelope.message))'
+            ) | indent(12) }},
+            {{ parsed_as }}
+        ) as parsed
+
+    from payloads
+
+),
+{% else %}
+parsed_messages as (
+
+    select
+        {{ landed }},
+        from_json(
+            {{ afterimage._qlik_exact_json(landing.value) | indent(12) }},
+            {{ parsed_as }}
+        ) as parsed
+
+    {{ new_messages }}
+
+),
+{% endif %}
+opened_messages as (
+
+    select
+        value is null as is_tombstone,
+        -- What a message is called must not depend on its schema, which may come later.
+        if(
+            value is null,
+            concat('tombstone-', md5(to_json(struct(topic, message_key)))),
+            md5(value)
+        ) as message_id,
+        -- NULLs sort first: what has no time came first.
+        struct(landed_at, landed_partition, landed_offset) as arrival,
+        if(
+            landed_partition is not null and landed_offset is not null,
+            struct(topic, landed_partition as `partition`, landed_offset as `offset`),
+            null
+        ) as message_position,
+        {%- if landing.is_binary %}
+        envelope.type is not null as is_avro,
+        coalesce(payload.error, envelope.error) as avro_error,
+        if({{ is_json }}, cast(value as string), null) as json_text,
+        coalesce(envelope.type, parsed.type) as type,
+        coalesce(envelope.schema_id, parsed.messageSchemaId) as envelope_schema_id,
+        {%- else %}
+        false as is_avro,
+        cast(null as string) as avro_error,
+        value as json_text,
+        parsed.type,
+        parsed.messageSchemaId as envelope_schema_id,
+        {%- endif %}
+        parsed.magic,
+        coalesce(parsed.message, named_struct({{ bare | join(', ') }})) as body
+
+    from parsed_messages
+
+)
+{%- endmacro -%}
+
+
+{#- A JSON text in which no number loses a digit. Spark reads one with a fraction as a double; where there may be one,
+    it is made a text first. (Qlik writes decimals as texts, so hardly any message needs it.) -#}
+{%- macro _qlik_exact_json(text) -%}
+coalesce(
+    quote_json_numbers(if({{ text }} rlike ':\\s*-?[0-9]+[.eE][-+.eE0-9]*\\s*[,}\\]]', {{ text }}, null)),
+    {{ text }}
+)
+{%- endmacro -%}

@@ -1,0 +1,74 @@
+{#- The CTE `reloads`: of each load message behind a change in its partition its place, right behind the greatest
+    changeSequence of the earlier offsets: all that a reload holds has one place, which begins with that and ends in the
+    offset of the last change. Changes of earlier runs count, which need not be read again. -#}
+{%- macro _qlik_reloads(has_table) -%}
+reloads as (
+
+    select
+        message_id,
+        message_position,
+        concat(last_seq, '.r', lpad(last_offset, 19, '0')) as place
+
+    from (
+        select
+            message_id,
+            struct(topic, `partition`, `offset`) as message_position,
+            is_load,
+            max(landed_seq) over (
+                partition by topic, `partition` order by `offset`
+                range between unbounded preceding and 1 preceding
+            ) as last_seq,
+            max(if(is_load, null, `offset`)) over (
+                partition by topic, `partition` order by `offset`
+                range between unbounded preceding and 1 preceding
+            ) as last_offset
+
+        from (
+            -- A change that was written again later is where it was first; a load is wherever it is.
+            select
+                message_id,
+                message_position.topic,
+                message_position.`partition`,
+                min(message_position.`offset`) as `offset`,
+                landed_seq is null as is_load,
+                landed_seq
+
+            from (
+                select
+                    message_id,
+                    message_position,
+                    if(operation_word = 'REFRESH', null, landed_seq) as landed_seq
+
+                from masked
+                where
+                    (operation_word = 'REFRESH' or (operation_word in ('INSERT', 'UPDATE', 'DELETE') and has_seq))
+                    {%- if has_table %}
+                    and not coalesce(is_of_another_table, false)
+                    {%- endif %}
+                {%- if afterimage._is_incremental() %}
+                union all
+                select
+                    change_id as message_id,
+                    message_position,
+                    left(change_seq, 35) as landed_seq
+
+                from {{ this }}
+                where
+                    operation in ('insert', 'update', 'delete')
+                    and change_seq <> ''
+                    and not {{ afterimage._has_movable_place('change_seq') }}
+                    {%- if has_table %}
+                    and not coalesce(reject_reason like 'of another table:%', false)
+                    {%- endif %}
+                {%- endif %}
+            ) as positions
+            where message_position is not null
+            group by
+                message_id, message_position.topic, message_position.`partition`, landed_seq,
+                if(landed_seq is null, message_position.`offset`, null)
+        ) as distinct_positions
+    ) as placed_messages
+    where is_load and last_offset is not null
+
+),
+{%- endmacro -%}

@@ -1,0 +1,113 @@
+{#- Qlik metadata messages on Kafka -> one row a column of each schema. Arguments:
+    qlik_message_schemas.yml. -#}
+{%- macro qlik_message_schemas(relation, value='value') -%}
+    {%- set landing = afterimage._qlik_landing('qlik_message_schemas', relation, value) -%}
+    {%- if landing is none -%}
+        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- endif %}
+
+with
+
+{{ afterimage._qlik_opened_messages(relation, landing, afterimage._qlik_metadata_fields()) }},
+
+-- Data messages may share the topic: they are the business of qlik_messages.
+metadata_messages as (
+
+    select
+        message_id,
+        body,
+        arrival,
+        case
+            when avro_error is not null then concat('not an Avro message: ', avro_error)
+            when is_avro and body.schemaId is null and body.lineage is null
+                then 'the metadata message has no messageSchema to be read by'
+            when magic <> 'atMSG' then concat('magic is not atMSG: ', magic)
+            when type is null and body.schemaId is null then concat('not a JSON message: ', left(json_text, 60))
+            when coalesce(body.schemaId, '') = '' then 'the metadata message has no schemaId'
+            when coalesce(size(body.tableStructure.tableColumns), 0) < 1 then 'the metadata message has no tableColumns'
+        end as reject_reason
+
+    from opened_messages
+    where
+        not is_tombstone
+        and (
+            type = 'MD'
+            or avro_error is not null
+            or (type is null and (body.schemaId is not null or not coalesce(json_text rlike '^\\s*\\{.*\\}\\s*$', false)))
+        )
+
+),
+
+-- An id stands for one structure, however often a task repeats its message.
+ranked_messages as (
+
+    select
+        *,
+        row_number() over (
+            partition by if(reject_reason is null, body.schemaId, message_id), reject_reason is null
+            order by {{ afterimage._qlik_time('body.lineage.`timestamp`') }} desc nulls last, arrival desc, message_id asc
+        ) as newest_first
+
+    from metadata_messages
+
+),
+
+described_columns as (
+
+    select
+        ranked_messages.message_id,
+        ranked_messages.body.schemaId as schema_id,
+        ranked_messages.body.lineage as lineage,
+        ranked_messages.body.dataSchema as data_schema,
+        described.column_name,
+        described.properties,
+        try_cast(described.properties.ordinal as int) as ordinal,
+        try_cast(described.properties.`precision` as int) as numeric_precision,
+        try_cast(described.properties.scale as int) as numeric_scale,
+        coalesce(
+            ranked_messages.reject_reason,
+            -- Positions are counted from 1, and a mask of more columns than this is no mask.
+            if(
+                try_cast(described.properties.ordinal as int) between 1 and 10000,
+                null,
+                concat('the column has no ordinal: ', described.column_name)
+            )
+        ) as reject_reason
+
+    from ranked_messages
+    lateral view outer explode(
+        if(reject_reason is null, body.tableStructure.tableColumns, null)
+    ) described as column_name, properties
+    where ranked_messages.newest_first = 1
+
+)
+
+select
+    md5(to_json(named_struct(
+        'id', if(reject_reason is null, schema_id, message_id), 'column', column_name, 'reason', reject_reason
+    ))) as schema_column_id,
+    schema_id,
+    lineage.server as server,
+    lineage.task as task,
+    lineage.schema as schema_name,
+    lineage.`table` as table_name,
+    try_cast(lineage.tableVersion as int) as table_version,
+    {{ afterimage._qlik_time('lineage.`timestamp`') }} as published_at,
+    column_name,
+    ordinal,
+    properties.type as data_type,
+    try_cast(properties.length as bigint) as length,
+    numeric_precision,
+    numeric_scale,
+    try_cast(properties.primaryKeyPosition as int) as primary_key_position,
+    if(
+        reject_reason is null,
+        {{ afterimage._qlik_spark_type('properties.type', 'numeric_precision', 'numeric_scale') | indent(8) }},
+        null
+    ) as spark_type,
+    if(reject_reason is null, coalesce(upper(properties.type) rlike '^ *(BLOB|CLOB|NCLOB)', false), null) as is_lob,
+    data_schema,
+    reject_reason
+
+from described_columns
+{%- endmacro -%}

@@ -1,0 +1,25 @@
+{#- dbt lists the tables of a schema at the start of every command. Where Spark cannot say in one answer what each of
+    them is, as of an Iceberg catalog, dbt-spark describes them one by one, which takes longer than many a command. Such
+    a catalog holds nothing but Iceberg tables, so their names are enough. -#}
+{% macro list_relations_without_caching(schema_relation) %}
+    {%- if not afterimage._holds_iceberg_alone(schema_relation.schema) -%}
+        {{ return(dbt.list_relations_without_caching(schema_relation)) }}
+    {%- endif -%}
+    {%- set relations = [] -%}
+    {%- for namespace, name, is_temporary in run_query('show tables in ' ~ schema_relation.schema) -%}
+        {%- do relations.append((namespace, name, is_temporary, 'Type: TABLE\nProvider: iceberg')) -%}
+    {%- endfor -%}
+    {{ return(relations) }}
+{% endmacro %}
+
+
+{#- A schema that is named with its catalog may be any catalog's. -#}
+{% macro _holds_iceberg_alone(schema) %}
+    {%- if target.type != 'spark' or '.' in schema -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {#- A query for `current_catalog()` would be the session's first job, half a second. -#}
+    {%- set catalog = run_query('set spark.sql.defaultCatalog')[0][1] -%}
+    {%- set setting = run_query('set `spark.sql.catalog.' ~ catalog ~ '`')[0][1] -%}
+    {{ return(setting == 'org.apache.iceberg.spark.SparkCatalog') }}
+{% endmacro %}

@@ -1,0 +1,81 @@
+{#- dbt-spark's own loading of seeds turns NULL into the text `None`, breaks on quotes and backslashes, rounds wide
+    numbers and casts each cell with a binding of its own (dbt-adapters issue 487). These overrides load every cell
+    exactly: an empty cell is NULL, a `binary` column is read as hex, and the cells travel as plain literals. A cell that
+    is no value of its column's type fails the seed, where Spark's cast alone would make it NULL. -#}
+{% macro spark__create_csv_table(model, agate_table) %}
+    {%- set types = afterimage._seed_column_types(model, agate_table) -%}
+    {%- set sql -%}
+        create table {{ this.render() }} (
+            {%- for name, type in types.items() %}
+            {{ adapter.quote_seed_column(name, model.config.get('quote_columns', none)) }} {{ type }}
+            {%- if not loop.last %},{% endif %}
+            {%- endfor %}
+        )
+        {{ file_format_clause() }}
+        {{ partition_cols(label="partitioned by") }}
+        {{ clustered_cols(label="clustered by") }}
+        {{ location_clause() }}
+        {{ comment_clause() }}
+    {%- endset -%}
+    {%- call statement('_') -%}{{ sql }}{%- endcall -%}
+    {{ return(sql) }}
+{% endmacro %}
+
+
+{% macro spark__load_csv_rows(model, agate_table) %}
+    {%- set types = afterimage._seed_column_types(model, agate_table) -%}
+    {%- set names = [] -%}
+    {%- set casts = [] -%}
+    {%- for column, type in types.items() -%}
+        {%- set name = 'c' ~ loop.index -%}
+        {%- set misfit = afterimage._literal(
+            'seed ' ~ model.name ~ ': column ' ~ column ~ ", '<cell>' is no " ~ type
+        ) -%}
+        {%- do names.append(name) -%}
+        {%- do casts.append(
+            name if type == 'string' else
+            "coalesce("
+            ~ ("unhex(" ~ name ~ ")" if type == 'binary' else "cast(" ~ name ~ " as " ~ type ~ ")")
+            ~ ", if(" ~ name ~ " is null, null, raise_error(replace(" ~ misfit ~ ", '<cell>', " ~ name ~ "))))"
+        ) -%}
+    {%- endfor -%}
+    {%- set first = namespace(sql='') -%}
+
+    {%- for chunk in agate_table.rows | batch(get_batch_size()) -%}
+        {%- set rows = [] -%}
+        {%- for row in chunk -%}
+            {%- set cells = [] -%}
+            {%- for cell in row -%}
+                {#- Spark puts values in the place of `${name}` even inside a literal, unless it cannot see the dollar. -#}
+                {%- do cells.append(
+                    'null' if cell is none else afterimage._literal(cell | string) | replace('${', '\\u0024{')
+                ) -%}
+            {%- endfor -%}
+            {%- do rows.append('(' ~ cells | join(', ') ~ ')') -%}
+        {%- endfor -%}
+        {%- set sql -%}
+            insert into {{ this.render() }}
+            select {{ casts | join(', ') }}
+            from values {{ rows | join(',\n') }} as cells ({{ names | join(', ') }})
+        {%- endset -%}
+        {%- do adapter.add_query(sql, abridge_sql_log=True) -%}
+        {%- set first.sql = first.sql or sql -%}
+    {%- endfor -%}
+    {{ return(first.sql) }}
+{% endmacro %}
+
+
+{#- Column name -> type, by `column_types` where it says so. Whole numbers too wide for a bigint stay exact. -#}
+{%- macro _seed_column_types(model, agate_table) -%}
+    {%- set declared = model.config.get('column_types', {}) -%}
+    {%- set types = {} -%}
+    {%- for name in agate_table.column_names -%}
+        {%- set type = declared.get(name, adapter.convert_type(agate_table, loop.index0)) -%}
+        {%- if name not in declared and type == 'bigint' -%}
+            {%- set widest = agate_table.columns[loop.index0].values_without_nulls() | map('abs') | max -%}
+            {%- set type = 'decimal(38,0)' if widest is not undefined and widest >= 2 ** 63 else type -%}
+        {%- endif -%}
+        {%- do types.update({name: type | lower}) -%}
+    {%- endfor -%}
+    {{ return(types) }}
+{%- endmacro -%}
