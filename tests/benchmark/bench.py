@@ -220,7 +220,8 @@ class Bench:
         """Return the seconds of history runs of a batch, of an early change, and of nothing new."""
         spark, stream = self.spark, f"{SCHEMA}.stream"
         # The first of each warms up.
-        sizes = [BATCH] * (repeats + 1) + [self.count // 100] * (repeats + 1)
+        batches = {"10,000 changes": BATCH, "1 %": self.count // 100, "one change": 1}
+        sizes = [size for size in batches.values() for _ in range(repeats + 1)]
         place = "cast(substr(change_seq, 17, 19) as bigint)"
         last = self.count - sum(sizes)
         start = "timestamp '2026-01-01 00:00:00'"
@@ -245,10 +246,12 @@ class Bench:
             merge = textbook.snapshot_merge(f"{SCHEMA}.snapshot", f"{SCHEMA}.present")
             merges.append(timed(lambda merge=merge: spark.sql(merge)))
         seconds = {
-            "10,000 changes": statistics.median(times[1 : repeats + 1]),
-            "1 %": statistics.median(times[repeats + 2 :]),
-            "dbt snapshot of 10,000": statistics.median(merges[1 : repeats + 1]),
+            name: statistics.median(
+                times[number * (repeats + 1) + 1 : (number + 1) * (repeats + 1)]
+            )
+            for number, name in enumerate(batches)
         }
+        seconds["dbt snapshot of 10,000"] = statistics.median(merges[1 : repeats + 1])
         seconds["nothing new"] = timed(lambda: self.project.dbt("run", "--select", "grown"))
         # A batch with one key's insert of long before all others.
         spark.sql(

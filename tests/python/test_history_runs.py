@@ -101,6 +101,32 @@ def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: L
     assert versions(lake) == [(1, "Ada", "Rome", 1, None)]
 
 
+def test_a_row_takes_its_columns_along_from_key_to_key_in_a_later_run(
+    project: Project, lake: Lake
+) -> None:
+    """The updates did not capture `city`: what the history has at the old key stands."""
+    lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
+    project.dbt("run")
+    moves = [
+        change(3, "update", (3, "Ada", None), run=2) | {"before": (1, "Ada", None)},
+        change(4, "update", (4, "Ada", None), run=2) | {"before": (3, "Ada", None)},
+        change(5, "update", (5, "Ada", None), run=2) | {"before": (4, "Ada", None)},
+        change(6, "update", (6, "Ada", None), run=2) | {"before": (5, "Ada", None)},
+        change(7, "update", (2, "Ben", "Bari"), run=2) | {"before": (2, "Ben", "Bonn")},
+        change(8, "update", (1, "Ben", None), run=2) | {"before": (2, "Ben", None)},
+    ]
+    lake.append("changes", COLUMNS, [row | {"absent_columns": ["city"]} for row in moves[:4]])
+    lake.append("changes", COLUMNS, [moves[4], moves[5] | {"absent_columns": ["city"]}])
+    project.dbt("run")
+    grown = versions(lake)
+    assert [row for row in grown if row[4] is None] == [
+        (1, "Ben", "Bari", 2, None),
+        (6, "Ada", "Rome", 1, None),
+    ]
+    project.dbt("run", "--full-refresh")
+    assert versions(lake) == grown
+
+
 def test_a_new_column_is_added_and_opens_no_version(project: Project, lake: Lake) -> None:
     wider = COLUMNS | dict.fromkeys(("before", "after"), f"struct<{FIELDS}, zip: string>")
     rows = [

@@ -1,7 +1,9 @@
 {#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history until
-    the run ends; returns the last. Each step follows twice as many key changes as the one before. -#}
-{%- macro _follow_rows(target_relation, stream, columns, options, facts) -%}
-    {%- set plan = afterimage._event_plan(options.unique_key, columns | map(attribute='name') | list, facts) -%}
+    the run ends; returns the last. Each step follows twice as many key changes as the one before. With `recut` (see
+    _key_events) it follows them from there on: the history has what they brought that far. -#}
+{%- macro _follow_rows(target_relation, stream, columns, options, facts, recut=none) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set plan = afterimage._event_plan(options.unique_key, names, facts, recut is not none) -%}
     {%- set old_keys -%}
         select
             {%- for key in options.unique_key %}
@@ -19,8 +21,8 @@
         with
 
         {{ afterimage._all_events(
-            stream, options.unique_key, columns | map(attribute='name') | list, options.load_valid_from, plan,
-            of_keys=old_keys
+            stream, options.unique_key, names, options.load_valid_from, plan, recut,
+            of_keys=old_keys if recut is none else none
         ) }},
 
         {{ afterimage._brought_values(plan) }}

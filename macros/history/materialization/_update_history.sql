@@ -23,11 +23,11 @@
         target_relation, stream, columns, options, taken_in, remembered, condition, pending
     ) -%}
     {%- set facts = remembered if recut.from_the_beginning
-        else dict(remembered, trades=pending.trades, carries=false) -%}
+        else dict(remembered, trades=pending.trades, carries=pending.sparse_moves > 0) -%}
     {%- if facts.carries -%}
-        {%- set facts = dict(
-            facts, brought=afterimage._follow_rows(target_relation, stream, columns, options, facts)
-        ) -%}
+        {%- set facts = dict(facts, brought=afterimage._follow_rows(
+            target_relation, stream, columns, options, facts, none if recut.from_the_beginning else recut
+        )) -%}
     {%- endif -%}
     {%- set difference = afterimage._apply_recut(
         target_relation, stream, columns, options, recut, facts, pending, snapshot
@@ -94,7 +94,8 @@
 {#- What a run needs to know of key changes: whether rows may have taken each other's keys from the first new place on
     (`trades`), and whether keys must be rebuilt from their first change for it (`asks_for_all`): where such a transaction
     began before the place from which its key is rebuilt; where the history knows the row that lived at the key in part
-    only; or where a key change lacks columns, so that their values come from the old key. -#}
+    only; or where the run is late and a key change behind it lacks columns, so that their values come from the old key,
+    and go on from there to keys that the run does not touch. -#}
 {%- macro _pending_key_changes(target_relation, stream, columns, options, taken_in, condition, pending) -%}
     {%- set is_late = pending.min_seq <= taken_in.max_seq -%}
     {%- set slice = afterimage._slice(pending, options) -%}
@@ -102,7 +103,11 @@
     {%- if not (seen.ends or seen.sparse_moves) -%}
         {{ return({'trades': false, 'sparse_moves': 0, 'asks_for_all': false}) }}
     {%- endif -%}
-    {%- set found = {'trades': false, 'sparse_moves': seen.sparse_moves, 'asks_for_all': seen.sparse_moves > 0} -%}
+    {%- set found = {
+        'trades': false,
+        'sparse_moves': seen.sparse_moves,
+        'asks_for_all': is_late and seen.sparse_moves > 0,
+    } -%}
     {%- if not seen.ends -%}
         {{ return(found) }}
     {%- endif -%}
