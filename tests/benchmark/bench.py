@@ -457,7 +457,7 @@ def draw(results: dict[str, Seconds], increments: Seconds, to: Path) -> None:
     if len(increments) > 1:
         figure, axis = pyplot.subplots(figsize=(6, 3.5), layout="constrained")
         sizes = [int(count) / 1_000_000 for count in increments]
-        colors = ["#4477aa", "#228833", "#66ccee", "#aa3377", "#bbbbbb", "#ccbb44"]
+        colors = ["#4477aa", "#228833", "#66ccee", "#aa3377", "#bbbbbb", "#ccbb44", "#ee6677"]
         for name, color in zip(next(iter(increments.values())), colors, strict=True):
             taken = [one[name] for one in increments.values()]
             axis.plot(sizes, taken, marker="o", label=name, color=color)

@@ -1,0 +1,148 @@
+{#- The end of every source macro: from a dialect's rows, one a change, to the change contract. A row has
+    - `identity` and `place`: the beginning of change_id, and the change_seq; '' where a row has no place,
+    - `kind`: load, reload (a load at a place: what it finds is a change of its time), insert, update, delete, truncate,
+      or unknown; and `own_key`, by which rows of one key are told,
+    - `image`: the row after the change, of a delete the row that was; `before_image`: of an update the row before it,
+    - `changed_columns`, `absent_columns`, `changed_at`, `transaction_id`, `reject_reason`, `warnings`, `source_rows`,
+      `changed_by`, and `further_columns`.
+
+    With `tie_order` rows may share an identity or a place. A number in change_id, by `identity_order`, tells the one
+    apart; changes of a key at one place get suffixes that put them in a declared order: by kind, delete last, then by
+    `tie_order`. Of loads of one key the first in that order stands. Such rows share `within`, too; the rows of the
+    condition `alone` share nothing. `old_key` is the condition that an update tells the old key; without it nobody is
+    warned of key changes. `stays`: see _staged. -#}
+{%- macro _finish(
+    rows, intake, columns, unique_key, identity_order=none, tie_order=none, within=none, alone=none, old_key=none,
+    source_rows='source_rows', further_columns=[], stays=none
+) -%}
+{%- if tie_order %}
+numbered_changes as (
+
+    select
+        *,
+        row_number() over (
+            partition by {{ (within or []) | join(', ') ~ (', ' if within) }}identity
+            order by {{ identity_order | indent(16) }}
+        ) as number_of_identity,
+        row_number() over (
+            partition by {{ (within or ['place']) | join(', ') }}, reject_reason is null, own_key
+            order by
+                array_position(array('load', 'reload', 'insert', 'update', 'delete', 'truncate'), kind) asc,
+                {{ tie_order | indent(16) }}
+        ) as turn
+
+    from {{ rows }}
+    {%- if alone %}
+    where not {{ alone }}
+    union all
+    select
+        *,
+        1 as number_of_identity,
+        1 as turn
+
+    from {{ rows }}
+    where {{ alone }}
+    {%- endif %}
+
+),
+
+{%- endif %}
+
+judged_changes as (
+
+    select
+        *,
+        {%- if tie_order %}
+        turn > 1 and kind not in ('load', 'reload') and reject_reason is null as is_tied,
+        turn > 1 and kind in ('load', 'reload') and reject_reason is null as is_superseded,
+        {%- endif %}
+        {{ afterimage._key_change_warning(columns, unique_key, old_key) | indent(8) }} as key_warning
+
+    from {{ 'numbered_changes' if tie_order else rows }}
+
+),
+
+changes as (
+
+    select
+        {%- if tie_order %}
+        concat(identity, if(number_of_identity > 1, concat('-', number_of_identity), '')) as change_id,
+        concat(place, if(is_tied, {{ afterimage._tie_suffix('turn') }}, '')) as change_seq,
+        {%- else %}
+        identity as change_id,
+        place as change_seq,
+        {%- endif %}
+        case kind when 'reload' then 'update' when 'unknown' then null else kind end as operation,
+        case kind when 'update' then before_image when 'delete' then image end as `before`,
+        if(kind in ('load', 'reload', 'insert', 'update', 'unknown'), image, null) as `after`,
+        changed_columns,
+        absent_columns,
+        changed_at,
+        transaction_id,
+        {%- if tie_order %}
+        if(is_superseded, 'superseded: a later load of this key came', reject_reason) as reject_reason,
+        {%- else %}
+        reject_reason,
+        {%- endif %}
+        -- Few changes have any, and functions with lambdas are slow.
+        {%- set common = ["if(is_tied, 'another change of this key has the same change_seq', null)"] if tie_order else [] %}
+        if(
+            {{ 'is_tied or ' if tie_order }}key_warning is not null,
+            array_compact(concat(
+                coalesce(warnings, cast(array() as array<string>)),
+                array({{ (common + ['key_warning']) | join(', ') }})
+            )),
+            warnings
+        ) as warnings,
+        {{ source_rows }} as source_rows,
+        changed_by
+        {%- for column in further_columns %},
+        {{ column }}
+        {%- endfor %}
+
+    from judged_changes
+
+)
+
+{{ afterimage._staged('changes', intake, further_columns, stays) }}
+{%- endmacro -%}
+
+
+{#- What orders the changes behind the first at their place: `.002`, `.003`, …; from the 1000th on longer, and still
+    behind those before and before what a dialect puts behind a place (`.c…`). -#}
+{%- macro _tie_suffix(turn) -%}
+    {{ return("concat(if(" ~ turn ~ " < 1000, '.', '.999.'), lpad(" ~ turn ~ ", if(" ~ turn ~ " < 1000, 3, 9), '0'))") }}
+{%- endmacro -%}
+
+
+{#- What is said of an update that changed the key, where the old key or some of the row's columns are not known. -#}
+{%- macro _key_change_warning(columns, unique_key, old_key) -%}
+{%- if not old_key -%}
+cast(null as string)
+{%- else -%}
+case
+    when kind <> 'update' or image is null then null
+    when not ({{ old_key }})
+        then if(
+            arrays_overlap(changed_columns, {{ afterimage._string_array(unique_key) }}),
+            'the key changed, but without a before-image the old key is unknown',
+            null
+        )
+    when
+        size(absent_columns) > 0
+        and not ({{ afterimage._same_columns('image', 'before_image', unique_key) }})
+        and (
+            {%- for column in columns if column not in unique_key %}
+            (
+                array_contains(absent_columns, {{ afterimage._literal(column) }})
+                and before_image.{{ afterimage._quote(column) }} is null
+            ) or
+            {%- endfor %}
+            false
+        )
+        then {{ afterimage._literal(
+            "the key changed and not all columns were captured: they keep the old key's values, where these are known"
+        ) }}
+end
+{%- endif -%}
+{%- endmacro -%}

@@ -1,0 +1,102 @@
+{#- The CTEs from changes to `described`, the rows that `_finish` takes: with what their masks say. -#}
+{%- macro _qlik_described(layout, has_short_way) -%}
+{%- set columns = layout.columns -%}
+unmasked as (
+
+    select
+        *,
+        false as is_alone
+
+    from paired
+    {%- if has_short_way %}
+    union all
+    select
+        *,
+        true as is_alone
+
+    from plain
+    {%- endif %}
+
+),
+
+masked as (
+
+    -- The few masks go to the rows, not the rows to the masks.
+    select /*+ broadcast(flags) */
+        unmasked.*,
+        flags.flagged_columns,
+        flags.unknown_ordinals,
+        if(
+            unmasked.reject_reason is null
+            and unmasked.kind in ('insert', 'update')
+            and unmasked.change_mask is not null
+            and flags.flagged_columns is null,
+            concat('change_mask cannot be decoded: ', {{ layout.mask_as_text }}),
+            unmasked.reject_reason
+        ) as final_reason
+
+    from unmasked
+    left outer join flags
+        on unmasked.change_mask = flags.change_mask
+
+),
+
+warned as (
+
+    select
+        *,
+        if(
+            kind <> 'load' and source_time is null,
+            {{ afterimage._qlik_time_warning('change_group') | indent(12) }},
+            null
+        ) as time_warning,
+        if(
+            size(unknown_ordinals) > 0,
+            concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
+            null
+        ) as mask_warning,
+        {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning
+
+    from masked
+
+),
+
+described as (
+
+    select
+        group_hash,
+        change_group,
+        is_alone,
+        is_orphan,
+        image_hash,
+        source_time,
+        last_time,
+        -- A before-image and its update are one change, so they share a letter and with it an identity.
+        concat(change_group, '-', case kind
+            when 'before_image' then 'U'
+            when 'unknown' then 'X'
+            else upper(left(kind, 1))
+        end) as identity,
+        if(kind <> 'load' and has_seq, change_group, '') as place,
+        if(is_orphan, 'update', kind) as kind,
+        {{ afterimage._struct(layout.unique_key, 'coalesce(image, before_image).') }} as own_key,
+        image,
+        before_image,
+        if(kind in ('insert', 'update'), flagged_columns, null) as changed_columns,
+        {{ afterimage._qlik_absent_columns(columns, layout.unique_key) | indent(8) }} as absent_columns,
+        coalesce(source_time, {{ afterimage._qlik_seq_time('change_group') | indent(8) }}) as changed_at,
+        transaction_id,
+        final_reason as reject_reason,
+        -- Few changes have any, and functions with lambdas are slow.
+        if(
+            coalesce(time_warning, mask_warning, unflagged_warning) is not null,
+            array_compact(array(time_warning, mask_warning, unflagged_warning)),
+            null
+        ) as warnings,
+        source_rows,
+        cast(null as string) as changed_by
+
+    from warned
+
+)
+{%- endmacro -%}

@@ -1,0 +1,133 @@
+{#- The CTEs from `grouped` to `paired`: each row once, a before-image beside its update. With `has_short_way` those of
+    `intricate_groups` alone. -#}
+{%- macro _qlik_pairs(layout, has_short_way) -%}
+intricate as (
+
+    select
+        grouped.*,
+        {{ afterimage._hash_of_values(afterimage._quoted(layout.columns, 'image.')) | indent(8) }} as image_hash
+
+    {%- if has_short_way %}
+    -- Each group is there once. They stand first, so that a compiled join reads and sorts the rows only where there is one.
+    -- The groups must be equal too; said plainly, that would shuffle the rows once more.
+    from intricate_groups
+    inner join grouped
+        on
+            intricate_groups.group_hash = grouped.group_hash
+            and coalesce(
+                grouped.change_group between intricate_groups.change_group and intricate_groups.change_group, false
+            )
+    {%- else %}
+    from grouped
+    {%- endif %}
+
+),
+
+-- A row delivered twice counts once; of its copies the one with the first real timestamp stands.
+copies as (
+
+    select
+        *,
+        row_number() over (
+            partition by group_hash, change_group, kind, image_hash
+            order by
+                source_time asc nulls last,
+                transaction_id asc nulls last,
+                change_mask asc nulls last
+        ) as copy_number,
+        count(*) over (partition by group_hash, change_group, kind, image_hash) as copies,
+        max(source_time) over (partition by group_hash, change_group, kind, image_hash) as last_time
+
+    from intricate
+
+),
+
+distinct_rows as (
+
+    select
+        *,
+        count_if(kind = 'update') over (partition by group_hash, change_group) as updates,
+        count_if(kind = 'before_image' and reject_reason is null)
+            over (partition by group_hash, change_group) as before_images
+
+    from copies
+    where copy_number = 1
+
+),
+
+-- What a before-image and its update have in common. Their keys differ only where the update changed the key, which
+-- is certain only if there is one of each.
+matchable as (
+
+    select
+        *,
+        if(updates = 1 and before_images = 1, null, {{ afterimage._struct(layout.unique_key, 'image.') }}) as pair_key
+
+    from distinct_rows
+
+),
+
+matched as (
+
+    select
+        *,
+        row_number() over (
+            partition by group_hash, change_group, pair_key, kind
+            order by reject_reason is not null, image_hash
+        ) as number_of_pair
+
+    from matchable
+
+),
+
+partners as (
+
+    select
+        *,
+        first(
+            if(
+                kind = 'before_image' and reject_reason is null and number_of_pair = 1,
+                struct(image, copies),
+                null
+            ),
+            true
+        ) over (partition by group_hash, change_group, pair_key) as before_partner,
+        max(kind = 'update' and number_of_pair = 1) over (partition by group_hash, change_group, pair_key) as has_update
+
+    from matched
+
+),
+
+-- The vendor's recipe is a left outer join of the changes with the before-images of the same change_seq. Looking from
+-- each update at the before-image beside it is the same without a second reading of the table, and keeps in sight
+-- a before-image that has no update.
+paired as (
+
+    select
+        group_hash,
+        change_group,
+        kind,
+        kind = 'before_image' as is_orphan,
+        has_seq,
+        image_hash,
+        source_time,
+        last_time,
+        transaction_id,
+        change_mask,
+        if(kind = 'before_image', null, image) as image,
+        case
+            when kind = 'before_image' then image
+            when kind = 'update' and number_of_pair = 1 then before_partner.image
+        end as before_image,
+        if(
+            kind = 'before_image' and reject_reason is null,
+            'before-image without its update: no update of this key has this change_seq',
+            reject_reason
+        ) as reject_reason,
+        copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows
+
+    from partners
+    where not (kind = 'before_image' and reject_reason is null and number_of_pair = 1 and has_update)
+
+)
+{%- endmacro -%}

@@ -1,0 +1,80 @@
+{#- The short way for the changes that need no pairing: `plain`. It spares nearly all rows of a full build the windows of
+    _qlik_pairs. A group of rows has to be found either here or among `intricate_groups`, never in both and never in
+    neither: what one condition changes the other must. -#}
+{%- macro _qlik_plain_changes() -%}
+{%- set by_kind = 'partition by group_hash, change_group order by kind' -%}
+-- Nearly every change stands alone, or beside its one before-image: what it needs is in the row before it.
+neighbours as (
+
+    select
+        *,
+        count(*) over ({{ by_kind }} rows between unbounded preceding and unbounded following) as rows_in_group,
+        lag(image) over ({{ by_kind }}) as image_before,
+        lag(kind = 'before_image' and reject_reason is null) over ({{ by_kind }}) as has_before_image
+
+    from grouped
+
+),
+
+classified_groups as (
+
+    select
+        *,
+        case
+            when rows_in_group = 1 and kind <> 'before_image' then 'alone'
+            when rows_in_group = 2 and kind = 'update' and reject_reason is null and has_before_image
+                then 'behind its before-image'
+        end as plain_case
+
+    from neighbours
+
+),
+
+plain as (
+
+    select
+        group_hash,
+        change_group,
+        kind,
+        false as is_orphan,
+        has_seq,
+        cast(null as bigint) as image_hash,
+        source_time,
+        source_time as last_time,
+        transaction_id,
+        change_mask,
+        image,
+        if(plain_case = 'alone', null, image_before) as before_image,
+        reject_reason,
+        rows_in_group as source_rows
+
+    from classified_groups
+    where plain_case is not null
+
+),
+
+-- The other groups: with copies, ties, orphans. No change_group is empty; asking for the other columns of one that is
+-- makes this reader need the same columns as the other two, so that Spark shuffles the rows once for all three.
+intricate_groups as (
+
+    select
+        group_hash,
+        change_group
+
+    from grouped
+    group by group_hash, change_group
+    having
+        not (
+            (count(*) = 1 and count_if(kind = 'before_image') = 0)
+            or (
+                count(*) = 2
+                and count_if(kind = 'update' and reject_reason is null) = 1
+                and count_if(kind = 'before_image' and reject_reason is null) = 1
+            )
+        )
+        or count_if(
+            change_group = '' and hash(has_seq, source_time, transaction_id, change_mask, image) = 0
+        ) > 0
+
+)
+{%- endmacro -%}
