@@ -1,7 +1,7 @@
+{#- What is odd about a change, but for what all sources have in common. -#}
 {%- macro _openedge_warnings(layout) -%}
 nullif(array_compact(array(
     if(changed_at is null, '_Time-Stamp is missing or cannot be read', null),
-    if(is_tied, 'another change of this key has the same change_seq', null),
     if(
         kind = 'update' and size(unknown_fields) > 0,
         concat('the field map has what is no field: ', array_join(unknown_fields, ', ')),
@@ -21,12 +21,6 @@ nullif(array_compact(array(
             'the field map leaves out what changed: ',
             array_join(array_except(differing_columns, changed_columns), ', ')
         ),
-        null
-    ),
-    if(
-        kind = 'update' and image is not null and before_image is null
-        and arrays_overlap(changed_columns, {{ afterimage._string_array(layout.unique_key) }}),
-        'the key changed, but without a before-image the old key is unknown',
         null
     ),
     {%- if layout.policy_level == 3 %}

@@ -1,0 +1,66 @@
+{#- The CTEs from `joined` to `described`, the rows that `_finish` takes. -#}
+{%- macro _openedge_described(layout) -%}
+judged_joined as (
+
+    select
+        *,
+        case
+            when reject_reason is not null then reject_reason
+            {{ afterimage._openedge_unread_reasons() | indent(12) }}
+            {{ afterimage._openedge_no_data_reasons(layout) | indent(12) }}
+        end as final_reason,
+        if(
+            before_image is null or image is null,
+            null,
+            array_compact(array(
+                {%- for column in layout.columns %}
+                {%- set name = afterimage._quote(column) %}
+                if(image.{{ name }} <=> before_image.{{ name }}, null, {{ afterimage._literal(column) }})
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            ))
+        ) as differing_columns,
+        -- The map is filled for updates alone; an empty one says nothing, of creates and deletes not even that.
+        if(
+            kind in ('update', 'before_image') and (has_change_row or size(flagged_columns) > 0), flagged_columns, null
+        ) as changed_columns
+
+    from joined
+
+),
+
+described as (
+
+    select
+        change_group,
+        is_orphan,
+        row_hash,
+        row_count,
+        tracking_copies,
+        {{ afterimage._openedge_precedence() }} as precedence,
+        change_group as identity,
+        if(has_seq, change_group, '') as place,
+        case
+            when kind in ('insert', 'update', 'delete') then kind
+            when kind = 'before_image' then 'update'
+            when kind in {{ afterimage._openedge_resets() }} and final_reason is null then 'truncate'
+            else 'unknown'
+        end as kind,
+        {{ afterimage._struct(layout.unique_key, 'coalesce(image, before_image).') }} as own_key,
+        image,
+        before_image,
+        changed_columns,
+        cast(null as array<string>) as absent_columns,
+        changed_at,
+        transaction_id,
+        final_reason as reject_reason,
+        {{ afterimage._openedge_warnings(layout) | indent(8) }} as warnings,
+        nullif(tracking.user_name, '') as changed_by
+        {%- if layout.tracks %},
+        tracking
+        {%- endif %}
+
+    from judged_joined
+
+)
+{%- endmacro -%}

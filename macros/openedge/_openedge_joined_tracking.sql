@@ -1,0 +1,60 @@
+{#- The CTEs from `paired` and `tracked_rows` to `joined`: each change with what the tracking table says of it. -#}
+{%- macro _openedge_joined_tracking(layout) -%}
+tracked as (
+
+    select
+        *,
+        count(*) over (partition by change_group) as copies,
+        row_number() over (
+            partition by change_group order by operation desc, time asc nulls last, row_hash asc
+        ) as copy_number
+
+    from tracked_rows
+    {%- if layout.tracking_relation is none %}
+    where has_seq
+    {%- endif %}
+
+),
+
+field_maps as (
+
+    {{ afterimage._openedge_field_maps(layout) | indent(4) }}
+
+),
+
+-- Tracking rows without a change row are there by design: policy levels 0 and 1, changes of the schema, partitions.
+joined as (
+
+    select
+        changes.kind is not null as has_change_row,
+        coalesce(changes.is_orphan, false) as is_orphan,
+        coalesce(changes.change_group, tracked.change_group) as change_group,
+        coalesce(changes.has_seq, tracked.has_seq) as has_seq,
+        coalesce(changes.sequence, tracked.sequence) as sequence,
+        coalesce(changes.operation, tracked.operation) as operation,
+        coalesce(changes.kind, if(tracked.kind = 'before_image', 'update', tracked.kind)) as kind,
+        coalesce(changes.time, tracked.time) as changed_at,
+        coalesce(changes.transaction_id, tracked.transaction_id) as transaction_id,
+        coalesce(changes.row_hash, tracked.row_hash) as row_hash,
+        changes.reject_reason,
+        changes.image,
+        changes.before_image,
+        changes.before_reason,
+        coalesce(changes.row_count, 0) as row_count,
+        tracked.kind as tracked_kind,
+        tracked.operation as tracked_operation,
+        tracked.field_map,
+        tracked.tracking,
+        {{ 'coalesce(tracked.copies, 0)' if layout.tracking_relation else '0' }} as tracking_copies,
+        field_maps.flagged_columns,
+        field_maps.unknown_fields,
+        field_maps.is_decoded
+
+    from paired as changes
+    full outer join (select * from tracked where copy_number = 1) as tracked
+        on changes.change_group = tracked.change_group
+    left outer join field_maps
+        on tracked.field_map = field_maps.field_map
+
+)
+{%- endmacro -%}

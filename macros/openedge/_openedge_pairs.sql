@@ -1,0 +1,70 @@
+{#- The CTEs from `assembled` to `paired`: a before-image beside its update. -#}
+{%- macro _openedge_pairs(layout) -%}
+judged as (
+
+    select
+        *,
+        case
+            {{ afterimage._openedge_unread_reasons() | indent(12) }}
+            when split_reason is not null then split_reason
+            when kind in ('insert', 'update', 'delete', 'before_image') and ({{ afterimage._openedge_any_null('image', layout.unique_key) }})
+                then {{ afterimage._literal('NULL in the key (' ~ layout.unique_key | join(', ') ~ ')') }}
+        end as reject_reason,
+        row_number() over (
+            partition by
+                change_group,
+                kind
+                {%- for key in layout.unique_key %},
+                image.{{ afterimage._quote(key) }}
+                {%- endfor %}
+            order by row_hash
+        ) as number_of_key,
+        count_if(kind = 'update') over (partition by change_group) as updates,
+        count_if(kind = 'before_image') over (partition by change_group) as before_images
+
+    from assembled
+
+),
+
+-- Before and after of one update share their _Change-Sequence. The keys of the two differ only where the update
+-- changed the key, which is certain only if there is one of each.
+paired as (
+
+    select
+        changes.kind is null as is_orphan,
+        coalesce(changes.change_group, before_images.change_group) as change_group,
+        coalesce(changes.has_seq, before_images.has_seq) as has_seq,
+        coalesce(changes.sequence, before_images.sequence) as sequence,
+        coalesce(changes.operation, before_images.operation) as operation,
+        coalesce(changes.kind, before_images.kind) as kind,
+        coalesce(changes.time, before_images.time) as time,
+        coalesce(changes.transaction_id, before_images.transaction_id) as transaction_id,
+        coalesce(changes.row_hash, before_images.row_hash) as row_hash,
+        if(
+            changes.kind is null,
+            coalesce(
+                before_images.reject_reason,
+                'before-image without its update: no update of this key has this _Change-Sequence'
+            ),
+            changes.reject_reason
+        ) as reject_reason,
+        changes.image,
+        -- Half a before-image is none.
+        if(changes.kind is null or before_images.reject_reason is null, before_images.image, null) as before_image,
+        if(changes.kind is null, null, before_images.reject_reason) as before_reason,
+        coalesce(changes.row_count, 0) + coalesce(before_images.row_count, 0) as row_count
+
+    from (select * from judged where kind <> 'before_image') as changes
+    full outer join (select * from judged where kind = 'before_image') as before_images
+        on
+            changes.change_group = before_images.change_group
+            and changes.kind = 'update'
+            and changes.number_of_key = 1
+            and before_images.number_of_key = 1
+            and (
+                (changes.updates = 1 and changes.before_images = 1)
+                or ({{ afterimage._same_columns('changes.image', 'before_images.image', layout.unique_key) }})
+            )
+
+)
+{%- endmacro -%}
