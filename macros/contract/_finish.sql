@@ -4,31 +4,39 @@
       or unknown; and `own_key`, by which rows of one key are told,
     - `image`: the row after the change, of a delete the row that was; `before_image`: of an update the row before it,
     - `changed_columns`, `absent_columns`, `changed_at`, `transaction_id`, `reject_reason`, `warnings`, `source_rows`,
-      `changed_by`, and `further_columns`.
+      `changed_by`, but for those that the source `lacks`; and `further_columns`.
 
-    With `tie_order` rows may share an identity or a place. A number in change_id, by `identity_order`, tells the one
-    apart; changes of a key at one place get suffixes that put them in a declared order: by kind, delete last, then by
-    `tie_order`. Of loads of one key the first in that order stands. Such rows share `within`, too; the rows of the
-    condition `alone` share nothing. `old_key` is the condition that an update tells the old key; without it nobody is
+    With `identity_order` rows may share an identity, and a number in change_id tells them apart. With `tie_order` changes
+    of a key may share a place, and suffixes put them in a declared order: by kind, delete last, then by `tie_order`; of
+    loads of a key the first in that order stands. Such rows share `within`, too; the rows of the condition `alone` share
+    nothing. `old_key` is the condition that an update tells the old key; without it nobody is
     warned of key changes. `stays`: see _staged. -#}
 {%- macro _finish(
-    rows, intake, columns, unique_key, identity_order=none, tie_order=none, within=none, alone=none, old_key=none,
-    source_rows='source_rows', further_columns=[], stays=none
+    rows, intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
+    old_key=none, source_rows='source_rows', further_columns=[], stays=none
 ) -%}
+{%- set value = {} -%}
+{%- for name, type in {
+    'changed_columns': 'array<string>', 'absent_columns': 'array<string>', 'transaction_id': 'string', 'changed_by': 'string'
+}.items() -%}
+    {%- do value.update({name: 'cast(null as ' ~ type ~ ') as ' ~ name if name in lacks else name}) -%}
+{%- endfor -%}
 {%- if tie_order %}
 numbered_changes as (
 
     select
         *,
+        {%- if identity_order %}
         row_number() over (
             partition by {{ (within or []) | join(', ') ~ (', ' if within) }}identity
-            order by {{ identity_order | indent(16) }}
+            order by {{ identity_order }}
         ) as number_of_identity,
+        {%- endif %}
         row_number() over (
             partition by {{ (within or ['place']) | join(', ') }}, reject_reason is null, own_key
             order by
                 array_position(array('load', 'reload', 'insert', 'update', 'delete', 'truncate'), kind) asc,
-                {{ tie_order | indent(16) }}
+                {{ tie_order }}
         ) as turn
 
     from {{ rows }}
@@ -56,7 +64,7 @@ judged_changes as (
         turn > 1 and kind not in ('load', 'reload') and reject_reason is null as is_tied,
         turn > 1 and kind in ('load', 'reload') and reject_reason is null as is_superseded,
         {%- endif %}
-        {{ afterimage._key_change_warning(columns, unique_key, old_key) | indent(8) }} as key_warning
+        {{ afterimage._key_change_warning(columns, unique_key, old_key, lacks) | indent(8) }} as key_warning
 
     from {{ 'numbered_changes' if tie_order else rows }}
 
@@ -65,20 +73,28 @@ judged_changes as (
 changes as (
 
     select
-        {%- if tie_order %}
+        {%- if identity_order %}
         concat(identity, if(number_of_identity > 1, concat('-', number_of_identity), '')) as change_id,
-        concat(place, if(is_tied, {{ afterimage._tie_suffix('turn') }}, '')) as change_seq,
         {%- else %}
         identity as change_id,
+        {%- endif %}
+        {%- if tie_order %}
+        concat(place, if(is_tied, {{ afterimage._tie_suffix('turn') }}, '')) as change_seq,
+        {%- else %}
         place as change_seq,
         {%- endif %}
         case kind when 'reload' then 'update' when 'unknown' then null else kind end as operation,
-        case kind when 'update' then before_image when 'delete' then image end as `before`,
+        case kind
+            {%- if 'before_image' not in lacks %}
+            when 'update' then before_image
+            {%- endif %}
+            when 'delete' then image
+        end as `before`,
         if(kind in ('load', 'reload', 'insert', 'update', 'unknown'), image, null) as `after`,
-        changed_columns,
-        absent_columns,
+        {{ value.changed_columns }},
+        {{ value.absent_columns }},
         changed_at,
-        transaction_id,
+        {{ value.transaction_id }},
         {%- if tie_order %}
         if(is_superseded, 'superseded: a later load of this key came', reject_reason) as reject_reason,
         {%- else %}
@@ -95,7 +111,7 @@ changes as (
             warnings
         ) as warnings,
         {{ source_rows }} as source_rows,
-        changed_by
+        {{ value.changed_by }}
         {%- for column in further_columns %},
         {{ column }}
         {%- endfor %}
@@ -116,20 +132,22 @@ changes as (
 
 
 {#- What is said of an update that changed the key, where the old key or some of the row's columns are not known. -#}
-{%- macro _key_change_warning(columns, unique_key, old_key) -%}
+{%- macro _key_change_warning(columns, unique_key, old_key, lacks) -%}
 {%- if not old_key -%}
 cast(null as string)
 {%- else -%}
 case
-    when kind <> 'update' or image is null then null
+    when not kind <=> 'update' or image is null then null
     when not ({{ old_key }})
         then if(
             arrays_overlap(changed_columns, {{ afterimage._string_array(unique_key) }}),
             'the key changed, but without a before-image the old key is unknown',
             null
         )
+    {%- if 'absent_columns' not in lacks %}
     when
         size(absent_columns) > 0
+        and before_image is not null
         and not ({{ afterimage._same_columns('image', 'before_image', unique_key) }})
         and (
             {%- for column in columns if column not in unique_key %}
@@ -143,6 +161,7 @@ case
         then {{ afterimage._literal(
             "the key changed and not all columns were captured: they keep the old key's values, where these are known"
         ) }}
+    {%- endif %}
 end
 {%- endif -%}
 {%- endmacro -%}

@@ -50,7 +50,6 @@ described as (
         image,
         before_image,
         changed_columns,
-        cast(null as array<string>) as absent_columns,
         changed_at,
         transaction_id,
         final_reason as reject_reason,

@@ -53,6 +53,7 @@ with
 {#- The vendor's unique keys leave room for one change a sequence, but landed tables may hold more. -#}
 {{ afterimage._finish(
     'described', intake, layout.columns, layout.unique_key,
+    lacks=['absent_columns'],
     within=['change_group'],
     identity_order='precedence asc, is_orphan asc, row_hash asc',
     tie_order='row_hash asc',

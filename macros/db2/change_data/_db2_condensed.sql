@@ -1,4 +1,4 @@
-{#- The CTEs from `distinct_rows` to `told_apart` for a table that holds the last row of each key: no changes but a
+{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds the last row of each key: no changes but a
     state, so every row has the place of a full-load row, and a later one takes its change_id. -#}
 {%- macro _db2_condensed() -%}
 states as (
@@ -20,29 +20,29 @@ states as (
 
 ),
 
-told_apart as (
+found_changes as (
 
     select
         concat(
             if(reject_reason is null, concat('key-', key_hash), row_group),
             if(turn > 1, concat('-', turn), '')
-        ) as change_id,
-        '' as change_seq,
-        if(kind in ('insert', 'update'), 'load', kind) as operation,
-        if(kind = 'delete', image, null) as `before`,
-        if(kind = 'delete', null, image) as `after`,
-        changed_at,
+        ) as identity,
+        '' as place,
+        if(kind in ('insert', 'update'), 'load', kind) as kind,
+        kind as row_kind,
+        key_hash as own_key,
+        image,
+        if(true, null, image) as before_image,
+        has_before_values,
+        false as lost_before,
+        cast(null as string) as key_change_warning,
         commit_place,
+        changed_at,
         if(
             reject_reason is null and turn > 1,
             'superseded: a later row has this key, so the table is not condensed',
             reject_reason
         ) as reject_reason,
-        kind,
-        has_before_values,
-        false as lost_before,
-        false as is_tied,
-        cast(null as string) as key_change_warning,
         copies as source_rows
 
     from states

@@ -35,51 +35,17 @@ with
 
 {{ afterimage._db2_rows(layout, side.rows, side.condition, complete, uow, time_zone) }},
 
-{% if condensed -%}
-{{ afterimage._db2_condensed() }}
-{%- else -%}
-{{ afterimage._db2_paired(layout, pair_key_changes) }}
-{%- endif %},
+{{ afterimage._db2_condensed() if condensed else afterimage._db2_paired(layout, pair_key_changes) }},
 
-changes as (
+{{ afterimage._db2_described(condensed) }},
 
-    select
-        change_id,
-        change_seq,
-        nullif(operation, 'unknown') as operation,
-        `before`,
-        `after`,
-        cast(null as array<string>) as changed_columns,
-        cast(null as array<string>) as absent_columns,
-        changed_at,
-        commit_place as transaction_id,
-        reject_reason,
-        nullif(array_compact(array(
-            if(
-                commit_place is not null and changed_at is null,
-                'changed_at is unknown: neither IBMSNAP_LOGMARKER nor IBMSNAP_UOW has it',
-                null
-            ),
-            if(
-                kind in ('insert', 'load') and has_before_values,
-                'an inserted row has values in before-image columns, which may be data columns',
-                null
-            ),
-            if(lost_before, 'the before-image has no key and is left out', null),
-            if(is_tied, 'another change of this key has the same change_seq', null),
-            key_change_warning,
-            {%- if condensed %}
-            if(reject_reason is null, 'the table is condensed: earlier changes of this key are unknown', null)
-            {%- else %}
-            cast(null as string)
-            {%- endif %}
-        )), cast(array() as array<string>)) as warnings,
-        cast(source_rows as int) as source_rows,
-        cast(null as string) as changed_by
-
-    from told_apart
-
-)
-
-{{ afterimage._staged('changes', intake) }}
+{{ afterimage._finish(
+    'described', intake, layout.columns, layout.unique_key,
+    lacks=['changed_columns', 'absent_columns', 'changed_by'],
+    identity_order=none if condensed else "intent_place asc, row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
+        ~ "image_hash desc",
+    tie_order=none if condensed else "row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
+        ~ "if(kind = 'load', image_hash, null) desc, image_hash asc",
+    source_rows='cast(source_rows as int)'
+) }}
 {%- endmacro -%}

@@ -19,12 +19,12 @@ with
 
 {#- The log says nothing of the row but its key, so each key has one row here, which every run writes anew: with the
     place of a full-load row, for there is nothing to order. #}
-changes as (
+described as (
 
     select
-        concat('key-', key_hash) as change_id,
-        '' as change_seq,
-        if(is_delete, 'delete', 'load') as operation,
+        concat('key-', key_hash) as identity,
+        '' as place,
+        if(is_delete, 'delete', 'load') as kind,
         if(
             is_delete,
             named_struct(
@@ -37,13 +37,9 @@ changes as (
                 {%- endif %}{{ ',' if not loop.last }}
                 {%- endfor %}
             ),
-            null
-        ) as `before`,
-        if(is_delete, null, base_row) as `after`,
-        cast(null as array<string>) as changed_columns,
-        cast(null as array<string>) as absent_columns,
+            base_row
+        ) as image,
         last_time as changed_at,
-        cast(null as string) as transaction_id,
         cast(null as string) as reject_reason,
         array_compact(array(
             if(
@@ -53,29 +49,26 @@ changes as (
             ),
             base_warning
         )) as warnings,
-        log_rows as source_rows,
-        cast(null as string) as changed_by
+        log_rows as source_rows
 
     from settled
     union all
     select
-        concat('rejected-', row_hash) as change_id,
-        '' as change_seq,
-        case operation_code when 0 then 'insert' when 1 then 'update' when 2 then 'delete' end as operation,
-        if(true, null, empty_row) as `before`,
-        if(true, null, empty_row) as `after`,
-        cast(null as array<string>) as changed_columns,
-        cast(null as array<string>) as absent_columns,
+        concat('rejected-', row_hash) as identity,
+        '' as place,
+        case operation_code when 0 then 'insert' when 1 then 'update' when 2 then 'delete' else 'unknown' end as kind,
+        if(true, null, empty_row) as image,
         logged_at as changed_at,
-        cast(null as string) as transaction_id,
         reject_reason,
         cast(null as array<string>) as warnings,
-        log_rows as source_rows,
-        cast(null as string) as changed_by
+        log_rows as source_rows
 
     from rejected_rows
 
-)
+),
 
-{{ afterimage._staged('changes', intake) }}
+{{ afterimage._finish(
+    'described', intake, layout.columns, layout.unique_key,
+    lacks=['before_image', 'changed_columns', 'absent_columns', 'transaction_id', 'changed_by']
+) }}
 {%- endmacro -%}

@@ -93,8 +93,7 @@ described as (
             array_compact(array(time_warning, mask_warning, unflagged_warning)),
             null
         ) as warnings,
-        source_rows,
-        cast(null as string) as changed_by
+        source_rows
 
     from warned
 

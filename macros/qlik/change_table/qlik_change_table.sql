@@ -42,6 +42,7 @@ with
     that it takes the place of an earlier one that is no longer landed. -#}
 {{ afterimage._finish(
     'described', intake, layout.columns, layout.unique_key,
+    lacks=['changed_by'],
     within=['group_hash', 'change_group'],
     alone='is_alone' if has_short_way,
     identity_order="is_orphan asc, if(kind = 'load', last_time, null) desc nulls last, "

@@ -1,0 +1,136 @@
+{#- The CTEs from `judged` to `described`, the rows that `_finish` takes: each change once, however many messages hold it. -#}
+{%- macro _qlik_distinct_messages(layout) -%}
+{%- set place = afterimage._qlik_message_place(layout.keys) -%}
+{%- set has_reloads = layout.has_reloads -%}
+{%- if has_reloads -%}
+-- What a reload finds changed is a change of its time. The offsets tell which of its messages came last.
+placed as (
+
+    select
+        judged.*,
+        coalesce(reloads.place, judged.own_place) as place,
+        reloads.place is not null as is_reload,
+        if(
+            reloads.place is null,
+            judged.arrival,
+            struct(
+                cast(null as timestamp) as landed_at,
+                judged.arrival.landed_partition as landed_partition,
+                judged.arrival.landed_offset as landed_offset
+            )
+        ) as order_of_arrival
+
+    from judged
+    left outer join reloads
+        on
+            judged.kind = 'load'
+            and judged.message_id = reloads.message_id
+            and judged.message_position <=> reloads.message_position
+
+),
+{%- else -%}
+placed as (
+
+    select
+        *,
+        false as is_reload,
+        arrival as order_of_arrival
+
+    from judged
+
+),
+{%- endif %}
+
+-- A message delivered twice counts once: a reload or a restart writes what it wrote before.
+copies as (
+
+    select
+        *,
+        row_number() over (partition by {{ place }}, message_id order by order_of_arrival, arrival) as copy_number,
+        count(*) over (partition by {{ place }}, message_id) as copies,
+        max(order_of_arrival) over (partition by {{ place }}, message_id) as last_arrival,
+        min(message_position) over (partition by {{ place }}, message_id) as first_position
+        {%- if has_reloads %},
+        -- A later reload may find a row as an earlier one did: that is a change of its own.
+        dense_rank() over (partition by message_id order by place) as number_of_place
+        {%- endif %}
+
+    from placed
+
+),
+
+-- A change that two messages hold is one; the first with a real time counts.
+repeats as (
+
+    select
+        *,
+        row_number() over (
+            partition by {{ place }}, if(kind = 'load', last_arrival, null), event_counter, kind, content_hash
+            order by source_time is null, arrival, message_id
+        ) as repeat_number
+
+    from copies
+    where copy_number = 1
+
+),
+
+single_changes as (
+
+    select
+        *,
+        if(
+            reject_reason is null and repeat_number > 1,
+            'repeated: another message holds the same change',
+            reject_reason
+        ) as final_reason
+
+    from repeats
+
+),
+
+described as (
+
+    select
+        {% if has_reloads -%}
+        concat(message_id, if(number_of_place > 1, concat('-', number_of_place), '')) as identity,
+        {%- else -%}
+        message_id as identity,
+        {%- endif %}
+        place,
+        message_id,
+        if(is_reload, 'reload', kind) as kind,
+        {{ afterimage._struct(layout.keys, 'image.') }} as own_key,
+        last_arrival,
+        event_counter,
+        content_hash,
+        image,
+        before_image,
+        has_old_key,
+        if(kind in ('insert', 'update'), changed_columns, null) as changed_columns,
+        if(kind in ('load', 'insert', 'update'), absent_columns, null) as absent_columns,
+        coalesce(
+            source_time,
+            if(is_reload, arrival.landed_at, null),
+            {{ afterimage._qlik_seq_time('place') | indent(12) }}
+        ) as changed_at,
+        transaction_id,
+        final_reason as reject_reason,
+        nullif(array_compact(concat(
+            array(
+                if(
+                    place <> '' and source_time is null and final_reason is null
+                    and not (is_reload and arrival.landed_at is not null),
+                    {{ afterimage._qlik_time_warning('place') | indent(20) }},
+                    null
+                )
+            ),
+            oddities
+        )), cast(array() as array<string>)) as warnings,
+        copies as source_rows,
+        schema_id,
+        first_position as message_position
+
+    from single_changes
+
+)
+{%- endmacro -%}

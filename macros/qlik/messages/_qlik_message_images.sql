@@ -1,0 +1,37 @@
+{#- The CTE `images`: the row after each change and before it, and what a message left out or has too much. -#}
+{%- macro _qlik_message_images(layout) -%}
+images as (
+
+    select
+        masked.*,
+        concat(
+            {{ afterimage._qlik_misfits(layout.columns, 'row_values', '') | indent(12) }},
+            {{ afterimage._qlik_misfits(layout.columns, 'before_values', ' before') | indent(12) }}
+        ) as misfits,
+        if(row_values is null, null, {{ afterimage._qlik_image(layout.columns, 'row_values') | indent(8) }}) as image,
+        -- A before-image may leave out what it can, but the row is the same one.
+        if(
+            before_values is null,
+            null,
+            {{ afterimage._qlik_image(layout.columns, 'before_values', 'row_values', layout.keys) | indent(12) }}
+        ) as before_image,
+        {{ afterimage._qlik_message_absent(layout.columns, layout.keys, layout.schema_rows is not none) | indent(8) }} as absent_columns,
+        if(
+            changed_ordinals is null,
+            null,
+            {{ afterimage._qlik_message_changed(layout.columns, layout.schema_rows is not none) | indent(12) }}
+        ) as changed_columns,
+        array_except(changed_ordinals, all_ordinals) as unknown_changed,
+        array_except(present_ordinals, all_ordinals) as unknown_present,
+        array_except(
+            array_union(
+                coalesce(map_keys(data), cast(array() as array<string>)),
+                coalesce(map_keys(before_data), cast(array() as array<string>))
+            ),
+            {{ afterimage._string_array(layout.names) }}
+        ) as undeclared
+
+    from masked
+
+)
+{%- endmacro -%}
