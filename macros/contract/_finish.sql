@@ -101,12 +101,12 @@ changes as (
         reject_reason,
         {%- endif %}
         -- Few changes have any, and functions with lambdas are slow.
-        {%- set common = ["if(is_tied, 'another change of this key has the same change_seq', null)"] if tie_order else [] %}
+        {%- set tied = "if(is_tied, 'another change of this key has the same change_seq', null), " if tie_order %}
         if(
             {{ 'is_tied or ' if tie_order }}key_warning is not null,
             array_compact(concat(
                 coalesce(warnings, cast(array() as array<string>)),
-                array({{ (common + ['key_warning']) | join(', ') }})
+                array({{ tied }}key_warning)
             )),
             warnings
         ) as warnings,
@@ -127,7 +127,8 @@ changes as (
 {#- What orders the changes behind the first at their place: `.002`, `.003`, …; from the 1000th on longer, and still
     behind those before and before what a dialect puts behind a place (`.c…`). -#}
 {%- macro _tie_suffix(turn) -%}
-    {{ return("concat(if(" ~ turn ~ " < 1000, '.', '.999.'), lpad(" ~ turn ~ ", if(" ~ turn ~ " < 1000, 3, 9), '0'))") }}
+    {%- set is_short = turn ~ ' < 1000' -%}
+    {{ return('concat(if(' ~ is_short ~ ", '.', '.999.'), lpad(" ~ turn ~ ', if(' ~ is_short ~ ", 3, 9), '0'))") }}
 {%- endmacro -%}
 
 

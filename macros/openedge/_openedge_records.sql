@@ -1,5 +1,5 @@
-{#- The CTEs from `changed_rows` to `assembled`: each record once, and whole. A record near 32,000 bytes is written as two,
-    and only the SQL engine puts them together again: the dumps of ABL hold both. -#}
+{#- The CTEs from `changed_rows` to `assembled`: each record once, and whole. A record near 32,000 bytes is written as
+    two, and only the SQL engine puts them together again: the dumps of ABL hold both. -#}
 {%- macro _openedge_records(layout, split_order) -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
 copies as (

@@ -1,5 +1,5 @@
-{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds every change: delete and insert of one key in
-    one commit are one update. -#}
+{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds every change: delete and insert of one key
+    in one commit are one update. -#}
 {%- macro _db2_paired(layout, pair_key_changes) -%}
 key_turns as (
 

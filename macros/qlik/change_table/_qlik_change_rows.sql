@@ -1,5 +1,5 @@
-{#- The CTEs from the landed rows to `grouped`: what each row is, why it is rejected, and the `change_group` of rows that
-    belong together. -#}
+{#- The CTEs from the landed rows to `grouped`: what each row is, why it is rejected, and the `change_group` of rows
+    that belong together. -#}
 {%- macro _qlik_change_rows(side, layout) -%}
 {%- set header = layout.header -%}
 {%- set unique_key = layout.unique_key -%}

@@ -1,4 +1,4 @@
-{#- The CTEs `masks` and `flags`: of each distinct change mask the columns it flags, and its bits that are no column's. -#}
+{#- The CTEs `masks` and `flags`: of each distinct change mask the columns it flags, and the bits of no column. -#}
 {%- macro _qlik_flags(layout, mask_encoding) -%}
 -- A change table holds few distinct masks: each is decoded once, then looked up.
 masks as (

@@ -1,5 +1,5 @@
-{#- The short way for the changes that need no pairing: `plain`. It spares nearly all rows of a full build the windows of
-    _qlik_pairs. A group of rows has to be found either here or among `intricate_groups`, never in both and never in
+{#- The short way for the changes that need no pairing: `plain`. It spares nearly all rows of a full build the windows
+    of _qlik_pairs. A group of rows has to be found either here or among `intricate_groups`, never in both and never in
     neither: what one condition changes the other must. -#}
 {%- macro _qlik_plain_changes() -%}
 {%- set by_kind = 'partition by group_hash, change_group order by kind' -%}

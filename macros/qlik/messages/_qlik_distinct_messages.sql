@@ -1,6 +1,7 @@
-{#- The CTEs from `judged` to `described`, the rows that `_finish` takes: each change once, however many messages hold it. -#}
+{#- The CTEs from `judged` to `described`, the rows that `_finish` takes: each change once, in however many
+    messages it is. -#}
 {%- macro _qlik_distinct_messages(layout) -%}
-{%- set place = afterimage._qlik_message_place(layout.keys) -%}
+{%- set place = afterimage._qlik_message_place(layout.unique_key) -%}
 {%- set has_reloads = layout.has_reloads -%}
 {%- if has_reloads -%}
 -- What a reload finds changed is a change of its time. The offsets tell which of its messages came last.
@@ -99,7 +100,7 @@ described as (
         place,
         message_id,
         if(is_reload, 'reload', kind) as kind,
-        {{ afterimage._struct(layout.keys, 'image.') }} as own_key,
+        {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
         last_arrival,
         event_counter,
         content_hash,

@@ -65,8 +65,8 @@ judged as (
             when row_values is null then 'the message holds no data'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))
             when
-                {% for key in layout.keys %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %}
-                then {{ afterimage._literal('NULL in the key (' ~ (layout.keys | join(', ')) ~ ')') }}
+                {% for key in layout.unique_key %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %}
+                then {{ afterimage._literal('NULL in the key (' ~ (layout.unique_key | join(', ')) ~ ')') }}
             {%- if layout.complete_transactions %}
             when is_held_back
                 then concat(
@@ -111,7 +111,7 @@ judged as (
             {%- endif %}
         )) as oddities,
         not (
-            {%- for key in layout.keys %}
+            {%- for key in layout.unique_key %}
             {%- set name = afterimage._literal(key) %}
             (array_contains(changed_columns, {{ name }}) and before_values[{{ name }}] is null)
             {{- ' or' if not loop.last }}

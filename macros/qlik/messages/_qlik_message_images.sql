@@ -13,9 +13,9 @@ images as (
         if(
             before_values is null,
             null,
-            {{ afterimage._qlik_image(layout.columns, 'before_values', 'row_values', layout.keys) | indent(12) }}
+            {{ afterimage._qlik_image(layout.columns, 'before_values', 'row_values', layout.unique_key) | indent(12) }}
         ) as before_image,
-        {{ afterimage._qlik_message_absent(layout.columns, layout.keys, layout.schema_rows is not none) | indent(8) }} as absent_columns,
+        {{ afterimage._qlik_message_absent(layout.columns, layout.unique_key, layout.schema_rows is not none) | indent(8) }} as absent_columns,
         if(
             changed_ordinals is null,
             null,

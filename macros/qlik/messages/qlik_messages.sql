@@ -36,7 +36,7 @@
     {%- set layout = {
         'columns': columns,
         'names': names,
-        'keys': keys,
+        'unique_key': keys,
         'table': table,
         'schema_rows': schema_rows,
         'given_ordinals': afterimage._qlik_given_ordinals(names),
