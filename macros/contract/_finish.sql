@@ -21,6 +21,8 @@
 }.items() -%}
     {%- do value.update({name: 'cast(null as ' ~ type ~ ') as ' ~ name if name in lacks else name}) -%}
 {%- endfor -%}
+{%- set key_warning = afterimage._key_change_warning(columns, unique_key, old_key, lacks) -%}
+{%- set is_tied = "(turn > 1 and kind not in ('load', 'reload') and reject_reason is null)" -%}
 {%- if tie_order %}
 numbered_changes as (
 
@@ -32,12 +34,15 @@ numbered_changes as (
             order by {{ identity_order }}
         ) as number_of_identity,
         {%- endif %}
+        {%- if tie_order %}
         row_number() over (
             partition by {{ (within or ['place']) | join(', ') }}, reject_reason is null, own_key
             order by
                 array_position(array('load', 'reload', 'insert', 'update', 'delete', 'truncate'), kind) asc,
                 {{ tie_order }}
-        ) as turn
+        ) as turn,
+        {%- endif %}
+        {{ key_warning | indent(8) }} as key_warning
 
     from {{ rows }}
     {%- if alone %}
@@ -46,7 +51,8 @@ numbered_changes as (
     select
         *,
         1 as number_of_identity,
-        1 as turn
+        1 as turn,
+        {{ key_warning | indent(8) }} as key_warning
 
     from {{ rows }}
     where {{ alone }}
@@ -54,22 +60,7 @@ numbered_changes as (
 
 ),
 
-{%- endif %}
-
-judged_changes as (
-
-    select
-        *,
-        {%- if tie_order %}
-        turn > 1 and kind not in ('load', 'reload') and reject_reason is null as is_tied,
-        turn > 1 and kind in ('load', 'reload') and reject_reason is null as is_superseded,
-        {%- endif %}
-        {{ afterimage._key_change_warning(columns, unique_key, old_key, lacks) | indent(8) }} as key_warning
-
-    from {{ 'numbered_changes' if tie_order else rows }}
-
-),
-
+{% endif -%}
 changes as (
 
     select
@@ -79,7 +70,7 @@ changes as (
         identity as change_id,
         {%- endif %}
         {%- if tie_order %}
-        concat(place, if(is_tied, {{ afterimage._tie_suffix('turn') }}, '')) as change_seq,
+        concat(place, if({{ is_tied }}, {{ afterimage._tie_suffix('turn') }}, '')) as change_seq,
         {%- else %}
         place as change_seq,
         {%- endif %}
@@ -96,27 +87,31 @@ changes as (
         changed_at,
         {{ value.transaction_id }},
         {%- if tie_order %}
-        if(is_superseded, 'superseded: a later load of this key came', reject_reason) as reject_reason,
-        {%- else %}
-        reject_reason,
-        {%- endif %}
-        -- Few changes have any, and functions with lambdas are slow.
-        {%- set tied = "if(is_tied, 'another change of this key has the same change_seq', null), " if tie_order %}
         if(
-            {{ 'is_tied or ' if tie_order }}key_warning is not null,
+            turn > 1 and kind in ('load', 'reload') and reject_reason is null,
+            'superseded: a later load of this key came',
+            reject_reason
+        ) as reject_reason,
+        -- Few changes have any warnings, and functions with lambdas are slow.
+        if(
+            {{ is_tied }} or key_warning is not null,
             array_compact(concat(
                 coalesce(warnings, cast(array() as array<string>)),
-                array({{ tied }}key_warning)
+                array(if({{ is_tied }}, 'another change of this key has the same change_seq', null), key_warning)
             )),
             warnings
         ) as warnings,
+        {%- else %}
+        reject_reason,
+        warnings,
+        {%- endif %}
         {{ source_rows }} as source_rows,
         {{ value.changed_by }}
         {%- for column in further_columns %},
         {{ column }}
         {%- endfor %}
 
-    from judged_changes
+    from {{ 'numbered_changes' if tie_order else rows }}
 
 )
 

@@ -3,6 +3,7 @@
 {%- macro _qlik_distinct_messages(layout) -%}
 {%- set place = afterimage._qlik_message_place(layout.unique_key) -%}
 {%- set has_reloads = layout.has_reloads -%}
+{%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
 {%- if has_reloads -%}
 -- What a reload finds changed is a change of its time. The offsets tell which of its messages came last.
 placed as (
@@ -29,34 +30,23 @@ placed as (
             and judged.message_position <=> reloads.message_position
 
 ),
-{%- else -%}
-placed as (
 
-    select
-        *,
-        false as is_reload,
-        arrival as order_of_arrival
-
-    from judged
-
-),
-{%- endif %}
-
+{% endif -%}
 -- A message delivered twice counts once: a reload or a restart writes what it wrote before.
 copies as (
 
     select
         *,
-        row_number() over (partition by {{ place }}, message_id order by order_of_arrival, arrival) as copy_number,
+        row_number() over (partition by {{ place }}, message_id order by {{ arrival }}, arrival) as copy_number,
         count(*) over (partition by {{ place }}, message_id) as copies,
-        max(order_of_arrival) over (partition by {{ place }}, message_id) as last_arrival,
+        max({{ arrival }}) over (partition by {{ place }}, message_id) as last_arrival,
         min(message_position) over (partition by {{ place }}, message_id) as first_position
         {%- if has_reloads %},
         -- A later reload may find a row as an earlier one did: that is a change of its own.
         dense_rank() over (partition by message_id order by place) as number_of_place
         {%- endif %}
 
-    from placed
+    from {{ 'placed' if has_reloads else 'judged' }}
 
 ),
 
@@ -65,27 +55,18 @@ repeats as (
 
     select
         *,
-        row_number() over (
-            partition by {{ place }}, if(kind = 'load', last_arrival, null), event_counter, kind, content_hash
-            order by source_time is null, arrival, message_id
-        ) as repeat_number
-
-    from copies
-    where copy_number = 1
-
-),
-
-single_changes as (
-
-    select
-        *,
         if(
-            reject_reason is null and repeat_number > 1,
+            reject_reason is null
+            and row_number() over (
+                partition by {{ place }}, if(kind = 'load', last_arrival, null), event_counter, kind, content_hash
+                order by source_time is null, arrival, message_id
+            ) > 1,
             'repeated: another message holds the same change',
             reject_reason
         ) as final_reason
 
-    from repeats
+    from copies
+    where copy_number = 1
 
 ),
 
@@ -99,7 +80,7 @@ described as (
         {%- endif %}
         place,
         message_id,
-        if(is_reload, 'reload', kind) as kind,
+        {{ "if(is_reload, 'reload', kind)" if has_reloads else 'kind' }} as kind,
         {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
         last_arrival,
         event_counter,
@@ -111,7 +92,9 @@ described as (
         if(kind in ('load', 'insert', 'update'), absent_columns, null) as absent_columns,
         coalesce(
             source_time,
+            {%- if has_reloads %}
             if(is_reload, arrival.landed_at, null),
+            {%- endif %}
             {{ afterimage._qlik_seq_time('place') | indent(12) }}
         ) as changed_at,
         transaction_id,
@@ -120,7 +103,9 @@ described as (
             array(
                 if(
                     place <> '' and source_time is null and final_reason is null
-                    and not (is_reload and arrival.landed_at is not null),
+                    {%- if has_reloads %}
+                    and not (is_reload and arrival.landed_at is not null)
+                    {%- endif %},
                     {{ afterimage._qlik_time_warning('place') | indent(20) }},
                     null
                 )
@@ -131,7 +116,7 @@ described as (
         schema_id,
         first_position as message_position
 
-    from single_changes
+    from repeats
 
 )
 {%- endmacro -%}
