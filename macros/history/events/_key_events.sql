@@ -20,9 +20,8 @@
     of_keys=none
 ) -%}
 {%- set plan = afterimage._event_plan(unique_key, columns, facts, recut is not none, names_user) -%}
-{%- if facts is none and execute -%}
-    {#- All steps together, on top of the steps of a stream that is a text, take Spark more than its 100 rounds. -#}
-    {%- do run_query('set spark.sql.analyzer.maxIterations = 1000') -%}
+{%- if facts is none -%}
+    {%- do afterimage._allow_many_steps() -%}
 {%- endif -%}
 {%- set keys = plan.key_names -%}
 {%- set w = afterimage._event_window(keys) -%}

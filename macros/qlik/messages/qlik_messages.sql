@@ -32,6 +32,7 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._nothing_staged(further_columns)) }}
     {%- endif -%}
+    {%- do afterimage._allow_many_steps() -%}
     {%- set side = intake.sides[0] -%}
     {%- set layout = {
         'columns': columns,

@@ -1,0 +1,6 @@
+{#- For a statement of so many steps that Spark needs more than its 100 rounds to resolve it. -#}
+{%- macro _allow_many_steps() -%}
+    {%- if execute -%}
+        {%- do run_query('set spark.sql.analyzer.maxIterations = 1000') -%}
+    {%- endif -%}
+{%- endmacro -%}
