@@ -1,6 +1,6 @@
-{#- The CTEs from an event log's rows to its changes, for netiq_event_log and xds_documents. `changes` has the change
-    contract's columns, and beside them `kind`, `is_query_back`, `fields` (the events, in order), `table_key` and
-    `perpetrator`. -#}
+{#- The CTEs from an event log's rows to its changes, for netiq_event_log and xds_documents: `described`, the rows that
+    `_finish` takes, and beside their columns `event_kind`, `is_query_back`, `fields` (the events, in order), `table_key`
+    and `perpetrator`. -#}
 {%- macro _netiq_changes(layout, incremental) -%}
 {%- set field_struct -%}
 named_struct(
@@ -96,23 +96,21 @@ read_back as (
 
 ),
 
-{{ 'judged_changes' if incremental else 'changes' }} as (
+{{ 'judged_changes' if incremental else 'described' }} as (
 
     select
-        change_id,
-        change_seq,
-        operation,
-        case
-            when operation = 'delete' or exists(
-                fields, f -> f.event_type = 2 or (f.event_type = 3 and f.old_value is not null)
-            )
-                then {{ afterimage._netiq_image(layout, 'old_values') | indent(16) }}
-        end as `before`,
-        {{ afterimage._netiq_after(layout) | indent(8) }} as `after`,
+        change_id as identity,
+        change_seq as place,
+        coalesce(operation, 'unknown') as kind,
+        {{ afterimage._netiq_row_image(layout) | indent(8) }} as image,
+        if(
+            exists(fields, f -> f.event_type = 2 or (f.event_type = 3 and f.old_value is not null)),
+            {{ afterimage._netiq_image(layout, 'old_values') | indent(12) }},
+            null
+        ) as before_image,
         changed_columns,
         {{ afterimage._netiq_absent_columns(layout) | indent(8) }} as absent_columns,
         changed_at,
-        cast(null as string) as transaction_id,
         case
             when event_reason is not null then event_reason
             when not is_query_back
@@ -140,7 +138,7 @@ read_back as (
         source_rows,
         nullif(trim(perpetrator), '') as changed_by,
         event_ids,
-        kind,
+        kind as event_kind,
         is_query_back,
         fields,
         table_key,
@@ -161,41 +159,50 @@ placed_changes as (
 
     select
         judged_changes.*,
-        place
+        former
 
     from judged_changes
     lateral view explode(concat(
         array(if(true, null, known_places[0])),
-        filter(known_places, p -> p.event_id <> change_id and not is_kept)
-    )) as place
+        filter(known_places, p -> p.event_id <> identity and not is_kept)
+    )) as former
 
 ),
 
-changes as (
+described as (
 
     select
-        {%- set replaced = {
-            'change_id': 'coalesce(placed_changes.place.event_id, placed_changes.change_id)',
-            'change_seq': 'coalesce(placed_changes.place.event_seq, placed_changes.change_seq)',
-            'reject_reason': "if(placed_changes.place is null, placed_changes.reject_reason, "
-                ~ "concat('moved: it is part of ', placed_changes.change_id))",
-            'source_rows': 'if(placed_changes.place is null, placed_changes.source_rows, 0)',
-            'event_ids': 'if(placed_changes.place is null, placed_changes.event_ids, cast(array() as array<string>))',
+        {%- set found = {
+            'identity': 'coalesce(former.event_id, identity)',
+            'place': 'coalesce(former.event_seq, place)',
+            'reject_reason': "if(former is null, found.reject_reason, concat('moved: it is part of ', identity))",
+            'source_rows': 'if(former is null, found.source_rows, 0)',
+            'event_ids': 'if(former is null, found.event_ids, cast(array() as array<string>))',
         } %}
-        {%- for column in afterimage._contract_columns() + ['event_ids'] %}
-        {%- set name = afterimage._quote(column) %}
+        {%- set known = {
+            'identity': 'kept.change_id',
+            'place': 'kept.change_seq',
+            'kind': "coalesce(kept.operation, 'unknown')",
+            'image': "if(kept.operation = 'delete', kept.`before`, kept.`after`)",
+            'before_image': 'kept.`before`',
+            'source_rows': 'greatest(kept.source_rows, found.source_rows)',
+        } %}
+        {%- for column in [
+            'identity', 'place', 'kind', 'image', 'before_image', 'changed_columns', 'absent_columns', 'changed_at',
+            'reject_reason', 'warnings', 'source_rows', 'changed_by', 'event_ids'
+        ] %}
         if(
-            placed_changes.is_kept,
-            {{ 'greatest(kept.source_rows, placed_changes.source_rows)' if column == 'source_rows' else 'kept.' ~ name }},
-            {{ replaced.get(column, 'placed_changes.' ~ name) }}
-        ) as {{ name }}{{ ',' if not loop.last }}
+            found.is_kept,
+            {{ known.get(column, 'kept.' ~ column) }},
+            {{ found.get(column, 'found.' ~ column) }}
+        ) as {{ column }}{{ ',' if not loop.last }}
         {%- endfor %}
 
-    from placed_changes
+    from placed_changes as found
     left outer join {{ this }} as kept
         on
-            placed_changes.change_id = kept.change_id
-            and placed_changes.is_kept
+            found.identity = kept.change_id
+            and found.is_kept
 
 )
 {%- endif %}

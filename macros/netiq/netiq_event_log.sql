@@ -34,7 +34,11 @@
 
 with
 
-{{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }}
+{{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }},
 
-{{ afterimage._staged('changes', intake, ['event_ids']) }}
+{{ afterimage._finish(
+    'described', intake, layout.names, layout.unique_key,
+    lacks=['transaction_id'],
+    further_columns=['event_ids']
+) }}
 {%- endmacro -%}

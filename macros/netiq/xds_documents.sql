@@ -33,13 +33,13 @@ with
 
 {{ afterimage._netiq_changes(layout, false) }},
 
-described as (
+attributed as (
 
     select
         *,
         case
-            when kind = 'delete' then 'delete'
-            when kind = 'insert' or (operation = 'insert' and '{{ query_back_inserts }}' = 'add') then 'add'
+            when event_kind = 'delete' then 'delete'
+            when event_kind = 'insert' or (kind = 'insert' and '{{ query_back_inserts }}' = 'add') then 'add'
             else 'modify'
         end as event,
         concat(
@@ -68,7 +68,7 @@ described as (
                         'remove_all', true,
                         'remove', cast(null as string),
                         'add',
-                        {{ afterimage._netiq_as_logged('`after`.' ~ afterimage._quote(column.name), column.type) }}
+                        {{ afterimage._netiq_as_logged('image.' ~ afterimage._quote(column.name), column.type) }}
                     ){{ ',' if not loop.last }}
                     {%- endfor %}
                 ),
@@ -76,7 +76,7 @@ described as (
             )
         end as attributes
 
-    from changes
+    from described
     where reject_reason is null
 
 ),
@@ -92,13 +92,13 @@ written as (
             'attributes', attributes
         ))) as xds
 
-    from described
+    from attributed
 
 )
 
 select
-    change_id,
-    change_seq,
+    identity as change_id,
+    place as change_seq,
     event,
     association,
     xds.document,

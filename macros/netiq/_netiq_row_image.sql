@@ -1,7 +1,10 @@
-{#- The row after a change: from the log, or, of a query-back, the present row; of fields, what they name. -#}
-{%- macro _netiq_after(layout) -%}
+{#- The row after a change: from the log, or, of a query-back, the present row; of fields, what they name. Of a delete
+    the row that was. -#}
+{%- macro _netiq_row_image(layout) -%}
 case
-    when operation is null or operation = 'delete' then null
+    when operation is null then null
+    when operation = 'delete'
+        then {{ afterimage._netiq_image(layout, 'old_values') | indent(8) }}
     when not is_query_back
         then {{ afterimage._netiq_image(layout, 'new_values') | indent(8) }}
     -- Of a row that is rejected the key alone: a history has to know whose it is.
