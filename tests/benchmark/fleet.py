@@ -115,6 +115,7 @@ class Fleet:
                 taken.append(self.run(target, threads))
             found[name] = {key: statistics.median(run[key] for run in taken) for key in taken[0]}
             found[name]["errors"] = sum(run["errors"] for run in taken)
+        self.check(target, threads)
         for name, run in found.items():
             print(
                 f"fleet {target:6} {threads} threads {name:16} {run['seconds']:7.1f} s,"
@@ -123,6 +124,22 @@ class Fleet:
                 flush=True,
             )
         return found
+
+    def check(self, target: str, threads: int) -> None:
+        """End if a history is not what a full refresh makes of the same rows."""
+        histories = [f"{SCHEMA}.{name}_history" for name in self.names]
+        for history in histories:
+            self.spark.sql(
+                f"create or replace table {history}_grown using iceberg as select * from {history}"
+            )
+        self.run(target, threads, "--full-refresh")
+        for history in histories:
+            self.spark.catalog.refreshTable(history)
+            grown, rebuilt = self.spark.table(f"{history}_grown"), self.spark.table(history)
+            differences = grown.exceptAll(rebuilt).count() + rebuilt.exceptAll(grown).count()
+            if differences:
+                raise SystemExit(f"{history}: {differences} rows differ")
+            self.spark.sql(f"drop table {history}_grown")
 
     def snapshots(self) -> dict[str, float]:
         """Return the seconds of the MERGE of `dbt snapshot` for 50 changes in each table."""
