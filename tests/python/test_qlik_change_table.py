@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -466,6 +466,26 @@ def repeated(rows: list[dict[str, Any]], turn: int) -> list[dict[str, Any]]:
         {**row, "header__change_seq": str(int(row["header__change_seq"]) + 100 * turn)}
         for row in rows
     ]
+
+
+def test_more_than_a_thousand_changes_of_a_key_may_share_a_change_seq(
+    project: Project, lake: Lake
+) -> None:
+    """They are ordered by their time; the vendor's number has room for no more."""
+    start = datetime(2024, 1, 1, 12, 1)
+    inserts = [
+        arrived(at(1), "I", f"name {number}")
+        | {"header__timestamp": start + timedelta(seconds=number)}
+        for number in range(1100)
+    ]
+    lake.create("tied__ct", ARRIVALS_COLUMNS, inserts)
+    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='tied__ct')"
+    query = project.compile(f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}")
+    staged = lake.rows(f"{query} order by change_seq")
+    assert [row["after"]["name"] for row in staged] == [row["name"] for row in inserts]
+    places = [row["change_seq"] for row in staged]
+    assert (places[1], places[999]) == (f"{at(1)}.002", f"{at(1)}.999.000001000")
+    assert len(set(places)) == len({row["change_id"] for row in staged}) == 1100
 
 
 def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: Lake) -> None:

@@ -1,0 +1,41 @@
+{#- Every row that a key was given meets the next truncation; where it ended before that, nothing happens then. -#}
+{%- macro _ends_by_truncation(rows_given, keys, is_recut, names_user) -%}
+select
+    {%- for key in keys %}
+    {{ key }},
+    {%- endfor %}
+    next_truncation.change_seq,
+    9 as event_rank,
+    cast(null as timestamp) as load_time,
+    next_truncation.change_id,
+    'truncate' as operation,
+    'truncate' as ended_by,
+    false as is_row,
+    if(true, null, image) as image,
+    cast(null as array<string>) as unknown_columns,
+    cast(null as string) as arrived_by,
+    if(true, null, before_image) as before_image,
+    next_truncation.changed_at,
+    next_truncation.transaction_id
+    {%- if names_user %},
+    next_truncation.changed_by
+    {%- endif %}
+    {%- if is_recut %},
+    start_seq,
+    false as is_known,
+    cast(null as int) as version_base
+    {%- endif %}
+
+from (
+    select
+        rows_given.*,
+        try_element_at(
+            filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if is_recut else 'change_seq' }}), 1
+        ) as next_truncation
+
+    from {{ rows_given }} as rows_given
+    cross join truncations
+    where rows_given.is_row and size(truncations) > 0
+) as met
+where next_truncation is not null
+{%- endmacro -%}

@@ -1,0 +1,34 @@
+{#- The absent columns of a change that its before-image does not fill: NULL there may mean "not captured" as well. -#}
+{%- macro _unknown_columns(sparse, are_many) -%}
+{%- if not sparse -%}
+cast(null as array<string>)
+{%- else -%}
+if(
+    size(absent_columns) > 0,
+    {%- if are_many %}
+    -- What has a lambda Spark does not compile with the rest, and with all of many columns Java would not compile it.
+    filter(
+        absent_columns,
+        name -> case name
+            {%- for column in sparse %}
+            when {{ afterimage._literal(column) }} then `before`.{{ afterimage._quote(column) }} is null
+            {%- endfor %}
+            else false
+        end
+    ),
+    {%- else %}
+    array(
+        {%- for column in sparse %}
+        {%- set literal = afterimage._literal(column) %}
+        if(
+            array_contains(absent_columns, {{ literal }}) and `before`.{{ afterimage._quote(column) }} is null,
+            {{ literal }},
+            null
+        ){{ ',' if not loop.last }}
+        {%- endfor %}
+    ),
+    {%- endif %}
+    null
+)
+{%- endif -%}
+{%- endmacro -%}

@@ -1,0 +1,95 @@
+{#- Cuts the versions, compares them with what is there, and writes the difference in one MERGE; returns the scratch
+    table of the difference. -#}
+{%- macro _apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
+    {%- set written = [] -%}
+    {%- for name in names -%}
+        {%- do written.append(afterimage._quote(name)) -%}
+    {%- endfor -%}
+    {%- do written.extend(meta.values()) -%}
+
+    {%- set versions = afterimage._versions(stream, columns, options, recut, facts) -%}
+    {%- set difference -%}
+        {%- if recut.all_is_new %}
+        -- Of each key there is its open version at most, which ends now or stays as it is: nothing to compare.
+        select
+            if(cut.afterimage_is_known, 'closed', 'opened') as afterimage_action,
+            cut.{{ meta.history_id }} as afterimage_id,
+            cut.*
+
+        from ({{ versions }}) as cut
+        where not cut.afterimage_is_known or not cut.{{ meta.is_current }}
+        {%- else %}
+        select
+            case
+                when cut.{{ meta.history_id }} is null then 'removed'
+                when touched.history_id is null then 'opened'
+                when touched.is_current and not cut.{{ meta.is_current }} then 'closed'
+                else 'recut'
+            end as afterimage_action,
+            coalesce(cut.{{ meta.history_id }}, touched.history_id) as afterimage_id,
+            cut.*
+
+        from ({{ versions }}) as cut
+        full outer join (select * from {{ recut.touched }} where is_touched) as touched
+            on cut.{{ meta.history_id }} = touched.history_id
+        where
+            cut.{{ meta.history_id }} is null
+            or touched.history_id is null
+            or not (
+                {%- for column in columns %}
+                {%- set name = afterimage._quote(column.name) %}
+                {{ afterimage._comparable('cut.' ~ name, column.type) }}
+                <=> {{ afterimage._comparable('touched.image.' ~ name, column.type) }}
+                and
+                {%- endfor %}
+                {%- for name in meta if name != 'history_id' %}
+                cut.{{ meta[name] }} <=> touched.{{ name }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+            )
+        {%- endif %}
+    {%- endset -%}
+    {%- set difference = afterimage._scratch_table(target_relation, 'difference', difference) -%}
+    {%- set query -%}
+        select to_json(named_struct(
+            'opened', count_if(afterimage_action = 'opened'),
+            'closed', count_if(afterimage_action = 'closed'),
+            'recut', count_if(afterimage_action = 'recut'),
+            'removed', count_if(afterimage_action = 'removed')
+        ))
+
+        from {{ difference }}
+    {%- endset -%}
+    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
+    {%- do log(
+        model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ recut.key_count ~ ' keys touched; versions: '
+        ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.recut ~ ' re-cut, '
+        ~ counts.removed ~ ' removed',
+        info=true
+    ) -%}
+
+    {%- if counts.opened + counts.closed + counts.recut + counts.removed == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- no version has changed {%- endcall -%}
+        {%- if snapshot is not none -%}
+            {%- do run_query('select ' ~ afterimage._is_at_snapshot(target_relation, snapshot)) -%}
+        {%- endif -%}
+    {%- else -%}
+        {%- set matches -%}
+known.{{ meta.history_id }} = fresh.afterimage_id
+            {%- if not recut.from_the_beginning %}
+and (
+    known.{{ meta.valid_to_seq }} is null
+    or known.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+)
+            {%- endif %}
+        {%- endset -%}
+        {%- set rows = 'select * from ' ~ difference ~ ' where ' ~ afterimage._is_at_snapshot(target_relation, snapshot) -%}
+        {%- call statement('main') -%}
+{{ afterimage._merge_rows(
+    target_relation, rows, matches, written, removes="fresh.afterimage_action = 'removed'"
+) }}
+        {%- endcall -%}
+    {%- endif -%}
+    {{ return(difference) }}
+{%- endmacro -%}

@@ -1,0 +1,41 @@
+{#- Whether the keys of a run must be cut from their first change on, since the history does not hold all that their
+    later versions need. -#}
+{%- macro _asks_for_the_beginning(stream, options, plan, taken_in, facts, pending, slice) -%}
+    {%- set reasons = {
+        'the caller asks for it': afterimage._setting('afterimage_rebuild') is not none,
+        'a version is what a whole transaction did': options.grain == 'transaction',
+        'all versions show the last values of some columns': plan.overwritten | length > 0,
+        'a change has left its place': pending.movable > 0,
+        'a change was taken back': pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq,
+        'rows took keys or columns along': pending.asks_for_all,
+    } -%}
+    {%- if reasons.values() | select | list -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- set conditions = [] -%}
+    {%- if plan.untracked | length > 0 and facts.sparse_columns | length > 0 -%}
+        {#- The last value of a column that opens no version, which a change behind it lacks. -#}
+        {%- do conditions.append(slice ~ ' and size(absent_columns) > 0') -%}
+    {%- endif -%}
+    {%- if plan.untracked | length > 0 and options.deletes == 'version' -%}
+        {#- The same values, which an end shows. -#}
+        {%- do conditions.append(
+            slice ~ " and (operation in ('delete', 'truncate') or " ~ afterimage._changes_the_key(options.unique_key) ~ ')'
+        ) -%}
+    {%- endif -%}
+    {%- if facts.truncates -%}
+        {#- The time of a truncation that ended a row in the very place where it began. -#}
+        {%- do conditions.append(
+            "operation <> 'truncate' and change_seq in (select change_seq from " ~ stream
+            ~ " as truncations where operation = 'truncate' and " ~ slice ~ ')'
+        ) -%}
+    {%- endif -%}
+    {%- if not conditions -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set query -%}
+        select count(*) from {{ stream }} as changes
+        where ({{ conditions | join(') or (') }})
+    {%- endset -%}
+    {{ return(run_query(query).columns[0].values()[0] > 0) }}
+{%- endmacro -%}

@@ -1,0 +1,38 @@
+{#- The stream's columns; one that is new is added to the table, where earlier versions hold NULL. -#}
+{%- macro _checked_columns(target_relation, stream, options) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- set meta = afterimage._meta_columns(
+        options.macro_name, options.meta_column_names, columns | map(attribute='name') | list
+    ) -%}
+    {%- set ours = meta.values() | map('lower') | list -%}
+    {%- set known = {} -%}
+    {%- for column in afterimage._relation_columns(target_relation) -%}
+        {%- if afterimage._quote(column.name) | lower not in ours -%}
+            {%- do known.update({column.name | lower: column.type}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set place = namespace(after='first') -%}
+    {%- for column in columns -%}
+        {%- if column.name | lower not in known -%}
+            {%- do run_query(
+                'alter table ' ~ target_relation ~ ' add columns (' ~ afterimage._quote(column.name) ~ ' '
+                ~ column.type ~ ' ' ~ place.after ~ ')'
+            ) -%}
+        {%- elif afterimage._stored_type(known[column.name | lower]) != afterimage._stored_type(column.type) -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ known[column.name | lower]
+                ~ " in " ~ target_relation ~ " and " ~ column.type ~ " in the stream. Run once with --full-refresh."
+            ) -%}
+        {%- endif -%}
+        {%- set place.after = 'after ' ~ afterimage._quote(column.name) -%}
+    {%- endfor -%}
+    {%- for name in known -%}
+        {%- if name not in columns | map(attribute='name') | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ": the stream no longer has the column `" ~ name ~ "` of " ~ target_relation
+                ~ ". Run once with --full-refresh."
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{%- endmacro -%}

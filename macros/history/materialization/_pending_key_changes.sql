@@ -1,0 +1,84 @@
+{#- What a run needs to know of key changes: whether rows may have taken each other's keys from the first new place on
+    (`trades`), and whether keys must be rebuilt from their first change for it (`asks_for_all`): where such a transaction
+    began before the place from which its key is rebuilt; where the history knows the row that lived at the key in part
+    only; or where the run is late and a key change behind it lacks columns, so that their values come from the old key,
+    and go on from there to keys that the run does not touch. -#}
+{%- macro _pending_key_changes(target_relation, stream, columns, options, taken_in, condition, pending) -%}
+    {%- set is_late = pending.min_seq <= taken_in.max_seq -%}
+    {%- set slice = afterimage._slice(pending, options) -%}
+    {%- set seen = afterimage._pending_changes(stream, slice, options) if is_late else pending -%}
+    {%- if not (seen.ends or seen.sparse_moves) -%}
+        {{ return({'trades': false, 'sparse_moves': 0, 'asks_for_all': false}) }}
+    {%- endif -%}
+    {%- set found = {
+        'trades': false,
+        'sparse_moves': seen.sparse_moves,
+        'asks_for_all': is_late and seen.sparse_moves > 0,
+    } -%}
+    {%- if not seen.ends -%}
+        {{ return(found) }}
+    {%- endif -%}
+    {%- set plan = afterimage._history_plan(options, columns | map(attribute='name') | list) -%}
+    {%- set is_partly_known =
+        plan.untracked | length > 0 or taken_in.sparse_columns | length > 0 or pending.sparse_columns | length > 0
+    -%}
+    {%- set keys = afterimage._key_names(options.unique_key) -%}
+    {%- set meets_slice -%}
+        {{ slice }} or transaction_id between {{ afterimage._literal(seen.first_ender) }}
+        and {{ afterimage._literal(seen.last_ender) }}
+    {%- endset -%}
+    {#- Rows rarely take each other's keys, and this is quicker than all that it takes to say what follows from it. -#}
+    {%- if afterimage._trading_keys(stream, options.unique_key, meets_slice) == 0 -%}
+        {{ return(found) }}
+    {%- endif -%}
+    {%- set query -%}
+        select
+            coalesce(max(
+                key_trades.first_arrival < starts.start_seq
+                {%- if is_partly_known %}
+                or (starts.start_seq is not null and known.{{ afterimage._quote(options.unique_key[0]) }} is not null)
+                {%- endif %}
+            ), false) as asks_for_all
+
+        from ({{ afterimage._key_trades(stream, options.unique_key, meets_slice) }}) as key_trades
+        left outer join (
+            select
+                {{ keys | join(', ') }},
+                min({{ afterimage._shared_place('change_seq') }}) as start_seq
+
+            from (
+                {%- for image in ['`before`', '`after`'] %}
+                select
+                    {%- for key in options.unique_key %}
+                    {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                    {%- endfor %}
+                    change_seq
+
+                from {{ stream }} as changes
+                where {{ image }} is not null and ({{ condition }})
+                {{ 'union all' if not loop.last }}
+                {%- endfor %}
+            ) as touched
+            group by {{ keys | join(', ') }}
+        ) as starts
+            on
+                {%- for key in keys %}
+                key_trades.{{ key }} <=> starts.{{ key }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+        {%- if is_partly_known %}
+        left outer join {{ target_relation }} as known
+            on
+                {%- for key in options.unique_key %}
+                key_trades.{{ keys[loop.index0] }} <=> known.{{ afterimage._quote(key) }} and
+                {%- endfor %}
+                known.{{ plan.meta.valid_from_seq }} <= key_trades.first_arrival
+                and (
+                    known.{{ plan.meta.valid_to_seq }} is null
+                    or known.{{ plan.meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+                )
+        {%- endif %}
+    {%- endset -%}
+    {%- set asks_for_all = run_query(query).rows[0][0] -%}
+    {%- do found.update({'trades': true, 'asks_for_all': found.asks_for_all or asks_for_all}) -%}
+    {{ return(found) }}
+{%- endmacro -%}

@@ -1,0 +1,143 @@
+{#- Which keys to cut again, each from which place on, and what the table knows of them, in a scratch table. -#}
+{%- macro _recut_scope(target_relation, stream, columns, options, taken_in, facts, condition, pending) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set plan = afterimage._history_plan(options, names) -%}
+    {%- set meta = plan.meta -%}
+    {%- set keys = afterimage._key_names(options.unique_key) -%}
+    {%- set slice = afterimage._slice(pending, options) -%}
+
+    {%- set from_the_beginning = afterimage._asks_for_the_beginning(
+        stream, options, plan, taken_in, facts, pending, slice
+    ) -%}
+    {%- set start_seq = "''" if from_the_beginning else 'min(' ~ afterimage._shared_place('change_seq') ~ ')' -%}
+    {%- set slice = 'true' if from_the_beginning else slice -%}
+
+    {#- A truncation that comes late may part what a transaction did from a truncation of its own, and so bring back
+        rows of which the history knows nothing. -#}
+    {%- set touches_all = options.grain == 'transaction' and pending.truncates > 0 -%}
+    {%- set affected -%}
+        with pending as (
+
+            select * from {{ stream }} as changes
+            where {{ condition }}
+
+        )
+
+        select
+            {{ keys | join(', ') }},
+            {{ start_seq }} as start_seq
+
+        from (
+            {%- for image in ['`before`', '`after`'] %}
+            select
+                {%- for key in options.unique_key %}
+                {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                {%- endfor %}
+                change_seq
+
+            from {{ stream ~ ' as changes' if touches_all else 'pending' }}
+            where {{ image }} is not null
+            {{ 'union all' if not loop.last }}
+            {%- endfor %}
+            {%- if from_the_beginning and facts.carries %}
+            -- Rows have taken values with them to these keys, which may be others by now.
+            union all
+            select
+                {%- for key in options.unique_key %}
+                `after`.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                {%- endfor %}
+                change_seq
+
+            from {{ stream }} as changes
+            where reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}
+            {%- endif %}
+            {%- if pending.truncates > 0 %}
+            union all
+            select
+                {%- for key in options.unique_key %}
+                history.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
+                {%- endfor %}
+                pending.change_seq
+
+            from {{ target_relation }} as history
+            inner join pending
+                on
+                    pending.operation = 'truncate'
+                    and history.{{ meta.valid_from_seq }} <= pending.change_seq
+                    -- What the truncation itself ended is cut anew too: it may come again with another time.
+                    and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= pending.change_seq)
+            {%- endif %}
+        ) as touching
+        group by {{ keys | join(', ') }}
+    {%- endset -%}
+    {#- Few keys go to the versions, not the versions to the keys. Spark cannot know beforehand that they are few. -#}
+    {%- set are_few =
+        pending.changes <= 500000 and pending.truncates == 0 and not (from_the_beginning and facts.carries)
+    -%}
+    {%- set of_history = [
+        'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation', 'closed_by',
+        'is_current', 'is_deleted', 'transaction_id'
+    ] -%}
+    {#- Besides the versions that the run may change, the ends of rows before them: one tells the number of a key's next
+        version. One scan of the history gives both. And each key once without any (`is_key`). -#}
+    {%- set touched -%}
+        select {{ '/*+ broadcast(affected) */' if are_few }}
+            {%- for key in keys %}
+            affected.{{ key }},
+            {%- endfor %}
+            affected.start_seq,
+            false as is_key,
+            history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= affected.start_seq as is_touched,
+            {%- for name in of_history %}
+            history.{{ meta[name] }} as {{ name }},
+            {%- endfor %}
+            {{ afterimage._struct(names, 'history.') }} as image
+
+        from {{ target_relation }} as history
+        inner join ({{ affected }}) as affected
+            on
+                {%- for key in options.unique_key %}
+                history.{{ afterimage._quote(key) }} <=> affected.{{ keys[loop.index0] }}{{ ' and' if not loop.last }}
+                {%- endfor %}
+        {%- if not from_the_beginning %}
+        where
+            (
+                history.{{ meta.valid_to_seq }} is null
+                or history.{{ meta.valid_to_seq }} >= affected.start_seq
+                or history.{{ meta.closed_by }} <> 'update'
+            )
+            -- The same, less precisely, but so that files can be left out by it.
+            and (
+                history.{{ meta.valid_to_seq }} is null
+                or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+                or history.{{ meta.closed_by }} <> 'update'
+            )
+        {%- endif %}
+        union all
+        select
+            {%- for key in keys %}
+            {{ key }},
+            {%- endfor %}
+            start_seq,
+            true as is_key,
+            false as is_touched,
+            {%- for name in of_history + ['image'] %}
+            null as {{ name }}{{ ',' if not loop.last }}
+            {%- endfor %}
+
+        from ({{ affected }}) as affected
+    {%- endset -%}
+    {%- set touched = afterimage._scratch_table(target_relation, 'touched', touched) -%}
+    {%- set counts = run_query(
+        'select count_if(is_key), count_if(is_touched and (valid_to_seq is not null or valid_from_seq >= start_seq)) from '
+        ~ touched
+    ).rows[0] -%}
+
+    {{ return({
+        'touched': touched,
+        'key_count': counts[0],
+        'all_is_new': counts[1] == 0,
+        'slice': slice,
+        'from_the_beginning': from_the_beginning,
+    }) }}
+{%- endmacro -%}
