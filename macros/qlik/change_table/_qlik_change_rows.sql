@@ -81,8 +81,8 @@ judged as (
                 then concat('change_seq is not 35 digits: ', coalesce(concat('"', landed_seq, '"'), 'NULL'))
             when
                 kind <> 'truncate'
-                and ({% for key in unique_key %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %})
-                then {{ afterimage._literal('NULL in the key (' ~ unique_key | join(', ') ~ ')') }}
+                and {{ afterimage._lacks_its_key(unique_key) }}
+                then {{ afterimage._null_in_the_key(unique_key) }}
         end as reject_reason,
         -- What belongs together: the rows of one change_seq, the load rows of one key, or a malformed row alone.
         case

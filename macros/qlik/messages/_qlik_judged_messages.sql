@@ -64,9 +64,7 @@ judged as (
                 then concat('columnMask cannot be decoded: "', left(column_mask, 60), '"')
             when row_values is null then 'the message holds no data'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))
-            when
-                {% for key in layout.unique_key %}image.{{ afterimage._quote(key) }} is null{{ ' or ' if not loop.last }}{% endfor %}
-                then {{ afterimage._literal('NULL in the key (' ~ (layout.unique_key | join(', ')) ~ ')') }}
+            when {{ afterimage._lacks_its_key(layout.unique_key) }} then {{ afterimage._null_in_the_key(layout.unique_key) }}
             {%- if layout.complete_transactions %}
             when is_held_back
                 then concat(

@@ -1,0 +1,34 @@
+{#- What is said of an update that changed the key, where the old key or some of the row's columns are not known. -#}
+{%- macro _key_change_warning(columns, unique_key, old_key, lacks) -%}
+{%- if not old_key -%}
+cast(null as string)
+{%- else -%}
+case
+    when not kind <=> 'update' or image is null then null
+    when not ({{ old_key }})
+        then if(
+            arrays_overlap(changed_columns, {{ afterimage._string_array(unique_key) }}),
+            'the key changed, but without a before-image the old key is unknown',
+            null
+        )
+    {%- if 'absent_columns' not in lacks %}
+    when
+        size(absent_columns) > 0
+        and before_image is not null
+        and not ({{ afterimage._same_columns('image', 'before_image', unique_key) }})
+        and (
+            {%- for column in columns if column not in unique_key %}
+            (
+                array_contains(absent_columns, {{ afterimage._literal(column) }})
+                and before_image.{{ afterimage._quote(column) }} is null
+            ) or
+            {%- endfor %}
+            false
+        )
+        then {{ afterimage._literal(
+            "the key changed and not all columns were captured: they keep the old key's values, where these are known"
+        ) }}
+    {%- endif %}
+end
+{%- endif -%}
+{%- endmacro -%}

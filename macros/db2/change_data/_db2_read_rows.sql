@@ -1,0 +1,146 @@
+{#- The CTEs from the rows of a CD or CCD table to `identified`: what each row is, its place in the log, and what is the
+    same row when it is delivered again. -#}
+{%- macro _db2_read_rows(layout, rows, condition, complete, time_zone) -%}
+{%- set keys = layout.unique_key -%}
+{%- set image_columns = layout.image_of.values() | list -%}
+source_rows as (
+
+    select
+        {{ layout.commitseq }} as commit_digits,
+        {{ layout.intentseq }} as intent_digits,
+        {{ layout.operation }} as operation_code,
+        {{ afterimage._in_utc(layout.logmarker, time_zone) }} as landed_at,
+        {{ afterimage._struct(layout.columns) }} as landed_image,
+        {{ afterimage._db2_deleted_image(layout) }} as deleted_image,
+        {{ afterimage._db2_before_image(layout) }} as landed_before,
+        {% if image_columns -%}
+        {% for column in image_columns -%}
+        {{ afterimage._quote(column) }} is not null{{ ' or ' if not loop.last }}
+        {%- endfor %}
+        {%- else -%}
+        false
+        {%- endif %} as has_before_values,
+        {{ afterimage._hash_of_values(afterimage._quoted(layout.columns + image_columns)) | indent(8) }} as image_hash
+
+    from {{ rows }}
+    {%- if condition %}
+    where {{ condition | indent(8) }}
+    {%- endif %}
+
+),
+
+placed_rows as (
+
+    select
+        *,
+        {{ afterimage._db2_is_place('commit_digits') }}
+        and {{ afterimage._db2_is_place('intent_digits') }} as has_place,
+        -- What a full load has instead of a place in the log: nothing, or zeros.
+        coalesce(commit_digits rlike '^0*$', true) or coalesce(intent_digits rlike '^0*$', true) as has_no_place,
+        -- The text index's manual calls this column an INTEGER, though it holds letters. A table that has it so can
+        -- only hold the digits that the same manual gives the log table.
+        case operation_code
+            when 'I' then 'insert'
+            when '0' then 'insert'
+            when 'U' then 'update'
+            when '1' then 'update'
+            when 'D' then 'delete'
+            when '2' then 'delete'
+        end as told
+
+    from source_rows
+
+),
+
+read_rows as (
+
+    select
+        *,
+        if(has_place, {{ afterimage._db2_place('commit_digits') }}, null) as commit_place,
+        if(has_place, {{ afterimage._db2_place('intent_digits') }}, null) as intent_place,
+        {% if complete -%}
+        if(told = 'insert' and has_no_place, 'load', coalesce(told, 'unknown'))
+        {%- else -%}
+        coalesce(told, 'unknown')
+        {%- endif %} as kind,
+        if(told = 'delete', deleted_image, landed_image) as image
+
+    from placed_rows
+
+),
+
+judged as (
+
+    select
+        *,
+        case
+            when kind = 'unknown'
+                then concat('unknown operation: IBMSNAP_OPERATION ', coalesce(concat('"', operation_code, '"'), 'NULL'))
+            when kind <> 'load' and not has_place
+                then concat(
+                    'no place in the log, which is 10 or 16 bytes: IBMSNAP_COMMITSEQ ', coalesce(commit_digits, 'NULL'),
+                    ', IBMSNAP_INTENTSEQ ', coalesce(intent_digits, 'NULL')
+                )
+            when {{ afterimage._lacks_its_key(keys) }} then {{ afterimage._null_in_the_key(keys) }}
+        end as reject_reason,
+        md5({{ afterimage._exact_json(afterimage._struct(keys, 'image.')) }}) as key_hash
+
+    from read_rows
+
+),
+
+-- What is the same row when it is delivered again, were it in the longer form of its place.
+identified as (
+
+    select
+        *,
+        case
+            when reject_reason is not null
+                then concat('rejected-', md5({{ afterimage._exact_json('struct(
+                    coalesce(commit_place, commit_digits) as c,
+                    coalesce(intent_place, intent_digits) as i,
+                    operation_code, image, image_hash
+                )') }}))
+            when kind = 'load' then concat('load-', key_hash)
+            else concat(commit_place, intent_place)
+        end as row_group
+
+    from judged
+
+)
+{%- endmacro -%}
+
+
+{#- The row that a delete took away. Capture writes it to the columns and their before-images alike; whatever fills one
+    of the two is enough. -#}
+{%- macro _db2_deleted_image(layout) -%}
+    {%- set fields = [] -%}
+    {%- for column in layout.columns -%}
+        {%- set name = afterimage._quote(column) -%}
+        {%- do fields.append(
+            afterimage._literal(column) ~ ', ' ~ (
+                'coalesce(' ~ name ~ ', ' ~ afterimage._quote(layout.image_of[column]) ~ ')'
+                if column in layout.image_of else name
+            )
+        ) -%}
+    {%- endfor -%}
+    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- The row before an update, as far as before-image columns tell: a key without one counts as unchanged, any other
+    column as unknown. -#}
+{%- macro _db2_before_image(layout) -%}
+    {%- if not layout.image_of -%}
+        {{ return('if(true, null, ' ~ afterimage._struct(layout.columns) ~ ')') }}
+    {%- endif -%}
+    {%- set fields = [] -%}
+    {%- for column in layout.columns -%}
+        {%- set value = afterimage._quote(layout.image_of.get(column, column)) -%}
+        {%- if column not in layout.image_of and column not in layout.unique_key -%}
+            {%- set value = 'cast(null as ' ~ layout.types[column | lower] ~ ')' -%}
+        {%- endif -%}
+        {%- do fields.append(afterimage._literal(column) ~ ', ' ~ value) -%}
+    {%- endfor -%}
+    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
+{%- endmacro -%}

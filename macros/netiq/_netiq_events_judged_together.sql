@@ -1,0 +1,95 @@
+{#- The CTEs from `judged_alone` to `judged`: which events are one change, and which a query-back overrules. -#}
+{%- macro _netiq_events_judged_together(layout, incremental) -%}
+{#- What is no event, because it has a reason not to be one, says nothing about those that are. -#}
+{%- set object = 'partition by object_id, row_reason is null' -%}
+{%- set in_order = object ~ ' order by event_seq, event_id' -%}
+{%- set is_field = 'event_type in (1, 2, 3, 7, 8)' -%}
+{%- set is_logged = 'event_type in (1, 2, 3)' -%}
+{%- set is_pending = 'not is_taken_in' if incremental else 'true' -%}
+{#- A query-back is void where the row is gone: then it overrules nothing. -#}
+{%- set decides = is_pending ~ ' and found is not null' -%}
+-- A generation is what lies between two deletes; a stretch is what lies side by side and is of one kind and time.
+ordered as (
+
+    select
+        *,
+        coalesce(
+            count_if(event_type = 4) over ({{ in_order }} rows between unbounded preceding and 1 preceding), 0
+        ) as generation,
+        not coalesce(
+            {{ is_field }}
+            and lag(kind) over ({{ in_order }}) = kind
+            and lag(event_time) over ({{ in_order }}) = event_time,
+            false
+        ) as is_start
+
+    from judged_alone
+
+),
+
+stretches as (
+
+    select
+        *,
+        count_if(is_start) over ({{ in_order }} rows between unbounded preceding and current row) as stretch,
+        min(if(event_type = 4, record_no, null)) over ({{ object }}, generation) as deleted_by,
+        max(if(event_type in (5, 6) and {{ decides }}, event_seq, null)) over ({{ object }}, generation) as row_query_back,
+        max(if(event_type in (7, 8) and {{ decides }}, event_seq, null)) over (
+            {{ object }}, generation, column_name
+        ) as field_query_back
+
+    from ordered
+
+),
+
+judged as (
+
+    select
+        *,
+        -- A field that is written again opens another change.
+        row_number() over ({{ object }}, stretch, column_name order by event_seq, event_id) as occurrence,
+        case
+            when row_reason is not null then row_reason
+            {%- if layout.precedence == 'driver' %}
+            -- A query-back beats what was logged of the same field, and one of the row beats all on its fields.
+            when deleted_by is not null or not {{ is_field }} or not ({{ is_pending }}) then null
+            when row_query_back is not null
+                then concat(
+                    'overruled: by the query-back of the row, record ', {{ afterimage._netiq_record('row_query_back') }}
+                )
+            when {{ is_logged }} and field_query_back is not null
+                then concat(
+                    'overruled: by the query-back of the field, record ',
+                    {{ afterimage._netiq_record('field_query_back') }}
+                )
+            {%- endif %}
+        end as event_reason
+        {%- if layout.precedence == 'logged' %},
+        -- The first event that was logged of each field behind this one. Read backward, or it would take n * n steps.
+        map_from_entries(filter(
+            cast(array(
+                {%- for column in layout.data_columns %}
+                {%- set name = afterimage._literal(column.name) %}
+                struct(
+                    {{ name }} as column_name,
+                    last(if({{ is_logged }} and column_name = {{ name }}, struct(event_type, old_value), null), true) over (
+                        {{ object }}, generation
+                        order by event_seq desc, event_id desc rows between unbounded preceding and 1 preceding
+                    ) as logged
+                ){{ ',' if not loop.last }}
+                {%- endfor %}
+            ) as array<struct<column_name: string, logged: struct<event_type: int, old_value: string>>>),
+            e -> e.logged is not null
+        )) as logged_next
+        {%- endif %}
+        {%- if incremental %},
+        -- These keep what they got: query-backs, what they overruled, and all of a row whose events are no longer
+        -- all in the log.
+        is_taken_in
+        and (has_gaps or event_type >= 5 or coalesce(known_reason like 'overruled:%', false)) as is_kept
+        {%- endif %}
+
+    from stretches
+
+)
+{%- endmacro -%}

@@ -1,0 +1,79 @@
+{#- The CTEs from the rows of the log to `addressed`: whose row each speaks of. -#}
+{%- macro _netiq_log_rows(layout) -%}
+{%- set log = layout.log -%}
+{%- set table = afterimage._literal(layout.table | lower) -%}
+{%- set event_type_text = "regexp_replace(trim(cast(" ~ log.event_type ~ " as string)), '[.]0*$', '')" -%}
+{%- set table_name = 'cast(' ~ log.table_name ~ ' as string)' -%}
+log_rows as (
+
+    select
+        {{ afterimage._netiq_record_text(log) }} as record_text,
+        {{ afterimage._netiq_record_no(log) }} as record_no,
+        cast({{ log.status }} as string) as status,
+        {{ event_type_text }} as event_type_text,
+        try_cast({{ event_type_text }} as int) as event_type,
+        cast({{ log.event_time }} as string) as event_time_text,
+        {{ afterimage._netiq_event_time(layout) }} as event_time,
+        cast({{ log.perpetrator }} as string) as perpetrator,
+        if(
+            lower(trim({{ table_name }})) = {{ table }}, null, coalesce(concat('"', {{ table_name }}, '"'), 'NULL')
+        ) as no_table,
+        cast({{ log.table_key }} as string) as table_key,
+        cast({{ log.column_name }} as string) as column_text,
+        cast({{ log.old_value }} as string) as old_value,
+        cast({{ log.new_value }} as string) as new_value
+
+    from {{ layout.rows }}
+    where {{ layout.condition or afterimage._netiq_side(layout).where }}
+
+),
+
+parsed_rows as (
+
+    select
+        *,
+        parse_table_key(table_key{{ ', true' if layout.trim_key_numbers }}) as parsed,
+        named_struct(
+            {%- for key in layout.key_columns %}
+            {{ afterimage._literal(key.name) }},
+            try_element_at(
+                filter(
+                    map_entries(parse_table_key(table_key{{ ', true' if layout.trim_key_numbers }}).parts),
+                    e -> lower(trim(e.key)) = {{ afterimage._literal(key.name | lower) }}
+                ),
+                1
+            ).value{{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as key_text,
+        case lower(trim(column_text))
+            {%- for name in layout.names %}
+            when {{ afterimage._literal(name | lower) }} then {{ afterimage._literal(name) }}
+            {%- endfor %}
+        end as column_name
+
+    from log_rows
+
+),
+
+addressed as (
+
+    select
+        *,
+        {{ afterimage._netiq_key_values(layout) | indent(8) }} as key_values,
+        {{ afterimage._netiq_key_reason(layout) | indent(8) }} as key_reason,
+        coalesce(
+            {{ afterimage._netiq_object_id(layout) }},
+            concat('? ', coalesce(parsed.canonical, table_key, ''))
+        ) as object_id,
+        coalesce(parsed.canonical, table_key, '') as key_label,
+        md5(to_json(struct(
+            record_text, table_key, event_type_text, event_time_text, perpetrator, column_text, old_value, new_value,
+            no_table
+        ))) as content_hash
+
+    from parsed_rows
+    -- All that follows is of one row of the table at a time, and needs no other exchange.
+    distribute by object_id
+
+)
+{%- endmacro -%}
