@@ -29,7 +29,7 @@
             typeof(cast(null as struct<{{ fields | join(', ') }}>)) as found
     {%- endset -%}
     {%- set types = run_query(query).rows[0] -%}
-    {#- Names in other capitals are other names: what was not captured is told by them. -#}
+    {#- Names in other capitals are other names: `absent_columns` has them. -#}
     {%- set known = get_columns_in_query('select `after`.* from ' ~ this ~ ' where false') -%}
     {%- if known == columns | list and afterimage._stored_type(types[0]) == afterimage._stored_type(types[1]) -%}
         {{ return(none) }}

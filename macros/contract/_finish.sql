@@ -1,7 +1,7 @@
 {#- The end of every source macro: from a dialect's rows, one a change, to the change contract. A row has
     - `identity` and `place`: the beginning of change_id, and the change_seq; '' where a row has no place,
     - `kind`: load, reload (a load at a place: what it finds is a change of its time), insert, update, delete, truncate,
-      or unknown; and `own_key`, by which rows of one key are told,
+      or unknown; and `own_key`, which rows of one key have in common,
     - `image`: the row after the change, of a delete the row that was; `before_image`: of an update the row before it,
     - `changed_columns`, `absent_columns`, `changed_at`, `transaction_id`, `reject_reason`, `warnings`, `source_rows`,
       `changed_by`, but for those that the source `lacks`; and `further_columns`.

@@ -1,7 +1,7 @@
 {#- The last step of every source macro: the change contract's columns in order, and in an incremental run only the
     rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says.
     `further_columns` stand behind those of the contract. `intake` says what the run reads. `stays` is a condition on
-    `known`, what the table holds of a change, by which that stays as it is. A change_stream is told which changes are
+    `known`, what the table holds of a change, by which that stays as it is. A change_stream learns which changes are
     known (`afterimage_known_seq`, which is not written). -#}
 {%- macro _staged(changes, intake, further_columns=[], stays=none) -%}
     {%- set contract = afterimage._contract_columns() -%}

@@ -77,7 +77,7 @@ compared as (
         ) as comparisons
 
     from shown_events
-    -- What leaves for another key is told there, with the old key as a changed column. The delete of a row that
+    -- What leaves for another key is shown there, with the old key as a changed column. The delete of a row that
     -- was never seen still tells what its before-image held.
     where
         not coalesce(ended_by = 'key_change', false)

@@ -8,7 +8,7 @@
         {%- do values.append('state.' ~ afterimage._quote(column.name)) -%}
         {%- do tracked.append(afterimage._comparable(values[-1], column.type)) -%}
     {%- endfor -%}
-    {#- A struct that is there already is not taken apart to be made anew; the key in it is the same in all events that
+    {#- A struct that is there already is kept whole; the key in it is the same in all events that
         are held against each other. -#}
     {%- set is_whole = tracked == values and not plan.untracked -%}
     {%- set compared = 'state' if is_whole else 'struct(' ~ tracked | join(', ') ~ ')' -%}

@@ -1,4 +1,4 @@
-{#- The names that the key's columns bear between the CTEs, so that no data column's name is in the way. -#}
+{#- The names that the key's columns have between the CTEs, so that no data column's name is in the way. -#}
 {%- macro _key_names(unique_key) -%}
     {%- set names = [] -%}
     {%- for key in unique_key -%}

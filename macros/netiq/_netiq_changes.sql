@@ -154,7 +154,7 @@ read_back as (
 {%- if incremental %},
 
 -- An event that arrives after others of its change, but stands before them, gives the change another identity. What
--- the table has under the old one then stands for nothing.
+-- the table has under the old one is then no change any more.
 placed_changes as (
 
     select

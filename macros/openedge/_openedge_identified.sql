@@ -32,7 +32,7 @@ from (
         end as kind
 
     from {{ rows }}
-) as told
+) as recognised
 -- All windows and joins behind this one are by group, or by group and more, so one exchange serves them all.
 distribute by change_group
 {%- endmacro -%}

@@ -73,7 +73,7 @@ distinct_rows as (
         committed_at as changed_at,
         last_time,
         copies,
-        -- An update that is told by two rows takes the old row away first, should both have one place.
+        -- Of an update that is written as two rows the delete comes first where both have one place.
         array_position(array('load', 'delete', 'insert', 'update', 'unknown'), kind) as row_rank
 
     from copies

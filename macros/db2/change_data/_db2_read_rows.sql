@@ -46,7 +46,7 @@ placed_rows as (
             when '1' then 'update'
             when 'D' then 'delete'
             when '2' then 'delete'
-        end as told
+        end as kind_by_code
 
     from source_rows
 
@@ -59,11 +59,11 @@ read_rows as (
         if(has_place, {{ afterimage._db2_place('commit_digits') }}, null) as commit_place,
         if(has_place, {{ afterimage._db2_place('intent_digits') }}, null) as intent_place,
         {% if complete -%}
-        if(told = 'insert' and has_no_place, 'load', coalesce(told, 'unknown'))
+        if(kind_by_code = 'insert' and has_no_place, 'load', coalesce(kind_by_code, 'unknown'))
         {%- else -%}
-        coalesce(told, 'unknown')
+        coalesce(kind_by_code, 'unknown')
         {%- endif %} as kind,
-        if(told = 'delete', deleted_image, landed_image) as image
+        if(kind_by_code = 'delete', deleted_image, landed_image) as image
 
     from placed_rows
 

@@ -1,4 +1,4 @@
-{#- The events of the keys that an incremental run cuts anew, each from its place on, behind what the history knows:
+{#- The events of the keys that an incremental run cuts again, each from its place on, behind what the history knows:
     the version that lived at that place, or the end of the last one. -#}
 {%- macro _recut_events(recut, keys, unique_key, columns, load_valid_from) -%}
 located_events as (

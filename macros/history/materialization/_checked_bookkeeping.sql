@@ -14,7 +14,7 @@
     {%- endif -%}
     {%- set now = afterimage._options_text(options) -%}
     {%- if built_with != now -%}
-        {#- A misspelt name is no reason to build the table anew. -#}
+        {#- A misspelt name is no reason for a full refresh. -#}
         {%- set names = afterimage._stream_columns(options.macro_name, stream) | map(attribute='name') | list -%}
         {%- do afterimage._history_plan(options, names) -%}
         {%- do exceptions.raise_compiler_error(

@@ -64,7 +64,7 @@
                 on
                     pending.operation = 'truncate'
                     and history.{{ meta.valid_from_seq }} <= pending.change_seq
-                    -- What the truncation itself ended is cut anew too: it may come again with another time.
+                    -- What the truncation itself ended is cut again too: it may come again with another time.
                     and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= pending.change_seq)
             {%- endif %}
         ) as touching

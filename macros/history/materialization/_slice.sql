@@ -1,4 +1,4 @@
-{#- The changes at or behind the first place that is new, and those that may bear on the times there: a condition in a
+{#- The changes at or behind the first place that is new, and those that may change the times there: a condition in a
     form that leaves out files. Changes without a time are no matter where they are valid from long ago. -#}
 {%- macro _slice(pending, options) -%}
     {{ return(

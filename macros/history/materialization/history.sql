@@ -2,7 +2,7 @@
 
     The first run and a full refresh build the table from the whole stream. Any other run takes the rows of the stream
     that are new by `ingested_at`, finds the keys they touch and the earliest place where each key changes, cuts those
-    keys anew from there on, and writes the versions that came out different in one MERGE. The result is that of a
+    keys again from there on, and writes the versions that came out different in one MERGE. The result is that of a
     full refresh, row for row. -#}
 {% materialization history, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = api.Relation.create(
