@@ -1,4 +1,4 @@
-{#- The columns of a relation: metadata by its role, and data. Metadata is recognised by its names, with which landings take
+{#- The columns of a relation: metadata by its role, and data. Metadata has known names, with which landings take
     liberties (`_Change_Sequence`, `_Array-Index`): a source table may have fields that begin with an underscore. -#}
 {%- macro _openedge_columns(relation, declared, field_map) -%}
     {%- set of_change_table = {
