@@ -9,8 +9,8 @@
     With `identity_order` rows may share an identity, and a number in change_id tells them apart. With `tie_order` changes
     of a key may share a place, and suffixes put them in a declared order: by kind, delete last, then by `tie_order`; of
     loads of a key the first in that order stands. Such rows share `within`, too; the rows of the condition `alone` share
-    nothing. `old_key` is the condition that an update tells the old key; without it nobody is
-    warned of key changes. `stays`: see _staged. -#}
+    nothing. `old_key` is the condition that an update tells the old key; without it nobody is warned of key changes.
+    `stays`: see _staged. -#}
 {%- macro _finish(
     rows, intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
     old_key=none, source_rows='source_rows', further_columns=[], stays=none
@@ -34,14 +34,12 @@ numbered_changes as (
             order by {{ identity_order }}
         ) as number_of_identity,
         {%- endif %}
-        {%- if tie_order %}
         row_number() over (
             partition by {{ (within or ['place']) | join(', ') }}, reject_reason is null, own_key
             order by
                 array_position(array('load', 'reload', 'insert', 'update', 'delete', 'truncate'), kind) asc,
                 {{ tie_order }}
         ) as turn,
-        {%- endif %}
         {{ key_warning | indent(8) }} as key_warning
 
     from {{ rows }}
