@@ -65,7 +65,7 @@ def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: P
     assert "dbt_afterimage/dbt_package/dbt_project.yml" in held
     assert "dbt_afterimage/dbt_package/profiles/profiles.yml" in held
     for folder, pattern in (
-        ("macros", "*/*.*"),
+        ("macros", "**/*.*"),
         ("tests/generic", "*.sql"),
         ("models/docs", "*.md"),
     ):
