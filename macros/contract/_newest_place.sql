@@ -1,5 +1,5 @@
-{#- The first characters of the newest change_seq that earlier runs have taken in; none where there is none. A place
-    after `at_most` does not count. Iceberg knows from its metadata whether a change is rejected, and where none is and it
+{#- The first characters of the newest change_seq that earlier runs have taken in, if there is one. A place after
+    `at_most` does not count. Iceberg knows from its metadata whether a change is rejected, and where none is and it
     keeps whole change_seqs, the newest too. -#}
 {%- macro _newest_place(width, at_most=none) -%}
     {%- if not afterimage._is_incremental() -%}

@@ -37,7 +37,9 @@ described as (
         row_hash,
         row_count,
         tracking_copies,
-        {{ afterimage._openedge_precedence() }} as precedence,
+        case kind
+            when 'insert' then 1 when 'update' then 2 when 'before_image' then 2 when 'delete' then 3 else 4
+        end as precedence,
         change_group as identity,
         if(has_seq, change_group, '') as place,
         case

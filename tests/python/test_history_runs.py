@@ -299,6 +299,27 @@ def test_a_change_that_comes_again_behind_another_of_its_place_moves_what_it_end
     assert lake.rows(query) == in_batches
 
 
+def test_the_place_that_changes_share_is_without_what_orders_them(
+    project: Project, lake: Lake
+) -> None:
+    own, counted = f"{5:035d}", f"{5:035d}.c{2:019d}"
+    shared = {
+        own: own,
+        f"{own}.002": own,
+        f"{own}.999": own,
+        f"{own}.999.000001000": own,
+        counted: counted,
+        f"{counted}.002": counted,
+        f"{own}.r{7:019d}": f"{own}.r{7:019d}",
+    }
+    place = project.compile("{{ afterimage._shared_place('place') }}")
+    listed = ", ".join(f"'{name}'" for name in shared)
+    rows = lake.rows(
+        f"select place, {place} as shared from (select explode(array({listed})) as place)"
+    )
+    assert {row["place"]: row["shared"] for row in rows} == shared
+
+
 def test_tables_have_the_profiles_dictionaries(project: Project, lake: Lake) -> None:
     """Nothing but the time of a build would tell of a misspelt setting."""
     properties = lake.rows(f"show tblproperties {SCHEMA}.people_history")

@@ -2,17 +2,24 @@
     (Qlik, "Limitations and considerations" of the Oracle source: columns without supplemental logging, LOBs above all,
     are NULL in the change table unless updated). NULL where there is no such column or no mask to tell by. -#}
 {%- macro _qlik_absent_columns(columns, unique_key) -%}
-    {%- set candidates = columns | reject('in', unique_key) | list -%}
-    {%- if not candidates -%}
+    {%- set tests = {} -%}
+    {%- for column in columns if column not in unique_key -%}
+        {%- set is_flagged = 'array_contains(flagged_columns, ' ~ afterimage._literal(column) ~ ')' -%}
+        {%- do tests.update({
+            column: '(image.' ~ afterimage._quote(column) ~ ' is null and not ' ~ is_flagged ~ ')'
+        }) -%}
+    {%- endfor -%}
+    {%- if not tests -%}
         {{ return('cast(null as array<string>)') }}
     {%- endif -%}
 if(
     kind = 'update'
-    and ({{ afterimage._qlik_any_absent(columns, unique_key) | indent(4) }}),
+    and (
+        {{ tests.values() | join(' or\n        ') }}
+    ),
     array_compact(array(
-        {%- for column in candidates %}
-        if({{ afterimage._qlik_is_absent(column) }}, {{ afterimage._literal(column) }}, null)
-        {%- if not loop.last %},{% endif %}
+        {%- for column, test in tests.items() %}
+        if({{ test }}, {{ afterimage._literal(column) }}, null){{ ',' if not loop.last }}
         {%- endfor %}
     )),
     null
