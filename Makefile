@@ -22,7 +22,7 @@ setup: ## Make or heal the environment in .venv (PYTHON=/path/to/python chooses 
 	@./setup.sh
 
 demo: setup ## Show what Afterimage does, on this machine alone
-	@$(BIN)/python -m dbt_afterimage.demo
+	@$(BIN)/python -m dbt_afterimage.commands.demo
 
 lint: setup ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/ruff check .

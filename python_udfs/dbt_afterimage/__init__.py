@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from dbt_afterimage.plugin import AfterimagePlugin
+    from dbt_afterimage.runtime.plugin import AfterimagePlugin
 
     plugins: list[type[AfterimagePlugin]]
 
@@ -15,8 +15,8 @@ __all__ = ["plugins", "register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Register Afterimage's UDFs in a Spark session (see `dbt_afterimage.spark.register`)."""
-    from dbt_afterimage import spark as spark_module
+    """Register Afterimage's UDFs in a Spark session (see `dbt_afterimage.udfs.spark.register`)."""
+    from dbt_afterimage.udfs import spark as spark_module
 
     spark_module.register(spark)
 
@@ -24,7 +24,7 @@ def register(spark: SparkSession) -> None:
 def __getattr__(name: str) -> object:
     # dbt looks for `plugins`; plain PySpark users should not pay for an import of dbt.
     if name == "plugins":
-        from dbt_afterimage.plugin import AfterimagePlugin
+        from dbt_afterimage.runtime.plugin import AfterimagePlugin
 
         return [AfterimagePlugin]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from dbt_afterimage import doctor, health, scaffold, serve, timeline
+    from dbt_afterimage.commands import doctor, health, init, serve, timeline
 
     parser = argparse.ArgumentParser(
         prog="afterimage", description="What Afterimage does beside dbt itself."
@@ -48,7 +48,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=metadata.version("dbt-afterimage"))
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     # One line a command: `add(commands)` of its module sets `run`, which takes the options.
-    scaffold.add(commands)
+    init.add(commands)
     timeline.add(commands)
     health.add(commands)
     doctor.add(commands)

@@ -343,7 +343,7 @@ class SparkClock:
 
     def watch(self) -> None:
         """Count what the cursors of dbt take from now on."""
-        from dbt_afterimage.cursor import AfterimageCursor
+        from dbt_afterimage.runtime.cursor import AfterimageCursor
 
         for name in ("execute", "fetchall", "fetchone"):
             method = getattr(AfterimageCursor, name)
@@ -490,7 +490,7 @@ def main() -> None:
     project = Project(folder)
     project.file("models/first.sql", "select 1 as one")
     project.dbt("run")
-    from dbt_afterimage.session import open_session
+    from dbt_afterimage.runtime.session import open_session
 
     spark = open_session({})
     SPARK.watch()

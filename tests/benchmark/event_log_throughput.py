@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dbt.cli.main import dbtRunner
 
-from dbt_afterimage.session import open_session
+from dbt_afterimage.runtime.session import open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -139,7 +139,7 @@ def main(messages: int, forms: list[str]) -> None:
             )
         project.file("models/first.sql", "select 1 as one")
         project.dbt("run", "--select", "first")
-        from dbt_afterimage.session import open_session
+        from dbt_afterimage.runtime.session import open_session
 
         spark = open_session({})
         for form in forms:

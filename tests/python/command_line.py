@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from dbt_afterimage import java
+from dbt_afterimage.runtime import java
 
 BIN = Path(sys.executable).parent
 

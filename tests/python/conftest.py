@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import engine
 from pyspark.sql import SparkSession
 
-from dbt_afterimage.session import open_session
+from dbt_afterimage.runtime.session import open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "afterimage"

@@ -35,7 +35,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         own = environment(AFTERIMAGE_WAREHOUSE=f"{folder}/warehouse")
         said = run(
-            sys.executable, "-m", "dbt_afterimage.demo", cwd=ROOT, env=own, timeout=600
+            sys.executable, "-m", "dbt_afterimage.commands.demo", cwd=ROOT, env=own, timeout=600
         ).stdout
         lines = ["$ make demo", *said.splitlines()]
         page = Path(folder) / "terminal.html"

@@ -11,8 +11,8 @@ import pytest
 
 from command_line import BIN, environment, run
 from conftest import ROOT
-from dbt_afterimage.class_archive import FOLDER, java_options
-from dbt_afterimage.java import JavaChoice
+from dbt_afterimage.runtime.class_archive import FOLDER, java_options
+from dbt_afterimage.runtime.java import JavaChoice
 
 FINISHED = (0xF00BABA8).to_bytes(4, "little") + b"classes"
 UNFINISHED = bytes(4) + b"classes"

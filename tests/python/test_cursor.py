@@ -11,9 +11,9 @@ from dbt.adapters.spark import session as dbt_spark_session
 from dbt_common.exceptions import DbtDatabaseError
 from pyspark.sql import SparkSession
 
-from dbt_afterimage import cursor
-from dbt_afterimage.cursor import AfterimageCursor
-from dbt_afterimage.errors import is_overtaken_listing
+from dbt_afterimage.runtime import cursor
+from dbt_afterimage.runtime.cursor import AfterimageCursor
+from dbt_afterimage.runtime.spark_errors import is_overtaken_listing
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from command_line import BIN, environment, run
 from conftest import ROOT, SCHEMA, Lake, Project
-from dbt_afterimage import java
+from dbt_afterimage.runtime import java
 
 HEADER = {
     "header__change_seq": "string",

@@ -12,8 +12,8 @@ import pytest
 
 from command_line import environment
 from conftest import ROOT
-from dbt_afterimage import doctor
-from dbt_afterimage.doctor import GIB, Finding
+from dbt_afterimage.commands import doctor
+from dbt_afterimage.commands.doctor import GIB, Finding
 
 
 def run(cwd: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:

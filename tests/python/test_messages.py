@@ -17,8 +17,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dbt_afterimage import messages
-from dbt_afterimage.messages import MessageError, decode_avro_message, quote_json_numbers
+from dbt_afterimage.udfs import messages
+from dbt_afterimage.udfs.messages import MessageError, decode_avro_message, quote_json_numbers
 from qlik_messages import ENVELOPE, avro_message, column, data_schema, encode, headers, record
 
 ONE_TEXT = json.dumps(record("R", [{"name": "a", "type": "string"}]))

@@ -25,14 +25,15 @@ from pyhive import hive
 
 from command_line import BIN, environment, run
 from conftest import ROOT, DbtError, Lake, Project, contract_columns
-from dbt_afterimage import cli, serve
-from dbt_afterimage.connections import (
+from dbt_afterimage import cli
+from dbt_afterimage.commands import serve
+from dbt_afterimage.runtime.connections import (
     AfterimageConnection,
     AfterimageConnectionManager,
     install,
     readable,
 )
-from dbt_afterimage.warehouse import exclusive_writes
+from dbt_afterimage.runtime.warehouse import exclusive_writes
 from standalone import HOME, free_port
 
 SEED = """\
@@ -426,7 +427,7 @@ def test_a_command_on_the_server_loads_no_pyspark(served: Served) -> None:
         "import sys; from dbt.cli.main import dbtRunner;"
         " shown = dbtRunner().invoke(['show', '--inline', 'select 1', '--target', 'server']);"
         " assert shown.success, shown.exception;"
-        " assert 'dbt_afterimage.connections' in sys.modules;"
+        " assert 'dbt_afterimage.runtime.connections' in sys.modules;"
         " print([name for name in ('pyspark', 'numpy') if name in sys.modules])"
     )
     shown = run(sys.executable, "-c", program, cwd=served.folder, env=served.environment())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dbt_afterimage.session import ICEBERG_CATALOG, complete
+from dbt_afterimage.runtime.session import ICEBERG_CATALOG, complete
 
 CATALOG = "spark.sql.catalog.lake"
 MASTERS_OUTSIDE = ["spark://host:7077", "yarn", "k8s://https://host", "local-cluster[1,1,1024]"]
@@ -197,7 +197,7 @@ def test_secret_settings_are_not_on_the_jvms_command_line(tmp_path: Path) -> Non
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from dbt_afterimage.session import open_session
+from dbt_afterimage.runtime.session import open_session
 
 secret, known = uuid.uuid4().hex, uuid.uuid4().hex
 key = "spark.sql.catalog.x.jdbc."

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from dbt_afterimage.masks import decode_change_mask
-from dbt_afterimage.table_keys import (
+from dbt_afterimage.udfs.masks import decode_change_mask
+from dbt_afterimage.udfs.table_keys import (
     MAX_LENGTH,
     SPECIAL,
     TableKeyError,

@@ -15,10 +15,11 @@ from plotly.offline import get_plotlyjs
 
 from browser import complaints, figures, look, needs_chromium
 from conftest import SCHEMA, Lake, Project, contract_columns
-from dbt_afterimage import page, timeline
 from dbt_afterimage.cli import CommandError, main
-from dbt_afterimage.project import Column, equals, literal, time_text, visible
-from dbt_afterimage.timeline import Record, Version
+from dbt_afterimage.commands import timeline
+from dbt_afterimage.commands.project import Column, equals, literal, time_text, visible
+from dbt_afterimage.commands.timeline import Record, Version
+from dbt_afterimage.pages import page
 
 HOSTILE = "</script><script>document.title=\"pwned\"</script><b onclick='x'>&amp;{{ 1 }}\u202e\x07"
 # A key that would end the literal and the statement, were it put into SQL as it is.

@@ -13,9 +13,9 @@ import pytest
 
 from command_line import BIN, environment, run
 from conftest import Lake, Project
-from dbt_afterimage.masks import decode_change_mask
-from dbt_afterimage.registry import REGISTRY
-from dbt_afterimage.spark import vectorised
+from dbt_afterimage.udfs.masks import decode_change_mask
+from dbt_afterimage.udfs.registry import REGISTRY
+from dbt_afterimage.udfs.spark import vectorised
 from pages import FENCED, page
 from standalone import StandaloneCluster
 
@@ -156,7 +156,7 @@ BLOCKER = "raise ImportError('blocked on this machine')\n"
 # `dbt build` as the command does it, and then a look at the executors of its very session.
 ON_A_CLUSTER = """\
 from dbt.cli.main import dbtRunner
-from dbt_afterimage.session import open_session
+from dbt_afterimage.runtime.session import open_session
 
 outcome = dbtRunner().invoke(
     ["--quiet", "build", "--target", "cluster", "--profiles-dir", "profiles"]

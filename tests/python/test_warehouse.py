@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from command_line import BIN, environment
 from conftest import Project
-from dbt_afterimage.warehouse import _WRITES, WarehouseError, exclusive_writes, local_folder
+from dbt_afterimage.runtime.warehouse import _WRITES, WarehouseError, exclusive_writes, local_folder
 
 DBT_COMMENT = '/* {"app": "dbt", "dbt_version": "1.11.16", "node_id": "model.afterimage.a"} */\n'
 

@@ -61,7 +61,7 @@ def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: Path) -> None:
     held = contents(wheel)
     assert "dbt_afterimage/py.typed" in held
-    assert "dbt_afterimage/log4j2.properties" in held
+    assert "dbt_afterimage/runtime/log4j2.properties" in held
     assert "dbt_afterimage/dbt_package/dbt_project.yml" in held
     assert "dbt_afterimage/dbt_package/profiles/profiles.yml" in held
     for folder, pattern in (
@@ -75,7 +75,8 @@ def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: P
             assert f"dbt_afterimage/dbt_package/{file.relative_to(ROOT).as_posix()}" in held
     # Examples and fixtures are no part of it.
     assert not [name for name in held if "seeds" in name or "/staging/" in name]
-    modules = {path.name for path in (ROOT / "python_udfs" / "dbt_afterimage").glob("*.py")}
+    package = ROOT / "python_udfs" / "dbt_afterimage"
+    modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
     assert {f"dbt_afterimage/{name}" for name in modules} <= held
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbt_afterimage.xds import XdsError, xds_document
+from dbt_afterimage.udfs.xds import XdsError, xds_document
 
 # Every character that XML 1.0 has a place for.
 characters = st.characters(exclude_categories=["Cs"]).filter(

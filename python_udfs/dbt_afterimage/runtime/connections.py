@@ -16,7 +16,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 from dbt.flags import get_flags
 from dbt_common.exceptions import DbtDatabaseError
 
-from dbt_afterimage.errors import is_overtaken_listing, without_plan, without_stack
+from dbt_afterimage.runtime.spark_errors import is_overtaken_listing, without_plan, without_stack
 
 # The server tells the classes of the Java exceptions that it wraps, then each text once more.
 _WRAPPING = re.compile(r"[\w.]+HiveSQLException: Error running query: (?:\[[\w.]+\] )?")
@@ -95,7 +95,7 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
         super().__init__(profile, mp_context)
         self._method = profile.credentials.method
         if self._method == connections.SparkConnectionMethod.SESSION and _command() in _ASK_SPARK:
-            from dbt_afterimage.session import start_early
+            from dbt_afterimage.runtime.session import start_early
 
             start_early(profile.credentials.server_side_parameters)
 
@@ -117,7 +117,7 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
             connection: Says by its credentials what to open.
         """
         if connection.credentials.method == connections.SparkConnectionMethod.SESSION:
-            from dbt_afterimage import cursor
+            from dbt_afterimage.runtime import cursor
 
             cursor.install()
         return super().open(connection)

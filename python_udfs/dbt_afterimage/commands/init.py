@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dbt_common.events.base_types import EventMsg
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
-PACKAGE = Path(__file__).with_name("dbt_package")
+PACKAGE = Path(__file__).parents[1] / "dbt_package"
 
 # What a project cannot be called: packages that dbt has, and words that are no text in YAML.
 _TAKEN = {"afterimage", "dbt", "dbt_spark"}
@@ -158,7 +158,7 @@ def write(folder: Path, files: Mapping[str, str]) -> list[str]:
     Raises:
         CommandError: A file cannot be written.
     """
-    from dbt_afterimage.project import state_folder
+    from dbt_afterimage.commands.project import state_folder
 
     new = [path for path in files if not os.path.lexists(folder / path)]
     made: list[Path] = []
@@ -287,7 +287,7 @@ def scaffold(arguments: Mapping[str, Any]) -> Drafts:
 def _dbt(manifest: Any, listen: Any, refusals: Sequence[str], command: list[str]) -> Any:
     from dbt.cli.main import dbtRunner
 
-    from dbt_afterimage.doctor import missing_doc_blocks
+    from dbt_afterimage.commands.doctor import missing_doc_blocks
 
     outcome = dbtRunner(manifest, callbacks=[listen]).invoke(["--log-level", "none", *command])
     if outcome.success:
@@ -307,7 +307,7 @@ def refusal(text: str) -> str:
     Args:
         text: An error of dbt.
     """
-    from dbt_afterimage.project import one_line, without_kinds
+    from dbt_afterimage.commands.project import one_line, without_kinds
 
     found = re.search(r"^( *scaffold: .*?)(?:\n\s*(?:\n|> )|\Z)", text, re.DOTALL | re.MULTILINE)
     return (

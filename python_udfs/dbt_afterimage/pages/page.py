@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dbt_afterimage.cli import CommandError
-from dbt_afterimage.project import state_folder, visible
+from dbt_afterimage.commands.project import state_folder, visible
 
 _HERE = Path(__file__).parent
 

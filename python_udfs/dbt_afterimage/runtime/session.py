@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbt_afterimage import class_archive, java
-from dbt_afterimage.spark import register
-from dbt_afterimage.warehouse import local_folder, make_folder
+from dbt_afterimage.runtime import class_archive, java
+from dbt_afterimage.runtime.warehouse import local_folder, make_folder
+from dbt_afterimage.udfs.spark import register
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

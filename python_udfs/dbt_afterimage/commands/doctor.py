@@ -50,7 +50,7 @@ def add(commands: Any) -> None:
     Args:
         commands: What `add_subparsers` gave.
     """
-    from dbt_afterimage import project
+    from dbt_afterimage.commands import project
 
     parser = commands.add_parser(
         "doctor",
@@ -201,7 +201,7 @@ def check_java(env: Mapping[str, str]) -> Finding:
     Args:
         env: Environment variables.
     """
-    from dbt_afterimage import java
+    from dbt_afterimage.runtime import java
 
     try:
         choice = java.choose_java(env)
@@ -284,7 +284,7 @@ def check_warehouses(settings: Mapping[str, str], project: Path) -> Iterator[Fin
     Yields:
         Findings for each folder; for none, that there is none of this machine.
     """
-    from dbt_afterimage.warehouse import local_folder
+    from dbt_afterimage.runtime.warehouse import local_folder
 
     folders = [
         folder
@@ -356,7 +356,7 @@ def check_server(host: str, port: int) -> Finding:
 
 
 def _profile(options: argparse.Namespace) -> tuple[Any, Finding]:
-    from dbt_afterimage.project import Project
+    from dbt_afterimage.commands.project import Project
 
     try:
         Project(options)
@@ -418,7 +418,7 @@ def missing_doc_blocks(project: Path, error: str) -> tuple[str, str] | None:
 
 
 def _check_answer(options: argparse.Namespace) -> Finding:
-    from dbt_afterimage.project import Project
+    from dbt_afterimage.commands.project import Project
 
     try:
         answer = Project(options).query("select to_json(decode_change_mask('0B', 0)) as line")

@@ -67,7 +67,8 @@ def add(commands: Any) -> None:
     Args:
         commands: What `add_subparsers` gave.
     """
-    from dbt_afterimage import page, project
+    from dbt_afterimage.commands import project
+    from dbt_afterimage.pages import page
 
     parser = commands.add_parser(
         "timeline",
@@ -108,8 +109,8 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         The exit code.
     """
-    from dbt_afterimage import page
-    from dbt_afterimage.project import Project, step, time_text
+    from dbt_afterimage.commands.project import Project, step, time_text
+    from dbt_afterimage.pages import page
 
     until = _until(options.until)
     if options.most < 1:
@@ -159,7 +160,7 @@ def read(
     Raises:
         CommandError: The model is no history, a key does not fit its columns, or has no version.
     """
-    from dbt_afterimage import project as p
+    from dbt_afterimage.commands import project as p
 
     named = list(p.parse_csv(key_columns)) if key_columns else node.config.unique_key
     unique_key = [named] if isinstance(named, str) else list(named or [])
@@ -246,7 +247,7 @@ def read(
 
 
 def _key_text(unique_key: Sequence[str], given: str) -> str:
-    from dbt_afterimage.project import parse_csv
+    from dbt_afterimage.commands.project import parse_csv
 
     parts = [given] if len(unique_key) == 1 else parse_csv(given)
     return ", ".join(f"{name} {part}" for name, part in zip(unique_key, parts, strict=True))
@@ -307,9 +308,9 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
         records: The records, from top to bottom.
         end: Where open versions are drawn to.
     """
-    from dbt_afterimage import page
-    from dbt_afterimage.page import escape
-    from dbt_afterimage.project import moment
+    from dbt_afterimage.commands.project import moment
+    from dbt_afterimage.pages import page
+    from dbt_afterimage.pages.page import escape
 
     times = _times(records)
     oldest = min(times)
@@ -480,7 +481,7 @@ def _links(records: Sequence[Record], at: Any) -> dict[str, Any]:
 
 
 def _hover(record: Record, place: int) -> str:
-    from dbt_afterimage.page import escape, value
+    from dbt_afterimage.pages.page import escape, value
 
     version = record.versions[place]
     lines = [
@@ -502,19 +503,19 @@ def _hover(record: Record, place: int) -> str:
 
 
 def _shortened(text: str, longest: int) -> str:
-    from dbt_afterimage.page import value
+    from dbt_afterimage.pages.page import value
 
     return value(text, longest)
 
 
 def _time(micros: int | None) -> str:
-    from dbt_afterimage.project import time_text
+    from dbt_afterimage.commands.project import time_text
 
     return time_text(micros)
 
 
 def _body(records: Sequence[Record], most: int) -> str:
-    from dbt_afterimage.page import escape
+    from dbt_afterimage.pages.page import escape
 
     parts = [
         '<section class="card"><div id="picture" class="chart" role="img" '
@@ -544,7 +545,7 @@ def _body(records: Sequence[Record], most: int) -> str:
 
 
 def _row(record: Record, place: int) -> str:
-    from dbt_afterimage.page import escape, value
+    from dbt_afterimage.pages.page import escape, value
 
     version = record.versions[place]
     kind = _drawn_as(version)
@@ -579,7 +580,7 @@ def _sign(kind: str) -> str:
 def _until(given: str | None) -> int | None:
     if given is None:
         return None
-    from dbt_afterimage.project import EPOCH
+    from dbt_afterimage.commands.project import EPOCH
 
     try:
         when = datetime.now(timezone.utc) if given == "now" else datetime.fromisoformat(given)

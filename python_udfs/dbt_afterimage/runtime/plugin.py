@@ -15,6 +15,6 @@ class AfterimagePlugin(dbtPlugin):
         # dbt reads a seed's numbers in a thread, by arithmetic that rounds to the 28 digits which
         # threads start with. A change_seq has 35, and a number too wide for Spark must show as one.
         decimal.DefaultContext.prec = max(decimal.DefaultContext.prec, 100)
-        from dbt_afterimage import connections
+        from dbt_afterimage.runtime import connections
 
         connections.install()

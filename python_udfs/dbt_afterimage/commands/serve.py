@@ -234,8 +234,8 @@ def _already_runs(server: _Server) -> CommandError:
 
 def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
     """Return the session's settings, complete, and where its tables are."""
-    from dbt_afterimage.session import complete
-    from dbt_afterimage.warehouse import WarehouseError, local_folder
+    from dbt_afterimage.runtime.session import complete
+    from dbt_afterimage.runtime.warehouse import WarehouseError, local_folder
 
     conf = _profile_settings(options.target)
     catalog = f"spark.sql.catalog.{conf.get('spark.sql.defaultCatalog', 'spark_catalog')}"
@@ -334,8 +334,8 @@ def _check_port(address: str, port: int) -> None:
 def _open(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
 
-    from dbt_afterimage.java import JavaError
-    from dbt_afterimage.session import open_session
+    from dbt_afterimage.runtime.java import JavaError
+    from dbt_afterimage.runtime.session import open_session
 
     try:
         return open_session(settings)
@@ -347,9 +347,9 @@ def _start_thrift_server(spark: SparkSession) -> Callable[[], None]:
     """Start Spark's Thrift server on a session and return what stops it."""
     from py4j.protocol import Py4JJavaError
 
-    from dbt_afterimage.cursor import readable
-    from dbt_afterimage.spark import register_for_new_sessions
-    from dbt_afterimage.warehouse import lock_commits
+    from dbt_afterimage.runtime.cursor import readable
+    from dbt_afterimage.runtime.warehouse import lock_commits
+    from dbt_afterimage.udfs.spark import register_for_new_sessions
 
     lock_commits(spark)
     register_for_new_sessions(spark)

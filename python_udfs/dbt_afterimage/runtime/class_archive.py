@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
-from dbt_afterimage.java import JavaChoice, major_version
+from dbt_afterimage.runtime.java import JavaChoice, major_version
 
 FOLDER = "AFTERIMAGE_CLASS_ARCHIVE"  # where archives are kept; empty: none
 _DEFAULT_FOLDER = Path(".afterimage") / "cache"

@@ -21,9 +21,9 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Row, SparkSession
 
-from dbt_afterimage.errors import is_overtaken_listing, without_plan, without_stack
-from dbt_afterimage.session import open_session
-from dbt_afterimage.warehouse import exclusive_writes
+from dbt_afterimage.runtime.session import open_session
+from dbt_afterimage.runtime.spark_errors import is_overtaken_listing, without_plan, without_stack
+from dbt_afterimage.runtime.warehouse import exclusive_writes
 
 # dbt puts a comment into each statement that says which model it is for.
 _NODE = re.compile(r'"node_id": "[a-z_]+\.([^"]+)"')

@@ -20,7 +20,8 @@ from pyspark.sql import SparkSession
 import qlik_messages as avro
 from command_line import environment
 from conftest import ROOT, Lake, Project
-from dbt_afterimage import cli, scaffold
+from dbt_afterimage import cli
+from dbt_afterimage.commands import init as command
 
 AT = datetime(2024, 5, 1, 8, 0)
 Row = dict[str, Any]
@@ -582,7 +583,7 @@ def test_operation_prints_what_the_command_writes(
     project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     land(lake, POLICIES)
-    drafts = scaffold.scaffold({"relation": "landing.policies__ct"})
+    drafts = command.scaffold({"relation": "landing.policies__ct"})
     capsys.readouterr()
     project.dbt("run-operation", "scaffold", "--args", "{relation: landing.policies__ct}")
     printed = capsys.readouterr().out
@@ -671,13 +672,13 @@ def test_new_project_is_complete_and_is_never_written_twice(
     assert cli.main(["init"]) == 0
     assert "name: my_crm\n" in (folder / "dbt_project.yml").read_text()
     assert (folder / "profiles.yml").read_text().count("\nmy_crm:\n") == 1
-    assert str(scaffold.PACKAGE) in (folder / "packages.yml").read_text()
+    assert str(command.PACKAGE) in (folder / "packages.yml").read_text()
     (folder / "packages.yml").write_text("packages: []\n")
     capsys.readouterr()
     assert cli.main(["init"]) == 0
     output = capsys.readouterr().out
     assert "wrote" not in output
-    assert f"- local: {scaffold.PACKAGE}" in output
+    assert f"- local: {command.PACKAGE}" in output
     assert (folder / "packages.yml").read_text() == "packages: []\n"
 
 
@@ -857,7 +858,7 @@ def test_each_table_of_a_topic_has_a_stream_of_its_own(
 STOPPED = """
 import json, os, sys
 from pathlib import Path
-from dbt_afterimage import scaffold
+from dbt_afterimage.commands import init as command
 
 folder, step, signal = Path(sys.argv[1]), *map(int, sys.argv[2:])
 files = json.loads(Path(folder, "files.json").read_text())
@@ -898,7 +899,7 @@ def unwritten(
     """A project, and what `init` would write for `policies__ct`; the texts are in `files.json`."""
     land(lake, POLICIES)
     monkeypatch.chdir(shop.folder)
-    files = scaffold.scaffold({"relation": "landing.policies__ct"}).files
+    files = command.scaffold({"relation": "landing.policies__ct"}).files
     (shop.folder / "files.json").write_text(json.dumps(files))
     return shop, files
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dbt.cli.main import dbtRunner
 
-from dbt_afterimage.session import open_session
+from dbt_afterimage.runtime.session import open_session
 
 # Customer 5: an update that left out a long text, then one that set it to NULL.
 KEY = 5

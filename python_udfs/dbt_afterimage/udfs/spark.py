@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dbt_afterimage.registry import REGISTRY
+from dbt_afterimage.udfs.registry import REGISTRY
 
 if TYPE_CHECKING:
     import pandas as pd

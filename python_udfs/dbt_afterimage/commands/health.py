@@ -106,7 +106,8 @@ def add(commands: Any) -> None:
     Args:
         commands: What `add_subparsers` gave.
     """
-    from dbt_afterimage import page, project
+    from dbt_afterimage.commands import project
+    from dbt_afterimage.pages import page
 
     parser = commands.add_parser(
         "health",
@@ -138,8 +139,8 @@ def run(options: argparse.Namespace) -> int:
     Returns:
         The exit code.
     """
-    from dbt_afterimage import page
-    from dbt_afterimage.project import EPOCH, Project, step
+    from dbt_afterimage.commands.project import EPOCH, Project, step
+    from dbt_afterimage.pages import page
 
     # Changes are counted by the hour.
     if not 1 <= options.silence < float("inf"):
@@ -331,7 +332,7 @@ def summary(health: Health, now: int, longest_usual: int) -> str:
 
 
 def _told_changes(health: Health) -> str:
-    from dbt_afterimage.project import time_text
+    from dbt_afterimage.commands.project import time_text
 
     told = f"{health.changes} changes"
     if health.source_rows is not None:
@@ -342,7 +343,7 @@ def _told_changes(health: Health) -> str:
 
 
 def _findings(health: Health, now: int, longest_usual: int) -> list[tuple[str, str]]:
-    from dbt_afterimage.project import time_text, visible
+    from dbt_afterimage.commands.project import time_text, visible
 
     def counted(found: Counter[str]) -> str:
         listed = "; ".join(f"{visible(text)} ({n})" for text, n in found.most_common(3))
@@ -407,8 +408,8 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
         place: Which picture of the page it is.
         longest_usual: How long a silence need not be told.
     """
-    from dbt_afterimage import page
-    from dbt_afterimage.project import moment
+    from dbt_afterimage.commands.project import moment
+    from dbt_afterimage.pages import page
 
     # By the hour where all of it is but a few days.
     days, step = health.days(), DAY
@@ -488,8 +489,8 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
 
 
 def _section(health: Health, place: int, now: int, longest_usual: int) -> str:
-    from dbt_afterimage.page import escape
-    from dbt_afterimage.project import time_text
+    from dbt_afterimage.commands.project import time_text
+    from dbt_afterimage.pages.page import escape
 
     silences = health.silences(longest_usual)
     newest = health.newest
@@ -543,7 +544,7 @@ def _counts(found: Counter[str]) -> list[list[str]]:
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    from dbt_afterimage.page import escape
+    from dbt_afterimage.pages.page import escape
 
     if not rows:
         return ""

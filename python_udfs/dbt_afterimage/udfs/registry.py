@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dbt_afterimage.masks import decode_change_mask, decode_field_map
-from dbt_afterimage.messages import decode_avro_message, quote_json_numbers
-from dbt_afterimage.table_keys import format_table_key, parse_table_key
-from dbt_afterimage.xds import xds_document
+from dbt_afterimage.udfs.masks import decode_change_mask, decode_field_map
+from dbt_afterimage.udfs.messages import decode_avro_message, quote_json_numbers
+from dbt_afterimage.udfs.table_keys import format_table_key, parse_table_key
+from dbt_afterimage.udfs.xds import xds_document
 
 
 @dataclass(frozen=True)

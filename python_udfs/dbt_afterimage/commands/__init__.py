@@ -1,0 +1,1 @@
+"""What a person types: a module for each command of `afterimage`."""

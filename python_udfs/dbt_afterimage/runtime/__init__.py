@@ -1,0 +1,1 @@
+"""What opens Spark and stands between it and dbt."""

@@ -1,0 +1,1 @@
+"""What Spark calls: the functions, their SQL names, and how a session gets to know them."""
