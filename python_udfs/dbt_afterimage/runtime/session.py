@@ -136,7 +136,7 @@ def complete(conf: dict[str, str]) -> None:
         conf: Spark settings, changed in place. What the profile sets itself is kept.
 
     Raises:
-        WarehouseError: The folder for the tables cannot be made.
+        AfterimageError: The folder for the tables cannot be made.
     """
     local = conf.setdefault("spark.master", "local[*]").startswith("local")
     # Or Spark would put settings and the environment in the place of a `${…}` in names and values.
