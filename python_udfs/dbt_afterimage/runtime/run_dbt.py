@@ -47,10 +47,12 @@ def run_dbt(
 
 
 def readable(text: str) -> str:
-    """Return an error of dbt as one line, without the kinds of error that it begins with.
+    """Return an error of dbt as one line: without its kind, and the macros that it came through.
 
     Args:
         text: The error; each layer of dbt puts its own kind before it.
     """
+    text = re.split(r"^\s*> (?:in|called by) macro ", text, maxsplit=1, flags=re.MULTILINE)[0]
     line = " ".join(text.split())
-    return re.sub(r"^(?:(?:Runtime|Database|Compilation) Error )+", "", line)
+    kind = r"(?:Runtime|Database|Compilation) Error (?:in \S+ \S+ \(\S+\) )?"
+    return re.sub(f"^(?:{kind})+", "", line)
