@@ -6,8 +6,8 @@ cast(null as array<string>)
 if(
     size(absent_columns) > 0,
     {%- if are_many %}
-    -- Spark compiles an expression with a lambda separately from the rest. With all of many columns in it, Java would
-    -- not compile it.
+    -- Spark leaves an expression with a lambda out of the generated code. With one condition for each of many columns,
+    -- Java could not compile that code.
     filter(
         absent_columns,
         name -> case name
