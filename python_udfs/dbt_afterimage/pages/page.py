@@ -14,15 +14,19 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from dbt_afterimage.cli import CommandError
-from dbt_afterimage.commands.project import state_folder, visible
+import click
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.pages.text import visible
+from dbt_afterimage.runtime.state import state_folder
 
 _HERE = Path(__file__).parent
 
-# What `--output` says of itself.
-OUTPUT_HELP = (
-    "write this file, complete in itself (default: below .afterimage/pages of the project, where"
-    " all pages share one script)"
+output_option = click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write this file, complete in itself (default: below .afterimage/pages of the project,"
+    " where all pages share one script).",
 )
 
 
@@ -33,13 +37,13 @@ def folder(project: Path) -> Path:
         project: The project's folder.
 
     Raises:
-        CommandError: It cannot be made.
+        AfterimageError: It cannot be made.
     """
     try:
         pages = state_folder(project) / "pages"
         pages.mkdir(exist_ok=True)
     except OSError as error:
-        raise CommandError(f"give --output: {error.filename}: {error.strerror}") from None
+        raise AfterimageError(f"give --output: {error.filename}: {error.strerror}") from None
     return pages
 
 
@@ -78,7 +82,7 @@ def write(
         body: The rest of the page, as HTML.
 
     Raises:
-        CommandError: The file cannot be written, or plotly is not installed.
+        AfterimageError: The file cannot be written, or plotly is not installed.
     """
     library = _library()
     script = (_HERE / "page.js").read_text(encoding="utf-8")
@@ -128,7 +132,7 @@ def write(
             _write_whole(path.parent / library_file, library)
         path.write_text(page, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise CommandError(f"choose another --output: {path}: {error.strerror}") from None
+        raise AfterimageError(f"choose another --output: {path}: {error.strerror}") from None
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -181,7 +185,9 @@ def value(text: str | None, longest: int | None = None) -> str:
 
 def _library() -> str:
     if importlib.util.find_spec("plotly") is None:
-        raise CommandError("pip install 'dbt-afterimage[pages]': the package plotly draws the page")
+        raise AfterimageError(
+            "pip install 'dbt-afterimage[pages]': the package plotly draws the page"
+        )
     from plotly.offline import get_plotlyjs
 
     # The browser hashes what it has parsed, in which each end of a line is one character.

@@ -21,6 +21,7 @@ from py4j.protocol import Py4JJavaError, Py4JNetworkError
 from pyspark.errors import AnalysisException, ParseException, PySparkException
 from pyspark.sql import Row, SparkSession
 
+from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.session import open_session
 from dbt_afterimage.runtime.spark_errors import is_overtaken_listing, without_plan, without_stack
 from dbt_afterimage.runtime.warehouse import exclusive_writes
@@ -115,7 +116,7 @@ def _readable_errors() -> Iterator[None]:
         raise DbtDatabaseError(
             f"the Java process that runs Spark has ended; run dbt again. ({error})"
         ) from None
-    except OSError as error:  # the warehouse's folder
+    except AfterimageError as error:
         raise DbtDatabaseError(str(error)) from None
 
 

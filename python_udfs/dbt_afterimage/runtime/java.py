@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from dbt_afterimage.errors import AfterimageError
+
 
 def _fitting_versions() -> tuple[int, ...]:
     # Spark 3.5 runs on 8, 11 and 17, and Iceberg 1.10 needs 11 or newer. Newer ones are untested.
@@ -28,10 +30,6 @@ _VERSION = re.compile(r'version "([^"]+)"')
 _HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
 # A working Java answers at once, even on a busy machine.
 _TIMEOUT_SECONDS = 60
-
-
-class JavaError(RuntimeError):
-    """There is no Java that Spark can run on."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def choose_java(env: Mapping[str, str]) -> JavaChoice:
         The choice, with a message if the user's own Java was passed over.
 
     Raises:
-        JavaError: No Java fits. The text says what was found and what to do.
+        AfterimageError: No Java fits. The text says what was found and what to do.
     """
     passed_over = None
     try:
@@ -79,7 +77,7 @@ def choose_java(env: Mapping[str, str]) -> JavaChoice:
     except _UnfitError as unfit:
         found = [passed_over or "There is no JAVA_HOME, and no java on PATH.", str(unfit)]
         advice = "Install Afterimage with a Java of its own (pip install 'dbt-afterimage[local]')"
-        raise JavaError(
+        raise AfterimageError(
             f"Spark 3.5 with Iceberg needs Java {_fitting()}. {' '.join(found)} "
             f"{advice}, or set JAVA_HOME to a Java {_fitting()}."
         ) from None
@@ -103,7 +101,7 @@ def apply(env: MutableMapping[str, str] = os.environ) -> JavaChoice:
         The choice.
 
     Raises:
-        JavaError: No Java fits.
+        AfterimageError: No Java fits.
     """
     choice = choose_java(env)
     if choice.message:

@@ -136,7 +136,7 @@ def complete(conf: dict[str, str]) -> None:
         conf: Spark settings, changed in place. The profile's own settings are kept.
 
     Raises:
-        WarehouseError: The folder for the tables cannot be made.
+        AfterimageError: The folder for the tables cannot be made.
     """
     local = conf.setdefault("spark.master", "local[*]").startswith("local")
     # Otherwise Spark would replace `${…}` in names and values with settings and the environment.

@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
+from dbt_afterimage.errors import AfterimageError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -47,16 +49,13 @@ _MAKES_SCHEMA = re.compile(
 _LOCK_FILE = ".afterimage-lock"
 
 
-class WarehouseError(OSError):
-    """A warehouse's folder cannot be made or written to. The text is one line with the remedy."""
-
-    def __init__(self, folder: Path, error: OSError) -> None:
-        is_file = isinstance(error, (FileExistsError, NotADirectoryError))
-        reason = "it is no folder" if is_file else error.strerror
-        super().__init__(
-            f"the warehouse {folder} cannot be written to ({reason}). Set AFTERIMAGE_WAREHOUSE"
-            " to a folder that you may write to, on a disk that is mounted."
-        )
+def _no_folder(folder: Path, error: OSError) -> AfterimageError:
+    is_file = isinstance(error, (FileExistsError, NotADirectoryError))
+    reason = "it is no folder" if is_file else error.strerror
+    return AfterimageError(
+        f"the warehouse {folder} cannot be written to ({reason}). Set AFTERIMAGE_WAREHOUSE"
+        " to a folder that you may write to, on a disk that is mounted."
+    )
 
 
 def make_folder(folder: Path, *, written: bool = False) -> None:
@@ -67,21 +66,21 @@ def make_folder(folder: Path, *, written: bool = False) -> None:
         written: Whether everything that uses the folder must be able to write to it.
 
     Raises:
-        WarehouseError: It cannot be made, or written to.
+        AfterimageError: It cannot be made, or written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if written:
             tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
-        raise WarehouseError(folder, error) from None
+        raise _no_folder(folder, error) from None
 
 
 def _open_lock(path: Path) -> IO[str]:
     try:
         return path.open("w")
     except OSError as error:
-        raise WarehouseError(path.parent, error) from None
+        raise _no_folder(path.parent, error) from None
 
 
 class _FolderLock:
@@ -182,7 +181,7 @@ def exclusive_writes(spark: SparkSession, sql: str) -> Iterator[None]:
         sql: The statement.
 
     Raises:
-        WarehouseError: The statement writes, and the folder cannot be written to.
+        AfterimageError: The statement writes, and the folder cannot be written to.
     """
     writes = _WRITES.match(sql)
     folder = _local_warehouse(spark) if writes or _MAKES_SCHEMA.match(sql) else None

@@ -1,0 +1,39 @@
+"""Values and times as people read them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, timezone
+
+EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def moment(micros: int) -> datetime:
+    """Return the moment, in UTC, that lies so many microseconds after 1970."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def time_text(micros: int | None) -> str:
+    """Return a moment as people write it, in UTC, without zeros at its end."""
+    if micros is None:
+        return ""
+    seconds, _, fraction = moment(micros).replace(tzinfo=None).isoformat(" ").partition(".")
+    return f"{seconds}.{fraction.rstrip('0')}" if fraction else seconds
+
+
+def visible(text: str) -> str:
+    """Return a text with the characters that cannot be seen, or that reorder others, made visible.
+
+    Args:
+        text: A value of somebody's table.
+    """
+    return "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    reorders = 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069 or code in (0x200E, 0x200F)
+    if 0x7F <= code <= 0x9F or reorders or 0x2028 <= code <= 0x2029 or 0xD800 <= code <= 0xDFFF:
+        return f"⟨U+{code:04X}⟩"
+    return character

@@ -1,0 +1,56 @@
+"""Runs dbt in this process: the one place that does."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dbt_afterimage.errors import AfterimageError
+
+
+def run_dbt(
+    *command: str, flags: Sequence[str] = (), manifest: Any = None, log: str = "none"
+) -> Any:
+    """Run a dbt command and return its result.
+
+    Args:
+        *command: The command with its arguments.
+        flags: Further options, which each command takes.
+        manifest: A project that was parsed before; else dbt parses the one of this folder.
+        log: The lowest level of dbt's own lines that are shown.
+
+    Raises:
+        AfterimageError: dbt failed. The text is what dbt says.
+    """
+    # Importing dbt takes a second, which a command that does not run dbt need not wait.
+    from dbt.cli.main import dbtRunner
+
+    errors: list[str] = []
+
+    def listen(event: Any) -> None:
+        if event.info.level == "error":
+            errors.append(event.info.msg)
+
+    runner = dbtRunner(manifest=manifest, callbacks=[listen])
+    outcome = runner.invoke(["--log-level", log, *command, *flags])
+    if outcome.success:
+        return outcome.result
+    messages = [str(outcome.exception)] if outcome.exception else []
+    messages += [
+        result.message for result in getattr(outcome.result, "results", []) if result.message
+    ]
+    text = readable(" ".join(messages or errors) or "no reason given")
+    if "profile" in text.lower() or text.endswith(".dbt' does not exist."):
+        text += " (dbt looks for profiles.yml in --profiles-dir, here, and in ~/.dbt)"
+    raise AfterimageError(f"dbt {command[0]} failed: {text}")
+
+
+def readable(text: str) -> str:
+    """Return an error of dbt as one line, without the kinds of error that it begins with.
+
+    Args:
+        text: The error; each layer of dbt puts its own kind before it.
+    """
+    line = " ".join(text.split())
+    return re.sub(r"^(?:(?:Runtime|Database|Compilation) Error )+", "", line)
