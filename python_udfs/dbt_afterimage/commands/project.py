@@ -161,6 +161,17 @@ class Project:
             raise AfterimageError(f"no model of this project selects from {visible(source)}")
         return sorted(readers, key=lambda node: str(node.name))
 
+    def source(self, schema: str, name: str) -> Any:
+        """Return the manifest's node of a table of a source; none where the project has none."""
+        return next(
+            (
+                node
+                for node in self._manifest.sources.values()
+                if (node.source_name, node.name) == (schema, name)
+            ),
+            None,
+        )
+
     @property
     def credentials(self) -> Any:
         """How the target connects; none where the target is not for Spark."""
