@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+import os
 import re
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timezone
@@ -19,6 +20,7 @@ from pyarrow import orc, parquet
 
 from conftest import Lake, Project
 from dbt_afterimage.cli import main
+from dbt_afterimage.commands.project import Project as Asked
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing import sources
 from dbt_afterimage.landing.sources import Entry
@@ -270,7 +272,11 @@ def test_csv_columns_take_a_type_that_loses_nothing(landings: Landings) -> None:
         "day": ["2024-01-31", "0001-01-01", "9999-12-31"],
         "no_day": ["2024-02-30", "2024-01-01", "2024-01-01"],
         "month": ["2024-01", "2024-02", "2024-03"],
-        "moment": ["2024-01-31 10:00:00.123456", "2024-01-31T10:00Z", "2024-01-31T12:00:00+02:00"],
+        "moment": [
+            "2024-01-31 10:00:00.123456",
+            "2024-01-31T10:00:00Z",
+            "2024-01-31T12:00:00+02:00",
+        ],
         "nanos": ["2024-01-31 10:00:00.123456789", "2024-01-31 10:00:00", "2024-01-31 10:00:00"],
         "hour": ["10:30", "11:30", "12:30"],
         "flag": ["true", "FALSE", "true"],
@@ -371,10 +377,211 @@ def test_avro_with_its_logical_types(landings: Landings) -> None:
     with file.open("wb") as opened:
         fastavro.writer(opened, {"type": "record", "name": "Row", "fields": fields}, [row])
     landings.land(landings.folder / "events", "--as", "raw.events")
-    [found] = landings.lake.rows("select * except (dt) from raw.events")
+    [found] = landings.lake.rows("select * from raw.events")
+    assert found.pop("dt") == 1
     assert found == {
         **row,
         "at": moment.replace(tzinfo=None),
         "clock": "10:00:00.123000",
         "bytes": bytearray(b"\x00\xff"),
     }
+
+
+def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
+    folder = landings.folder / "people"
+    landings.csv("people/1.csv", "id,name\n1,a\n")
+    landings.land(folder)
+    before = landings.rows("raw.people")
+    # The same file, written once more.
+    os.utime(folder / "1.csv", (1, 1))
+    assert "nothing new" in landings.land(folder)
+    landings.csv("people/2.csv", "id,name,more\n2,b,0.5\n")
+    assert "2 files, 1 file loaded" in landings.land(folder)
+    assert landings.rows("raw.people") == [
+        {**before[0], "more": None},
+        {"id": 2, "name": "b", "more": "0.5"},
+    ]
+    # Rows are appended: what an intake of the table has read, it does not read again.
+    operations = landings.lake.rows("select distinct operation from raw.people.snapshots")
+    assert operations == [{"operation": "append"}]
+    assert landings.lake.rows("select name from raw.people.refs") == [{"name": "main"}]
+    landings.csv("people/1.csv", "id,name\n1,changed\n")
+    assert "1.csv has changed since it was loaded into raw.people" in landings.refused(folder)
+    # A file of another path, by the name that was given.
+    other = landings.csv("other/people.csv", "id\n3\n")
+    assert "raw.people has the files of" in landings.refused(other)
+    landings.land(other, "--as", "raw.people")
+    assert [row["id"] for row in landings.rows("raw.people")] == [1, 2, 3]
+
+
+def test_a_value_that_the_column_cannot_hold_is_refused(landings: Landings) -> None:
+    landings.csv("a/1.csv", "id,n\n1,2\n")
+    landings.land(landings.folder / "a")
+    landings.csv("a/2.csv", "id,n\n2,007\n")
+    landings.csv("a/3.csv", "id,n\n3,4\n")
+    said = landings.refused(landings.folder / "a")
+    assert (
+        "1 values of n are string that would be lost in raw.a, where the column is bigint" in said
+    )
+    assert landings.rows("raw.a") == [{"id": 1, "n": 2}]
+    landings.lake.spark.sql("drop table raw.a")
+    landings.land(landings.folder / "a")
+    assert [row["n"] for row in landings.rows("raw.a")] == ["2", "007", "4"]
+
+
+def test_parquet_of_several_kinds(landings: Landings) -> None:
+    folder = landings.folder / "mixed"
+    landings.parquet("mixed/1.parquet", [{"id": 1, "n": 1, "deep": {"a": 1}}])
+    parquet.write_table(
+        pa.table({"ID": pa.array([2], pa.int32()), "new": ["x"]}), folder / "2.parquet"
+    )
+    assert "2.parquet has other columns than 1.parquet" in landings.refused(folder)
+    landings.land(folder, "--copy")
+    assert landings.rows("raw.mixed") == [
+        {"id": 1, "n": 1, "deep": {"a": 1}, "new": None},
+        {"id": 2, "n": None, "deep": None, "new": "x"},
+    ]
+    landings.parquet("mixed/3.parquet", [{"id": 3.0, "n": 2.0}])
+    landings.land(folder, "--copy")
+    landings.parquet("mixed/4.parquet", [{"id": 4, "n": 2.5}])
+    assert "1 values of n are double that would be lost" in landings.refused(folder, "--copy")
+    landings.parquet("mixed/4.parquet", [{"id": 4, "deep": {"a": 1, "b": 2}}])
+    assert "deep is struct<a:bigint,b:bigint> that" in landings.refused(folder, "--copy")
+    assert landings.rows("raw.mixed")[2] == {"id": 3, "n": 2, "deep": None, "new": None}
+
+
+STATEMENTS = ("create table", "create branch", "insert into", "set tblproperties", "fast_forward")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("which", [*STATEMENTS, "drop branch"])
+def test_killed_at_any_statement_nothing_is_loaded_twice_or_lost(
+    which: str, after: bool, landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.csv("killed/1.csv", "id,n\n1,x\n")
+    first = which != "create table"
+    if first:
+        landings.land(landings.folder / "killed")
+    landings.csv("killed/2.csv", "id,n\n2,y\n")
+    landings.csv("killed/3.csv", "n,id\nz,3\n")
+    run = Asked.rows
+
+    def dies(self: Asked, sql: str) -> list[Sequence[Any]]:
+        if which in sql and not after:
+            raise Killed
+        rows = run(self, sql)
+        if which in sql:
+            raise Killed
+        return rows
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", dies)
+        with pytest.raises(Killed):
+            landings.land(landings.folder / "killed")
+    # None of the rows can be seen before all can.
+    seen = landings.lake.rows("select id from raw.killed") if first or after else []
+    assert len(seen) in (int(first), 3)
+    landings.csv("killed/4.csv", "id,n\n4,w\n")
+    landings.land(landings.folder / "killed")
+    assert landings.rows("raw.killed") == [
+        {"id": id, "n": n} for id, n in ((1, "x"), (2, "y"), (3, "z"), (4, "w"))
+    ]
+    assert landings.lake.rows("select name from raw.killed.refs") == [{"name": "main"}]
+    assert [one.name for one in landings.project.folder.glob(".afterimage/landing/*/*")] == ["lock"]
+
+
+def test_another_writer_in_between(landings: Landings, monkeypatch: pytest.MonkeyPatch) -> None:
+    landings.csv("shared/1.csv", "id\n1\n")
+    landings.land(landings.folder / "shared")
+    landings.csv("shared/2.csv", "id\n2\n")
+    run = Asked.rows
+
+    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+        if "fast_forward" in sql:
+            run(self, "insert into raw.shared values (9)")
+        return run(self, sql)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", writes)
+        assert "has written to raw.shared meanwhile" in landings.refused(landings.folder / "shared")
+    assert [row["id"] for row in landings.rows("raw.shared")] == [1, 9]
+    landings.land(landings.folder / "shared")
+    assert [row["id"] for row in landings.rows("raw.shared")] == [1, 2, 9]
+
+
+def test_a_file_that_is_written_while_it_is_loaded(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = landings.csv("grows.csv", "id\n1\n")
+    run = Asked.rows
+
+    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+        if "insert into" in sql:
+            file.write_text("id\n1\n2\n")
+        return run(self, sql)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", writes)
+        assert "is being written to" in landings.refused(file)
+    assert landings.rows("raw.grows") == []
+    landings.land(file)
+    assert [row["id"] for row in landings.rows("raw.grows")] == [1, 2]
+
+
+def test_what_cannot_be_landed(landings: Landings) -> None:
+    folder = landings.folder
+    landings.csv("a.csv", "id\n1\n")
+    landings.parquet("b.parquet", ROWS)
+    landings.csv("text/notes.txt", "x")
+    landings.csv("false/a.parquet", "x")
+    landings.csv("mixed/a.csv", "x")
+    landings.csv("mixed/b.json", "{}")
+    landings.csv("nested/2024/a.csv", "x")
+    landings.csv("uneven/a.csv", "x")
+    landings.csv("uneven/d=1/a.csv", "x")
+    landings.csv("delta/_delta_log/0.json", "{}")
+    landings.csv("A.csv", "id\n1\n")
+    (folder / "empty").mkdir()
+    (folder / "empty" / "_SUCCESS").touch()
+    for paths, said in (
+        (["none"], "there is no .*/none; give a file or a folder that is there"),
+        (["empty"], "empty has no files yet"),
+        (["mixed"], r"files of several formats: csv \(a.csv\), json \(b.json\)"),
+        (["text"], r"notes.txt is of no format .* these are: .parquet, .pq, .orc, .avro, .csv, "),
+        (["false"], "a.parquet is no parquet file"),
+        (["nested"], r"the folder 2024, which is no partition .* give them: .*nested/\*"),
+        (["uneven"], "files under different partitions: none and d"),
+        (["delta"], "is a delta table"),
+        (["a.csv", "A.csv"], "would both be raw.a"),
+        (["empty/_SUCCESS"], "is hidden"),
+    ):
+        assert re.search(said, landings.refused(*(folder / path for path in paths)))
+    assert "not on this machine" in landings.refused("s3://bucket/landing")
+    both = (folder / "a.csv", folder / "b.parquet")
+    assert "one PATH with --as" in landings.refused(*both, "--as", "raw.x")
+    for name in ("x", "a.b.c", "raw.`x`", "raw.x; drop", "1.x"):
+        assert "give --as SCHEMA.TABLE" in landings.refused(folder / "a.csv", "--as", name)
+    landings.file("list.json", b'[\n{"id": 1}\n]\n')
+    for copy in ([], ["--copy"]):
+        assert "lines that are no JSON object" in landings.refused(folder / "list.json", *copy)
+    landings.file("twice.json", b'{"id": 1, "ID": 2}\n')
+    landings.parquet("twice.parquet", [{"id": 1, "ID": 2}])
+    for name in ("twice.json", "twice.parquet"):
+        for copy in ([], ["--copy"]):
+            assert "two have one name but for capitals" in landings.refused(folder / name, *copy)
+    assert not (landings.project.folder / "models" / "sources").exists()
+
+
+def test_a_name_that_is_taken(landings: Landings) -> None:
+    first = landings.parquet("a/one.parquet", ROWS)
+    second = landings.parquet("b/one.parquet", ROWS)
+    landings.land(first)
+    assert "a source raw.one already, parquet." in landings.refused(second)
+    assert "a source raw.one already, parquet." in landings.refused(first, "--copy")
+    landings.land(second, "--copy", "--as", "raw.two")
+    assert "there is a table raw.two already" in landings.refused(first, "--as", "raw.two")
+    landings.lake.spark.sql("create table raw.three (id int) using iceberg")
+    refused = landings.refused(first, "--copy", "--as", "raw.three")
+    assert "raw.three is a table that no landed file was copied to" in refused
+    landings.project.file("models/src.yml", "sources: [{name: raw, tables: [{name: four}]}]\n")
+    assert "a source raw.four already" in landings.refused(first, "--as", "raw.four")

@@ -123,7 +123,7 @@ def shown(path: Path) -> str:
 def sql_path(path: Path) -> str:
     """Return a path as Spark takes it between backticks, where it reads files by their path.
 
-    Spark takes some signs for patterns; dbt would take two braces for Jinja.
+    Spark would take some of its signs for patterns.
     """
     return re.sub(r"([\\\[\]{}*?,])", r"\\\1", str(path)).replace("`", "``")
 

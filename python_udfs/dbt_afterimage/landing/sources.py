@@ -68,7 +68,7 @@ def _umask() -> int:
 
 def _with(path: Path, text: str, source: str, entry: Entry) -> str:
     """Return the text with one more table, as lines in between those that are there."""
-    table = {"name": entry.table, "identifier": entry.identifier}
+    table = {"name": entry.table, "identifier": _template(entry.identifier)}
     block = {
         "name": source,
         "schema": entry.format,
@@ -89,7 +89,7 @@ def _with(path: Path, text: str, source: str, entry: Entry) -> str:
     sources = before.get("sources") or []
     lines = [
         f"      - name: {entry.table}",
-        f"        identifier: {json.dumps(entry.identifier, ensure_ascii=False)}",
+        f"        identifier: {json.dumps(table['identifier'], ensure_ascii=False)}",
     ]
     number = next((n for n, one in enumerate(sources) if _fits(one, block)), None)
     expected: Any
@@ -127,6 +127,12 @@ def _with(path: Path, text: str, source: str, entry: Entry) -> str:
     if after_all != {**before, "sources": expected}:
         raise refusal
     return added
+
+
+def _template(text: str) -> str:
+    """Return the Jinja that gives a text; dbt reads each identifier as Jinja."""
+    is_plain = not any(sign in text for sign in ("{{", "{%", "{#"))
+    return text if is_plain else f"{{{{ {json.dumps(text)} }}}}"
 
 
 def _fits(block: Any, wanted: dict[str, Any]) -> bool:

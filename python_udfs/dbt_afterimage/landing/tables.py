@@ -399,9 +399,10 @@ def columns_at(project: Project, format_name: str, path: Path, what: str) -> lis
     try:
         columns = project.columns_of(f"{format_name}.`{sql_path(path)}`") or []
     except AfterimageError as error:
-        if "[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY]" not in str(error):
+        # The one is all that Spark says of whatever it was. What PyArrow cannot read was found out.
+        unclear = ("[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY]", "[COLUMN_ALREADY_EXISTS]")
+        if not any(code in str(error) for code in unclear):
             raise
-        # All that Spark says of whatever it was. What PyArrow cannot read is not among it.
         raise AfterimageError(
             f"Spark finds no columns in the {format_name} files of {what}; see whether two have one"
             " name but for capitals, or one is also a partition (column=value)"
