@@ -13,7 +13,8 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,16 +124,20 @@ class Table:
                 f"{self._shown} is a table that no landed file was copied to;"
                 " choose another name: --as SCHEMA.TABLE"
             )
-        found = json.loads(bytes.fromhex(properties[_PROPERTY]))
+        found = json.loads(zlib.decompress(bytes.fromhex(properties[_PROPERTY])))
         memory = _Memory(found["files"], tuple(found["latest"]), found["snapshot"])
-        branch = self._rows(
-            f"select cast(snapshot_id as string) from {{}}.refs where name = '{_BRANCH}'"
-        )
-        if branch:
-            if branch[0][0] == memory.snapshot and not self._publish(memory):
+        if branch := self._branch():
+            if branch == memory.snapshot and not self._publish(memory):
                 self._forget_latest(memory)
             self._drop_branch()
         return memory
+
+    def _branch(self) -> str:
+        """Return the snapshot that the branch is at; nothing where there is none."""
+        found = self._rows(
+            f"select cast(snapshot_id as string) from {{}}.refs where name = '{_BRANCH}'"
+        )
+        return str(found[0][0]) if found else ""
 
     def _new(self, landing: Landing, memory: _Memory, *, more: bool) -> list[File]:
         path = str(landing.path)
@@ -161,11 +166,12 @@ class Table:
         read = [(group, self._columns_in(group)) for group in groups]
         read = [(group, columns) for group, columns in read if columns]
         present = self.columns() if memory.files else None
+        types = self._types(read, {one.name.lower() for one in present or []})
         if present is None:
-            present = self._made(read)
+            present = self._made(read, types)
         selects, known = [], len(present)
         for group, columns in read:
-            select, added = self._select(group, columns, present)
+            select, added = self._select(group, columns, present, types)
             selects.append(select)
             present = [*present, *added]
         if new := present[known:]:
@@ -179,9 +185,7 @@ class Table:
         names = [file.name for file in files]
         memory.files.setdefault(path, {}).update(zip(names, contents, strict=True))
         memory.latest = (path, names)
-        [[memory.snapshot]] = self._rows(
-            f"select cast(snapshot_id as string) from {{}}.refs where name = '{_BRANCH}'"
-        )
+        memory.snapshot = self._branch()
         self._remember(memory)
         if not self._publish(memory):
             self._forget_latest(memory)
@@ -191,9 +195,10 @@ class Table:
             )
         self._drop_branch()
 
-    def _made(self, read: Sequence[tuple[Group, list[Column]]]) -> list[Column]:
+    def _made(
+        self, read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
+    ) -> list[Column]:
         """Make the table, empty, with the columns of all groups."""
-        types = self._types(read)
         columns: dict[str, Column] = {}
         for group, found in read:
             for column in found:
@@ -222,12 +227,20 @@ class Table:
         assert made is not None
         return made
 
-    def _types(self, read: Sequence[tuple[Group, list[Column]]]) -> dict[str, str]:
-        """Return the type of each column of text: the first that all values of all files fit."""
+    def _types(
+        self, read: Sequence[tuple[Group, list[Column]]], known: Collection[str]
+    ) -> dict[str, str]:
+        """Return the type of each column of text: the first that all values of all files fit.
+
+        Args:
+            read: The files.
+            known: Columns that the table has already, with types that stay.
+        """
         fits: dict[str, set[str]] = {}
         seen: set[str] = set()
         for group, _ in read:
-            for name, has_values, *counts in self._counted(group, group.texts):
+            new = [name for name in group.texts if name.lower() not in known]
+            for name, has_values, *counts in self._counted(group, new):
                 misfits = dict(zip(_TYPES, counts, strict=True))
                 fitting = {kind for kind, count in misfits.items() if not count}
                 fits[name.lower()] = fits.get(name.lower(), set(_TYPES)) & fitting
@@ -254,7 +267,11 @@ class Table:
         ]
 
     def _select(
-        self, group: Group, columns: Sequence[Column], present: Sequence[Column]
+        self,
+        group: Group,
+        columns: Sequence[Column],
+        present: Sequence[Column],
+        types: Mapping[str, str],
     ) -> tuple[str, list[Column]]:
         """Return the query of a group's rows as the table has them, and the columns it lacks.
 
@@ -277,7 +294,7 @@ class Table:
             elif own.type == column.type or _wider(own.type, column.type) != own.type:
                 expressions.append(f"cast({quote(own.name)} as {column.type})")
             elif own.type.startswith(_NESTED) or column.type.startswith(_NESTED):
-                raise self._misfit(f"{visible(own.name)} is", own, column)
+                raise self._misfit("values", own, column)
             else:
                 expressions.append(f"cast({quote(own.name)} as {column.type})")
                 doubtful.append((own, column, _differs(own, column)))
@@ -286,17 +303,22 @@ class Table:
             [row] = self._project.rows(f"select {counts} from {_source(group)}")
             for (own, column, _), count in zip(doubtful, row, strict=True):
                 if count:
-                    raise self._misfit(f"{count} values of {visible(own.name)} are", own, column)
-        kinds = {name: "string" for name in found if found[name].name in group.texts}
-        added = [Column(one.name, kinds.get(name, one.type)) for name, one in found.items()]
-        expressions += [quote(one.name) for one in added]
+                    plural = "s"[: count != 1]
+                    raise self._misfit(f"{count} value{plural}", own, column)
+        added = []
+        for name, own in found.items():
+            is_text = own.name in group.texts
+            added.append(Column(own.name, types[name] if is_text else own.type))
+            text = f"nullif({quote(own.name)}, '')" if is_text and types[name] != "string" else ""
+            expressions.append(f"cast({text} as {types[name]})" if text else quote(own.name))
         names = ", ".join(quote(one.name) for one in (*present, *added))
         return f"({names}) select {', '.join(expressions)} from {_source(group)}", added
 
     def _misfit(self, what: str, own: Column, column: Column) -> AfterimageError:
         return AfterimageError(
-            f"{what} {own.type} that would be lost in {self._shown}, where the column is"
-            f" {column.type}; land these files as another table, or drop it and land all again"
+            f"{what} of {visible(own.name)} ({own.type}) would not be the same in {self._shown},"
+            f" where it is {column.type}; land these files as another table, or drop this one and"
+            " land all again"
         )
 
     def _columns_in(self, group: Group) -> list[Column]:
@@ -307,6 +329,8 @@ class Table:
 
     def _publish(self, memory: _Memory) -> bool:
         """Move `main` to the branch; false where somebody else has written to it since."""
+        if not memory.snapshot:
+            return False
         current = self._rows(
             "select 1 from {}.history where is_current_ancestor and snapshot_id = "
             + str(int(memory.snapshot))
@@ -316,9 +340,10 @@ class Table:
         try:
             self._rows(f"call system.fast_forward('{{}}', 'main', '{_BRANCH}')")
         except AfterimageError as error:
-            if "Cannot fast-forward" not in str(error):
-                raise
-            return False
+            # By a commit to `main`, or by another project that took the branch for a leftover.
+            if "Cannot fast-forward" in str(error) or "Ref does not exist" in str(error):
+                return False
+            raise
         return True
 
     def _forget_latest(self, memory: _Memory) -> None:
@@ -349,7 +374,7 @@ def _removed(folder: Path) -> Iterator[None]:
 def _as_property(memory: _Memory) -> str:
     # As hex: `show tblproperties` hides a value with `token` or the like in it, as names may have.
     said = {"files": memory.files, "latest": memory.latest, "snapshot": memory.snapshot}
-    return json.dumps(said, separators=(",", ":")).encode().hex()
+    return zlib.compress(json.dumps(said, separators=(",", ":")).encode()).hex()
 
 
 def _listed(columns: Sequence[Column]) -> str:
