@@ -100,8 +100,9 @@ def landings(
 ) -> Any:
     found = Landings(make_project("land"), lake, capfd)
     found.folder.mkdir()
+    lake.spark.sql("create namespace if not exists raw")
     yield found
-    for row in lake.rows("show tables in raw") if lake.rows("show schemas like 'raw'") else []:
+    for row in lake.rows("show tables in raw"):
         lake.spark.sql(f"drop table raw.`{row['tableName']}`")
 
 
@@ -338,6 +339,20 @@ def test_csv_that_would_lose_something_is_refused(
     landings.file("bad.csv", content)
     assert said in landings.refused(landings.folder / "bad.csv")
     assert landings.lake.rows("show tables in raw") == []
+
+
+def test_partitions_of_csv_are_columns(landings: Landings) -> None:
+    for folder, cell in (("code=007/day=2024-01-31", 1), ("code=a%2Fb/day=2024-02-01", 2)):
+        landings.csv(f"parts/{folder}/a.csv", f"id\n{cell}\n")
+    landings.csv("parts/code=__HIVE_DEFAULT_PARTITION__/day=2024-02-02/a.csv", "id\n3\n")
+    landings.land(landings.folder / "parts")
+    assert landings.rows("raw.parts") == [
+        {"id": 1, "code": "007", "day": date(2024, 1, 31)},
+        {"id": 2, "code": "a/b", "day": date(2024, 2, 1)},
+        {"id": 3, "code": None, "day": date(2024, 2, 2)},
+    ]
+    landings.csv("clash/id=1/a.csv", "id\n1\n")
+    assert "two columns id" in landings.refused(landings.folder / "clash")
 
 
 def test_avro_with_its_logical_types(landings: Landings) -> None:

@@ -208,7 +208,7 @@ def test_server_that_would_be_wrong_is_refused_with_one_line(
 
 
 def test_files_are_landed_through_the_server(
-    served: Served, project: Project, capsys: pytest.CaptureFixture[str]
+    served: Served, project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     landing = project.folder / "landing"
     landing.mkdir()
@@ -223,7 +223,7 @@ def test_files_are_landed_through_the_server(
         assert said in out
         assert "raw.lines: JSON, 1 file, read in place\n  id bigint\n" in out
     assert served.sql("select * from raw.served") == [(1, "007")]
-    served.sql("drop table raw.served")
+    lake.spark.sql("drop table raw.served")
 
 
 @pytest.mark.parametrize("name", ["HIVE_SERVER2_THRIFT_BIND_HOST", "HIVE_SERVER2_TRANSPORT_MODE"])
