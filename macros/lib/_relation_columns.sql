@@ -5,8 +5,8 @@
         {{ return([]) }}
     {%- endif -%}
     {%- set stored = afterimage._stored_relation(relation) -%}
-    {#- Asks for what may not be there. Where dbt has listed the schema at the start of the run, that costs nothing. Files
-        that Spark reads by their path alone are in no list. -#}
+    {#- Asks for what may not be there. Where dbt has listed the schema at the start of the run, that costs nothing.
+        Files that Spark reads by their path alone are in no list. -#}
     {%- set listed = [target.schema, model.schema if model is defined else none] -%}
     {%- if
         stored.schema | lower not in afterimage._file_formats()

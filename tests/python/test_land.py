@@ -528,6 +528,31 @@ def test_another_writer_in_between(
     assert [row["id"] for row in landings.rows("raw.shared")] == [1, 2, *others]
 
 
+def test_rows_of_another_writer_stay_where_the_first_landing_failed(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.csv("first/a.csv", "id,n{}\n1,x\n")
+    run = Asked.rows
+
+    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+        if "set tblproperties" in sql:
+            run(self, "insert into raw.first values (9, 'theirs')")
+            raise Killed
+        return run(self, sql)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", writes)
+        with pytest.raises(Killed):
+            landings.land(landings.folder / "first")
+    landings.csv("first/b.csv", "id,more{}\n2,y\n")
+    landings.land(landings.folder / "first")
+    assert landings.rows("raw.first") == [
+        {"id": 1, "n{}": "x", "more{}": None},
+        {"id": 2, "n{}": None, "more{}": "y"},
+        {"id": 9, "n{}": "theirs", "more{}": None},
+    ]
+
+
 def test_a_file_that_is_written_while_it_is_loaded(
     landings: Landings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -165,7 +165,10 @@ class Table:
     ) -> None:
         read = [(group, self._columns_in(group)) for group in groups]
         read = [(group, columns) for group, columns in read if columns]
-        present = self.columns() if memory.files else None
+        # Where an earlier process was killed before the first file was in, this begins again.
+        present = self.columns()
+        if present and not memory.files and not self._rows("select 1 from {}.refs"):
+            present = None
         types = self._types(read, {one.name.lower() for one in present or []})
         if present is None:
             present = self._made(read, types)
@@ -175,7 +178,7 @@ class Table:
             selects.append(select)
             present = [*present, *added]
         if new := present[known:]:
-            self._rows(f"alter table {{}} add columns ({_listed(new)})")
+            self._project.rows(f"alter table {self._name} add columns ({_listed(new)})")
         contents = [[file.size, file.modified, file.content()] for file in files]
         self._rows(f"alter table {{}} create branch {_BRANCH}")
         for select in selects:
@@ -209,7 +212,6 @@ class Table:
         if not columns:
             raise AfterimageError(f"no file for {self._shown} has a column; land it when one has")
         self._project.rows(f"create schema if not exists {self._schema}")
-        # Where an earlier process was killed before the first file was in, this begins again.
         verb = "create table" if self.columns() is None else "create or replace table"
         try:
             self._project.rows(
@@ -350,6 +352,8 @@ class Table:
         path, names = memory.latest
         for name in names:
             del memory.files[path][name]
+        if not memory.files[path]:
+            del memory.files[path]
         memory.latest, memory.snapshot = ("", []), ""
         self._remember(memory)
 
