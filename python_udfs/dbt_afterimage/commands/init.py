@@ -18,7 +18,7 @@ from dbt_afterimage.commands.project import Project, Where, parse_csv, where_opt
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.scaffold import drafts, entries, files
 from dbt_afterimage.scaffold.drafts import Draft
-from dbt_afterimage.scaffold.entries import Entry
+from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.files import Change
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
@@ -123,12 +123,15 @@ def command(
     if check or listed:
         if relations or every or given:
             raise click.UsageError("--from and --check go by the list, without RELATION.")
-        path = listed or Path(where.project_dir or ".") / entries.FILE
+        path = listed or Path(where.project_dir or ".") / FILE
         listing = entries.read(path)
         return (_check if check else _write_listed)(_open(where), listing)
     if relations or every:
-        return _add(_open(where), relations, every, given)
-    _begin(Path.cwd())
+        stagings, open_questions = add(_open(where), relations, every, given)
+        names = " ".join(f"{name}+" for name in stagings)
+        print(f"Next: dbt build --select {names}" if len(stagings) <= 5 else "Next: dbt build")
+        return int(open_questions > 0)
+    begin(Path.cwd())
     return 0
 
 
@@ -178,17 +181,30 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
     return outcome
 
 
-def _add(project: Project, relations: Sequence[str], every: bool, given: dict[str, str]) -> int:
-    """Write the models of further tables, and add them to the list."""
-    path = project.folder / entries.FILE
+def add(
+    project: Project, relations: Sequence[str], every: bool, given: dict[str, str]
+) -> tuple[list[str], int]:
+    """Write the models of further tables, and add them to the list.
+
+    Args:
+        project: The dbt project.
+        relations: The tables, or patterns.
+        every: Whether to take all change tables of the catalog, and all of the list.
+        given: Options of one table.
+
+    Returns:
+        The staging models, and how many tables need an answer first.
+
+    Raises:
+        AfterimageError: A table that was named needs an answer, or there is no change table.
+    """
+    path = project.folder / FILE
     text = path.read_text(encoding="utf-8") if path.is_file() else None
     known = entries.read(path).entries if text is not None else []
     is_pattern = every or any(map(_is_pattern, relations))
     if given.keys() - {"file_format"} and (is_pattern or len(relations) > 1):
-        raise click.UsageError(
-            f"--{min(given)} is for one RELATION; say it of several in {entries.FILE}."
-        )
-    wanted = []
+        raise click.UsageError(f"--{min(given)} is for one RELATION; say it of several in {FILE}.")
+    wanted = list(known) if every else []
     for relation in _expanded(project, relations, every):
         entry = Entry(relation, **_read_options(given))
         for other in known:
@@ -196,13 +212,14 @@ def _add(project: Project, relations: Sequence[str], every: bool, given: dict[st
                 entry = other
             elif other.is_same_table(entry) and replace(entry, key=other.key) != other:
                 raise AfterimageError(
-                    f"{relation} is in {entries.FILE} already: change it there, then run"
-                    f" `afterimage init --from {entries.FILE}`"
+                    f"{relation} is in {FILE} already: change it there, then run"
+                    f" `afterimage init --from {FILE}`"
                 )
-        wanted.append(entry)
+        if entry not in wanted:
+            wanted.append(entry)
     outcome = _look(project, wanted, is_pattern=is_pattern)
     if not outcome.drafts or (outcome.problems and not is_pattern):
-        return _nothing_written(outcome, wanted)
+        raise _nothing_written(outcome, wanted)
     found = files.changes(project.folder, [made for _, made in outcome.drafts], whole=False)
     new = [
         replace(entry, key=made.key)
@@ -217,20 +234,18 @@ def _add(project: Project, relations: Sequence[str], every: bool, given: dict[st
     ]
     if new or todo:
         now = entries.added(text, new, todo)
-        found.append(Change(entries.FILE, text, now, "new" if text is None else "added"))
+        found.append(Change(FILE, text, now, "new" if text is None else "added"))
     _write(project, found)
-    stagings = dict.fromkeys(made.staging for _, made in outcome.drafts)
-    names = " ".join(f"{name}+" for name in stagings)
-    print(f"Next: dbt build --select {names}" if len(stagings) <= 5 else "Next: dbt build")
-    return int(bool(outcome.problems))
+    stagings = list(dict.fromkeys(made.staging for _, made in outcome.drafts))
+    return stagings, len(outcome.problems)
 
 
-def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> int:
+def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageError:
     if len(wanted) == 1 and outcome.problems:
-        raise AfterimageError(outcome.problems[0][1])
+        return AfterimageError(outcome.problems[0][1])
     if not outcome.problems:
-        raise AfterimageError("no change table was found: nothing was written")
-    raise AfterimageError(
+        return AfterimageError("no change table was found: nothing was written")
+    return AfterimageError(
         f"nothing was written: {len(outcome.problems)} of {len(wanted)} tables need what is said"
         " above"
     )
@@ -239,7 +254,7 @@ def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> int:
 def _write_listed(project: Project, listing: entries.Listing) -> int:
     outcome = _look(project, listing.entries)
     if outcome.problems:
-        return _nothing_written(outcome, listing.entries)
+        raise _nothing_written(outcome, listing.entries)
     found = files.changes(project.folder, [made for _, made in outcome.drafts], whole=True)
     _write(project, found)
     for path in _left_over(project, found):
@@ -279,7 +294,7 @@ def _check(project: Project, listing: entries.Listing) -> int:
     for line in said:
         print(line)
     if not said:
-        print(f"All as {entries.FILE} says.")
+        print(f"All as {FILE} says.")
     return int(bool(said))
 
 
@@ -361,7 +376,12 @@ def _read_options(given: dict[str, str]) -> dict[str, Any]:
     return options
 
 
-def _begin(folder: Path) -> None:
+def begin(folder: Path) -> None:
+    """Begin a dbt project in a folder; a file that is there stays as it is.
+
+    Args:
+        folder: The folder.
+    """
     name = re.sub(r"\W+", "_", folder.name.lower()).strip("_") or "history"
     if name in _TAKEN or name[0].isdigit():
         # dbt wants an identifier, and no two projects of one name; YAML has names of its own.

@@ -24,8 +24,8 @@ _MOST_COLUMNS, _MOST_CHARACTERS = 12, 40
 
 
 @dataclass(frozen=True)
-class _Raw:
-    """A raw table to be.
+class Raw:
+    """A raw table to be, from a path.
 
     Attributes:
         is_named: Whether the name was given.
@@ -61,10 +61,21 @@ def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) ->
     Each PATH is a file, or a folder with the files of one table. Without --copy nothing is loaded:
     a dbt source names the path, and each `dbt run` takes in what has landed there since.
     """
-    raws = _named(paths, name)
-    project = Project(where)
-    in_place: list[_Raw] = []
-    copied: list[_Raw] = []
+    raws = named(paths, name)
+    land(Project(where), raws, copy=copy)
+    print(f"Next: afterimage init {' '.join(map(str, raws))}")
+
+
+def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
+    """Make raw tables, and say what they are.
+
+    Args:
+        project: The dbt project.
+        raws: The tables to be.
+        copy: Whether to load what Spark could read where it is.
+    """
+    in_place: list[Raw] = []
+    copied: list[Raw] = []
     columns: dict[str, list[Column]] = {}
     for raw in raws:
         with step(f"looking at {shown(raw.landing.path)}"):
@@ -87,11 +98,18 @@ def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) ->
             present = table.columns() or []
         loaded = f"{_files(len(new))} loaded" if new else "nothing new"
         _say(raw, loaded, present)
-    print(f"Next: afterimage init {' '.join(map(str, raws))}")
 
 
-def _named(paths: Sequence[str], name: str | None) -> list[_Raw]:
-    """Look at each path, and say what its table is called."""
+def named(paths: Sequence[str], name: str | None) -> list[Raw]:
+    """Return the tables that paths become.
+
+    Args:
+        paths: Files, and folders with the files of one table.
+        name: The name of the table, of one path; else each is called after its path.
+
+    Raises:
+        AfterimageError: A path cannot be landed, or two would have one name.
+    """
     # A shell's `landing/*` has Spark's own `_SUCCESS` in it.
     given = [Path(path) for path in paths]
     seen = [path for path in given if not is_hidden(path.name)]
@@ -99,11 +117,11 @@ def _named(paths: Sequence[str], name: str | None) -> list[_Raw]:
         raise AfterimageError(f"{shown(given[0])} is hidden, so Spark would not read it; rename it")
     if name is not None and len(seen) > 1:
         raise AfterimageError("give one PATH with --as; its name is that of one table")
-    raws: dict[str, _Raw] = {}
+    raws: dict[str, Raw] = {}
     for path in seen:
         landing = look(path)
         schema, table = (SCHEMA, landing.table) if name is None else _parts(name)
-        raw = _Raw(schema, table, landing, name is not None)
+        raw = Raw(schema, table, landing, name is not None)
         other = raws.setdefault(str(raw).lower(), raw)
         if other.landing.path != landing.path:
             raise AfterimageError(
@@ -122,7 +140,7 @@ def _parts(name: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _read_in_place(project: Project, raw: _Raw) -> list[Column] | None:
+def _read_in_place(project: Project, raw: Raw) -> list[Column] | None:
     """Return the columns of files that Spark reads by path; none where they have to be loaded."""
     if raw.landing.format == "csv":
         return None
@@ -137,7 +155,7 @@ def _read_in_place(project: Project, raw: _Raw) -> list[Column] | None:
         raise
 
 
-def _check_name(project: Project, raw: _Raw, *, in_place: bool) -> None:
+def _check_name(project: Project, raw: Raw, *, in_place: bool) -> None:
     """Refuse a name that another raw table has.
 
     Raises:
@@ -161,14 +179,14 @@ def _is_path(source: Any) -> bool:
     return source.schema in _TITLES and "/" in source.identifier
 
 
-def _is_this(source: Any, raw: _Raw) -> bool:
+def _is_this(source: Any, raw: Raw) -> bool:
     return (source.schema, source.identifier) == (
         raw.landing.format,
         sql_path(raw.landing.path),
     )
 
 
-def _write_sources(project: Project, raws: Sequence[_Raw]) -> list[Path]:
+def _write_sources(project: Project, raws: Sequence[Raw]) -> list[Path]:
     """Write sources for the paths that have none, and return the files."""
     wanted: dict[str, list[sources.Entry]] = {}
     for raw in raws:
@@ -183,7 +201,7 @@ def _write_sources(project: Project, raws: Sequence[_Raw]) -> list[Path]:
     return written
 
 
-def _say(raw: _Raw, what: str, columns: Sequence[Column]) -> None:
+def _say(raw: Raw, what: str, columns: Sequence[Column]) -> None:
     print(f"{raw}: {_TITLES[raw.landing.format]}, {_files(len(raw.landing.files))}, {what}")
     shown_columns = [
         f"{visible(one.name)} {_short(visible(one.type))}" for one in columns[:_MOST_COLUMNS]

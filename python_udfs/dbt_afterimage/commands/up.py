@@ -1,0 +1,49 @@
+"""`afterimage up`: from landed files, or the tables of a catalog, to histories and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from dbt_afterimage.commands import health, init, land
+from dbt_afterimage.commands.project import Project, Where, where_options
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.run_dbt import run_dbt
+from dbt_afterimage.scaffold.entries import FILE
+
+
+@click.command("up")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@where_options
+@click.pass_context
+def command(context: click.Context, paths: Sequence[str], where: Where) -> int:
+    """Land files, write the models of all change tables, build them, and write a health page.
+
+    PATH is a file or a folder of one table, as for `land`. Without it: the tables of the project's
+    sources, of the catalog, and of afterimage.yml. In an empty folder it begins a dbt project. All
+    runs in one Spark session; a second run takes in what has landed since. The exit code is 1 where
+    a table needs an answer first, or where a test fails.
+    """
+    if where.project_dir is None and not Path("dbt_project.yml").is_file():
+        init.begin(Path.cwd())
+    if not (where.folder() / "dbt_packages").exists():
+        run_dbt("deps", flags=where.flags())
+    if paths:
+        land.land(Project(where), land.named(paths, None), copy=False)
+    stagings, open_questions = init.add(Project(where), [], True, {})
+    failure = None
+    try:
+        selected = [f"+{name}+" for name in stagings]
+        run_dbt("build", "--select", *selected, flags=where.flags(), log="info")
+    except AfterimageError as error:
+        # What was built is worth a look all the more.
+        failure = error
+    context.invoke(health.command, is_all=True, silence=24, **asdict(where))
+    if failure:
+        raise failure
+    if open_questions:
+        print(f"Answer what {FILE} asks, then run this again.")
+    return int(open_questions > 0)
