@@ -8,7 +8,7 @@
   var fromTables = { customdata: 1, text: 1, ticktext: 1, x: 1, y: 1, base: 1 };
   function painted(node, style) {
     if (typeof node === "string") {
-      return /^--[a-z-]+$/.test(node) ? style.getPropertyValue(node).trim() : node;
+      return /^--[a-z_-]+$/.test(node) ? style.getPropertyValue(node).trim() : node;
     }
     if (Array.isArray(node)) {
       return node.map(function (item) { return painted(item, style); });
