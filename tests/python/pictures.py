@@ -2,8 +2,8 @@
 
     python tests/python/pictures.py [terminal | docs | pages] ...
 
-Runs the demo and `dbt docs generate` in this checkout, builds a few orders whose pages show what the
-pages can show, and looks at all of that with Chromium. `make bench` makes the benchmark's pictures.
+Runs the demo and `dbt docs generate` in this checkout, builds a few orders with much that a
+page can show, and looks at all of that with Chromium. `make bench` makes the benchmark's pictures.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def orders() -> list[dict[str, Any]]:
                 "transaction_id": transaction,
                 "changed_by": {"update": None, "delete": "mjones"}.get(operation, "web"),
                 "source_rows": 2 if operation == "update" else 1,
-                "ingested_at": (at + timedelta(hours=7)).replace(hour=at.hour // 6 * 6),
+                "ingested_at": (at + timedelta(hours=6)).replace(hour=(at.hour // 6 * 6 + 6) % 24),
             }
         )
 
@@ -135,12 +135,20 @@ def pages(folder: Path) -> None:
         "health": "health --model stg_orders",
         "health_all": "health --all",
     }.items():
-        page = folder / f"{name}.html"
-        assert afterimage([*command.split(), "--profiles-dir", "profiles", "--output", str(page)]) == 0
+        page = LOOKED_AT / f"{name}.html"
+        assert (
+            afterimage([*command.split(), "--profiles-dir", "profiles", "--output", str(page)]) == 0
+        )
         for width, dark in ((1240, False), (1240, True), (390, False), (390, True)):
             shown = f"{name}{'_dark' if dark else ''}{'_narrow' if width < 600 else ''}.png"
             kept = IMAGES if shown in KEPT else LOOKED_AT
-            look(page, dark=dark, width=width, screenshot=kept / shown, height=HEIGHTS.get(name, 1000))
+            look(
+                page,
+                dark=dark,
+                width=width,
+                screenshot=kept / shown,
+                height=HEIGHTS.get(name, 1000),
+            )
 
 
 if __name__ == "__main__":

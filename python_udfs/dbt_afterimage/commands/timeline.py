@@ -24,7 +24,7 @@ from dbt_afterimage.commands.project import (
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page
 from dbt_afterimage.pages.text import EPOCH, visible
-from dbt_afterimage.pages.timeline import Record, Version, document
+from dbt_afterimage.pages.timeline import Key, Record, Version, document
 
 META = (
     *("valid_from", "valid_to", "valid_from_seq", "valid_to_seq", "is_current", "is_deleted"),
@@ -78,7 +78,7 @@ def command(
         records = read(project, node, keys, key_columns, most or 1000)
     made = document(node.name, str(node.relation_name), records, drawn_until, most is not None)
     asked = made.content["records"]
-    path = output or project.pages_folder() / _file_name(node.name, [r.key for r in asked])
+    path = output or project.pages_folder() / _file_name(node.name, [r.key.text for r in asked])
     page.write(path, made, shares_script=output is None)
     shown = sum(len(record.versions) for record in asked)
     plural = "s" if shown != 1 else ""
@@ -137,13 +137,15 @@ class _History:
     def record(self, versions: list[Version], is_asked: bool = True) -> Record:
         """Return a record by its versions."""
         names = [column.name for column in self.key]
-        key = self.key_text([versions[-1].values[name] for name in names])
+        key = self.key_of([versions[-1].values[name] for name in names])
         return Record(key, versions, names, is_asked)
 
-    def key_text(self, values: Sequence[str | None]) -> str:
+    def key_of(self, values: Sequence[str | None]) -> Key:
         """Return a key as people read it."""
-        pairs = zip(self.key, values, strict=True)
-        return ", ".join(f"{column.name} {value}" for column, value in pairs)
+        parts = [str(value) for value in values]
+        pairs = zip(self.key, parts, strict=True)
+        text = ", ".join(f"{column.name} {part}" for column, part in pairs)
+        return Key(text, "/".join(parts))
 
 
 _AS_TEXT = (
@@ -216,7 +218,7 @@ def _with_both_keys(project: Any, history: _History, records: list[Record]) -> l
     becomes = {(old.key, old.versions[0].valid_to_seq): new for old, new in moves}
     ended_in = _endings(project, history, records, becomes)
     known = {record.key for record in records}
-    beside: dict[str, Record] = {}
+    beside: dict[Key | None, Record] = {}
     for one in (one for move in moves for one in move if one.key not in known):
         if one.key in beside or len(beside) < _NEIGHBOURS:
             versions = beside.setdefault(one.key, replace(one, versions=[])).versions
@@ -285,7 +287,7 @@ def _moves(
 
 def _endings(
     project: Any, history: _History, records: Sequence[Record], becomes: Any
-) -> dict[tuple[str, str | None], str]:
+) -> dict[tuple[Key, str | None], str]:
     """Return which transaction, and whose, ended records: by key and place in the order.
 
     A history that closes versions does not know who deleted a row. The stream it is made of does.
@@ -316,7 +318,7 @@ def _endings(
             f" where reject_reason is null and change_seq in ({places})"
         )
         for place, operation, transaction, user, *values in rows:
-            named = {history.key_text(values)}
+            named = {history.key_of(values)}
             if operation == "truncate":
                 named = {key for key, end in ends if end == place}
             parts = (

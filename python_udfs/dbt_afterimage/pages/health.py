@@ -128,7 +128,7 @@ class Health:
             return [Reason(2, self.problem)]
         found = []
         if self.rejects:
-            found.append(Reason(2, f"{_rows(self.rejects)} rejected"))
+            found.append(Reason(2, _rows(self.rejects, "is rejected", "are rejected")))
         if self.lag_grade:
             ran = self.runs[-1].at
             was_quiet = ran - (self.newest or 0) > 2 * (self.usual or 0)
@@ -136,7 +136,7 @@ class Health:
             missed = f"no run has taken anything in since {time_text(ran)}"
             found.append(Reason(self.lag_grade, quiet if was_quiet else missed))
         if self.warnings:
-            found.append(Reason(1, f"{_rows(self.warnings)} with a warning"))
+            found.append(Reason(1, _rows(self.warnings, "has a warning", "have a warning")))
         return sorted(found, key=lambda reason: -reason.grade)
 
     @property
@@ -190,9 +190,9 @@ class Health:
         return self.runs[-_MOST:][::-1]
 
 
-def _rows(found: Counter[str]) -> str:
+def _rows(found: Counter[str], one: str, many: str) -> str:
     count = sum(found.values())
-    return f"{count:,} row{'s' if count != 1 else ''}"
+    return f"{count:,} rows {many}" if count != 1 else f"1 row {one}"
 
 
 def counted(found: Counter[str]) -> str:

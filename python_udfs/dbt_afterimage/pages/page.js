@@ -40,6 +40,7 @@
         return;
       }
       var options = { responsive: true, displaylogo: false, scrollZoom: true,
+        displayModeBar: place.clientWidth > 600,
         modeBarButtons: [["toImage", "zoomIn2d", "zoomOut2d", "resetScale2d"]] };
       Plotly.react(place, painted(figure.data, style), painted(figure.layout, style), options);
       if (!place.dataset.drawn) {

@@ -174,7 +174,13 @@ def layout(height: int, **more: Any) -> dict[str, Any]:
             "bordercolor": "--muted",
             "font": {"color": "--ink"},
         },
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "legend": {
+            "orientation": "h",
+            "traceorder": "normal",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "x": 0,
+        },
         "showlegend": True,
         **more,
     }

@@ -15,6 +15,13 @@ DAY = 24 * 60 * 60 * 1_000_000
 _LARGEST = 200_000
 
 
+class Key(NamedTuple):
+    """A record's key as people read it, and in short where its columns are known."""
+
+    text: str
+    short: str
+
+
 @dataclass(frozen=True)
 class Version:
     """One version of a record; times in microseconds after 1970, in UTC.
@@ -36,8 +43,8 @@ class Version:
     operation: str
     closed_by: str | None
     transaction_id: str | None
-    was: str | None = None
-    becomes: str | None = None
+    was: Key | None = None
+    becomes: Key | None = None
     ended_in: str | None = None
 
     @property
@@ -69,7 +76,7 @@ class Record:
         is_asked: Whether it was asked for, or is the other end of a key change.
     """
 
-    key: str
+    key: Key
     versions: list[Version] = field(default_factory=list)
     key_columns: Sequence[str] = ()
     is_asked: bool = True
@@ -114,7 +121,9 @@ class Record:
             ended, kind, at = last, last.closed_by, last.valid_to or 0
         else:
             return State("", f"version {last.version}, open since {time_text(last.valid_from)}")
-        said = {"key_change": f"is {ended.becomes or 'another key'}", "truncate": "truncated"}
+        said = {"truncate": "deleted by a truncate", "key_change": "has another key"}
+        if ended.becomes:
+            said["key_change"] = f"now {ended.becomes.short}"
         by = f", {ended.ended_in}" if ended.ended_in else ""
         return State(kind, f"{said.get(kind, 'deleted')} since {time_text(at)}{by}")
 
@@ -139,7 +148,7 @@ def document(
         page = Document(
             template="timeline.html",
             eyebrow="timeline",
-            title=f"{model}: {', '.join(record.key for record in asked)}",
+            title=f"{model}: {'; '.join(record.key.text for record in asked)}",
             facts=[
                 ("Table", table),
                 ("Versions", str(sum(len(record.versions) for record in asked))),
@@ -183,7 +192,8 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
     early = any(v.valid_from < oldest for record in records for v in record.versions)
     margin = max((end - oldest) // 40, 1)
     start = oldest - margin * (4 if early else 1)
-    pointed, ended, absent = macro("pointed"), macro("ended"), macro("absent")
+    pointed, ended = macro("pointed"), macro("ended")
+    absent, title = macro("absent"), macro("lane")
 
     def at(micros: int) -> str:
         return moment(max(micros, start)).replace(tzinfo=None).isoformat()
@@ -199,10 +209,16 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
             stop = end if version.valid_to is None else version.valid_to
             details = [pointed(record, place), visible(version.transaction_id or "")]
             if stop > version.valid_from:
-                label = f"v{version.version}" + (f", was {version.was}" if version.was else "")
                 length = (stop - max(version.valid_from, start)) / 1000
                 bars[version.kind].append(
-                    (at(version.valid_from), length, -lane, _label(label), details)
+                    (
+                        at(version.valid_from),
+                        length,
+                        -lane,
+                        f"v{version.version}",
+                        details,
+                        record.is_asked,
+                    )
                 )
             # What opened a version is above it, and higher for each one at the same moment.
             height = -lane + 0.34 + 0.13 * min(at_once[version.valid_from], 2)
@@ -228,7 +244,11 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
             type="bar",
             orientation="h",
             width=0.46,
-            marker={**fill(kind), "line": {"color": "--card", "width": 1.5}},
+            marker={
+                **fill(kind),
+                "line": {"color": "--card", "width": 1.5},
+                "opacity": [1 if is_asked else 0.45 for *_, is_asked in bars[kind]],
+            },
             textposition="inside",
             insidetextanchor="start",
             textangle=0,
@@ -237,36 +257,30 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
         )
         for kind in KINDS
     ]
-    dotted = {"color": "--muted", "dash": "dot"}
-    traces.append(_trace("not there", gaps, mode="lines", line=dotted))
-    moved = {"color": "--key_change", "width": 2, "dash": "dot"}
-    traces.append(_trace("same row, other key", _moves(records, at), mode="lines", line=moved))
-    joined = {"color": "--ink", "width": 1.5, "dash": "dash"}
-    traces.append(_trace("one transaction", _joined(records, at), mode="lines", line=joined))
+    lines = (
+        ("not there", gaps, {"color": "--muted", "dash": "dot"}),
+        ("same row, other key", _moves(records, at), {"color": "--key_change", "dash": "dot"}),
+        ("one transaction", _joined(records, at), {"color": "--ink", "dash": "dash", "width": 1.5}),
+    )
+    traces += [
+        _trace(name, points, mode="lines", line=line, legendrank=1001)
+        for name, points, line in lines
+    ]
     for kind in KINDS:
+        own = {"name": kind.replace("_", " "), "mode": "markers", "legendgroup": kind}
         marker = {"symbol": KINDS[kind].symbol, "color": f"--{kind}", "size": 10}
-        traces.append(_trace(kind, signs[kind], mode="markers", marker=marker, legendgroup=kind))
-        marker |= {"size": 12, "line": {"color": "--card", "width": 1.5}}
-        traces.append(
-            _trace(
-                kind,
-                ends[kind],
-                mode="markers",
-                marker=marker,
-                legendgroup=kind,
-                showlegend=not signs[kind],
-            )
-        )
+        large = {"size": 12, "line": {"color": "--card", "width": 1.5}}
+        traces += [
+            _trace(points=signs[kind], marker=marker, **own),
+            _trace(points=ends[kind], marker=marker | large, showlegend=not signs[kind], **own),
+        ]
     arrow = {"symbol": "triangle-right", "color": "--ink", "size": 13}
-    traces.append(_trace("still open", opens, mode="markers", marker=arrow))
-    drawn = [trace for trace in traces if trace["x"]]
-    for rank, trace in enumerate(drawn):
-        trace["legendrank"] = rank + (0 if trace["name"] in KINDS else 1000)
+    traces.append(_trace("still open", opens, mode="markers", marker=arrow, legendrank=1001))
 
-    title = "UTC; what reaches the left edge began long ago" if early else "UTC"
+    below = "UTC; what reaches the left edge began long ago" if early else "UTC"
     return {
         "id": "picture",
-        "data": drawn,
+        "data": [trace for trace in traces if trace["x"]],
         "layout": layout(
             96 * len(records) + 150,
             margin={"l": 10, "r": 24, "t": 14, "b": 60},
@@ -280,7 +294,7 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
                 "range": [at(start), moment(end + margin).replace(tzinfo=None).isoformat()],
                 "gridcolor": "--grid",
                 "linecolor": "--line",
-                "title": {"text": title, "font": {"color": "--muted", "size": 12}},
+                "title": {"text": below, "font": {"color": "--muted", "size": 12}},
             },
             yaxis={
                 "range": [-len(records) + 0.45, 0.85],
@@ -292,7 +306,7 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
             # The names are above their lanes, where they leave all of a phone's width to the bars.
             annotations=[
                 {
-                    "text": _label(record.key),
+                    "text": title(record),
                     "x": 0,
                     "xref": "paper",
                     "xanchor": "left",
@@ -304,10 +318,6 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
             ],
         ),
     }
-
-
-def _label(text: str) -> str:
-    return macro("value")(text, 40)
 
 
 def _trace(
@@ -326,7 +336,7 @@ def _trace(
 
 def _moves(records: Sequence[Record], at: Any) -> list[tuple[Any, ...]]:
     """Return the lines from the key that a row had to the one that an update gave it."""
-    lanes = {record.key: -lane for lane, record in enumerate(records)}
+    lanes: dict[Key | None, int] = {record.key: -lane for lane, record in enumerate(records)}
     moves = set()
     for record in records:
         for version in record.versions:
