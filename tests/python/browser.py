@@ -52,10 +52,18 @@ def look(
         place: What follows `#` in the address.
         dark: Whether the reader likes it dark.
         screenshot: Where to put a picture.
-        width: Of the window.
+        width: Of the window, or of a frame in it.
         height: Of the window.
     """
     assert CHROMIUM is not None
+    if width < 500:
+        # No window is narrower, but a frame is.
+        frame = page.with_suffix(".frame.html")
+        frame.write_text(
+            f'<body style="margin: 0"><iframe src="{page.name}" style="border: 0; width: {width}px;'
+            f' height: {height}px"></iframe></body>'
+        )
+        page = frame
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     command += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"]
     command += [

@@ -101,9 +101,10 @@ def seen(project: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[st
 
 def test_the_terminal_says_the_main_things(seen: tuple[str, Path]) -> None:
     lines = seen[0].splitlines()
-    assert lines[0] == (
-        "stg_people: look here, because 3 rows are rejected; no run has taken anything in since"
-        " 2024-01-08 12:00:00; 2 rows have a warning"
+    assert re.fullmatch(
+        "stg_people: look here, because 3 rows are rejected; no run has taken anything in for"
+        r" \d+ d( \d+ h)?; 2 rows have a warning",
+        lines[0],
     )
     told = {line[:16].strip(): line[17:] for line in lines[1:10]}
     assert told["rejected"] == "unknown operation (2); NULL in the key (id) (1)"
@@ -122,7 +123,7 @@ def test_the_terminal_says_the_main_things(seen: tuple[str, Path]) -> None:
 def test_the_page_says_nothing_twice(seen: tuple[str, Path]) -> None:
     text = re.sub(r"<(script|style)\b.*?</\1>", "", seen[1].read_text(), flags=re.DOTALL)
     shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text[text.index("</dl>") :]))
-    assert shown.strip().startswith("stg_people Look here , because 3 rows are rejected;")
+    assert shown.strip().startswith("stg_people Look here , because 3 rows are rejected ;")
     for once in ("12", "4 d from", "95 %", "unknown operation", "2024-01-01 12:00:00"):
         assert len(re.findall(rf"(?<![-:\d]){once}(?![-:\d])(?! h)", shown)) == 1, once
     assert 'class="grade-2"><span>newest change' in text
@@ -211,7 +212,7 @@ def test_the_lag_is_held_against_the_usual_rhythm() -> None:
     # Over two times two hours it is odd, over five times it is wrong.
     assert [health(20, 20 + hours).lag_grade for hours in (4, 5, 10, 11)] == [0, 1, 1, 2]
     assert health(20, 26).reasons == [
-        (1, "no run has taken anything in since 1970-01-01 21:00:00"),
+        (1, "no run has taken anything in for 5 h"),
     ]
     # The runs go on, the source has nothing.
     quiet = health(20, 50)

@@ -179,12 +179,12 @@ def lines(drawn: Any, name: str) -> list[tuple[Any, Any]]:
 def test_a_key_change_shows_both_keys_and_links_them(page_of: Callable[..., Any]) -> None:
     drawn, said = page_of("people_history", "12,eu")
     # One step to each side: 11 before it, 13 after it, and not 14.
-    assert [(note["y"], note["text"]) for note in drawn["layout"]["annotations"]] == [
+    assert [(round(note["y"], 2), note["text"]) for note in drawn["layout"]["annotations"]] == [
         (0.66, "id 11, region eu"),
         (-0.34, "id 12, region eu, was 11/eu"),
         (-1.34, "id 13, region eu, was 12/eu"),
     ]
-    assert lines(drawn, "same row, other key") == [
+    assert lines(drawn, "same row") == [
         ("2024-01-31T11:30:00", 0),
         ("2024-01-31T11:30:00", -1),
         (None, None),
@@ -475,3 +475,11 @@ def test_a_file_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path) -
     blocked.write_text("")
     with pytest.raises(AfterimageError, match="choose another --output"):
         page.write(blocked / "x.html", page.Document("page.html", "", "", []))
+
+
+def test_what_draws_pages_knows_neither_the_commands_nor_spark() -> None:
+    for module in Path(page.__file__).parent.glob("*.py"):
+        known = re.findall(r"^ *(?:from|import) ([\w.]+)", module.read_text(), re.MULTILINE)
+        rooms = {name.split(".")[1] for name in known if name.startswith("dbt_afterimage.")}
+        assert rooms <= {"pages", "errors"}
+        assert not {name for name in known if name.startswith(("pyspark", "dbt."))}

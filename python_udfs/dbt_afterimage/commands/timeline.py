@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -30,6 +31,7 @@ META = (
     *("valid_from", "valid_to", "valid_from_seq", "valid_to_seq", "is_current", "is_deleted"),
     *("version", "operation", "closed_by", "transaction_id", "history_id"),
 )
+_TEXTS = ("valid_from_seq", "valid_to_seq", "operation", "closed_by", "transaction_id")
 # A page shows at most so many other ends of key changes beside the records.
 _NEIGHBOURS = 12
 
@@ -104,41 +106,31 @@ class _History:
         self.node = node
         self.key = [by_name[name.lower()] for name in unique_key]
         ours = {name.lower() for name in names.values()}
-        self._data = [column for column in columns if column.name.lower() not in ours]
-        self.meta = {name: p.quote(names[name]) for name in META}
-        m = self.meta
-        micros = "cast(unix_micros(cast({} as timestamp)) as string)"
-        picked = [
-            micros.format(m["valid_from"]),
+        data = [column for column in columns if column.name.lower() not in ours]
+        self._names = [column.name for column in data]
+        self.meta = m = {name: p.quote(names[name]) for name in META}
+        fields = {name: f"cast({m[name]} as string)" for name in _TEXTS} | {
+            "is_deleted": m["is_deleted"],
+            "version": m["version"],
+            "valid_from": f"unix_micros(cast({m['valid_from']} as timestamp))",
             # A config may give open versions a valid_to of their own.
-            f"if({m['is_current']}, null, {micros.format(m['valid_to'])})",
-            *(f"cast({m[name]} as string)" for name in _AS_TEXT),
-            *(p.text_of(column, p.quote(column.name)) for column in self._data),
-        ]
-        self.line = f"to_json(array({', '.join(picked)}))"
+            "valid_to": f"if({m['is_current']}, null,"
+            f" unix_micros(cast({m['valid_to']} as timestamp)))",
+            "values": f"array({', '.join(p.text_of(c, p.quote(c.name)) for c in data)})",
+        }
+        listed = ", ".join(f"'{name}', {expression}" for name, expression in fields.items())
+        self.line = f"to_json(named_struct({listed}))"
 
-    def version(self, row: Sequence[Any]) -> Version:
-        """Return what a line holds."""
-        start, stop, seq, end_seq, deleted, number, *further = row
-        operation, closed_by, transaction, *values = further
-        return Version(
-            values=dict(zip([column.name for column in self._data], values, strict=True)),
-            valid_from=int(start),
-            valid_to=None if stop is None else int(stop),
-            valid_from_seq=seq,
-            valid_to_seq=end_seq,
-            is_deleted=deleted == "true",
-            version=int(number),
-            operation=operation,
-            closed_by=closed_by,
-            transaction_id=transaction,
-        )
+    def version(self, row: dict[str, Any]) -> Version:
+        """Return what a line holds; what is NULL it leaves out."""
+        values = dict(zip(self._names, row.pop("values"), strict=True))
+        return Version(values=values, **row)
 
     def record(self, versions: list[Version], is_asked: bool = True) -> Record:
         """Return a record by its versions."""
         names = [column.name for column in self.key]
         key = self.key_of([versions[-1].values[name] for name in names])
-        return Record(key, versions, names, is_asked)
+        return Record(key, sorted(versions, key=lambda v: v.version), names, is_asked)
 
     def key_of(self, values: Sequence[str | None]) -> Key:
         """Return a key as people read it."""
@@ -146,12 +138,6 @@ class _History:
         pairs = zip(self.key, parts, strict=True)
         text = ", ".join(f"{column.name} {part}" for column, part in pairs)
         return Key(text, "/".join(parts))
-
-
-_AS_TEXT = (
-    *("valid_from_seq", "valid_to_seq", "is_deleted", "version"),
-    *("operation", "closed_by", "transaction_id"),
-)
 
 
 def read(
@@ -271,18 +257,18 @@ def _moves(
         f" where ({m['closed_by']} = 'key_change' and {m['valid_to_seq']} in ({listed}))"
         f" or (not {m['is_deleted']} and {m['valid_from_seq']} in ({listed}))"
     )
-    found = [history.record([history.version(row)], is_asked=False) for row in rows]
-    moves = []
-    for place in places:
-        olds = [
-            one
-            for one in found
-            if one.versions[0].closed_by == "key_change" and one.versions[0].valid_to_seq == place
-        ]
-        news = [one for one in found if one.versions[0].valid_from_seq == place]
-        if len(olds) == len(news) == 1 and olds[0].key != news[0].key:
-            moves.append((olds[0], news[0]))
-    return moves
+    olds: dict[str | None, list[Record]] = defaultdict(list)
+    news: dict[str | None, list[Record]] = defaultdict(list)
+    for one in (history.record([history.version(row)], is_asked=False) for row in rows):
+        (version,) = one.versions
+        if version.closed_by == "key_change":
+            olds[version.valid_to_seq].append(one)
+        news[version.valid_from_seq].append(one)
+    return [
+        (olds[place][0], news[place][0])
+        for place in sorted(places)
+        if len(olds[place]) == len(news[place]) == 1
+    ]
 
 
 def _endings(
@@ -307,11 +293,8 @@ def _endings(
         columns = {column.name.lower() for column in project.columns_of(stream.relation_name) or ()}
         if not columns.issuperset(("change_seq", "before", "transaction_id", "changed_by")):
             continue
-        key = [
-            p.text_of(column, f"coalesce(before.{name}, after.{name})")
-            for column in history.key
-            for name in (p.quote(column.name),)
-        ]
+        both = "coalesce(before.{0}, after.{0})"
+        key = [p.text_of(column, both.format(p.quote(column.name))) for column in history.key]
         rows = project.query(
             "select to_json(array(change_seq, operation, transaction_id, changed_by,"
             f" {', '.join(key)})) as line from {stream.relation_name}"
@@ -321,11 +304,12 @@ def _endings(
             named = {history.key_of(values)}
             if operation == "truncate":
                 named = {key for key, end in ends if end == place}
-            parts = (
-                f"transaction {transaction}" if transaction else "",
-                f"by {user}" if user else "",
+            who = " ".join(
+                f"{word} {name}"
+                for word, name in (("transaction", transaction), ("by", user))
+                if name
             )
-            found |= {(key, place): " ".join(filter(None, parts)) for key in named}
+            found |= {(key, place): who for key in named}
     return found
 
 

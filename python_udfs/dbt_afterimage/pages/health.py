@@ -133,7 +133,7 @@ class Health:
             ran = self.runs[-1].at
             was_quiet = ran - (self.newest or 0) > 2 * (self.usual or 0)
             quiet = "no change has come for longer than usual"
-            missed = f"no run has taken anything in since {time_text(ran)}"
+            missed = f"no run has taken anything in for {duration(self.now - ran)}"
             found.append(Reason(self.lag_grade, quiet if was_quiet else missed))
         if self.warnings:
             found.append(Reason(1, _rows(self.warnings, "has a warning", "have a warning")))

@@ -35,14 +35,14 @@ class Version:
 
     values: dict[str, str | None]
     valid_from: int
-    valid_to: int | None
     valid_from_seq: str
-    valid_to_seq: str | None
     is_deleted: bool
     version: int
     operation: str
-    closed_by: str | None
-    transaction_id: str | None
+    valid_to: int | None = None
+    valid_to_seq: str | None = None
+    closed_by: str | None = None
+    transaction_id: str | None = None
     was: Key | None = None
     becomes: Key | None = None
     ended_in: str | None = None
@@ -259,7 +259,7 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
     ]
     lines = (
         ("not there", gaps, {"color": "--muted", "dash": "dot"}),
-        ("same row, other key", _moves(records, at), {"color": "--key_change", "dash": "dot"}),
+        ("same row", _moves(records, at), {"color": "--key_change", "dash": "dot"}),
         ("one transaction", _joined(records, at), {"color": "--ink", "dash": "dash", "width": 1.5}),
     )
     traces += [
@@ -312,6 +312,7 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
                     "xanchor": "left",
                     "y": -lane + 0.66,
                     "showarrow": False,
+                    "bgcolor": "--card",
                     "font": {"color": "--ink" if record.is_asked else "--muted"},
                 }
                 for lane, record in enumerate(records)
