@@ -37,7 +37,7 @@ TERMINAL = """<!doctype html>
 """
 # The pictures of pages that the docs show, and how much of each page.
 KEPT = ("timeline.png", "timeline_dark.png", "health.png", "health_all.png")
-HEIGHTS = {"timeline": 1150, "timeline_long": 900, "health": 900, "health_all": 420}
+HEIGHTS = {"timeline": 1150, "timeline_long": 900, "health": 900, "health_all": 480}
 ORDERS = contract_columns("order_no: int, line: int, status: string, amount: decimal(8, 2)") | {
     "warnings": "array<string>",
     "source_rows": "int",
@@ -123,8 +123,21 @@ def pages(folder: Path) -> None:
         "{{ config(materialized='history', unique_key=['order_no', 'line']) }}\n"
         "select * from {{ ref('stg_orders') }}",
     )
+    for name in ("customers", "payments", "returns"):
+        text = "{{ config(materialized='change_stream') }} select 1 as change_id"
+        project.file(f"models/stg_{name}.sql", text)
     project.dbt("run", "--select", "stg_orders")
-    Lake(open_session({})).create("stg_orders", ORDERS, orders())
+    lake = Lake(open_session({}))
+    lake.create("stg_orders", ORDERS, orders())
+    late = timedelta(hours=(datetime.now() - orders()[-1]["changed_at"]) // timedelta(hours=1) - 1)
+    fresh = [
+        row | {"changed_at": row["changed_at"] + late, "ingested_at": row["ingested_at"] + late}
+        for row in orders()
+        if "reject_reason" not in row
+    ]
+    lake.create("stg_customers", ORDERS, fresh)
+    fresh[3]["warnings"] = ["update of a key that was not there"]
+    lake.create("stg_payments", ORDERS, fresh[:-2])
     project.dbt("run", "--select", "orders_history", "--full-refresh")
     os.chdir(project.folder)
     LOOKED_AT.mkdir(exist_ok=True)

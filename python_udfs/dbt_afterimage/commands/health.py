@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -126,109 +126,71 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
             f"name a staging model: {node.name} has no column {', '.join(missing)}, so it is none"
         )
     warnings = "warnings" if "warnings" in columns else "cast(null as array<string>)"
-    source_rows = "sum(source_rows)" if "source_rows" in columns else "null"
-    # Nothing here grows with the number of changes, nor is one task given all of them: the lists
-    # have a line an hour, a run or a reason.
-    rows = project.query(f"""
+    source_rows = "source_rows" if "source_rows" in columns else "cast(null as int)"
+    # Read twice, and no task is given all of it: a line is an hour, a kind and a run.
+    groups = project.query(f"""
         with changes as (
             select
-                change_seq,
                 if(reject_reason is null, coalesce(operation, 'rejected'), 'rejected') as kind,
                 unix_micros(changed_at) as changed,
-                unix_micros(ingested_at) as ingested,
+                floor(unix_micros(changed_at) / {HOUR}) as hour,
+                coalesce(unix_micros(ingested_at), 0) as run,
                 -- What follows the colon is particular to the row.
                 split(reject_reason, ':')[0] as reason,
-                {warnings} as warnings
+                transform({warnings}, warning -> split(warning, ':')[0]) as warnings,
+                {source_rows} as source_rows,
+                if(reject_reason is null and operation != 'load', change_seq, null) as place
 
             from {node.relation_name}
         ),
 
-        runs as (
-            select
-                ingested,
-                count(*) as changes,
-                max(changed) as newest,
-                max(if(kind in ('rejected', 'load'), null, change_seq)) as last_seq
-
-            from changes
-            group by ingested
-        ),
-
         known as (
             select
-                ingested,
-                max(last_seq) over (
-                    order by ingested rows between unbounded preceding and 1 preceding
-                ) as known_seq
+                run,
+                max(max(place)) over (
+                    order by run rows between unbounded preceding and 1 preceding
+                ) as known_place
 
-            from runs
-        ),
-
-        -- Rows of the first run lay in the source for as long as it had been there.
-        delays as (
-            select percentile_approx(ingested - changed, array(0.5, 0.95), 1000) as parts
             from changes
-            where ingested > (select min(ingested) from runs) and kind not in ('rejected', 'load')
+            group by run
         )
 
-        select to_json(array('hour', cast(floor(changed / {HOUR}) as string), kind,
-            cast(count(*) as string), cast(min(changed) as string), cast(max(changed) as string)
+        select to_json(struct(
+            run, hour, kind, reason, warnings, count(*) as changes, min(changed) as first,
+            max(changed) as last, sum(source_rows) as source_rows,
+            count_if(place < known_place) as late
         )) as line
-        from changes where changed is not null group by floor(changed / {HOUR}), kind
-        union all
-        select to_json(array('untimed', cast(count(*) as string)))
-        from changes where changed is null
-        union all
-        select to_json(array('rows', cast({source_rows} as string))) from {node.relation_name}
-        union all
-        select to_json(array('reject', reason, cast(count(*) as string)))
-        from changes where reason is not null group by reason
-        union all
-        select to_json(array('warning', warning, cast(count(*) as string)))
-        from changes lateral view explode(transform(warnings, w -> split(w, ':')[0])) as warning
-        group by warning
-        union all
-        select to_json(array('run', cast(runs.ingested as string), cast(runs.changes as string),
-            cast(runs.newest as string), cast(coalesce(late.late, 0) as string)))
-        from runs
-        left outer join (
-            select changes.ingested, count(*) as late
-            from changes inner join known on changes.ingested <=> known.ingested
-            where changes.kind not in ('rejected', 'load') and changes.change_seq < known.known_seq
-            group by changes.ingested
-        ) as late on runs.ingested <=> late.ingested
-        union all
-        select to_json(array('delays', cast(parts[0] as string), cast(parts[1] as string)))
-        from delays where parts is not null
+        from changes inner join known using (run)
+        group by run, hour, kind, reason, warnings
     """)
-    for about, *values in rows:
-        _take_in(health, about, values)
-    health.runs.sort(key=lambda run: run.at)
+    runs: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for group in groups:
+        runs[group["run"]].append(group)
+        count = group["changes"]
+        if "hour" in group:
+            hour = health.hours.setdefault(group["hour"], Counter())
+            hour[group["kind"]] += count
+            first, last = health.spans.get(group["hour"], (group["first"], group["last"]))
+            health.spans[group["hour"]] = min(first, group["first"]), max(last, group["last"])
+        else:
+            health.untimed += count
+        if "reason" in group:
+            health.rejects[group["reason"]] += count
+        for warning in group.get("warnings", ()):
+            health.warnings[re.sub(r"\d+", "…", warning)] += count
+        if "source_rows" in group:
+            health.source_rows = (health.source_rows or 0) + group["source_rows"]
+    for at, taken in sorted(runs.items()):
+        # Rows of the first run lay in the source for as long as it had been there.
+        if health.runs:
+            for group in taken:
+                if "hour" in group and group["kind"] not in ("rejected", "load"):
+                    health.delays[at - group["first"]] += group["changes"]
+        changes, late = (sum(group[name] for group in taken) for name in ("changes", "late"))
+        newest = max((group["last"] for group in taken if "last" in group), default=None)
+        health.runs.append(Run(at, changes, newest, late))
     if not health.runs:
         health.problem = "it is empty: no row has come in"
-
-
-def _take_in(health: Health, about: str, values: Sequence[Any]) -> None:
-    if about == "hour":
-        hour, kind = int(values[0]), values[1]
-        count, first, last = (int(value) for value in values[2:])
-        health.hours.setdefault(hour, Counter())[kind] += count
-        known = health.spans.get(hour, (first, last))
-        health.spans[hour] = (min(known[0], first), max(known[1], last))
-    elif about == "untimed":
-        health.untimed = int(values[0])
-    elif about == "rows":
-        health.source_rows = None if values[0] is None else int(values[0])
-    elif about == "reject":
-        health.rejects[values[0]] += int(values[1])
-    elif about == "warning":
-        health.warnings[re.sub(r"\d+", "…", values[0])] += int(values[1])
-    elif about == "run":
-        at, changes, newest, late = (None if v is None else int(v) for v in values)
-        health.runs.append(Run(at or 0, changes or 0, newest, late or 0))
-    else:
-        half, most = (int(float(value)) for value in values)
-        health.delays = (half, most)
 
 
 def summary(health: Health) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from dbt_afterimage.pages.page import KINDS, Document, fill, layout
@@ -59,7 +59,7 @@ class Health:
         spans: The first and the last change of each hour.
         untimed: Changes that have no time.
         rejects: Rejected rows by reason, without what is particular to a row.
-        delays: Between change and arrival, after the first run: half, and 95 % of them.
+        delays: Between change and arrival, after the first run: how many changes took how long.
         problem: Why nothing could be read.
     """
 
@@ -73,7 +73,7 @@ class Health:
     rejects: Counter[str] = field(default_factory=Counter)
     warnings: Counter[str] = field(default_factory=Counter)
     runs: list[Run] = field(default_factory=list)
-    delays: tuple[int, int] | None = None
+    delays: Counter[int] = field(default_factory=Counter)
     problem: str = ""
 
     @property
@@ -167,8 +167,8 @@ class Health:
         if len(self.runs) > 1:
             known = "behind a later change of an earlier run"
         found.append(Fact("late", f"{self.late:,}", known))
-        if self.delays is not None:
-            half, most = map(duration, self.delays)
+        if self.delays:
+            half, most = (duration(_within(self.delays, share)) for share in (0.5, 0.95))
             found.append(Fact("arrival", f"within {half}", f"half of them; 95 % within {most}"))
         if self.silences:
             start, end = self.silences[0]
@@ -193,6 +193,15 @@ class Health:
 def _rows(found: Counter[str], one: str, many: str) -> str:
     count = sum(found.values())
     return f"{count:,} rows {many}" if count != 1 else f"1 row {one}"
+
+
+def _within(delays: Counter[int], share: float) -> int:
+    """Return how long a share of changes took at most."""
+    ordered = sorted(delays.items())
+    seen = accumulate(count for _, count in ordered)
+    return next(
+        delay for (delay, _), n in zip(ordered, seen, strict=True) if n >= share * delays.total()
+    )
 
 
 def counted(found: Counter[str]) -> str:

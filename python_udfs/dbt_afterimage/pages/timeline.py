@@ -145,6 +145,9 @@ def document(
         shown = [replace(record, versions=record.versions[-most:]) for record in records]
         asked = [record for record in shown if record.is_asked]
         end = _end(shown, until)
+        drawn = [("Open versions", f"still hold; drawn up to {time_text(end)}")]
+        if all(record.versions[-1].valid_to is not None for record in asked):
+            drawn = []
         page = Document(
             template="timeline.html",
             eyebrow="timeline",
@@ -152,7 +155,7 @@ def document(
             facts=[
                 ("Table", table),
                 ("Versions", str(sum(len(record.versions) for record in asked))),
-                ("Open versions", f"still hold; drawn up to {time_text(end)}"),
+                *drawn,
                 ("Made at", now().strftime("%Y-%m-%d %H:%M:%S UTC")),
                 ("All times", "UTC"),
             ],
@@ -252,7 +255,10 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
             textposition="inside",
             insidetextanchor="start",
             textangle=0,
-            insidetextfont={"color": "--on-bar", "size": 12},
+            insidetextfont={
+                "color": ["--on-bar" if is_asked else "--ink" for *_, is_asked in bars[kind]],
+                "size": 12,
+            },
             showlegend=False,
         )
         for kind in KINDS
