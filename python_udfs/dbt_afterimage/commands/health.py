@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from dbt_afterimage.commands.project import (
+    CONTRACT,
     Project,
     Where,
     found_at,
@@ -22,11 +23,6 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page
 from dbt_afterimage.pages.health import HOUR, Health, Run, counted, document, worst_first
 from dbt_afterimage.pages.text import EPOCH
-
-CONTRACT = (
-    *("change_id", "change_seq", "operation", "changed_at"),
-    *("reject_reason", "ingested_at"),
-)
 
 
 @click.command("health")

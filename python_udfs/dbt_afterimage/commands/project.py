@@ -25,6 +25,12 @@ from dbt_afterimage.pages.text import visible
 from dbt_afterimage.runtime.run_dbt import readable, run_dbt
 from dbt_afterimage.runtime.state import state_folder
 
+# What a table has by which a change stream is known.
+CONTRACT = (
+    *("change_id", "change_seq", "operation", "changed_at"),
+    *("reject_reason", "ingested_at"),
+)
+
 
 @dataclass(frozen=True)
 class Column:

@@ -14,6 +14,7 @@ import click
 
 from dbt_afterimage.commands import project as p
 from dbt_afterimage.commands.project import (
+    CONTRACT,
     Column,
     Project,
     Where,
@@ -290,8 +291,14 @@ def _endings(
         return found
     places = ", ".join(map(p.literal, sorted({place for _, place in ends if place})))
     for stream in project.parents(history.node):
-        columns = {column.name.lower() for column in project.columns_of(stream.relation_name) or ()}
-        if not columns.issuperset(("change_seq", "before", "transaction_id", "changed_by")):
+        found_columns = project.columns_of(str(stream.relation_name)) or ()
+        types = {column.name.lower(): column.type for column in found_columns}
+        # The history may have renamed its key, or select from other tables too.
+        has_key = all(
+            re.search(f"[<,]{re.escape(column.name.lower())}:", types.get("before", ""))
+            for column in history.key
+        )
+        if not has_key or not types.keys() >= {*CONTRACT, "transaction_id", "changed_by"}:
             continue
         both = "coalesce(before.{0}, after.{0})"
         key = [p.text_of(column, both.format(p.quote(column.name))) for column in history.key]
