@@ -36,8 +36,17 @@ TERMINAL = """<!doctype html>
 <pre>{}</pre>
 """
 # The pictures of pages that the docs show, and how much of each page.
-KEPT = ("timeline.png", "timeline_dark.png", "health.png", "health_all.png")
-HEIGHTS = {"timeline": 1150, "timeline_long": 900, "health": 900, "health_all": 480}
+KEPT = (
+    *("timeline.png", "timeline_dark.png", "timeline_long.png", "timeline_deleted.png"),
+    *("health.png", "health_all.png"),
+)
+HEIGHTS = {
+    "timeline": 1150,
+    "timeline_long": 720,
+    "timeline_deleted": 860,
+    "health": 900,
+    "health_all": 480,
+}
 ORDERS = contract_columns("order_no: int, line: int, status: string, amount: decimal(8, 2)") | {
     "warnings": "array<string>",
     "source_rows": "int",
