@@ -1,5 +1,5 @@
-{#- [beginning, first place, last place] of each stretch -> at the most 30 [first place, last place], parted where the
-    beginnings, which are numbers in hex or decimal digits, lie farthest apart. -#}
+{#- Merges stretches, given as [beginning, first place, last place], into at most 30 ranges [first place, last
+    place]. Beginnings are hex or decimal numbers; the ranges split at the widest gaps between them. -#}
 {%- macro _as_ranges(extents) -%}
     {%- set extents = extents | sort -%}
     {%- set gaps = [] -%}

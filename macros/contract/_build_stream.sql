@@ -1,4 +1,4 @@
-{#- The whole staging table at once. What was read is remembered by the same statement. -#}
+{#- Builds the whole staging table. The same statement stores what was read. -#}
 {%- macro _build_stream(target_relation, existing_relation, sql, intakes) -%}
     {%- set names = run_query('describe query ' ~ sql).columns[0].values() -%}
     {%- set missing = (afterimage._contract_columns() + ['ingested_at']) | reject('in', names) | list -%}
@@ -10,7 +10,8 @@
     {%- endif -%}
     {%- set properties = {} -%}
     {%- if config.get('file_format') == 'iceberg' -%}
-        {#- The newest change is then known without reading a file, and files are left out by whole change_seqs. -#}
+        {#- Full metrics give the newest change without reading a file, and let Iceberg skip files by the whole
+            change_seq. -#}
         {%- do properties.update({'write.metadata.metrics.column.change_seq': 'full'}) -%}
     {%- endif -%}
     {%- if afterimage._keeps_mark() -%}

@@ -1,6 +1,6 @@
-{#- An error with its remedy where the data columns are no longer those that the staging table was built with. The run
-    would fail anyway, since images are structs, but with a message that nobody can read. `columns` are names, whose
-    types are those of `relation`, or a list of {name, type}; `further_columns` those that the macro adds to the contract. -#}
+{#- Raises an error with a remedy if the data columns differ from those the staging table was built with. The run
+    would fail anyway, since images are structs, but with an unreadable message. `columns` is a list of names, typed
+    as in `relation`, or of {name, type}. `further_columns` are the columns that the macro adds to the contract. -#}
 {%- macro _check_drift(macro_name, relation, columns, further_columns=[]) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
@@ -29,7 +29,7 @@
             typeof(cast(null as struct<{{ fields | join(', ') }}>)) as found
     {%- endset -%}
     {%- set types = run_query(query).rows[0] -%}
-    {#- Names in other capitals are other names: `absent_columns` has them. -#}
+    {#- A name with other capitals is another name, because `absent_columns` stores names as text. -#}
     {%- set known = get_columns_in_query('select `after`.* from ' ~ this ~ ' where false') -%}
     {%- if known == columns | list and afterimage._stored_type(types[0]) == afterimage._stored_type(types[1]) -%}
         {{ return(none) }}

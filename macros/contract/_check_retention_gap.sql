@@ -1,13 +1,13 @@
-{#- Says so where rows of a raw table may have been lost: none is left of what earlier runs have taken in, and there are
-    newer ones, so nobody knows what stood between them. `place` is SQL for a row's place in the order, `known` the place
-    that the earlier runs have reached (none where they have not), `is_change` tells changes from load rows. -#}
+{#- Reports that rows of a raw table may be lost: it holds newer rows, but none of those that earlier runs took in,
+    so the rows between them may be missing. `place` is SQL for a row's place in the order, `known` the place that
+    earlier runs reached (none if they reached none). `is_change` separates changes from load rows. -#}
 {%- macro _check_retention_gap(macro_name, relation, place, is_change, known) -%}
     {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
     {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
     {%- if known is none or reaction == 'ignore' -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- Two looks that end with the first row, for in a good table nearly every file has one. -#}
+    {#- Two queries that each stop at the first row: in a healthy table nearly every file has one. -#}
     {%- set look -%}
         select {{ place }} from {{ relation }}
         where {{ is_change }} and {{ place }}

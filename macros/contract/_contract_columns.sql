@@ -1,4 +1,4 @@
-{#- The columns of the change contract, in order, but for `ingested_at`, which stands behind them. -#}
+{#- The columns of the change contract, in order, without `ingested_at`, which comes last. -#}
 {%- macro _contract_columns() -%}
     {{ return([
         'change_id', 'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',

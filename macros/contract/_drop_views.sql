@@ -1,4 +1,3 @@
-{#- Drops temporary views. -#}
 {%- macro _drop_views(views) -%}
     {%- for view in views -%}
         {%- do run_query('drop view if exists ' ~ view) -%}

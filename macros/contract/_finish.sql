@@ -1,16 +1,17 @@
-{#- The end of every source macro: from a dialect's rows, one a change, to the change contract. A row has
-    - `identity` and `place`: the beginning of change_id, and the change_seq; '' where a row has no place,
-    - `kind`: load, reload (a load at a place: what it finds is a change of its time), insert, update, delete, truncate,
-      or unknown; and `own_key`, which rows of one key have in common,
-    - `image`: the row after the change, of a delete the row that was; `before_image`: of an update the row before it,
-    - `changed_columns`, `absent_columns`, `changed_at`, `transaction_id`, `reject_reason`, `warnings`, `source_rows`,
-      `changed_by`, but for those that the source `lacks`; and `further_columns`.
+{#- The end of every source macro. It turns a dialect's rows, one per change, into the change contract. A row has
 
-    With `identity_order` rows may share an identity, and a number in change_id tells them apart. With `tie_order` changes
-    of a key may share a place, and suffixes put them in a declared order: by kind, delete last, then by `tie_order`; of
-    loads of a key the first in that order stands. Such rows share `within`, too; the rows of the condition `alone` share
-    nothing. `old_key` is the condition that an update tells the old key; without it nobody is warned of key changes.
-    `stays`: see _staged. -#}
+    - `identity` and `place`: the beginning of change_id, and the change_seq ('' for a row without a place),
+    - `kind`: load, reload (a load with a place: it counts as a change at its own time), insert, update, delete,
+      truncate or unknown; and `own_key`, equal for all rows of a key,
+    - `image`: the row after the change, or for a delete the deleted row; `before_image`: the row before an update,
+    - `changed_columns`, `absent_columns`, `changed_at`, `transaction_id`, `reject_reason`, `warnings`, `source_rows`,
+      `changed_by`, except those that the source `lacks`; and `further_columns`.
+
+    With `identity_order`, rows may share an identity; a number in change_id keeps them apart. With `tie_order`,
+    changes of a key may share a place; suffixes put them in a declared order: by kind, delete last, then by
+    `tie_order`. Of several loads of a key the first in that order wins. Such rows also share `within`; rows that
+    meet the condition `alone` share nothing. `old_key` is the condition that an update gives the old key; without
+    it, key changes cause no warning. `stays`: see _staged. -#}
 {%- macro _finish(
     rows, intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
     old_key=none, source_rows='source_rows', further_columns=[], stays=none
@@ -90,7 +91,7 @@ changes as (
             'superseded: a later load of this key came',
             reject_reason
         ) as reject_reason,
-        -- Few changes have any warnings, and functions with lambdas are slow.
+        -- Few changes have warnings, and functions with lambdas are slow.
         if(
             {{ is_tied }} or key_warning is not null,
             array_compact(concat(

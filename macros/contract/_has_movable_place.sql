@@ -1,5 +1,5 @@
-{#- Whether a change stands behind the greatest change_seq that was known before it (`<change_seq>.r<number>`), so that
-    it moves where a greater one comes late. -#}
+{#- Whether a change was placed after the greatest change_seq known at its time (`<change_seq>.r<number>`). It moves
+    when a greater change_seq arrives late. -#}
 {%- macro _has_movable_place(change_seq) -%}
     {{ return(change_seq ~ " like '%.r%'") }}
 {%- endmacro -%}

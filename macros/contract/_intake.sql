@@ -1,27 +1,29 @@
-{#- What a run reads of its raw tables: the rows that have landed since the run before, whatever the source's clock
-    says, and the earlier rows that have to be read together with them.
+{#- Decides what a run reads from its raw tables: the rows that have landed since the last run, whatever the source's
+    clock says, and the earlier rows that must be read together with them.
 
-    Each of `sides` is a raw relation and SQL over its rows:
-    - `group`: a text that rows share which have to be read together,
+    Each of `sides` is a raw relation, and SQL over its rows:
+    - `group`: a text shared by rows that must be read together,
     - `where`: which rows are read at all,
-    - `time`: when the row was changed (for a relation that cannot say what has landed).
-    Where the rows are ordered, so that files can be left out:
-    - `place`: the beginning of change_seq. `has_place` tells the rows that have one, `reach` is how many of its
-      characters tell near from far,
-    - `bounds`: the condition that a place is from `<first>` to `<last>`, said of a bare column; `column` is its name,
+    - `time`: when the row changed (for a relation that cannot tell which rows have landed).
+
+    Ordered rows let files be skipped:
+    - `place`: the beginning of change_seq. `has_place` is true for rows that have one. Places that share their first
+      `reach` characters count as near,
+    - `bounds`: the condition that a place is between `<first>` and `<last>`, on a bare column; `column` is its name,
     - `known_others`: the condition on `known` that a change has no place,
-    - `keeps`: how long a place is, if the relation keeps rows for a while after they were read, so that a gap shows;
-      `latest`: the last place that counts as the newest.
-    `also` are queries for further groups to read, `extents` further places ([beginning, first, last]) to read if anything
-    has landed. With `whole` everything is read then.
+    - `keeps`: the length of a place, if the relation keeps rows for a while after they are read, so that a gap shows;
+      `latest`: the last place that may count as the newest.
+
+    `also` are queries for further groups to read. `extents` are further places ([beginning, first, last]) to read if
+    anything has landed. With `whole`, a run that finds landed rows reads everything.
 
     The result has
-    - `kind`: `all` (read everything), `new`, or `nothing`,
-    - `sides`: as given, and for each `rows` (what to select from), `condition` (which of them; none for all) and
-      `landed` (where the kind is `new`, a query in brackets for what has landed),
-    - `ranges` of the places of what has landed, and `has_others`: whether rows without a place are among it,
-    - `known_within`: a condition on `known`, the rows of the model's table, true of all that the run can meet,
-    - `marker`: what the compiled SQL tells the materialization. -#}
+    - `kind`: `all` (read everything), `new` or `nothing`,
+    - `sides`: as given, each with `rows` (what to select from), `condition` (which of them; none for all) and `landed`
+      (if the kind is `new`: a query in brackets for the landed rows),
+    - `ranges`: the places of the landed rows; `has_others`: whether some of them have no place,
+    - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
+    - `marker`: what the compiled SQL passes to the materialization. -#}
 {%- macro _intake(macro_name, sides, also=[], extents=[], whole=false) -%}
     {%- set intake = {
         'kind': 'all', 'sides': [], 'extents': extents + [], 'ranges': [], 'has_others': false, 'known_within': none,
@@ -57,7 +59,7 @@
 {%- endmacro -%}
 
 
-{#- One look at what has landed: how many rows, which places they have, and whether some have none. -#}
+{#- One query over the landed rows: their number, their places, and whether some have no place. -#}
 {%- macro _look_at_landed(intake, side) -%}
     {%- set query -%}
         select
@@ -92,7 +94,7 @@
 {%- endmacro -%}
 
 
-{#- Which rows to read: those of the groups that have landed rows, within the ranges of the landed places. -#}
+{#- Selects the rows to read: those of the groups with landed rows, within the ranges of the landed places. -#}
 {%- macro _read_groups(intake, also) -%}
     {%- do intake.update({'ranges': afterimage._as_ranges(intake.extents)}) -%}
     {%- set groups = [] -%}
@@ -113,7 +115,7 @@
         {%- do side.update({'condition': conditions | join(' and ')}) -%}
     {%- endfor -%}
     {%- if intake.ranges or intake.has_others -%}
-        {#- Behind the place of a change stands what tells it from others of the same place. -#}
+        {#- A change_seq may continue after its place, with what distinguishes changes that share it. -#}
         {%- set known = [intake.sides[0].known_others] if intake.has_others else [] -%}
         {%- for first, last in intake.ranges -%}
             {%- do known.append("known.change_seq between '" ~ first ~ "' and '" ~ last ~ "~'") -%}

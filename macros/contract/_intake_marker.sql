@@ -1,4 +1,4 @@
-{#- What the compiled SQL says of the raw tables, for the materialization to remember and to report. -#}
+{#- The comment in the compiled SQL that passes the state of the raw tables to the materialization. -#}
 {%- macro _intake_marker(sides) -%}
     {%- set lines = [] -%}
     {%- for side in sides if side.state is not none and afterimage._keeps_mark() -%}

@@ -1,4 +1,4 @@
-{#- What a model's compiled SQL says. -#}
+{#- Reads the markers of `_intake_marker` from a model's compiled SQL. -#}
 {%- macro _intakes(sql) -%}
     {%- set intakes = [] -%}
     {%- for said in modules.re.findall('/\\* afterimage intake ([{].*?[}]) \\*/', sql) -%}

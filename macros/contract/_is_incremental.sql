@@ -1,5 +1,5 @@
-{#- dbt's own asks for the model's table, which an ephemeral model and an inline query do not have, and knows its own
-    materialization alone. -#}
+{#- dbt's own `is_incremental` needs a table, which an ephemeral model or an inline query does not have, and it
+    knows only dbt's own materialization. -#}
 {%- macro _is_incremental() -%}
     {%- if not execute or not afterimage._keeps_mark() -%}
         {{ return(this is not none and is_incremental()) }}

@@ -1,4 +1,4 @@
-{#- Whether the model remembers what it has read: only with a format that a run can add to. -#}
+{#- Whether the model remembers what it has read. It needs a format that a run can add to. -#}
 {%- macro _keeps_mark() -%}
     {{ return(
         this is not none and model.config.materialized == 'change_stream'

@@ -1,4 +1,4 @@
-{#- What is said of an update that changed the key, where the old key or some of the row's columns are not known. -#}
+{#- The warning for an update that changed the key while the old key or some of the row's columns are unknown. -#}
 {%- macro _key_change_warning(columns, unique_key, old_key, lacks) -%}
 {%- if not old_key -%}
 cast(null as string)

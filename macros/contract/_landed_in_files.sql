@@ -1,13 +1,13 @@
-{#- What has landed in a table of files: the rows of the files that were written since, and of those written in the hour
-    before that are not known yet, because a file may come to light some time after it was written. What is remembered
-    is the time of the newest file, and the files of the hour before it, unless these are too many. Spark leaves out
-    files by what is said of `_metadata`, so where there is nothing new it only lists them. -#}
+{#- Landed rows of a table of files: those of files written since the last run, and of files from the hour before
+    that are not known yet, because a file may become visible some time after it was written. The state holds the
+    time of the newest file, and the files of the hour before it unless they are too many. Spark skips files by
+    conditions on `_metadata`, so a run without news only lists them. -#}
 {%- macro _landed_in_files(relation) -%}
     {%- set is_incremental = afterimage._is_incremental() -%}
     {%- set read = afterimage._read_before(relation | string) if is_incremental else {} -%}
     {%- set before = fromjson(read.state) if read.get('state') else {'newest': read.get('at'), 'files': none} -%}
     {%- if relation.schema | lower not in afterimage._file_formats() -%}
-        {#- A session that lives on would go by the files that the table had when it was first read. -#}
+        {#- A long-lived session would use the file list from when it first read the table. -#}
         {%- do run_query('refresh table ' ~ relation) -%}
     {%- endif -%}
     {%- set unread = afterimage._is_written_since(before.newest, before.files) -%}
@@ -29,8 +29,7 @@
 {%- endmacro -%}
 
 
-{#- The time of the newest of the files, in microseconds, and what tells each from all others, if these are not more
-    than 200. -#}
+{#- The time of the newest file in microseconds, and an identifier for each file if there are at most 200. -#}
 {%- macro _files_of(relation, condition) -%}
     {%- set query -%}
         select
@@ -51,7 +50,7 @@
 {%- endmacro -%}
 
 
-{#- The condition that a file was written less than an hour before a moment, or later, and is none of those. -#}
+{#- The condition that a file was written after an hour before `moment` and is not one of `files`. -#}
 {%- macro _is_written_since(moment, files=none) -%}
     {%- if moment is none -%}
         {{ return('true') }}

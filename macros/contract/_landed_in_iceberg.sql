@@ -1,4 +1,4 @@
-{#- What has landed in an Iceberg table: what its snapshots have added since the one that was read last. -#}
+{#- Landed rows of an Iceberg table: those that its snapshots have added since the last one read. -#}
 {%- macro _landed_in_iceberg(relation, column) -%}
     {%- set read = afterimage._read_before(relation | string) if afterimage._is_incremental() else {} -%}
     {%- set present = afterimage._present_snapshot(relation) -%}
@@ -19,7 +19,7 @@
         {%- elif start.snapshot_id == present -%}
             {%- do landed.update({'kind': 'nothing', 'count': 0}) -%}
         {%- elif start.has_delete_files or read.at or afterimage._has_unorderable_columns(relation) -%}
-            {#- (dbt's `incremental` would not drop the view that a changelog needs.) -#}
+            {#- dbt's `incremental` would not drop the view that a changelog needs. -#}
             {%- do landed.update(afterimage._rows_by_files(relation, start, present, column)) -%}
         {%- else -%}
             {%- do landed.update(afterimage._rows_by_changelog(relation, start, present)) -%}
@@ -34,7 +34,7 @@
 {%- endmacro -%}
 
 
-{#- The snapshot that a table is at; none where it never had a row. -#}
+{#- The current snapshot of a table; none if it never had a row. -#}
 {%- macro _present_snapshot(relation) -%}
     {%- set found = run_query(
         "select cast(snapshot_id as string) from " ~ relation ~ ".refs where name = 'main'"
@@ -43,9 +43,9 @@
 {%- endmacro -%}
 
 
-{#- The snapshot that was read last, to begin after; none where it is no ancestor of the present one, or has expired.
-    With the snapshots `since`, the newest first, and whether any of them has a delete file, which Iceberg's changelog
-    cannot read past. -#}
+{#- The last snapshot read, to start after; none if it is not an ancestor of the present one or has expired. The
+    result adds the snapshots `since`, newest first, and whether any has a delete file, which Iceberg's changelog
+    cannot handle. -#}
 {%- macro _first_snapshot(relation, present, read) -%}
     {%- set query -%}
         select
@@ -70,7 +70,7 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set start = found[0][0] | string -%}
-    {#- Iceberg lets the clocks of those who commit differ by a minute. -#}
+    {#- Iceberg allows the clocks of committers to differ by a minute. -#}
     {%- set query -%}
         select
             cast(snapshot_id as string) as snapshot_id,
@@ -98,7 +98,7 @@
         {{ return(none) }}
     {%- endif -%}
     {%- if not walk.has_delete_files -%}
-        {#- A list of delete files that are gone may still be carried along. -#}
+        {#- A table may still carry a list of delete files that are gone. -#}
         {%- set query -%}
             select count(*) from {{ relation }}.all_manifests where content = 1 and reference_snapshot_id = {{ start }}
         {%- endset -%}
@@ -108,7 +108,7 @@
 {%- endmacro -%}
 
 
-{#- Iceberg's changelog sorts by all columns, which Spark cannot do by a map. -#}
+{#- Iceberg's changelog sorts by all columns, and Spark cannot sort by a map. -#}
 {%- macro _has_unorderable_columns(relation) -%}
     {%- for column in afterimage._relation_columns(relation) if 'map<' in column.type or 'variant' in column.type -%}
         {{ return(true) }}
@@ -117,13 +117,14 @@
 {%- endmacro -%}
 
 
-{#- The landed rows by Iceberg's changelog: it reads the files of the snapshots in between alone, and knows that files
-    which were only rewritten bring no rows. -#}
+{#- Landed rows from Iceberg's changelog. It reads only the files of the snapshots in between, and ignores files
+    that were merely rewritten. -#}
 {%- macro _rows_by_changelog(relation, start, present) -%}
-    {#- Clients of a server share a session, so the name is that of the run. What a failed run has left goes. -#}
+    {#- Clients of a server share a session, so the view's name includes the run. Views left by a failed run are
+        dropped. -#}
     {%- set of_model = 'afterimage_' ~ local_md5(model.unique_id)[:12] ~ '_' -%}
     {%- set of_run = of_model ~ invocation_id | replace('-', '') -%}
-    {#- Of this schema Spark lists a session's own views, and asks no metastore. -#}
+    {#- For this schema Spark lists only the session's own views and does not ask a metastore. -#}
     {%- for row in run_query("show views in spark_catalog.global_temp like '" ~ of_model ~ "*'")
         if not row[1].startswith(of_run)
     -%}
@@ -139,8 +140,8 @@
 {%- endmacro -%}
 
 
-{#- The same where there can be no changelog: the rows of the data files that were added since, files that were only
-    rewritten included. None where these are too many to name. -#}
+{#- Landed rows where no changelog is possible: those of the data files added since, including files that were
+    merely rewritten. None if the files are too many to name. -#}
 {%- macro _rows_by_files(relation, start, present, column) -%}
     {%- set bound = 'cast(readable_metrics.' ~ column ~ '.<bound> as string)' if column else 'null' -%}
     {%- set query -%}
@@ -183,9 +184,8 @@
 {%- endmacro -%}
 
 
-{#- The table at a snapshot. A snapshot has the columns of its time, and a macro names those that the table has now:
-    where they have changed without a commit since, the table is read as it is, and what comes meanwhile is read once
-    more. -#}
+{#- The table at a snapshot. A snapshot has the columns of its time, but a macro names the current ones. If they
+    changed without a commit since, the table is read as it is; rows that land meanwhile are read twice. -#}
 {%- macro _at_snapshot(relation, snapshot) -%}
     {%- set at = relation ~ ' version as of ' ~ snapshot -%}
     {%- set kept = run_query('describe query select * from ' ~ at).rows | map('join', ' ') | list -%}

@@ -1,14 +1,15 @@
-{#- What has landed in one raw table since the run before:
-    - `kind`: `all` (nobody can say, or it is the first run), `new`, or `nothing`,
-    - `rows`: what to read from; of an Iceberg table its present snapshot, so that what is committed meanwhile is the next
-      run's,
-    - `landed`: for `new`, a query in brackets. More rows than have landed do no harm: what is known by its change_id is
-      not written again,
+{#- What has landed in one raw table since the last run:
+    - `kind`: `all` (unknown, or the first run), `new` or `nothing`,
+    - `rows`: what to read from. For an Iceberg table this is the present snapshot, so that later commits are left to
+      the next run,
+    - `landed`: for `new`, a query in brackets. It may return more rows than have landed: known change_ids are not
+      written again,
     - `views`: temporary views that `landed` needs,
-    - `state`: what to remember of the table, `is_remembered` where that is what was remembered before,
-    - `count`: the rows that have landed, `reason`: why all are read, for the run's line.
-    An Iceberg table knows by its snapshots what has landed, files by the time when they were written. Of anything else all
-    is read, unless `afterimage_lookback_hours` says how far to look back by the source's clock. -#}
+    - `state`: what to remember about the table; `is_remembered` if that is already remembered,
+    - `count`: the number of landed rows; `reason`: why all are read, for the log line.
+
+    Iceberg tables find landed rows by snapshot, files by modification time. Any other relation is read in full,
+    unless `afterimage_lookback_hours` says how far to look back by the source's clock. -#}
 {%- macro _landed_since(side) -%}
     {%- set relation = side.relation -%}
     {%- set landed = {
@@ -31,8 +32,8 @@
 {%- endmacro -%}
 
 
-{#- How a relation can say what has landed: `iceberg` by snapshots, `files` by their times. Nothing else can, so neither
-    can a CTE of a unit test, a sample, a view, or one of an Iceberg table's branches. -#}
+{#- How a relation finds its landed rows: `iceberg` by snapshots, `files` by their times. Nothing else can: not a
+    CTE of a unit test, a sample, a view, or a branch of an Iceberg table. -#}
 {%- macro _landing_format(relation) -%}
     {%- if relation is string or relation.identifier.startswith('__dbt__cte__') -%}
         {{ return(none) }}
@@ -58,8 +59,8 @@
 {%- endmacro -%}
 
 
-{#- The rows from the look-back on, before the newest change that the model's table holds; nothing where the project
-    sets none. -#}
+{#- The rows from `afterimage_lookback_hours` before the newest change in the model's table; nothing if the project
+    does not set it. -#}
 {%- macro _landed_by_time(relation, time) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- if hours is none -%}

@@ -1,6 +1,6 @@
-{#- The first characters of the newest change_seq that earlier runs have taken in, if there is one. A place after
-    `at_most` does not count. Iceberg knows from its metadata whether a change is rejected, and where none is and it
-    keeps whole change_seqs, the newest too. -#}
+{#- The first characters of the newest change_seq that earlier runs took in, if any. Places after `at_most` do not
+    count. Iceberg's metadata tells whether any change is rejected. If none is and the metadata holds whole
+    change_seqs, it also gives the newest. -#}
 {%- macro _newest_place(width, at_most=none) -%}
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}

@@ -1,5 +1,5 @@
-{#- What a run takes in that knows beforehand that there is nothing new. Of the whole statement Spark would say the
-    same, after a second of thought. -#}
+{#- The query of a run that knows beforehand that nothing is new. The full statement would return the same, but
+    Spark would spend a second planning it. -#}
 {%- macro _nothing_staged(further_columns=[]) -%}
 select
     {%- for column in afterimage._contract_columns() + ['ingested_at'] + further_columns %}

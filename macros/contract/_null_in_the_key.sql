@@ -1,4 +1,4 @@
-{#- Why a row without its key is rejected. -#}
+{#- The reject reason of a row with NULL in its key. -#}
 {%- macro _null_in_the_key(unique_key) -%}
     {{ return(afterimage._literal('NULL in the key (' ~ unique_key | join(', ') ~ ')')) }}
 {%- endmacro -%}

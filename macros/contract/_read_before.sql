@@ -1,11 +1,11 @@
-{#- What a `change_stream` remembers of its raw tables, in its table's properties, and how the compiled SQL tells the
+{#- How a `change_stream` remembers its raw tables in its table properties, and how the compiled SQL tells the
     materialization what to remember. -#}
 
-{#- What is known of what earlier runs have read of a raw table:
-    - `state`: what was remembered of it,
-    - `at`: for dbt's `incremental`, which remembers nothing, the time of the last run that took in something, in
-      microseconds: it has read what was there by then,
-    - `reason`: why there is neither. -#}
+{#- What earlier runs have read of a raw table:
+    - `state`: what they remembered of it,
+    - `at`: for dbt's `incremental`, which remembers nothing, the time of the last run that took in rows, in
+      microseconds; that run read what was there by then,
+    - `reason`: why both are missing. -#}
 {%- macro _read_before(name) -%}
     {%- if not afterimage._keeps_mark() -%}
         {{ return({'state': none, 'at': afterimage._last_run(), 'reason': none}) }}
@@ -20,7 +20,7 @@
 {%- endmacro -%}
 
 
-{#- Of a time to come nobody can say what was there by then. -#}
+{#- A time in the future does not say what was there by then. -#}
 {%- macro _last_run() -%}
     {%- set last = run_query('select unix_micros(max(ingested_at)) from ' ~ this).columns[0].values()[0] -%}
     {%- set now = run_query('select unix_micros(current_timestamp())').columns[0].values()[0] -%}

@@ -1,4 +1,4 @@
-{#- Remembers what was read, and at which snapshot of the table that was said. -#}
+{#- Stores what was read, and the snapshot of the model's table for which that holds. -#}
 {%- macro _remember_read(target_relation, intakes, keeps_earlier) -%}
     {%- if intakes | rejectattr('is_remembered') | list | length == 0 -%}
         {{ return(none) }}

@@ -1,4 +1,4 @@
-{#- What the model's table remembers: {read: raw table -> state, snapshot: its own when that was said}. -#}
+{#- What the model's table remembers: {read: raw table -> state, snapshot: its own snapshot at that time}. -#}
 {%- macro _remembered() -%}
     {%- set properties = {} -%}
     {%- for row in run_query('show tblproperties ' ~ this) -%}

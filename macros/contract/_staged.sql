@@ -1,8 +1,8 @@
-{#- The last step of every source macro: the change contract's columns in order, and in an incremental run only the
-    rows that are new or have gained something (a before-image, a copy), so that `ingested_at` means what it says.
-    `further_columns` stand behind those of the contract. `intake` says what the run reads. `stays` is a condition on
-    `known`, what the table holds of a change, by which that stays as it is. A change_stream learns which changes are
-    known (`afterimage_known_seq`, which is not written). -#}
+{#- The last step of every source macro: the columns of the change contract in order. An incremental run returns
+    only rows that are new or have gained something (a before-image, a copy), so that `ingested_at` stays truthful.
+    `further_columns` follow those of the contract. `intake` says what the run reads. `stays` is a condition on
+    `known`, the stored row of a change; it keeps that row unchanged. `afterimage_known_seq`, which is not written,
+    tells a change_stream which changes are known. -#}
 {%- macro _staged(changes, intake, further_columns=[], stays=none) -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set says_what_is_known = afterimage._keeps_mark() and afterimage._is_incremental() -%}
@@ -44,8 +44,8 @@ where
 {%- endmacro -%}
 
 
-{#- The time of the run. A clock that was set back must not turn it back too: what the run takes in would look as if it
-    had been there long ago, and no history would take it. -#}
+{#- The time of the run. If the clock was set back, `ingested_at` must not go back with it: the rows would look old,
+    and no history would take them in. -#}
 {%- macro _ingested_at() -%}
 {%- set now = "timestamp '" ~ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") ~ "'" -%}
 {%- if not afterimage._is_incremental() -%}

@@ -68,7 +68,7 @@ and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {
 {%- endmacro -%}
 
 
-{#- Whether the compiled SQL says no more than that there is nothing new. -#}
+{#- Whether the compiled SQL says that nothing is new. -#}
 {%- macro _takes_in_nothing(sql) -%}
     {%- set said = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
     {{ return(modules.re.fullmatch(
@@ -77,7 +77,7 @@ and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {
 {%- endmacro -%}
 
 
-{#- What a run says of the rows that it has read. -#}
+{#- The part of the log line about the rows read. -#}
 {%- macro _landed_text(intakes) -%}
     {%- set parts = [] -%}
     {%- for intake in intakes -%}

@@ -1,9 +1,9 @@
-{#- Keeps a staging table: the changes that a source macro makes of raw rows, one row a change, by change_id.
+{#- Keeps a staging table: the changes that a source macro makes from raw rows, one row per change, keyed by change_id.
 
-    The first run and a full refresh build the table. Any other run takes in what has landed since (macros/contract/
-    _intake.sql): changes that are all new are appended, else all are merged, in one commit; without any there is no
-    commit. What was read of which raw table is remembered in the table's properties, after the commit: a run that is
-    killed in between is done again by the next one, to the same result. -#}
+    The first run and a full refresh build the table. Any other run takes in what has landed since
+    (macros/contract/_intake.sql). It appends if all changes are new, and merges otherwise, in one commit; without
+    changes there is no commit. After the commit, the table's properties store what was read from which raw table.
+    If a run is killed in between, the next one repeats it with the same result. -#}
 {% materialization change_stream, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = api.Relation.create(
         database=database, schema=schema, identifier=model['alias'], type='table'

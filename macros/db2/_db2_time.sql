@@ -1,5 +1,4 @@
-{#- A time, also in the form that Db2 itself writes: `2024-01-31-08.00.00.000000`, with up to 12 digits behind the
-    point. -#}
+{#- A time, also in Db2's own form: `2024-01-31-08.00.00.000000`, with up to 12 digits after the point. -#}
 {%- macro _db2_time(column) -%}
     {%- set name = afterimage._quote(column.name) -%}
     {%- if column.type != 'string' -%}

@@ -1,4 +1,4 @@
-{#- The select of an audit; with `of_keys`, a query for keys, that of the changes which touch these. -#}
+{#- The select of an audit. With `of_keys`, a query for keys, it covers only changes that touch these keys. -#}
 {%- macro _audit_rows(changes, typed_columns, unique_key, meta, load_valid_from, facts, names_user, of_keys=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
@@ -14,7 +14,7 @@ transitions as (
     select
         *,
         {{ afterimage._previous_state(keys) }} as previous_state,
-        -- A row that came from another key is held against its own before-image alone.
+        -- A row that came from another key is compared with its own before-image only.
         is_row and before_image is not null and not (
             {%- for key in unique_key %}
             before_image.{{ afterimage._quote(key) }} <=> {{ keys[loop.index0] }}
@@ -30,7 +30,7 @@ transitions as (
     'has_moved', 'unknown_columns', 'before_image', 'state', 'previous_state'
 ] + (['changed_by'] if names_user else []) %}
 
--- The delete of a row that another one has replaced at its key still shows what its before-image held.
+-- If another row has replaced the deleted row at its key, the delete still shows what its before-image held.
 shown_events as (
 
     select {{ shown | join(', ') }}
@@ -61,9 +61,9 @@ compared as (
                 'column_name', {{ afterimage._literal(column.name) }},
                 'old_value', {{ afterimage._as_text(old, column.type) }},
                 'new_value', {{ afterimage._as_text(new, column.type) }},
-                -- Values can differ that read alike.
+                -- Different values can look alike as text.
                 'is_same', {{ afterimage._comparable(old, column.type) }} <=> {{ afterimage._comparable(new, column.type) }}
-                -- What a row takes with it to a new key has not changed.
+                -- Values that a row takes with it to a new key have not changed.
                 or (
                     has_moved
                     and coalesce(array_contains(unknown_columns, {{ afterimage._literal(column.name) }}), false)
@@ -77,8 +77,8 @@ compared as (
         ) as comparisons
 
     from shown_events
-    -- What leaves for another key is shown there, with the old key as a changed column. The delete of a row that
-    -- was never seen still tells what its before-image held.
+    -- A row that leaves for another key appears there, with the old key as a changed column. The delete of a row that
+    -- was never seen still shows what its before-image held.
     where
         not coalesce(ended_by = 'key_change', false)
         and (is_row or was_alive or (ended_by = 'delete' and before_image is not null))

@@ -1,10 +1,10 @@
-{#- Our columns of a history that somebody reads: by the names given or else by those of the model that keeps it. -#}
+{#- Our columns in a history that is being read: by the given names, or by those of the model that keeps it. -#}
 {%- macro _columns_of_history(macro_name, history, meta_column_names) -%}
     {%- if meta_column_names is not none or not execute -%}
         {{ return(afterimage._meta_columns(macro_name, meta_column_names, [])) }}
     {%- endif -%}
     {%- set found = namespace(names=none) -%}
-    {#- Unit tests know of no other model. Under a test's `where` the table stands in a query. -#}
+    {#- Unit tests see no other model. Under a test's `where`, the relation is a query around the table. -#}
     {%- for node in graph.get('nodes', {}).values() if node.config.materialized == 'history' -%}
         {%- if
             (history is string and ('from ' ~ node.relation_name ~ ' where ') in history)

@@ -1,4 +1,4 @@
-{#- After a run: compacts once the delete files have become many, for each is read with the data it belongs to. -#}
+{#- Compacts after a run if there are many delete files, because reading a data file also reads its delete files. -#}
 {%- macro _compact_when_due(relation) -%}
     {%- set most = config.get('compact_after', 50) -%}
     {%- do afterimage._check_number('history ' ~ model.name, 'compact_after', most, required=true) -%}

@@ -1,5 +1,5 @@
-{#- What the options come to for a stream with these columns: the tracked, the untracked and the overwritten ones (in
-    lower case), and the names of our own. -#}
+{#- What the options mean for a stream with these columns: the tracked, untracked and overwritten ones (in lower
+    case), and the names of our own. -#}
 {%- macro _history_plan(options, columns) -%}
     {%- for argument in ['unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns'] -%}
         {%- do afterimage._check_known(options.macro_name, argument, options[argument], columns) -%}

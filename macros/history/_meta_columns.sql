@@ -1,4 +1,4 @@
-{#- Our columns of a history, quoted, by the name this project knows them by. -#}
+{#- Our columns of a history, quoted, keyed by their names in this project. -#}
 {%- macro _meta_columns(macro_name, meta_column_names, columns, ours=none) -%}
     {%- set ours = ours or [
         'valid_from', 'valid_to', 'valid_from_seq', 'valid_to_seq', 'is_current', 'is_deleted', 'version', 'operation',

@@ -1,4 +1,4 @@
-{#- Whether a stream says who made a change. One's own may leave that out. -#}
+{#- Whether a stream says who made a change. A stream from elsewhere may leave that out. -#}
 {%- macro _names_user(changes) -%}
     {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
     {%- set found = [] -%}

@@ -1,5 +1,6 @@
-{#- The data columns of a change stream, the fields of `after`: a list of {name, type}, the type unknown where the
-    caller names the columns. An error if the stream lacks what each reader of it needs, or the columns `needed`. -#}
+{#- The data columns of a change stream, which are the fields of `after`: a list of {name, type}. The type is
+    unknown if the caller names the columns. Raises an error if the stream lacks a column that every reader needs,
+    or one of `needed`. -#}
 {%- macro _stream_columns(macro_name, changes, columns=none, needed=[]) -%}
     {%- set found = [] -%}
     {%- if columns is not none -%}
@@ -10,7 +11,7 @@
     {%- endif -%}
     {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
     {%- do afterimage._check_contract(macro_name, stream, needed) -%}
-    {#- dbt's own way reads the types off a result, and over Thrift a result does not tell them. -#}
+    {#- dbt itself takes the types from a result, and over Thrift a result has none. -#}
     {%- for column in run_query('describe query select `after`.* from ' ~ stream ~ ' as changes') -%}
         {%- do found.append({'name': column['col_name'], 'type': column['data_type'] | lower}) -%}
     {%- endfor -%}

@@ -1,4 +1,4 @@
-{#- A text that differs wherever the values differ: each with its length, NULL as a dash. -#}
+{#- A text that differs whenever the values differ: each value with its length, NULL as a dash. -#}
 {%- macro _unambiguous_text(expressions) -%}
     {%- set parts = [] -%}
     {%- for expression in expressions -%}

@@ -1,4 +1,5 @@
-{#- The select that cuts versions: all, or with `recut` (see _key_events) those of some keys from a place on. -#}
+{#- The select that builds versions: all of them, or with `recut` (see _key_events) those of some keys from a place
+    on. -#}
 {%- macro _versions(changes, typed_columns, options, recut=none, facts=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, columns) -%}
@@ -8,14 +9,13 @@
         {%- do values.append('state.' ~ afterimage._quote(column.name)) -%}
         {%- do tracked.append(afterimage._comparable(values[-1], column.type)) -%}
     {%- endfor -%}
-    {#- A struct that is there already is kept whole; the key in it is the same in all events that
-        are held against each other. -#}
+    {#- An existing struct is compared whole. The key inside it is the same in all events that are compared. -#}
     {%- set is_whole = tracked == values and not plan.untracked -%}
     {%- set compared = 'state' if is_whole else 'struct(' ~ tracked | join(', ') ~ ')' -%}
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set w = afterimage._event_window(keys) -%}
-    {#- Of outcomes a key has one at each change_seq; without the tie-breakers the rows have less to carry. -#}
+    {#- Each key has one outcome per change_seq. Without the tie-breakers the rows have less to carry. -#}
     {%- set w_outcome = 'partition by ' ~ keys | join(', ') ~ ' order by change_seq' -%}
     {%- set output = 'is_row' if options.deletes == 'close' else 'true' -%}
 
@@ -49,7 +49,7 @@ effective as (
 
 ),
 
--- Of events that are one by change_seq (or by transaction) the outcome counts, held against the outcome before.
+-- Events with one change_seq (or of one transaction) count as one: their outcome, compared with the outcome before.
 outcomes as (
 
     select

@@ -1,5 +1,5 @@
-{#- A change stream -> what became of each change: one row a bucket and reason, and one with the total.
-    Arguments: macros/history/_history.yml. -#}
+{#- A change stream -> what became of each change: one row per bucket and reason, and one with the total. Arguments:
+    macros/history/_history.yml. -#}
 {%- macro change_accounting(changes, unique_key) -%}
     {%- do afterimage._check_names('change_accounting', 'unique_key', unique_key, required=true) -%}
     {%- if afterimage._is_ahead_of([changes]) -%}
@@ -24,7 +24,8 @@ with
     facts=afterimage._key_change_facts(changes, unique_key)
 ) }},
 
--- What a change did to its own key. That it also ended another key's row, or a truncate many, is not counted twice.
+-- What a change did to its own key. If it also ended the row of another key, or a truncate ended many, it still counts
+-- once.
 effects as (
 
     select
@@ -33,7 +34,7 @@ effects as (
             when ended_by = 'delete' and not was_alive then 'delete of a row that was not there'
             when
                 operation = 'update' and not was_alive
-                -- A row that comes from another key was there, under that key.
+                -- A row that comes from another key existed, under that key.
                 and (before_image is null or {{ afterimage._same_columns("before_image", "image", unique_key) }})
                 then 'update of a row that was not there'
             when is_row and was_alive and {{ values }} <=> lag({{ values }}) over ({{ w }}) then 'nothing changed'
@@ -58,10 +59,10 @@ reasons as (
     select
         stream.operation,
         case
-            -- What follows the colon is particular to the row.
+            -- The text after the colon is specific to the row.
             when stream.reject_reason is not null then split(stream.reject_reason, ':')[0]
             when stream.operation = 'truncate' and useful_truncates.change_id is null then 'truncate of a table without rows'
-            -- No staging macro makes these; a stream of one's own may.
+            -- Our staging macros make no such operations; another stream may.
             when stream.operation is null or stream.operation not in {{ known_operations }} then 'unknown operation'
             else effects.reason
         end as reason,

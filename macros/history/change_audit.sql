@@ -1,4 +1,4 @@
-{#- A change stream -> who changed what, one row a changed column. Arguments: macros/history/_history.yml. -#}
+{#- A change stream -> who changed what, one row per changed column. Arguments: macros/history/_history.yml. -#}
 {%- macro change_audit(changes, unique_key, meta_column_names=none) -%}
     {%- do afterimage._check_names('change_audit', 'unique_key', unique_key, required=true) -%}
     {%- set meta = afterimage._meta_columns(

@@ -25,8 +25,8 @@
 
 with
 
--- Every moment at which one of the histories begins or ends a version. A version that began and ended at one
--- moment was never there by the clock, and falls out by itself.
+-- Every moment at which one of the histories begins or ends a version. A version that began and ended at one moment did
+-- not exist by the clock, and drops out by itself.
 moments as (
     {%- for prefix, history in histories.items() %}
     {%- set meta = metas[prefix] %}

@@ -2,8 +2,8 @@
 
         dbt run-operation maintain_history --args '{history: customers_history, retain_days: 30}'
 
-    Puts small files together, works the delete files of past runs into the data files, and forgets snapshots older than
-    `retain_days` (which time travel and rollback then no longer reach). Arguments: macros/history/_history.yml. -#}
+    Merges small files, applies the delete files of past runs to the data files, and expires snapshots older than
+    `retain_days`, which time travel and rollback can then no longer reach. Arguments: macros/history/_history.yml. -#}
 {% macro maintain_history(history, retain_days=30) %}
     {%- do afterimage._check_text('maintain_history', 'history', history) -%}
     {%- do afterimage._check_number('maintain_history', 'retain_days', retain_days, required=true) -%}

@@ -1,4 +1,4 @@
-{#- A change stream -> its history, one row a version. Arguments: macros/history/_history.yml. -#}
+{#- A change stream -> its history, one row per version. Arguments: macros/history/_history.yml. -#}
 {%- macro scd2(
     changes,
     unique_key,

@@ -1,5 +1,5 @@
-{#- The text in place of such a query: never run, but read by people. -#}
+{#- The placeholder for such a query. It never runs, but people read it. -#}
 {%- macro _ahead_of_its_tables() -%}
--- The columns of the tables it reads decide what this query is, and they are not there yet. Build them first.
+-- This query depends on the columns of the tables it reads, and they do not exist yet. Build them first.
 select 1 as nothing
 {%- endmacro -%}

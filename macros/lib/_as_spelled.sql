@@ -1,4 +1,4 @@
-{#- Names in the spelling of those they mean. -#}
+{#- Names as the columns that they refer to are spelled. -#}
 {%- macro _as_spelled(names, columns) -%}
     {%- set spelled = [] -%}
     {%- for name in names -%}

@@ -1,4 +1,4 @@
-{#- A value as text; bytes as hex, which a plain cast would garble, and what holds several values as JSON. -#}
+{#- A value as text. Bytes become hex, since a plain cast would garble them; arrays, structs and maps become JSON. -#}
 {%- macro _as_text(expression, type) -%}
     {%- if type == 'binary' -%}
         {{ return('hex(' ~ expression ~ ')') }}

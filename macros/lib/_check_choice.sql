@@ -1,5 +1,5 @@
-{#- Argument checks shared by the public macros; every message names the macro, the argument, what is
-    allowed and what was given. -#}
+{#- Argument checks shared by the public macros. Every message names the macro, the argument, the allowed values and
+    the given one. -#}
 {%- macro _check_choice(macro_name, argument, value, allowed) -%}
     {%- if value not in allowed -%}
         {%- do exceptions.raise_compiler_error(

@@ -1,4 +1,4 @@
-{#- Builds the table from a query in one statement, atomic where the format has that. -#}
+{#- Builds the table from a query in one statement, atomic if the format allows it. -#}
 {%- macro _create_table_as(target_relation, existing_relation, properties, sql, partitioned_by=none) -%}
     {%- set create = afterimage._create_or_replace(existing_relation) -%}
     {%- call statement('main') -%}
@@ -20,7 +20,7 @@ as
 {%- endmacro -%}
 
 
-{#- How a statement begins that rebuilds a table. One that the format cannot replace is dropped first. -#}
+{#- The beginning of a statement that rebuilds a table. A table that the format cannot replace is dropped first. -#}
 {%- macro _create_or_replace(existing_relation) -%}
     {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
     {%- if existing_relation is not none and not (can_replace and (
@@ -32,7 +32,7 @@ as
 {%- endmacro -%}
 
 
-{#- The properties of a new table; those of the model's config go before them. -#}
+{#- The properties of a new table. Those of the model's config come first. -#}
 {%- macro _tblproperties(properties) -%}
     {%- set assignments = [] -%}
     {%- for name, value in dict(properties, **(config.get('tblproperties') or {})).items() -%}

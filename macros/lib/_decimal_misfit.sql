@@ -1,5 +1,5 @@
-{#- Whether a text is no decimal of a type, or has digits that the type would round away. With an exponent the two are
-    compared with as many digits behind the point as there is room for. -#}
+{#- Whether a text is not a decimal of the type, or has digits that the type would round away. A text with an
+    exponent is compared with as many decimal places as fit. -#}
 {%- macro _decimal_misfit(text, type) -%}
     {%- set parts = (type ~ '(10,0)').split('(')[1].split(')')[0].split(',') -%}
     {%- set scale = parts[1] | int if parts | length > 1 else 0 -%}

@@ -1,4 +1,4 @@
-{#- Values as one text that differs wherever they differ: of a time Spark's `to_json` leaves out what is below a
+{#- Values as one text that differs whenever they differ: Spark's `to_json` drops the part of a time below a
     millisecond. -#}
 {%- macro _exact_json(expression) -%}
     {%- set time = 'yyyy-MM-dd HH:mm:ss.SSSSSS' -%}

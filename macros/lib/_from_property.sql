@@ -1,4 +1,4 @@
-{#- The inverse; none for what is no such text. -#}
+{#- The inverse of `_as_property`; none for any other text. -#}
 {%- macro _from_property(value) -%}
     {%- if value is none or not modules.re.fullmatch('([0-9a-f]{2})+', value) -%}
         {{ return(none) }}

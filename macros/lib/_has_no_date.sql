@@ -1,4 +1,4 @@
-{#- Whether a text is a time of day alone, which Spark would make one of today. -#}
+{#- Whether a text is only a time of day, to which Spark would add today's date. -#}
 {%- macro _has_no_date(text) -%}
     {{ return('not ' ~ text ~ " rlike '^\\\\s*[-+]?[0-9]{4}'") }}
 {%- endmacro -%}

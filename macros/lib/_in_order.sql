@@ -1,4 +1,5 @@
-{#- The same names in the order of the columns, so that a change_id made of them does not depend on the argument's. -#}
+{#- The same names in the order of the columns, so that a change_id made of them does not depend on the argument's
+    order. -#}
 {%- macro _in_order(names, columns) -%}
     {{ return(columns | select('in', afterimage._as_spelled(names, columns)) | list) }}
 {%- endmacro -%}

@@ -1,5 +1,5 @@
-{#- Whether a query whose text depends on the columns of these relations must do without them: while dbt parses, and
-    where `dbt compile` or `dbt docs generate` comes before they are built. -#}
+{#- Whether a query that depends on the columns of these relations must do without them: while dbt parses, and when
+    `dbt compile` or `dbt docs generate` runs before they are built. -#}
 {%- macro _is_ahead_of(relations) -%}
     {%- if not execute -%}
         {{ return(true) }}

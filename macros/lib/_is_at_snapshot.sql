@@ -1,5 +1,5 @@
-{#- The condition that a table is still at the snapshot which the run has read: what another run has committed since
-    must not be written over. -#}
+{#- The condition that a table is still at the snapshot that the run has read. A run must not overwrite what another
+    run has committed since. -#}
 {%- macro _is_at_snapshot(relation, snapshot) -%}
 {%- if snapshot is none -%}
 true

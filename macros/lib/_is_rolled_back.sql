@@ -1,5 +1,5 @@
-{#- Whether a table of ours was rolled back since it said what it had read or taken in: that takes back the rows and not
-    the properties. -#}
+{#- Whether our table was rolled back after it stored what it had read or taken in. A rollback takes back the rows
+    but not the properties. -#}
 {%- macro _is_rolled_back(relation, snapshot, present) -%}
     {%- if not snapshot or present == snapshot -%}
         {{ return(false) }}

@@ -1,4 +1,4 @@
-{#- The names that the key's columns have between the CTEs, so that no data column's name is in the way. -#}
+{#- Names for the key's columns between the CTEs, chosen to avoid clashes with data columns. -#}
 {%- macro _key_names(unique_key) -%}
     {%- set names = [] -%}
     {%- for key in unique_key -%}

@@ -1,4 +1,4 @@
-{#- A landed time as a timestamp; NULL where it is none, or a text without a date. `type` is that of what landed. -#}
+{#- A landed time as a timestamp; NULL if it is not a time, or a text without a date. `type` is the landed type. -#}
 {%- macro _landed_time(expression, type=none) -%}
     {%- set time = 'try_cast(' ~ expression ~ ' as timestamp)' -%}
     {%- if type in ['timestamp', 'timestamp_ntz', 'date'] -%}

@@ -1,5 +1,5 @@
-{#- A MERGE of the rows of a query, `fresh`, into a table, `known`. `removes` is the condition on `fresh` by which a row
-    goes. -#}
+{#- A MERGE of the rows of a query, `fresh`, into a table, `known`. Rows of `fresh` that meet the condition
+    `removes` are deleted. -#}
 {%- macro _merge_rows(target_relation, rows, matches, names, removes=none) -%}
 merge into {{ target_relation }} as known
 using ({{ rows }}) as fresh

@@ -1,4 +1,4 @@
-{#- The columns, quoted, each behind a prefix such as `image.`. -#}
+{#- The columns, quoted, each after a prefix such as `image.`. -#}
 {%- macro _quoted(columns, prefix='') -%}
     {%- set quoted = [] -%}
     {%- for column in columns -%}

@@ -1,4 +1,4 @@
-{#- The error for a relation of which `_relation_columns` finds none. -#}
+{#- The error for a relation in which `_relation_columns` finds no columns. -#}
 {%- macro _raise_no_columns(macro_name, relation) -%}
     {%- do exceptions.raise_compiler_error(
         macro_name ~ ": the columns of " ~ relation ~ " cannot be read. It must be a table that exists"

@@ -1,11 +1,11 @@
-{#- The columns of a relation in physical order: a list of {name, type}; empty where they cannot be known
-    (while parsing, or for a CTE that no table stands behind). Text of a limited length reads as any other. -#}
+{#- The columns of a relation in physical order: a list of {name, type}. Empty if they cannot be known: while
+    parsing, or for a CTE without a table behind it. Text of limited length counts as plain text. -#}
 {%- macro _relation_columns(relation) -%}
     {%- if not execute or relation is string -%}
         {{ return([]) }}
     {%- endif -%}
     {%- set stored = afterimage._stored_relation(relation) -%}
-    {#- Asks for what may not be there. Where dbt has listed the schema at the start of the run, that costs nothing. -#}
+    {#- The relation may not exist. The check is free if dbt has listed the schema at the start of the run. -#}
     {%- set listed = [target.schema, model.schema if model is defined else none] -%}
     {%- if
         (stored.schema not in listed or load_relation(stored) is none)
@@ -15,8 +15,8 @@
         {{ return([]) }}
     {%- endif -%}
     {%- set columns = [] -%}
-    {#- dbt's own way ends at the first column whose name begins with `#`, as names in Db2 may. Hudi's own columns are
-        none of the data's. -#}
+    {#- dbt itself stops at the first column whose name begins with `#`, as Db2 names may. Hudi's own columns are
+        not data. -#}
     {%- for column in run_query('describe query select * from ' ~ stored)
         if not column['col_name'].startswith('_hoodie_')
     -%}

@@ -1,7 +1,7 @@
-{#- A table beside the one that a run keeps, for rows that several statements of the run read. It is a table and not a
-    cached view, because the models of a run share one session: Spark analyses all cached views again whenever a table
-    below them is written, by settings that another model may have changed; and it plans what reads them for many rows,
-    however few there are. -#}
+{#- A table beside the one that a run keeps, for rows that several statements of the run read. It is not a cached
+    view, because the models of a run share one session. Spark analyses all cached views again whenever a table
+    below them is written, with settings that another model may have changed. It also plans their readers for many
+    rows, however few there are. -#}
 
 {#- Writes a query's rows into a scratch table and returns it. -#}
 {%- macro _scratch_table(target_relation, name, query) -%}

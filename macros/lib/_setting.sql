@@ -1,5 +1,5 @@
-{#- The project's settings and their defaults. The defaults are here and not in dbt_project.yml, because a macro that is
-    called from another project's model sees that project's vars only. README.md says what each is for. -#}
+{#- The project's settings and their defaults. The defaults are here and not in dbt_project.yml, because a macro
+    called from another project's model sees only that project's vars. README.md explains each. -#}
 {%- macro _setting(name) -%}
     {%- set defaults = {
         'afterimage_lookback_hours': none,

@@ -1,4 +1,4 @@
-{#- The snapshot that an Iceberg table is at; none for other formats, whose own checks must do. -#}
+{#- The current snapshot of an Iceberg table; none for other formats, which rely on their own checks. -#}
 {%- macro _snapshot(relation) -%}
     {%- if config.get('file_format') != 'iceberg' -%}
         {{ return(none) }}

@@ -1,5 +1,5 @@
-{#- In a unit test dbt hands over a CTE named after the input; the input's own table has its columns. With `--empty` a
-    relation becomes a query of no rows, which nobody can describe. -#}
+{#- In a unit test dbt passes a CTE named after the input; the input's own table has its columns. With `--empty` a
+    relation becomes a query without rows, which cannot be described. -#}
 {%- macro _stored_relation(relation) -%}
     {%- if not relation.identifier.startswith('__dbt__cte__') -%}
         {{ return(relation.replace(limit=none)) }}

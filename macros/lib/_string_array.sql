@@ -1,4 +1,4 @@
-{#- `array('a', 'b')` of literals, typed also when it is empty. -#}
+{#- `array('a', 'b')` of literals, typed even if it is empty. -#}
 {%- macro _string_array(values) -%}
     {%- if not values -%}
         {{ return("cast(array() as array<string>)") }}

@@ -1,5 +1,5 @@
-{#- The columns of `after` that nothing gives: those that no event names, and of a query-back those whose next event
-    does not say what they were. -#}
+{#- The columns of `after` without a value: those that no event names, and for a query-back those whose next event
+    does not give the old value. -#}
 {%- macro _netiq_absent_columns(layout) -%}
 nullif(array_compact(cast(array(
     {%- for column in layout.data_columns %}

@@ -1,4 +1,5 @@
-{#- The inverse: a value as a trigger would have logged it. Spark breaks Base64 into lines. -#}
+{#- The inverse of `_netiq_cast`: a value as a trigger would have logged it. Spark breaks Base64 into lines, so
+    these are removed. -#}
 {%- macro _netiq_as_logged(expression, type) -%}
     {%- if type == 'binary' -%}
         {{ return("regexp_replace(base64(" ~ expression ~ "), '[\\\\r\\\\n]', '')") }}

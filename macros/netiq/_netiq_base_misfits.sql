@@ -1,4 +1,4 @@
-{#- Which columns of a row of the base do not fit their declared types: structs of the column and the reason. -#}
+{#- The columns of a base row that do not fit their declared types: structs of the column and the reason. -#}
 {%- macro _netiq_base_misfits(layout) -%}
 array_compact(cast(array(
     {%- for column in layout.columns if afterimage._netiq_is_other_type(layout, column) %}

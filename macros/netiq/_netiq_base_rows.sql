@@ -1,6 +1,6 @@
 {#- The CTE `base_rows`: the table as it is now. -#}
 {%- macro _netiq_base_rows(layout) -%}
--- A row of the table as it is now. A key has one; of several the greatest stands, so that no change is doubled.
+-- A key has one row. If it has several, the greatest is taken, so that no change is doubled.
 base_rows as (
 
     select

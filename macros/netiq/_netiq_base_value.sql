@@ -1,11 +1,11 @@
-{#- A column of the base as its declared type; what does not fit is NULL, as of a logged value. -#}
+{#- A column of the base as its declared type. A value that does not fit is NULL, as with logged values. -#}
 {%- macro _netiq_base_value(layout, column) -%}
     {%- if not afterimage._netiq_is_other_type(layout, column) -%}
         {{ return('cast(' ~ afterimage._quote(column.name) ~ ' as ' ~ column.type ~ ')') }}
     {%- endif -%}
     {%- set text = afterimage._netiq_base_text(layout, column) -%}
     {%- if column.type in ['tinyint', 'smallint', 'int', 'bigint'] -%}
-        {#- A whole number of a decimal column has zeros behind the point. -#}
+        {#- A whole number from a decimal column has zeros after the point. -#}
         {%- set text = 'regexp_replace(' ~ text ~ ", '[.]0+$', '')" -%}
     {%- endif -%}
     {{ return(afterimage._netiq_cast(text, column.type)) }}

@@ -1,5 +1,5 @@
-{#- A text of the log as a value of a type: NULL where it is none. try_cast takes no "1.5" for an int, as a plain cast
-    would; a decimal is not rounded, a date does not lose its time. -#}
+{#- A text of the log as a value of a type; NULL if it does not fit. Unlike a plain cast, try_cast rejects "1.5" for
+    an int. A decimal is not rounded, and a date does not lose its time. -#}
 {%- macro _netiq_cast(text, type) -%}
     {%- if type == 'string' -%}
         {{ return(text) }}
@@ -8,7 +8,7 @@
     {%- elif type.startswith('decimal') -%}
         {{ return('if(' ~ afterimage._decimal_misfit(text, type) ~ ', null, try_cast(' ~ text ~ ' as ' ~ type ~ '))') }}
     {%- elif type == 'date' -%}
-        {#- Spark takes no notice of what stands behind a date. -#}
+        {#- Spark ignores text after a date. -#}
         {{ return(
             'if(cast(try_cast(' ~ text ~ ' as date) as timestamp) = try_cast(' ~ text ~ ' as timestamp), try_cast('
             ~ text ~ ' as date), null)'

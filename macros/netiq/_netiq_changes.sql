@@ -1,6 +1,6 @@
-{#- The CTEs from an event log's rows to its changes, for netiq_event_log and xds_documents: `described`, the rows that
-    `_finish` takes, and beside their columns `event_kind`, `is_query_back`, `fields` (the events, in order), `table_key`
-    and `perpetrator`. -#}
+{#- The CTEs from an event log's rows to its changes, for netiq_event_log and xds_documents: `described`, the rows
+    that `_finish` takes, with the extra columns `event_kind`, `is_query_back`, `fields` (the events, in order),
+    `table_key` and `perpetrator`. -#}
 {%- macro _netiq_changes(layout, incremental) -%}
 {%- set field_struct -%}
 named_struct(
@@ -47,7 +47,7 @@ grouped as (
         {%- endif %}
         {%- if incremental %}
         bool_or(is_kept) as is_kept,
-        -- The changes that earlier runs began with one of these events.
+        -- The changes that began with one of these events in earlier runs.
         collect_list(if(known_change = event_id, struct(event_id, event_seq), null)) as known_places,
         {%- endif %}
         array_sort(collect_list(event_id)) as event_ids,
@@ -153,8 +153,8 @@ read_back as (
 )
 {%- if incremental %},
 
--- An event that arrives after others of its change, but stands before them, gives the change another identity. What
--- the table has under the old one is then no change any more.
+-- A late event may sort before the other events of its change. It then gives the change a new identity, and the row
+-- under the old one is no longer a change.
 placed_changes as (
 
     select

@@ -1,4 +1,4 @@
-{#- A query for the groups of what earlier runs held back and is due now; none where nothing is. -#}
+{#- A query for the groups that earlier runs held back and that are due now; none if there are none. -#}
 {%- macro _netiq_due(layout, side) -%}
     {%- if not (layout.future_events and afterimage._is_incremental()) -%}
         {{ return([]) }}

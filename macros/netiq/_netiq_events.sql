@@ -1,6 +1,6 @@
-{#- The CTEs from an event log's rows to `judged`: each event once, with the reason why it is set aside, if it is, and
-    with what tells which events are one change. Steps are joined where they can be: Spark resolves a query from the
-    inside out, a few rounds a step, and gives up after 100 rounds. -#}
+{#- The CTEs from an event log's rows to `judged`: each event once, with the reason if it is set aside, and with the
+    values that show which events are one change. Steps are merged where possible: Spark resolves a query from the
+    inside out, a few rounds per step, and gives up after 100 rounds. -#}
 {%- macro _netiq_events(layout, incremental) -%}
 {{ afterimage._netiq_log_rows(layout) }},
 

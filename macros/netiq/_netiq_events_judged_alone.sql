@@ -1,4 +1,5 @@
-{#- The CTE `judged_alone`: why a row is no event, as far as it says so itself, and the present row of a query-back. -#}
+{#- The CTE `judged_alone`: why a row is not an event, as far as the row alone shows it, and the present row for a
+    query-back. -#}
 {%- macro _netiq_events_judged_alone(layout, incremental) -%}
 {%- set statuses = afterimage._string_array(layout.statuses) -%}
 {%- set is_eligible = 'coalesce(array_contains(' ~ statuses ~ ', status), false)' -%}
@@ -10,14 +11,14 @@ judged_alone as (
         *,
         case
             when no_table is not null then concat('no table_name: ', no_table)
-            -- The vendor compares the status with case; NULL is no status at all.
+            -- The vendor's comparison of the status is case-sensitive; NULL is not a status.
             when
                 not {{ is_eligible }}
-                -- What the driver has processed since an earlier run took it in stays taken in.
+                -- An event that an earlier run took in stays taken in, even if the driver has processed it since.
                 {{ 'and not was_taken_in' if incremental }}
                 then concat('not eligible: status ', coalesce(concat('"', status, '"'), 'NULL'))
             {%- if layout.driver_user is not none and not layout.allow_loopback %}
-            -- NULL is somebody else (vendor), so it must not get lost in this comparison.
+            -- NULL means another user (vendor), so this comparison must not drop it.
             when {{ fold }}(perpetrator) <=> {{ fold }}({{ afterimage._literal(layout.driver_user) }})
                 then concat('not eligible: perpetrator is the driver: ', perpetrator)
             {%- endif %}

@@ -1,14 +1,14 @@
-{#- The CTEs from `judged_alone` to `judged`: which events are one change, and which a query-back overrules. -#}
+{#- The CTEs from `judged_alone` to `judged`: which events are one change, and which are overruled by a query-back. -#}
 {%- macro _netiq_events_judged_together(layout, incremental) -%}
-{#- What is no event, because it has a reason not to be one, says nothing about those that are. -#}
+{#- A row that is not an event says nothing about the events, so it is kept apart. -#}
 {%- set object = 'partition by object_id, row_reason is null' -%}
 {%- set in_order = object ~ ' order by event_seq, event_id' -%}
 {%- set is_field = 'event_type in (1, 2, 3, 7, 8)' -%}
 {%- set is_logged = 'event_type in (1, 2, 3)' -%}
 {%- set is_pending = 'not is_taken_in' if incremental else 'true' -%}
-{#- A query-back is void where the row is gone: then it overrules nothing. -#}
+{#- If the row is gone, a query-back is void and overrules nothing. -#}
 {%- set decides = is_pending ~ ' and found is not null' -%}
--- A generation is what lies between two deletes; a stretch is what lies side by side and is of one kind and time.
+-- A generation lies between two deletes. A stretch is a run of adjacent events of one kind and time.
 ordered as (
 
     select
@@ -46,12 +46,13 @@ judged as (
 
     select
         *,
-        -- A field that is written again opens another change.
+        -- A second write to a field starts another change.
         row_number() over ({{ object }}, stretch, column_name order by event_seq, event_id) as occurrence,
         case
             when row_reason is not null then row_reason
             {%- if layout.precedence == 'driver' %}
-            -- A query-back beats what was logged of the same field, and one of the row beats all on its fields.
+            -- A query-back of a field overrules its logged events; a query-back of the row overrules all events on its
+            -- fields.
             when deleted_by is not null or not {{ is_field }} or not ({{ is_pending }}) then null
             when row_query_back is not null
                 then concat(
@@ -65,7 +66,7 @@ judged as (
             {%- endif %}
         end as event_reason
         {%- if layout.precedence == 'logged' %},
-        -- The first event that was logged of each field behind this one. Read backward, or it would take n * n steps.
+        -- The next logged event of each field after this one. Reading backward avoids n * n steps.
         map_from_entries(filter(
             cast(array(
                 {%- for column in layout.data_columns %}
@@ -83,8 +84,8 @@ judged as (
         )) as logged_next
         {%- endif %}
         {%- if incremental %},
-        -- These keep what they got: query-backs, what they overruled, and all of a row whose events are no longer
-        -- all in the log.
+        -- Some events keep their earlier result: query-backs, the events they overruled, and all events of a row that
+        -- are no longer complete in the log.
         is_taken_in
         and (has_gaps or event_type >= 5 or coalesce(known_reason like 'overruled:%', false)) as is_kept
         {%- endif %}

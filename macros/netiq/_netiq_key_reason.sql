@@ -1,4 +1,4 @@
-{#- Why a table_key gives no key of this table, or NULL. -#}
+{#- Why a table_key does not give a key of this table, or NULL. -#}
 {%- macro _netiq_key_reason(layout) -%}
 {%- set misfit = 'table_key has not the columns of the key (' ~ layout.unique_key | join(', ') ~ '): ' -%}
 case

@@ -1,4 +1,4 @@
-{#- The same of a row whose key has its types. -#}
+{#- The text of `_netiq_object_id`, for a row with a typed key. -#}
 {%- macro _netiq_key_text(keys, prefix) -%}
     {%- set values = [] -%}
     {%- for key in keys -%}

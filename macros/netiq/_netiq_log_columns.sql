@@ -1,5 +1,5 @@
-{#- The log's columns by the vendor's names, quoted. The vendor knows two orders of them and lets each be renamed, so
-    they go by name alone. -#}
+{#- The log's columns by the vendor's names, quoted. The vendor documents two orders and lets each column be
+    renamed, so columns are found by name only. -#}
 {%- macro _netiq_log_columns(macro_name, relation, column_names) -%}
     {%- set standard = [
         'record_id', 'status', 'event_type', 'event_time', 'perpetrator', 'table_name', 'table_key', 'column_name',

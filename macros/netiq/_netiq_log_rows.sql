@@ -1,4 +1,4 @@
-{#- The CTEs from the rows of the log to `addressed`: whose row each speaks of. -#}
+{#- The CTEs from the rows of the log to `addressed`: the table row that each one is about. -#}
 {%- macro _netiq_log_rows(layout) -%}
 {%- set log = layout.log -%}
 {%- set table = afterimage._literal(layout.table | lower) -%}
@@ -72,7 +72,7 @@ addressed as (
         ))) as content_hash
 
     from parsed_rows
-    -- All that follows is of one row of the table at a time, and needs no other exchange.
+    -- All later steps work on one table row at a time, so they need no other exchange.
     distribute by object_id
 
 )

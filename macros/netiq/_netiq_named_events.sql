@@ -3,8 +3,8 @@
 {%- set statuses = afterimage._string_array(layout.statuses) -%}
 {%- set is_eligible = 'coalesce(array_contains(' ~ statuses ~ ', status), false)' -%}
 {%- set number = "if(number_of_record > 1, " ~ afterimage._tie_suffix('number_of_record') ~ ", '')" -%}
--- A row landed again is one event, also when the driver has changed its status in between. record_id is unique by
--- contract; where it is not, the events stand in a declared order: delete last.
+-- A row that lands again is one event, even if the driver has changed its status in between. record_id is unique by
+-- contract. If it is not, the events are in a declared order: delete last.
 copies as (
 
     select

@@ -1,4 +1,4 @@
-{#- What tells the rows of the table apart: the key's values as one text; NULL where table_key does not give them. -#}
+{#- The identity of a table row: the key's values as one text; NULL if table_key does not give them. -#}
 {%- macro _netiq_object_id(layout) -%}
     {%- set values = [] -%}
     {%- for key in layout.key_columns -%}

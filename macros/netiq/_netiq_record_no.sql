@@ -1,4 +1,4 @@
-{#- record_id in 20 digits, to be sorted; NULL where it is no positive whole number. -#}
+{#- record_id in 20 digits, for sorting; NULL if it is not a positive whole number. -#}
 {%- macro _netiq_record_no(log) -%}
     {%- set text = afterimage._netiq_record_text(log) -%}
     {{ return(

@@ -1,6 +1,6 @@
-{#- The CTEs from `named_events` to `remembered`: what earlier runs made of the events. -#}
+{#- The CTEs from `named_events` to `remembered`: the results of earlier runs for the events. -#}
 {%- macro _netiq_remembered_events(layout) -%}
--- What the events became in earlier runs, and how many of a row's events these took in.
+-- The result of each event in earlier runs, and how many of a row's events those runs took in.
 known_events as (
 
     select
@@ -29,7 +29,7 @@ remembered as (
         known_events.known_change,
         known_events.known_reason,
         coalesce(known_events.was_taken_in, false) as was_taken_in,
-        -- Of a record_id that several events share nobody knows which of them it was.
+        -- If several events share a record_id, it is unknown which of them it was.
         coalesce(known_events.was_taken_in and named_events.events_of_record = 1, false) as is_taken_in,
         coalesce(
             max(known_events.events_taken_in) over (partition by named_events.object_id)

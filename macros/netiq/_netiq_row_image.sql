@@ -1,5 +1,5 @@
-{#- The row after a change: from the log, or, of a query-back, the present row; of fields, what they name. Of a delete
-    the row that was. -#}
+{#- The row after a change: the logged values, or for a query-back the present row; for fields, only those named.
+    For a delete the deleted row. -#}
 {%- macro _netiq_row_image(layout) -%}
 case
     when operation is null then null
@@ -7,7 +7,7 @@ case
         then {{ afterimage._netiq_image(layout, 'old_values') | indent(8) }}
     when not is_query_back
         then {{ afterimage._netiq_image(layout, 'new_values') | indent(8) }}
-    -- Of a row that is rejected the key alone: a history has to know whose it is.
+    -- A rejected row has only the key, because a history must know which row it is.
     else named_struct(
         {%- for column in layout.columns %}
         {%- set name = afterimage._quote(column.name) %}
@@ -28,8 +28,8 @@ end
 {%- endmacro -%}
 
 
-{#- What a query-back gives for a column: the present value, or, where logged values stand, what the next event of the
-    column says that it was. -#}
+{#- The value that a query-back gives for a column: the present value. With precedence `logged` it is the old value
+    in the column's next event, if there is one. -#}
 {%- macro _netiq_value_read(layout, column) -%}
     {%- set present = 'present.' ~ afterimage._quote(column.name) -%}
     {%- if layout.precedence == 'driver' -%}

@@ -1,5 +1,5 @@
-{#- The rows of the log, for the intake. An event is judged by those before and after it on the same row, so these are
-    read together. Their group is the same for all ways to write one key, at least. -#}
+{#- The rows of the log, for the intake. Earlier and later events of the same row decide about an event, so they are
+    read together. Different spellings of a key share a group; a group may hold more than one key. -#}
 {%- macro _netiq_side(layout) -%}
     {%- set log = layout.log -%}
     {%- set table_name = 'trim(cast(' ~ log.table_name ~ ' as string))' -%}
@@ -19,7 +19,7 @@ coalesce(
     ''
 )
     {%- endset -%}
-    {#- A row that names no table is nobody's, so every model that reads the log accounts for it. -#}
+    {#- A row that names no table belongs to no model, so every model that reads the log accounts for it. -#}
     {{ return({
         'relation': layout.relation,
         'group': group,

@@ -1,4 +1,4 @@
-{#- Why the values of a field are none, or NULL. Type 3 takes no heed of the old value. -#}
+{#- Why a field's values do not fit, or NULL. Type 3 ignores the old value. -#}
 {%- macro _netiq_value_reason(column, is_key) -%}
 {%- set name = afterimage._quote(column.name) -%}
 {%- set field = 'try_element_at(field_of, ' ~ afterimage._literal(column.name) ~ ')' -%}

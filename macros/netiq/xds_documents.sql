@@ -45,7 +45,7 @@ attributed as (
         concat(
             table_key, {{ afterimage._literal(',table=' ~ table ~ ',schema=' ~ schema) }}
         ) as association,
-        -- A query-back says what the row is now, so all values there were make way for it.
+        -- A query-back gives the present row, so it replaces all earlier values.
         case
             when not is_query_back
                 then transform(

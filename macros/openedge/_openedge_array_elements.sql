@@ -1,5 +1,5 @@
-{#- The array field that a record broke in, where it was landed as text: the elements that one part holds
-    (a `;` parts them unless a `~` of its own stands before it: OpenEdge SQL Reference, "PRO_ARR_ESCAPE"). -#}
+{#- The elements of the split array field that one part holds, if the array landed as text. A `;` separates elements
+    unless a `~` of its own precedes it (OpenEdge SQL Reference, "PRO_ARR_ESCAPE"). -#}
 {%- macro _openedge_array_elements(layout, part) -%}
     {%- set texts = [] -%}
     {%- for field in layout.fields if not field.is_array and field.columns -%}

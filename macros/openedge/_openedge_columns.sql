@@ -1,5 +1,6 @@
-{#- The columns of a relation: metadata by its role, and data. Metadata has known names, with which landings take
-    liberties (`_Change_Sequence`, `_Array-Index`): a source table may have fields that begin with an underscore. -#}
+{#- The columns of a relation: metadata by its role, and data. Metadata has known names, which landings vary
+    (`_Change_Sequence`, `_Array-Index`). A leading underscore alone proves nothing: fields of a source table may
+    have one. -#}
 {%- macro _openedge_columns(relation, declared, field_map) -%}
     {%- set of_change_table = {
         'tranid': 'transaction_id', 'timestamp': 'time', 'changesequence': 'sequence',

@@ -20,7 +20,7 @@ judged_joined as (
                 {%- endfor %}
             ))
         ) as differing_columns,
-        -- The map is filled for updates alone; an empty one says nothing, of creates and deletes not even that.
+        -- Only updates fill the map. An empty one says nothing; for creates and deletes not even that.
         if(
             kind in ('update', 'before_image') and (has_change_row or size(flagged_columns) > 0), flagged_columns, null
         ) as changed_columns

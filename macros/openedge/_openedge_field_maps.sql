@@ -1,5 +1,5 @@
-{#- Decodes each distinct field map once. Text of 0 and 1 is bits, other text the names that the SQL helper
-    CDC_get_changed_columns gives. -#}
+{#- Decodes each distinct field map once. A text of 0 and 1 is bits; other text is the names from the SQL helper
+    CDC_get_changed_columns. -#}
 {%- macro _openedge_field_maps(layout) -%}
     {%- set encoding = layout.field_map_encoding -%}
     {%- set is_binary = layout.field_map_type == 'binary' -%}

@@ -1,5 +1,4 @@
-{#- Adds to raw rows what they are: `kind`, `change_group` (the sequence; a malformed row is a group of its own) and
-    `row_hash`. -#}
+{#- Adds to raw rows `kind`, `change_group` (the sequence; a malformed row is its own group) and `row_hash`. -#}
 {%- macro _openedge_identified(rows, values) -%}
 select
     *,
@@ -13,7 +12,7 @@ select
 from (
     select
         *,
-        -- At the most 19 digits, as in an int64.
+        -- At most 19 digits, as in an int64.
         coalesce(sequence rlike '^[0-9]{1,19}$', false) as has_seq,
         case operation
             when '1' then 'insert'
@@ -33,6 +32,6 @@ from (
 
     from {{ rows }}
 ) as recognised
--- All windows and joins behind this one are by group, or by group and more, so one exchange serves them all.
+-- All later windows and joins use the group, or the group and more, so one exchange serves them all.
 distribute by change_group
 {%- endmacro -%}

@@ -1,4 +1,4 @@
-{#- Whether a column is the one that a split record broke in: its two pieces belong together. -#}
+{#- Whether a split record broke within this column, so that its two pieces belong together. -#}
 {%- macro _openedge_is_broken(layout, field, column) -%}
     {%- if field.is_array -%}
         {{ return(

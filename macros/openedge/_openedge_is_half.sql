@@ -1,6 +1,6 @@
-{#- Whether a lone row with a position is half a record, and not one that the SQL engine has put together: its columns
-    on one side of the position are all NULL. A second part has none before it; of one that breaks in the last column
-    that has a value nothing stands behind the position either. -#}
+{#- Whether a lone row with a position is half a record, and not one that the SQL engine has put together: its
+    columns on one side of the position are all NULL. A second part has no values before the position. A record that
+    breaks in its last column with a value has none after it either. -#}
 {%- macro _openedge_is_half(layout, split_order) -%}
     {%- set before = [] -%}
     {%- set after = [] -%}

@@ -1,4 +1,4 @@
-{#- The struct of a record that was split in two: each column from the part that has it. -#}
+{#- The struct of a split record: each column from the part that has it. -#}
 {%- macro _openedge_joined(layout) -%}
     {%- set columns = [] -%}
     {%- for field in layout.fields -%}

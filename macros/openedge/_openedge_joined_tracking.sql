@@ -1,4 +1,4 @@
-{#- The CTEs from `paired` and `tracked_rows` to `joined`: each change with what the tracking table says of it. -#}
+{#- The CTEs from `paired` and `tracked_rows` to `joined`: each change with its row of the tracking table. -#}
 {%- macro _openedge_joined_tracking(layout) -%}
 tracked as (
 
@@ -22,7 +22,7 @@ field_maps as (
 
 ),
 
--- Tracking rows without a change row are there by design: policy levels 0 and 1, changes of the schema, partitions.
+-- Some tracking rows have no change row by design: policy levels 0 and 1, schema changes, partitions.
 joined as (
 
     select

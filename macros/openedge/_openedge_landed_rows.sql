@@ -1,4 +1,5 @@
-{#- The CTEs from the landed rows to `changed_rows` and `tracked_rows`: what each row is, and which belong together. -#}
+{#- The CTEs from the landed rows to `changed_rows` and `tracked_rows`: the kind of each row, and which rows belong
+    together. -#}
 {%- macro _openedge_landed_rows(layout, sides) -%}
 {%- set change_side = sides[0] -%}
 {%- set tracking_side = sides[-1] -%}

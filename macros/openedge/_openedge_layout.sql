@@ -1,6 +1,6 @@
-{#- Checks the arguments and finds out what the tables hold: the data columns, the fields of the source table that they
-    are (an array is one field, though its elements may be landed as columns), and for each metadata column the SQL that
-    reads it, typed NULLs where a landing left it out. -#}
+{#- Checks the arguments and works out what the tables hold: the data columns, the fields of the source table behind
+    them (an array is one field, though its elements may land as columns), and for each metadata column the SQL that
+    reads it. Columns that a landing left out are typed NULLs. -#}
 {%- macro _openedge_layout(
     relation, unique_key, columns, tracking, source_table_number, policy_level, partition_resets, field_map,
     field_map_encoding, field_map_bit_order, split_order
@@ -69,7 +69,7 @@
     {%- do afterimage._check_known(macro_name, 'columns', columns, names) -%}
     {%- set columns = afterimage._as_spelled(columns or names, names) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
-    {#- A list of all columns says in which order the source has them; of some, their places are those in the table. -#}
+    {#- A list of all columns gives the source's order. With a list of some, their order is that of the table. -#}
     {%- set ordinals = columns if columns | length == names | length else names -%}
     {%- if columns | list != ordinals | select('in', columns) | list -%}
         {%- do exceptions.raise_compiler_error(
@@ -82,7 +82,7 @@
     {%- for column in landed.data -%}
         {%- do types.update({column.name: column.type}) -%}
     {%- endfor -%}
-    {#- The two tables are often landed as one, joined: then the tracking columns stand in the change table. -#}
+    {#- The two tables often land as one, joined; the change table then has the tracking columns. -#}
     {%- set source = kept if kept is not none else landed -%}
     {%- set details = ['policy_id', 'table_number', 'record_id', 'partition_id', 'tenant_id', 'user_name'] -%}
     {%- set found = namespace(tracks=tracking is not none) -%}
@@ -143,7 +143,7 @@
         {%- endif -%}
         {%- do expressions.update({role: sql}) -%}
     {%- endfor -%}
-    {#- `sequence_column` is the bare column, where that is a number, so that a bound on it leaves out files. -#}
+    {#- `sequence_column` is the bare column if it is a number, so that a bound on it can skip files. -#}
     {%- do expressions.update({
         'has_time': 'time' in metadata,
         'has_table_number': 'table_number' in metadata,
@@ -154,7 +154,7 @@
 {%- endmacro -%}
 
 
-{#- A time with its zone as text: of SQL (`2024-03-01 10:00:00:123 + 02:00`) or ISO. Without a zone it is UTC. -#}
+{#- A time with its zone as text, in SQL form (`2024-03-01 10:00:00:123 + 02:00`) or ISO. Without a zone it is UTC. -#}
 {%- macro _openedge_time(column) -%}
     {%- set fraction = "regexp_replace(trim(" ~ column ~ "), '^(.{10})[ T](.{8}):([0-9])', '$1 $2.$3')" -%}
     {{ return(afterimage._landed_time(
@@ -163,8 +163,8 @@
 {%- endmacro -%}
 
 
-{#- The fields of the source table, numbered as the field map and `_Continuation-Position` number them, each with those
-    of its columns that were asked for. The elements of an array may be columns of their own, `name__1`, `name__2`. -#}
+{#- The fields of the source table, numbered as in the field map and in `_Continuation-Position`, each with its
+    requested columns. The elements of an array may be separate columns, `name__1`, `name__2`. -#}
 {%- macro _openedge_fields(ordinals, columns) -%}
     {%- set fields = [] -%}
     {%- for name in ordinals -%}

@@ -1,4 +1,4 @@
-{#- Why a change without values is none that could be applied: WHEN branches. -#}
+{#- Why a change without values cannot be applied: WHEN branches. -#}
 {%- macro _openedge_no_data_reasons(layout) -%}
 when kind in ('insert', 'update', 'delete') and not has_change_row
     {%- if layout.policy_level in [2, 3] %}

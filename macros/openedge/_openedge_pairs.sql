@@ -26,8 +26,8 @@ judged as (
 
 ),
 
--- Before and after of one update share their _Change-Sequence. The keys of the two differ only where the update
--- changed the key, which is certain only if there is one of each.
+-- The before-image and after-image of an update share their _Change-Sequence. Their keys differ only if the update
+-- changed the key, and that is certain only if there is one of each.
 paired as (
 
     select
@@ -49,7 +49,7 @@ paired as (
             changes.reject_reason
         ) as reject_reason,
         changes.image,
-        -- Half a before-image is none.
+        -- Half a before-image does not count.
         if(changes.kind is null or before_images.reject_reason is null, before_images.image, null) as before_image,
         if(changes.kind is null, null, before_images.reject_reason) as before_reason,
         coalesce(changes.row_count, 0) + coalesce(before_images.row_count, 0) as row_count

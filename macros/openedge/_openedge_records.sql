@@ -1,5 +1,5 @@
-{#- The CTEs from `changed_rows` to `assembled`: each record once, and whole. A record near 32,000 bytes is written as
-    two, and only the SQL engine puts them together again: the dumps of ABL hold both. -#}
+{#- The CTEs from `changed_rows` to `assembled`: each record once, and whole. A record near 32,000 bytes is written
+    as two. Only the SQL engine puts them together again; ABL dumps hold both. -#}
 {%- macro _openedge_records(layout, split_order) -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
 copies as (
@@ -37,7 +37,7 @@ parts as (
 
 ),
 
--- The position says after which field the record broke, but not which part has it.
+-- The position says after which field the record broke, but not which part holds that field.
 split_parts as (
 
     select
@@ -53,7 +53,7 @@ split_parts as (
 
 ),
 
--- An array in which the record broke may be landed as one text.
+-- An array that the record broke in may land as one text.
 array_halves as (
 
     select
@@ -65,7 +65,7 @@ array_halves as (
 
 ),
 
--- The second part has either its own elements alone or all, with nothing in the places of the first part's.
+-- The second part has either only its own elements, or all elements with the first part's left empty.
 array_rests as (
 
     select

@@ -1,4 +1,4 @@
-{#- Why two parts are no record; NULL where they are. -#}
+{#- Why two parts do not make a record; NULL if they do. -#}
 {%- macro _openedge_split_reason(layout) -%}
     {%- set text_fields = [] -%}
     {%- set conflicts = [] -%}

@@ -1,4 +1,4 @@
-{#- What is odd about a change, but for what all sources have in common. -#}
+{#- The warnings of a change, apart from those that all sources share. -#}
 {%- macro _openedge_warnings(layout) -%}
 nullif(array_compact(array(
     if(changed_at is null, '_Time-Stamp is missing or cannot be read', null),

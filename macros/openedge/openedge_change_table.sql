@@ -1,5 +1,5 @@
-{#- OpenEdge change table (`CDC_<table>`), with or without its change tracking table -> change contract.
-    Arguments: openedge_change_table.yml. -#}
+{#- OpenEdge change table (`CDC_<table>`), with or without its change tracking table -> change contract. Arguments:
+    openedge_change_table.yml. -#}
 {%- macro openedge_change_table(
     relation,
     unique_key,
@@ -26,7 +26,7 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._nothing_staged(further_columns)) }}
     {%- endif -%}
-    {#- The two tables may be pruned one after the other: what a change has lost by that, it keeps here. -#}
+    {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that. -#}
     {%- set stays -%}
 known.reject_reason is null
         and (
@@ -50,7 +50,7 @@ with
 
 {{ afterimage._openedge_described(layout) }},
 
-{#- The vendor's unique keys leave room for one change a sequence, but landed tables may hold more. -#}
+{#- The vendor's unique keys allow one change per sequence, but landed tables may hold more. -#}
 {{ afterimage._finish(
     'described', intake, layout.columns, layout.unique_key,
     lacks=['absent_columns'],

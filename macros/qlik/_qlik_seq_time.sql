@@ -1,4 +1,4 @@
-{#- The time in a change_seq (`YYYYMMDDHHmmSShh` and a 19-digit counter), to a hundredth of a second; NULL if it is
+{#- The time in a change_seq (`YYYYMMDDHHmmSShh` and a 19-digit counter), to a hundredth of a second; NULL if it has
     none. -#}
 {%- macro _qlik_seq_time(change_seq) -%}
 try_cast(

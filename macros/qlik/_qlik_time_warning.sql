@@ -1,4 +1,4 @@
-{#- What is said of a change that has no timestamp of its own. -#}
+{#- The warning for a change without a timestamp of its own. -#}
 {%- macro _qlik_time_warning(change_seq) -%}
 if(
     {{ afterimage._qlik_seq_time(change_seq) | indent(4) }} is null,

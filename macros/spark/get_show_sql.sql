@@ -1,12 +1,13 @@
-{#- What `dbt show` asks. dbt itself runs the query of the model: of a history that is the change stream, and of an
-    incremental staging model what has landed since its last run. People mean the table that was built. -#}
+{#- The query of `dbt show`. dbt itself runs the query of the model, which for a history gives the change stream,
+    and for an incremental staging model the rows that have landed since its last run. People expect the table that
+    was built. -#}
 {% macro get_show_sql(compiled_code, sql_header, limit) %}
     {%- set query = 'select * from ' ~ this if afterimage._has_built_rows() else compiled_code -%}
     {{ return(dbt.get_show_sql(query, sql_header, limit)) }}
 {% endmacro %}
 
 
-{#- Whether a history, an audit or a model that takes in what is new, with a macro of ours, has been built. -#}
+{#- Whether a history, an audit, or an incremental model that uses one of our macros has been built. -#}
 {% macro _has_built_rows() %}
     {%- if model.resource_type != 'model' -%}
         {{ return(false) }}

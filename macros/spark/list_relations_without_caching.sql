@@ -1,6 +1,6 @@
-{#- dbt lists the tables of a schema at the start of every command. Where Spark cannot say in one answer what each of
-    them is, as of an Iceberg catalog, dbt-spark describes them one by one, which takes longer than many a command. Such
-    a catalog holds nothing but Iceberg tables, so their names are enough. -#}
+{#- dbt lists the tables of a schema at the start of every command. If Spark cannot say in one answer what each of
+    them is, as with an Iceberg catalog, dbt-spark describes them one by one, which takes longer than many commands.
+    Such a catalog holds only Iceberg tables, so their names are enough. -#}
 {% macro list_relations_without_caching(schema_relation) %}
     {%- if not afterimage._holds_iceberg_alone(schema_relation.schema) -%}
         {{ return(dbt.list_relations_without_caching(schema_relation)) }}
@@ -13,12 +13,12 @@
 {% endmacro %}
 
 
-{#- A schema that is named with its catalog may be any catalog's. -#}
+{#- A schema named with its catalog may belong to any catalog. -#}
 {% macro _holds_iceberg_alone(schema) %}
     {%- if target.type != 'spark' or '.' in schema -%}
         {{ return(false) }}
     {%- endif -%}
-    {#- A query for `current_catalog()` would be the session's first job, half a second. -#}
+    {#- A query for `current_catalog()` would be the session's first job, which takes half a second. -#}
     {%- set catalog = run_query('set spark.sql.defaultCatalog')[0][1] -%}
     {%- set setting = run_query('set `spark.sql.catalog.' ~ catalog ~ '`')[0][1] -%}
     {{ return(setting == 'org.apache.iceberg.spark.SparkCatalog') }}

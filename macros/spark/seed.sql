@@ -1,7 +1,7 @@
-{#- dbt-spark's own loading of seeds turns NULL into the text `None`, breaks on quotes and backslashes, rounds wide
-    numbers and casts each cell with a binding of its own (dbt-adapters issue 487). These overrides load every cell
-    exactly: an empty cell is NULL, a `binary` column is read as hex, and the cells travel as plain literals. A cell that
-    is no value of its column's type fails the seed, where Spark's cast alone would make it NULL. -#}
+{#- dbt-spark's own seed loading turns NULL into the text `None`, breaks on quotes and backslashes, rounds wide
+    numbers and casts each cell with its own binding (dbt-adapters issue 487). These overrides load every cell
+    exactly: an empty cell is NULL, a `binary` column is read as hex, and cells are sent as plain literals. A cell
+    that is not a value of its column's type fails the seed; Spark's cast alone would make it NULL. -#}
 {% macro spark__create_csv_table(model, agate_table) %}
     {%- set types = afterimage._seed_column_types(model, agate_table) -%}
     {%- set sql -%}
@@ -46,7 +46,7 @@
         {%- for row in chunk -%}
             {%- set cells = [] -%}
             {%- for cell in row -%}
-                {#- Spark puts values in the place of `${name}` even inside a literal, unless it cannot see the dollar. -#}
+                {#- Spark substitutes `${name}` even inside a literal, unless the dollar is hidden from it. -#}
                 {%- do cells.append(
                     'null' if cell is none else afterimage._literal(cell | string) | replace('${', '\\u0024{')
                 ) -%}
@@ -65,7 +65,7 @@
 {% endmacro %}
 
 
-{#- Column name -> type, by `column_types` where it says so. Whole numbers too wide for a bigint stay exact. -#}
+{#- Column name -> type, from `column_types` if given. Whole numbers too wide for a bigint stay exact. -#}
 {%- macro _seed_column_types(model, agate_table) -%}
     {%- set declared = model.config.get('column_types', {}) -%}
     {%- set types = {} -%}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conftest import ROOT
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"`([^`\n]+)`")
 
@@ -34,7 +34,7 @@ def spoken_of(text: str) -> list[str]:
 
 
 def page(name: str) -> str:
-    """Return the text of a page: `README.md`, `docs/cluster.md`."""
+    """Return the text of a page: `README.md`, `docs/operations/cluster.md`."""
     return (ROOT / name).read_text()
 
 

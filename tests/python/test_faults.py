@@ -1,8 +1,8 @@
 """Things that break while a run is going on: what the user sees, what the tables hold, what heals.
 
-The results stand in docs/faults.md. A `Site` is a warehouse with one table of each model kind; each
-batch that lands in its raw table adds a row and renames the first one, so what every table must
-hold after n batches is known.
+The results are in docs/operations/faults.md. A `Site` is a warehouse with one table of each model
+kind; each batch that lands in its raw table adds a row and renames the first one, so what every
+table must hold after n batches is known.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-{#- IBMSNAP_UOW must be a table that has the commit and its time. -#}
+{#- IBMSNAP_UOW must be a table with the commit and its time. -#}
 {%- macro _db2_check_uow(macro_name, uow) -%}
     {%- if uow is none -%}
         {{ return(none) }}

@@ -1,11 +1,11 @@
-{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds the last row of each key: no changes but a
-    state, so every row has the place of a full-load row, and a later one takes its change_id. -#}
+{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds the last row of each key. It holds a
+    state, not changes, so every row has the place of a full-load row, and a later one takes its change_id. -#}
 {%- macro _db2_condensed() -%}
 states as (
 
     select
         *,
-        -- There should be one row a key. Where there are more, the latest stands.
+        -- There should be one row per key. If there are more, the latest is taken.
         row_number() over (
             partition by if(reject_reason is null, key_hash, row_group)
             order by

@@ -1,5 +1,5 @@
-{#- The CTEs from `identified` to `distinct_rows`: each row once, with its commit time, which may be in the
-    UOW table. -#}
+{#- The CTEs from `identified` to `distinct_rows`: each row once, with its commit time, which may come from the UOW
+    table. -#}
 {%- macro _db2_distinct_rows(uow, time_zone) -%}
 {%- if uow is not none -%}
 {%- set found = {} -%}
@@ -41,7 +41,7 @@ timed as (
 
 ),
 
--- A row delivered twice counts once; of its copies the one with the first time stands.
+-- A row delivered twice counts once: the copy with the first time.
 copies as (
 
     select
@@ -73,7 +73,7 @@ distinct_rows as (
         committed_at as changed_at,
         last_time,
         copies,
-        -- Of an update that is written as two rows the delete comes first where both have one place.
+        -- If an update is written as two rows with one place, the delete comes first.
         array_position(array('load', 'delete', 'insert', 'update', 'unknown'), kind) as row_rank
 
     from copies

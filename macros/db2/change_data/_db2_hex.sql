@@ -1,4 +1,4 @@
-{#- A log sequence number as hex digits in upper case, from bytes or from text that holds them. -#}
+{#- A log sequence number as upper-case hex digits, from bytes or from a text of hex digits. -#}
 {%- macro _db2_hex(column) -%}
     {%- set name = afterimage._quote(column.name) -%}
     {{ return(

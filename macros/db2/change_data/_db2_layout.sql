@@ -1,4 +1,4 @@
-{#- Checks the arguments that say how a CD or CCD table is laid out, and finds out the rest: the data columns, the
+{#- Checks the arguments that describe the layout of a CD or CCD table and works out the rest: the data columns, the
     before-image column of each, and an expression for each IBMSNAP column. -#}
 {%- macro _db2_layout(macro_name, relation, unique_key, columns, before_prefix) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}

@@ -1,5 +1,5 @@
-{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds every change: delete and insert of one key
-    in one commit are one update. -#}
+{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds every change: delete and insert of one
+    key in one commit are one update. -#}
 {%- macro _db2_paired(layout, pair_key_changes) -%}
 key_turns as (
 
@@ -40,9 +40,9 @@ paired as (
 {{ 'paired_changes' if pair_key_changes else 'found_changes' }} as (
 
     select
-        -- The two halves of an update may arrive in different runs, either one first, so the identity is what they have in
-        -- common: the commit, the key, and which of the key's changes in the commit it is. As rows arrive, that number
-        -- never leaves the changes, and its place never grows.
+        -- The two halves of an update may arrive in different runs, in either order. So the identity is what they
+        -- share: the commit, the key, and the number of the key's change in the commit. As rows arrive, a number never
+        -- drops out of the changes, and its place never grows.
         case
             when reject_reason is not null or kind = 'load' then row_group
             when kind = 'update' then concat(commit_place, '-', intent_place, '-U')
@@ -101,8 +101,8 @@ key_changes as (
 
 ),
 
--- Two rows stay two, since the next one of their commit may yet part them: the first changes nothing, the second moves
--- the row from the old key to the new.
+-- The two rows stay separate, since the next row of their commit may yet split them: the first changes nothing, the
+-- second moves the row from the old key to the new.
 found_changes as (
 
     select

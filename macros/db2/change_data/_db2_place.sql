@@ -1,4 +1,4 @@
-{#- Version 10 of Db2 made 16 bytes of 10 by zeros in front, so that is how the two compare. -#}
+{#- Db2 version 10 extended 10 bytes to 16 with leading zeros, so the two compare that way. -#}
 {%- macro _db2_place(digits) -%}
 lpad({{ digits }}, 32, '0')
 {%- endmacro -%}

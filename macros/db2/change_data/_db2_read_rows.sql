@@ -1,5 +1,5 @@
-{#- The CTEs from the rows of a CD or CCD table to `identified`: what each row is, its place in the log, and what is the
-    same row when it is delivered again. -#}
+{#- The CTEs from the rows of a CD or CCD table to `identified`: the kind of each row, its place in the log, and the
+    identity it keeps when it is delivered again. -#}
 {%- macro _db2_read_rows(layout, rows, condition, complete, time_zone) -%}
 {%- set keys = layout.unique_key -%}
 {%- set image_columns = layout.image_of.values() | list -%}
@@ -35,10 +35,10 @@ placed_rows as (
         *,
         {{ afterimage._db2_is_place('commit_digits') }}
         and {{ afterimage._db2_is_place('intent_digits') }} as has_place,
-        -- What a full load has instead of a place in the log: nothing, or zeros.
+        -- A full load has no place in the log: it leaves it empty or writes zeros.
         coalesce(commit_digits rlike '^0*$', true) or coalesce(intent_digits rlike '^0*$', true) as has_no_place,
-        -- The text index's manual calls this column an INTEGER, though it holds letters. A table that has it so can
-        -- only hold the digits that the same manual gives the log table.
+        -- The text index's manual calls this column an INTEGER, though it holds letters. An INTEGER column can only
+        -- hold the digits that the same manual gives for the log table.
         case operation_code
             when 'I' then 'insert'
             when '0' then 'insert'
@@ -89,7 +89,7 @@ judged as (
 
 ),
 
--- What is the same row when it is delivered again, were it in the longer form of its place.
+-- The identity of a row that is delivered again. Places count in their longer form.
 identified as (
 
     select
@@ -111,8 +111,8 @@ identified as (
 {%- endmacro -%}
 
 
-{#- The row that a delete took away. Capture writes it to the columns and their before-images alike; whatever fills one
-    of the two is enough. -#}
+{#- The row that a delete removed. Capture writes it to both the columns and their before-images; either one is
+    enough. -#}
 {%- macro _db2_deleted_image(layout) -%}
     {%- set fields = [] -%}
     {%- for column in layout.columns -%}
@@ -128,8 +128,8 @@ identified as (
 {%- endmacro -%}
 
 
-{#- The row before an update, as far as before-image columns tell: a key without one counts as unchanged, any other
-    column as unknown. -#}
+{#- The row before an update, as far as before-image columns show it. A key column without one counts as unchanged,
+    any other column as unknown. -#}
 {%- macro _db2_before_image(layout) -%}
     {%- if not layout.image_of -%}
         {{ return('if(true, null, ' ~ afterimage._struct(layout.columns) ~ ')') }}

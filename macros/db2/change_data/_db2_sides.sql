@@ -1,5 +1,5 @@
-{#- The rows of a CD or CCD table, for the intake: those of one commit are read together, rows without a place with
-    those of the same key. A commit whose time has come to the UOW table is read again. -#}
+{#- The rows of a CD or CCD table, for the intake. Rows of one commit are read together, rows without a place with
+    those of the same key. A commit is read again when its time arrives in the UOW table. -#}
 {%- macro _db2_sides(layout, relation, uow, condensed) -%}
     {%- set has_place = afterimage._db2_has_place(layout) -%}
     {%- set sides = [{
@@ -32,8 +32,8 @@
 {%- endmacro -%}
 
 
-{#- The condition that a commit is within bounds. Bytes are held against bytes, in both of their lengths, so that Spark
-    leaves out files. -#}
+{#- The condition that a commit is within bounds. Bytes are compared with bytes, in both lengths, so that Spark can
+    skip files. -#}
 {%- macro _db2_bounds(layout) -%}
     {%- if layout.commit_bytes is none -%}
         {{ return(afterimage._db2_place(layout.commitseq) ~ " between '<first>' and '<last>'") }}

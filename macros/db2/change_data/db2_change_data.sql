@@ -1,5 +1,4 @@
-{#- Db2 change data (CD) or consistent change data (CCD) table -> change contract. Arguments:
-    db2_change_data.yml. -#}
+{#- Db2 change data (CD) or consistent change data (CCD) table -> change contract. Arguments: db2_change_data.yml. -#}
 {%- macro db2_change_data(
     relation,
     unique_key,
@@ -22,7 +21,7 @@
     {%- do afterimage._db2_check_uow('db2_change_data', uow) -%}
     {%- set complete = complete if complete is not none else layout.has_logmarker -%}
     {%- do afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
-    {#- A condensed table is as small as its source, and a row in it may replace one of any age. -#}
+    {#- A condensed table is as small as its source, and one of its rows may replace a row of any age. -#}
     {%- set intake = afterimage._intake(
         'db2_change_data', afterimage._db2_sides(layout, relation, uow, condensed), whole=condensed
     ) -%}

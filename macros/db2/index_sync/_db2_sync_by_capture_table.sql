@@ -1,4 +1,4 @@
-{#- What index_sync makes of a capture table, whose order is known. -#}
+{#- index_sync for a capture table, whose order is known. -#}
 {%- macro _db2_sync_by_capture_table(relation, unique_key, synchpoint, before_prefix) -%}
     {%- set layout = afterimage._db2_layout('index_sync', relation, unique_key, none, before_prefix) -%}
     {%- set digits = '^([0-9A-Fa-f]{20}|[0-9A-Fa-f]{32})$' -%}
@@ -24,7 +24,7 @@ with
 
 {{ afterimage._db2_rows(layout, relation, is_unread, layout.has_logmarker) }},
 
--- What each row does to its key, and an update that gave the row another key to the old one.
+-- The effect of each row on its key. An update that changed the key also affects the old key.
 touches as (
 
     select
@@ -44,7 +44,7 @@ touches as (
 
     from distinct_rows
     {%- if is_unread %}
-    -- Load rows have no place: they were there before every commit.
+    -- Load rows have no place: they existed before every commit.
     where kind <> 'load'
     {%- endif %}
     union all
@@ -71,7 +71,7 @@ touches as (
 
 ),
 
--- A row may come to a key before the row that lived there has left it, in one commit: then the key lives on.
+-- Within one commit a row may come to a key before the earlier row has left it. The key then lives on.
 ordered_touches as (
 
     select

@@ -1,4 +1,4 @@
-{#- Log of a text index, or the capture table in its place -> the keys to write to the index or to take out of it.
+{#- Log of a text index, or the capture table in its place -> the keys to write to the index or to remove from it.
     Arguments: index_sync.yml. -#}
 {%- macro index_sync(
     relation,

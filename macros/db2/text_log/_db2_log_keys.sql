@@ -1,5 +1,5 @@
-{#- The CTEs from the rows of the log to `settled`, one row a key with what its log rows come to, and `rejected_rows`.
-    Args: layout, relation, base, time_zone. -#}
+{#- The CTEs from the rows of the log to `settled`, one row per key with the result of its log rows, and
+    `rejected_rows`. -#}
 {%- macro _db2_log_keys(layout, relation, base, time_zone) -%}
     {%- set keys = layout.key_names | join(', ') -%}
     {%- set base_keys = [] -%}
@@ -90,7 +90,7 @@ rejected_rows as (
 
 ),
 
--- The last row of a key counts, by TIME. Where a delete and another change share the last TIME, their order is unknown.
+-- The last row of a key by TIME counts. If a delete and another change share the last TIME, their order is unknown.
 collapsed as (
 
     select
@@ -151,7 +151,7 @@ settled as (
         case
             when collapsed.says_delete and collapsed.says_row then base_rows.base_row is null
             when collapsed.says_delete then true
-            -- Gone since it was logged: there is nothing to write, and its own delete is yet to come.
+            -- The row has gone since it was logged: there is nothing to write, and its delete is still to come.
             else base_rows.base_row is null
         end as is_delete,
         case
@@ -177,8 +177,8 @@ settled as (
 {%- endmacro -%}
 
 
-{#- A column of the key without the blanks behind it: CHAR is padded to its length in one landing and not in another,
-    and Db2 compares texts as if all were. -#}
+{#- A column of the key without trailing blanks. Some landings pad CHAR to its length and others do not, and Db2
+    compares texts as if all were padded. -#}
 {%- macro _db2_log_key(expression, type) -%}
     {{ return('rtrim(' ~ expression ~ ')' if type == 'string' else expression) }}
 {%- endmacro -%}

@@ -6,7 +6,7 @@
     {%- endif -%}
     {%- do afterimage._check_drift('db2_text_log', base, layout.columns) -%}
     {%- set keys = layout.unique_key -%}
-    {#- Each key has one row, which any run with news writes again. The base may land before the log or after it. -#}
+    {#- Each key has one row, which any run with news writes again. The base may land before or after the log. -#}
     {%- set intake = afterimage._intake('db2_text_log', [{'relation': relation}, {'relation': base}], whole=true) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._nothing_staged()) }}
@@ -17,8 +17,8 @@ with
 
 {{ afterimage._db2_log_keys(layout, intake.sides[0].rows, intake.sides[1].rows, time_zone) }},
 
-{#- The log says nothing of the row but its key, so each key has one row here, which every run writes again: with the
-    place of a full-load row, for there is nothing to order. #}
+{#- The log gives only a row's key, so each key has one row here, which every run writes again. It has the place of a
+    full-load row, because there is nothing to order. #}
 described as (
 
     select

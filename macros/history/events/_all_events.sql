@@ -1,5 +1,5 @@
-{#- The CTEs from a stream to all events: `events`, or `judged_events` where rows may take each other's keys. `of_keys`,
-    a query, leaves out what touches none of these keys. -#}
+{#- The CTEs from a stream to all events: `events`, or `judged_events` if rows may take each other's keys. `of_keys`
+    is a query; events that touch none of its keys are left out. -#}
 {%- macro _all_events(changes, unique_key, columns, load_valid_from, plan, recut=none, of_keys=none) -%}
 {%- set keys = plan.key_names -%}
 good_changes as (
@@ -35,7 +35,7 @@ good_changes as (
 ),
 {%- if plan.truncates %}
 
--- One row, and few truncations in it, so every change can look up the next one without a sort of the whole table.
+-- One row that holds the few truncations, so every change can look up the next one without sorting the whole table.
 truncations as (
 
     select
@@ -54,7 +54,7 @@ own_events as (
     select
         {%- for key in unique_key %}
         {%- set name = afterimage._quote(key) %}
-        -- Field by field, here and below: then Spark reads those of the before-image alone that somebody asks for.
+        -- Field by field, here and below, so that Spark reads only the before-image fields that are used.
         if(operation = 'delete' and `before` is not null, `before`.{{ name }}, `after`.{{ name }}) as {{ keys[loop.index0] }},
         {%- endfor %}
         change_seq,

@@ -1,4 +1,4 @@
-{#- A query that looks for the values that are not known yet where the row was before. -#}
+{#- A query that looks up values still unknown at the key where the row was before. -#}
 {%- macro _brought_from_further(brought, plan) -%}
 select
     later.change_id,

@@ -1,11 +1,11 @@
-{#- The CTEs from all events to `brought`, one row a key change that lacks columns: `change_id`, for the n-th of the
-    sparse columns `value_n`, a struct of the value and whether it is known, and `brought_by`, the key change that had
-    brought the row to the old key. -#}
+{#- The CTEs from all events to `brought`, one row per key change that lacks columns. It has `change_id`; for the
+    n-th sparse column `value_n`, a struct of the value and whether it is known; and `brought_by`, the key change
+    that had brought the row to the old key. -#}
 {%- macro _brought_values(plan) -%}
 {%- set before = afterimage._event_window(plan.key_names) ~ ' rows between unbounded preceding and 1 preceding' -%}
 {%- set is_real_end = 'not is_row' ~ (' and not is_of_an_earlier_row' if plan.trades else '') -%}
--- What is known of the row at the key just before each event. An end leaves nothing behind; a row that comes from
--- another key has what was captured then, and for the rest the change that brought it.
+-- What is known of the row at the key just before each event. An end leaves nothing behind. A row that comes from
+-- another key has the values captured then, and for the others the change that brought it.
 held_values as (
 
     select
@@ -46,7 +46,7 @@ brought as (
         select
             change_id,
             {%- if plan.trades %}
-            -- Where another row has come to the key already, the one that leaves is the one that it found there.
+            -- If another row has already come to the key, the row that leaves is the one that the newcomer found there.
             if(
                 is_of_an_earlier_row,
                 last(if(arrived_by is not null, held, null), true) over ({{ before }}),

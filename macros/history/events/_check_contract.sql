@@ -1,4 +1,4 @@
-{#- An error if a stream is none: most likely a raw table that has not been through its source macro. -#}
+{#- Raises an error for a relation that is not a change stream, most likely a raw table without its source macro. -#}
 {%- macro _check_contract(macro_name, stream, needed) -%}
     {%- set found = {} -%}
     {%- for column in run_query('describe query select * from ' ~ stream ~ ' as changes') -%}

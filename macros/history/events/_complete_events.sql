@@ -1,5 +1,5 @@
-{#- The CTE `complete_events`, in which such columns have their values: of the table `plan.brought`, or else as far as
-    SQL alone can follow a row, through two key changes. What is not found is NULL. -#}
+{#- The CTE `complete_events`, which fills in the columns that key changes lack: from the table `plan.brought`, or
+    as far as SQL alone can follow a row, through two key changes. Values that are not found are NULL. -#}
 {%- macro _complete_events(plan, columns) -%}
 {%- set event_columns = plan.key_names + [
     'change_seq', 'event_rank', 'load_time', 'change_id', 'operation', 'ended_by', 'is_row', 'image', 'unknown_columns',
@@ -16,7 +16,7 @@ brought_values as (
 ),
 
 {% endif -%}
--- Apart from the others, so that few rows are joined.
+-- Separate from the other events, so that few rows are joined.
 complete_events as (
 
     select {{ event_columns | join(', ') }}

@@ -1,5 +1,6 @@
-{#- Whether the before-image has a value that a row is known not to have. NULL is no claim: a before-image may leave out
-    what was not captured. As texts by name, so that the SQL does not grow with the columns. -#}
+{#- Whether the before-image has a value that differs from the row's known value. NULL proves nothing: a
+    before-image may leave out columns that were not captured. Values are compared as texts by name, so that the SQL
+    does not grow with the number of columns. -#}
 {%- macro _contradicts(row) -%}
 {%- set fields -%}
 from_json({{ afterimage._exact_json('before_image') }}, 'map<string, string>')

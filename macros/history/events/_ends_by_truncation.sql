@@ -1,4 +1,5 @@
-{#- Every row that a key was given meets the next truncation; where it ended before that, nothing happens then. -#}
+{#- Every row that a key was given meets the next truncation. If it ended earlier, the truncation does nothing to
+    it. -#}
 {%- macro _ends_by_truncation(rows_given, keys, is_recut, names_user) -%}
 select
     {%- for key in keys %}

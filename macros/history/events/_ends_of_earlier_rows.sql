@@ -1,10 +1,10 @@
 {#- Rows that take each other's keys within a transaction (`update t set id = id + 1`, a swap): a row comes to a key
-    before the row that lived there has left it. What leaves then is the earlier row, and the key lives on.
+    before the row that lived there has left it. The row that leaves then is the earlier one, and the key lives on.
 
-    The CTEs from `events` to `judged_events`, which adds `is_of_an_earlier_row`. An end is that of an earlier row where
-    the key's last arrival (an insert, a row from another key) and its last row are of the end's own transaction, and
-    the before-image shows another row than that one; or where it could be either, because the end comes right behind
-    the arrival and the key was taken by a row that looks alike. -#}
+    The CTEs from `events` to `judged_events`, which adds `is_of_an_earlier_row`. An end belongs to an earlier row
+    if the key's last arrival (an insert, or a row from another key) and its last row belong to the same transaction
+    as the end, and the before-image shows a row other than the last. If it could be either, the end belongs to an
+    earlier row if it directly follows the arrival and the key was taken by a row that looks alike. -#}
 {%- macro _ends_of_earlier_rows(keys) -%}
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
@@ -44,8 +44,8 @@ compared_events as (
 
 ),
 
--- Whether the key was taken when a row came, says the last row or end before. An arrival and the end behind it leave
--- the key as they found it, so both are left out, and so are ends that show another row.
+-- Whether the key was taken when a row came, judged by the last row or end before. An arrival with an end directly
+-- after it leaves the key as they found it, so both are left out. Ends that show another row are left out too.
 taken_keys as (
 
     select

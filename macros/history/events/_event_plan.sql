@@ -1,4 +1,4 @@
-{#- What a caller's `facts` come to: the key's names, the columns that may be absent, and which steps there are. -#}
+{#- What a caller's `facts` mean: the key's names, the columns that may be absent, and the steps that are needed. -#}
 {%- macro _event_plan(unique_key, columns, facts, is_recut=false, names_user=false) -%}
     {%- set key_names = unique_key | map('lower') | list -%}
     {%- set sparse = [] -%}

@@ -1,6 +1,7 @@
-{#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history until
-    the run ends; returns the last. Each step follows twice as many key changes as the one before. With `recut` (see
-    _key_events) it follows them from there on: the history has what they brought that far. -#}
+{#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history
+    until the run ends. Returns the last of these tables. Each step follows twice as many key changes as the one
+    before. With `recut` (see _key_events) it starts at those places: the history holds what the rows had brought by
+    then. -#}
 {%- macro _follow_rows(target_relation, stream, columns, options, facts, recut=none) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._event_plan(options.unique_key, names, facts, recut is not none) -%}
@@ -29,7 +30,7 @@
 
         select * from brought
     {%- endset -%}
-    {#- 2 to the power of 40 key changes are enough. -#}
+    {#- This allows 2 to the power of 40 key changes. -#}
     {%- for step in range(40) if not followed.is_done -%}
         {%- set table = afterimage._scratch_table(target_relation, 'brought_' ~ step, followed.query) -%}
         {%- do afterimage._drop_scratch_tables([followed.brought]) -%}

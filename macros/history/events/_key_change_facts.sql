@@ -1,5 +1,5 @@
-{#- The `facts` for _key_events, of a stream as it is now. None where the SQL may be kept and run later over other rows
-    (in a view), or where the stream is a text. -#}
+{#- The `facts` for _key_events, for a stream as it is now. None if the SQL may be kept and run later over other
+    rows (in a view), or if the stream is a text. -#}
 {%- macro _key_change_facts(changes, unique_key) -%}
     {%- set is_run_at_once = model.resource_type == 'test'
         or model.config.materialized in ['table', 'incremental', 'change_stream'] -%}

@@ -1,20 +1,20 @@
-{#- What happened to each key, in order: the CTEs `events` and `states` that history and audit are cut from.
+{#- What happened to each key, in order: the CTEs `events` and `states`, from which history and audit are built.
 
-    `events` has one row for each thing that happened to a key: a change of its own, its leaving (`key_change`: an
-    update gave the row another key) and each truncation of the table while it may have lived. `states` adds whether
-    the key lived just before (`was_alive`), what its row looks like after (`state`, with absent columns filled), and
-    `valid_at`, the running maximum of the change times. `ensuing_change_seq` and `ensuing_transaction_id` are those of the
-    next event of the key that finds something to do.
+    `events` has one row for each thing that happened to a key: a change of its own, its departure (`key_change`: an
+    update gave the row another key) and each truncation of the table while it may have lived. `states` adds whether the
+    key lived just before (`was_alive`), what its row looks like after (`state`, with absent columns filled), and
+    `valid_at`, the running maximum of the change times. `ensuing_change_seq` and `ensuing_transaction_id` are those of
+    the key's next event that has an effect.
 
-    Args: changes (a relation or SQL that stands in FROM), unique_key, columns, load_valid_from, and `recut`, by which
-    an incremental run of the history materialization asks for some keys only, each from some place on: what the
-    history knows of a key before that place stands in for its earlier events (`is_known`).
+    Args: changes (a relation, or SQL for a FROM clause), unique_key, columns, load_valid_from, and `recut`. With
+    `recut`, an incremental run of the history materialization rebuilds only some keys, each from a place on; what the
+    history knows of a key before that place replaces its earlier events (`is_known`).
 
-    Two more arguments leave out work that a caller knows to be idle: `facts` (which columns are ever absent, whether the
-    table was ever truncated, whether rows may take each other's keys, whether rows take columns to another key, and the
-    table that has their values, if there is one) and `ends_have_state=false`, where nobody looks at the `state` of an
-    end. With `names_user` the events have the stream's `changed_by`; `of_keys`, a query, leaves out what touches none of
-    these keys. -#}
+    Two more arguments skip needless work: `facts` (which columns are ever absent, whether the table was ever
+    truncated, whether rows may take each other's keys, whether rows take columns to another key, and the table of
+    their values, if there is one), and `ends_have_state=false` for callers that do not use the `state` of an end.
+    With `names_user`, events have the stream's `changed_by`. `of_keys` is a query; events that touch none of its
+    keys are left out. -#}
 {%- macro _key_events(
     changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true, names_user=false,
     of_keys=none
@@ -28,7 +28,7 @@
 {%- set state_and_time = afterimage._state_and_time(
     w, columns, plan.sparse, load_valid_from, recut is not none, plan.truncates, ends_have_state
 ) -%}
-{#- Without these two, no state and no time depends on whether the key lived: one window does for all. -#}
+{#- Without these two, no state and no time depends on whether the key lived, so one window is enough. -#}
 {%- set in_one_look = not (plan.truncates or ends_have_state) -%}
 
 {{ afterimage._all_events(changes, unique_key, columns, load_valid_from, plan, recut, of_keys) }},
@@ -46,7 +46,8 @@ lives as (
         lag(image) over ({{ w }}) as image_before,
         {%- endif %}
         coalesce(lag(is_row) over ({{ w }}), false) as was_alive,
-        -- What follows a row always finds something to do; behind an end that is the next row, for further ends do not.
+        -- The event after a row always has an effect. After an end the next effective event is the next row; further
+        -- ends do nothing.
         {%- for column in ['change_seq', 'transaction_id'] %}
         if(
             is_row,
@@ -79,7 +80,7 @@ states as (
 {%- endmacro -%}
 
 
-{#- The `state` that an event leaves, and the time it is valid at. -#}
+{#- The `state` after an event, and the time from which it is valid. -#}
 {%- macro _state_and_time(w, columns, sparse, load_valid_from, is_recut, truncates, ends_have_state) -%}
 {%- set image -%}
     {%- if ends_have_state -%}
@@ -123,12 +124,13 @@ image
         {%- else %}
         {{ image }} as state,
         {%- endif %}
-        -- Clocks are set back and placeholder times occur: an interval must not end before it begins.
+        -- Clocks are set back and placeholder times occur, and an interval must not end before it begins.
         {{ afterimage._running_time(w, load_valid_from, truncates, is_recut) }} as valid_at
 {%- endmacro -%}
 
 
-{#- The latest time so far. A truncation that found no row was nothing to the key, but what the history knows was. -#}
+{#- The latest time so far. A truncation that found no row does not concern the key, but one that the history knows
+    does. -#}
 {%- macro _running_time(w, load_valid_from, truncates, is_recut) -%}
     {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
     {%- if truncates -%}

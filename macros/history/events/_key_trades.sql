@@ -1,5 +1,5 @@
-{#- A query for the keys at which a row arrived and a row ended in one transaction, in this order: where rows may have
-    taken each other's keys. One row a key and transaction, with `first_arrival`, the change_seq. -#}
+{#- A query for the keys at which, in one transaction, a row arrived and afterwards a row ended. Rows may have taken
+    each other's keys there. One row per key and transaction, with `first_arrival`, the change_seq. -#}
 {%- macro _key_trades(stream, unique_key, condition='true') -%}
 {%- set keys = afterimage._key_names(unique_key) -%}
 select

@@ -1,4 +1,4 @@
-{#- The row that stood before each of the `states`; for an end that is the state itself, which ends carry along. -#}
+{#- The row before each of the `states`. For an end that is its own state, since ends carry the row along. -#}
 {%- macro _previous_state(keys) -%}
     {{ return('if(is_row, lag(state) over (' ~ afterimage._event_window(keys) ~ '), state)') }}
 {%- endmacro -%}

@@ -1,5 +1,5 @@
-{#- The events of the keys that an incremental run cuts again, each from its place on, behind what the history knows:
-    the version that lived at that place, or the end of the last one. -#}
+{#- The events of the keys that an incremental run rebuilds, each from its place on. What the history knows comes
+    before them: the version that lived at that place, or the end of the last one. -#}
 {%- macro _recut_events(recut, keys, unique_key, columns, load_valid_from) -%}
 located_events as (
 
@@ -22,7 +22,7 @@ located_events as (
 
 ),
 
--- Of a key that lives at its place the living version, of another the end of the last one.
+-- For a key that lives at its place, the living version; for any other, the end of its last version.
 last_known as (
 
     select
@@ -67,7 +67,7 @@ last_known as (
 
 recut_events as (
 
-    -- Of what came before the place only the times still matter, for a later change cannot be valid before them.
+    -- Of earlier events only the times still matter, because a later change cannot be valid before them.
     select
         {%- for key in keys %}
         {{ key }},

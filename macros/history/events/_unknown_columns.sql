@@ -1,4 +1,4 @@
-{#- The absent columns of a change that its before-image does not fill: NULL there may mean "not captured" as well. -#}
+{#- The absent columns of a change that its before-image does not fill: NULL there may also mean "not captured". -#}
 {%- macro _unknown_columns(sparse, are_many) -%}
 {%- if not sparse -%}
 cast(null as array<string>)
@@ -6,7 +6,8 @@ cast(null as array<string>)
 if(
     size(absent_columns) > 0,
     {%- if are_many %}
-    -- What has a lambda Spark does not compile with the rest, and with all of many columns Java would not compile it.
+    -- Spark leaves an expression with a lambda out of the generated code. With one condition for each of many columns,
+    -- Java could not compile that code.
     filter(
         absent_columns,
         name -> case name

@@ -1,4 +1,4 @@
-{#- Cuts the versions, compares them with what is there, and writes the difference in one MERGE; returns the scratch
+{#- Builds the versions, compares them with the table, and writes the difference in one MERGE. Returns the scratch
     table of the difference. -#}
 {%- macro _apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
     {%- set names = columns | map(attribute='name') | list -%}
@@ -12,7 +12,7 @@
     {%- set versions = afterimage._versions(stream, columns, options, recut, facts) -%}
     {%- set difference -%}
         {%- if recut.all_is_new %}
-        -- Of each key there is its open version at most, which ends now or stays as it is: nothing to compare.
+        -- Each key has at most its open version here, which ends now or stays as it is, so there is nothing to compare.
         select
             if(cut.afterimage_is_known, 'closed', 'opened') as afterimage_action,
             cut.{{ meta.history_id }} as afterimage_id,

@@ -1,4 +1,4 @@
-{#- Whether the keys of a run must be cut from their first change on, since the history does not hold all that their
+{#- Whether a run must rebuild its keys from their first change, because the history does not hold all that their
     later versions need. -#}
 {%- macro _asks_for_the_beginning(stream, options, plan, taken_in, facts, pending, slice) -%}
     {%- set reasons = {
@@ -14,17 +14,17 @@
     {%- endif -%}
     {%- set conditions = [] -%}
     {%- if plan.untracked | length > 0 and facts.sparse_columns | length > 0 -%}
-        {#- The last value of a column that opens no version, which a change behind it lacks. -#}
+        {#- A later change may lack the last value of an untracked column, which no version holds. -#}
         {%- do conditions.append(slice ~ ' and size(absent_columns) > 0') -%}
     {%- endif -%}
     {%- if plan.untracked | length > 0 and options.deletes == 'version' -%}
-        {#- The same values, which an end shows. -#}
+        {#- An end shows the same values. -#}
         {%- do conditions.append(
             slice ~ " and (operation in ('delete', 'truncate') or " ~ afterimage._changes_the_key(options.unique_key) ~ ')'
         ) -%}
     {%- endif -%}
     {%- if facts.truncates -%}
-        {#- The time of a truncation that ended a row in the very place where it began. -#}
+        {#- No version holds the time of a truncation that ended a row in the same place where it began. -#}
         {%- do conditions.append(
             "operation <> 'truncate' and change_seq in (select change_seq from " ~ stream
             ~ " as truncations where operation = 'truncate' and " ~ slice ~ ')'

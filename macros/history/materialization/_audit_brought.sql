@@ -1,4 +1,4 @@
-{#- The scratch table of the values that rows have taken to other keys; none where none did. -#}
+{#- The scratch table of the values that rows have taken to other keys; none if no row did. -#}
 {%- macro _audit_brought(target_relation, stream, options, facts) -%}
     {%- if not facts.carries -%}
         {{ return(none) }}

@@ -1,4 +1,4 @@
-{#- The select of the audit of some keys, those of the table `touched`, or of all. -#}
+{#- The select of the audit for the keys in the table `touched`, or for all keys. -#}
 {%- macro _audit_of_keys(stream, options, facts, touched=none) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_known(

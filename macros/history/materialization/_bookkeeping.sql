@@ -1,6 +1,6 @@
-{#- What the table remembers of its runs, as table properties: which changes it has taken in, by which options it was
-    cut, and the snapshot that this was said of. Properties are set after the versions are written: a run that is killed
-    in between is done again by the next one, to the same result. -#}
+{#- What the table remembers of its runs in its properties: the changes that it has taken in, the options that it
+    was built with, and the snapshot for which that holds. Properties are set after the versions are written. If a
+    run is killed in between, the next one repeats it with the same result. -#}
 {%- macro _bookkeeping(options, columns, taken_in, pending) -%}
     {%- set remembered = afterimage._remember(taken_in, pending) -%}
     {{ return({

@@ -1,4 +1,4 @@
-{#- The whole audit at once. -#}
+{#- Builds the whole audit. -#}
 {%- macro _build_audit(target_relation, existing_relation, stream, options) -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
     {%- do pending.update({

@@ -1,4 +1,4 @@
-{#- The whole history at once, from the whole stream, in one atomic statement where the format has one. -#}
+{#- Builds the whole history from the whole stream, in one atomic statement if the format allows it. -#}
 {%- macro _build_history(target_relation, existing_relation, stream, options) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- set names = columns | map(attribute='name') | list -%}
@@ -15,9 +15,9 @@
 
     {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
     {%- if is_iceberg -%}
-        {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting these. Versions lie
-            apart by what closed them: a MERGE mostly needs the open ones, and of the closed ones those that ended
-            their row. Each task writes all kinds, which spares the full build a shuffle. -#}
+        {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting them. Versions
+            are partitioned by what closed them: a MERGE mostly needs the open ones and, of the closed ones, those
+            that ended their row. Each task writes all kinds, which saves the full build a shuffle. -#}
         {%- do properties.update({
             'format-version': '2',
             'write.merge.mode': 'merge-on-read',
@@ -27,7 +27,8 @@
             'write.merge.distribution-mode': 'hash',
             'write.spark.fanout.enabled': 'true',
         }) -%}
-        {#- Files are left out by these; else Iceberg looks at a table's first 100 columns, and at 16 characters. -#}
+        {#- These columns let files be skipped. By default Iceberg keeps metrics only for a table's first 100
+            columns, and only 16 characters of each. -#}
         {%- for name in ['is_current', 'valid_from_seq', 'valid_to_seq'] -%}
             {%- do properties.update({
                 'write.metadata.metrics.column.' ~ (options.meta_column_names or {}).get(name, name): 'full'

@@ -1,4 +1,4 @@
-{#- What the table says of itself, or an error that asks for a full refresh. -#}
+{#- What the table remembers, or an error that asks for a full refresh. -#}
 {%- macro _checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set properties = {} -%}
     {%- for row in run_query('show tblproperties ' ~ target_relation) -%}

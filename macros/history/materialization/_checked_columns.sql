@@ -1,4 +1,4 @@
-{#- The stream's columns; one that is new is added to the table, where earlier versions hold NULL. -#}
+{#- The stream's columns. A new one is added to the table; earlier versions hold NULL there. -#}
 {%- macro _checked_columns(target_relation, stream, options) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- set meta = afterimage._meta_columns(

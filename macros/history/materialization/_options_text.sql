@@ -1,5 +1,5 @@
-{#- The options as one text to compare. The order of names does not matter but for the key's: history_id is made of
-    them. -#}
+{#- The options as one text to compare. The order of names matters only for the key, because history_id is made of
+    it. -#}
 {%- macro _options_text(options) -%}
     {%- set parts = [] -%}
     {%- for name in [

@@ -1,9 +1,10 @@
-{#- The condition on the stream that holds for changes which the table has not taken in. -#}
+{#- The condition on the stream that selects the changes which the table has not taken in. -#}
 {%- macro _pending_condition(taken_in) -%}
     {%- if taken_in is none -%}
         {{ return('true') }}
     {%- endif -%}
-    {#- As the gaps between the runs, and not with `not in`, so that files which hold one run only are left out. -#}
+    {#- The condition lists the gaps between the runs. With `not in`, files that hold a single run would not be
+        skipped. -#}
     {%- set gaps = [] -%}
     {%- for run in taken_in.runs -%}
         {%- do gaps.append(

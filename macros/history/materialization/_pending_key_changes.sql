@@ -1,8 +1,10 @@
-{#- What a run needs to know of key changes: whether rows may have taken each other's keys from the first new place on
-    (`trades`), and whether keys must be rebuilt from their first change for it (`asks_for_all`): where such a transaction
-    began before the place from which its key is rebuilt; where the history knows the row that lived at the key in part
-    only; or where the run is late and a key change behind it lacks columns, so that their values come from the old key,
-    and go on from there to keys that the run does not touch. -#}
+{#- What a run needs to know about key changes. `trades`: whether rows may have taken each other's keys from the first
+    new place on. `asks_for_all`: whether keys must be rebuilt from their first change because of that. They must if
+
+    - such a transaction began before the place from which its key is rebuilt,
+    - the history knows only part of the row that lived at the key, or
+    - the run is late and a later key change lacks columns: their values come from the old key, and go on from there
+      to keys that the run does not touch. -#}
 {%- macro _pending_key_changes(target_relation, stream, columns, options, taken_in, condition, pending) -%}
     {%- set is_late = pending.min_seq <= taken_in.max_seq -%}
     {%- set slice = afterimage._slice(pending, options) -%}
@@ -27,7 +29,7 @@
         {{ slice }} or transaction_id between {{ afterimage._literal(seen.first_ender) }}
         and {{ afterimage._literal(seen.last_ender) }}
     {%- endset -%}
-    {#- Rows rarely take each other's keys, and this is quicker than all that it takes to say what follows from it. -#}
+    {#- Rows rarely take each other's keys, and this check is quicker than working out the consequences. -#}
     {%- if afterimage._trading_keys(stream, options.unique_key, meets_slice) == 0 -%}
         {{ return(found) }}
     {%- endif -%}

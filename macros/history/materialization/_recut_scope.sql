@@ -1,4 +1,4 @@
-{#- Which keys to cut again, each from which place on, and what the table knows of them, in a scratch table. -#}
+{#- A scratch table of the keys to rebuild, the place from which each is rebuilt, and what the table knows of them. -#}
 {%- macro _recut_scope(target_relation, stream, columns, options, taken_in, facts, condition, pending) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, names) -%}
@@ -12,7 +12,7 @@
     {%- set start_seq = "''" if from_the_beginning else 'min(' ~ afterimage._shared_place('change_seq') ~ ')' -%}
     {%- set slice = 'true' if from_the_beginning else slice -%}
 
-    {#- A truncation that comes late may part what a transaction did from a truncation of its own, and so bring back
+    {#- A late truncation may separate the changes of a transaction from a truncation of its own, and so bring back
         rows of which the history knows nothing. -#}
     {%- set touches_all = options.grain == 'transaction' and pending.truncates > 0 -%}
     {%- set affected -%}
@@ -40,7 +40,7 @@
             {{ 'union all' if not loop.last }}
             {%- endfor %}
             {%- if from_the_beginning and facts.carries %}
-            -- Rows have taken values with them to these keys, which may be others by now.
+            -- Rows have taken values with them to these keys, and the values may differ now.
             union all
             select
                 {%- for key in options.unique_key %}
@@ -64,13 +64,14 @@
                 on
                     pending.operation = 'truncate'
                     and history.{{ meta.valid_from_seq }} <= pending.change_seq
-                    -- What the truncation itself ended is cut again too: it may come again with another time.
+                    -- Versions that the truncation itself ended are rebuilt too: it may come again with another time.
                     and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= pending.change_seq)
             {%- endif %}
         ) as touching
         group by {{ keys | join(', ') }}
     {%- endset -%}
-    {#- Few keys go to the versions, not the versions to the keys. Spark cannot know beforehand that they are few. -#}
+    {#- Few keys are sent to the versions, not the versions to the keys. Spark cannot know beforehand that they are
+        few. -#}
     {%- set are_few =
         pending.changes <= 500000 and pending.truncates == 0 and not (from_the_beginning and facts.carries)
     -%}
@@ -78,8 +79,8 @@
         'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation', 'closed_by',
         'is_current', 'is_deleted', 'transaction_id'
     ] -%}
-    {#- Besides the versions that the run may change, the ends of rows before them: one tells the number of a key's next
-        version. One scan of the history gives both. And each key once without any (`is_key`). -#}
+    {#- Adds the ends of earlier rows to the versions that the run may change: they give the number of a key's next
+        version. One scan of the history gives both. Each key also has one row without a version (`is_key`). -#}
     {%- set touched -%}
         select {{ '/*+ broadcast(affected) */' if are_few }}
             {%- for key in keys %}
@@ -106,7 +107,7 @@
                 or history.{{ meta.valid_to_seq }} >= affected.start_seq
                 or history.{{ meta.closed_by }} <> 'update'
             )
-            -- The same, less precisely, but so that files can be left out by it.
+            -- The same condition, less precise, in a form that lets files be skipped.
             and (
                 history.{{ meta.valid_to_seq }} is null
                 or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}

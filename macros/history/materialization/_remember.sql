@@ -1,8 +1,11 @@
-{#- What the table remembers of the changes that it has taken in. Which they are: all up to `until` (microseconds of
-    `ingested_at`) and those of the later `runs`; runs of a day are kept one by one, because a staging run that began
-    earlier may commit later than another. And what they hold: the last place, whether the source table was ever
-    truncated, which columns were ever absent, whether rows may have taken each other's keys, and whether a key change
-    ever lacked a column. (Of the last two, a table that an earlier release built says nothing: they count as true.) -#}
+{#- What the table remembers of the changes that it has taken in.
+
+    Which changes: all up to `until` (microseconds of `ingested_at`), and those of the later `runs`. The runs of the
+    last day are kept one by one, because a staging run that began earlier may commit later than another.
+
+    What they hold: the last place, whether the source table was ever truncated, which columns were ever absent,
+    whether rows may have taken each other's keys, and whether a key change ever lacked a column. (A table built by
+    an earlier release does not say the last two; they count as true.) -#}
 {%- macro _remember(taken_in, pending) -%}
     {%- set day = 24 * 60 * 60 * 1000000 -%}
     {%- set runs = ((taken_in.runs if taken_in else []) + pending.runs) | unique | sort | list -%}

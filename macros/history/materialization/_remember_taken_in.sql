@@ -1,4 +1,4 @@
-{#- After the rows: says what the table has taken in, and of which of its snapshots that is true. -#}
+{#- After the rows are written: stores what the table has taken in, and the snapshot for which that holds. -#}
 {%- macro _remember_taken_in(target_relation, remembered) -%}
     {%- call statement('remember') -%}
         alter table {{ target_relation }} set tblproperties (

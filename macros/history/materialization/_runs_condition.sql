@@ -1,5 +1,5 @@
-{#- The changes of the runs that a first look has found: what a staging run commits from then on is the next run's.
-    Written so that files are left out by it. -#}
+{#- The changes of the runs that the first query found: what a staging run commits later is left to the next run.
+    Written so that files can be skipped. -#}
 {%- macro _runs_condition(pending) -%}
     {{ return(
         '(ingested_at is null or ingested_at in (timestamp_micros('

@@ -1,5 +1,5 @@
-{#- The changes at or behind the first place that is new, and those that may change the times there: a condition in a
-    form that leaves out files. Changes without a time are no matter where they are valid from long ago. -#}
+{#- The changes from the first new place on, and those that may change the times there, in a form that lets files be
+    skipped. Changes without a timestamp do not matter if they are valid from long ago. -#}
 {%- macro _slice(pending, options) -%}
     {{ return(
         "(change_seq >= " ~ afterimage._literal(pending.min_seq)

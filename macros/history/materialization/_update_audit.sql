@@ -1,4 +1,3 @@
-{#- One incremental run. -#}
 {%- macro _update_audit(target_relation, stream, options) -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
@@ -11,7 +10,7 @@
     {%- endif -%}
     {%- set condition = afterimage._runs_condition(pending) -%}
 
-    {#- Whether rows take each other's keys is not asked: that takes as long as to reckon with it. -#}
+    {#- This skips the query whether rows take each other's keys: it takes as long as assuming that they do. -#}
     {%- do pending.update({'trades': true}) -%}
     {%- set facts = afterimage._remember(taken_in, pending) -%}
     {#- A truncation touches every key. -#}
@@ -122,7 +121,7 @@ select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
 {%- endmacro -%}
 
 
-{#- Those of an audit's rows that are of touched keys. -#}
+{#- The rows of an audit that belong to touched keys. -#}
 {%- macro _of_touched(audit, touched, options) -%}
     select audit.*
     from {{ audit }} as audit

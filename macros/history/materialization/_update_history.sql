@@ -1,5 +1,5 @@
-{#- One incremental run of a history: see the materialization `history` for what it does, and _key_events for how
-    the versions of some keys are cut from a place on. -#}
+{#- One incremental run of a history. The materialization `history` says what it does; _key_events says how some
+    keys are rebuilt from a place on. -#}
 {%- macro _update_history(target_relation, stream, options) -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}

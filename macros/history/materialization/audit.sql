@@ -1,7 +1,7 @@
-{#- Keeps an audit of a change stream, the rows of `change_audit`: the model's body selects the stream.
+{#- Keeps an audit of a change stream: the rows of `change_audit`. The model's body selects the stream.
 
-    The first run and a full refresh build it. Any other run takes the changes that are new by `ingested_at`, audits the
-    keys that they touch again, from their first change on, and writes what came out different in one commit. -#}
+    The first run and a full refresh build it. Any other run takes the changes that are new by `ingested_at`, audits
+    the keys that they touch again from their first change, and writes the differences in one commit. -#}
 {% materialization audit, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = api.Relation.create(
         database=database, schema=schema, identifier=model['alias'], type='table'

@@ -1,8 +1,8 @@
 {#- Keeps an SCD2 table of a change stream: the model's body selects the stream, the config says the rest.
 
-    The first run and a full refresh build the table from the whole stream. Any other run takes the rows of the stream
-    that are new by `ingested_at`, finds the keys they touch and the earliest place where each key changes, cuts those
-    keys again from there on, and writes the versions that came out different in one MERGE. The result is that of a
+    The first run and a full refresh build the table from the whole stream. Any other run takes the rows of the
+    stream that are new by `ingested_at`, finds the keys they touch and the earliest place where each key changes,
+    rebuilds those keys from there on, and writes the versions that differ in one MERGE. The result equals that of a
     full refresh, row for row. -#}
 {% materialization history, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = api.Relation.create(

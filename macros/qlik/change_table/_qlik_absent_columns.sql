@@ -1,6 +1,6 @@
-{#- Columns of an update that hold NULL although the mask says they did not change: what the source did not log
-    (Qlik, "Limitations and considerations" of the Oracle source: columns without supplemental logging, LOBs above all,
-    are NULL in the change table unless updated). NULL where there is no such column or no mask to tell by. -#}
+{#- Columns of an update that are NULL although the mask says they did not change: the source did not log them
+    (Qlik, "Limitations and considerations" of the Oracle source: columns without supplemental logging, LOBs above
+    all, are NULL in the change table unless updated). NULL if there is no such column, or no mask. -#}
 {%- macro _qlik_absent_columns(columns, unique_key) -%}
     {%- set tests = {} -%}
     {%- for column in columns if column not in unique_key -%}

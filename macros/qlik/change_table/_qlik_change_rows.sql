@@ -1,5 +1,5 @@
-{#- The CTEs from the landed rows to `grouped`: what each row is, why it is rejected, and the `change_group` of rows
-    that belong together. -#}
+{#- The CTEs from the landed rows to `grouped`: the kind of each row, its reject reason, and the `change_group` of
+    rows that belong together. -#}
 {%- macro _qlik_change_rows(side, layout) -%}
 {%- set header = layout.header -%}
 {%- set unique_key = layout.unique_key -%}
@@ -25,7 +25,7 @@ read_rows as (
 
     select
         *,
-        -- A full load leaves change_seq empty; zeros are what some landings make of that.
+        -- A full load leaves change_seq empty; some landings turn that into zeros.
         coalesce(landed_seq rlike '^0*$', true) as has_no_seq,
         coalesce(landed_seq rlike '^[0-9]{35}$', false) as has_seq,
         case change_oper
@@ -39,7 +39,7 @@ read_rows as (
             when 'UPDATE' then 'update'
             when 'DELETE' then 'delete'
             when 'BEFOREIMAGE' then 'before_image'
-            -- One row a truncation of the source table; what change_oper says then is not documented.
+            -- One row per truncation of the source table. Qlik does not document change_oper for it.
             when 'TRUNCATE' then 'truncate'
         end as kind_by_word,
         -- PostgreSQL sources show 1970-01-01 until the transaction is committed.
@@ -84,7 +84,7 @@ judged as (
                 and {{ afterimage._lacks_its_key(unique_key) }}
                 then {{ afterimage._null_in_the_key(unique_key) }}
         end as reject_reason,
-        -- What belongs together: the rows of one change_seq, the load rows of one key, or a malformed row alone.
+        -- A group is the rows of one change_seq, the load rows of one key, or a single malformed row.
         case
             when kind = 'load' then concat('load-', md5({{ afterimage._exact_json(afterimage._struct(unique_key, 'image.')) }}))
             when has_seq then landed_seq
@@ -97,8 +97,8 @@ judged as (
 
 ),
 
--- All that follows happens within a change_group, so the rows are shuffled once. The hash stands first wherever they are
--- sorted, since the beginning of a change_seq, by which Spark would compare, is nearly the same in all rows.
+-- All later steps work within a change_group, so the rows are shuffled once. Sorts use the hash first: Spark compares
+-- the beginning of a value, and that of a change_seq is nearly the same in all rows.
 grouped as (
 
     select

@@ -1,7 +1,8 @@
-{#- Warns where the masks of most updates that a run reads leave out what differs from their before-images, and says
-    which number of header columns would fit. A landing that lost a header column shifts all bits. It looks at the first
-    rows that Spark finds, so an update whose before-image is not among them is not looked at. A batch of fewer rows than
-    that would tell little and cost most of its run; a table that was landed again is read as a whole. -#}
+{#- Warns if the masks of most updates in a run miss columns that differ from their before-images, and says which
+    number of header columns would fit. A landing that lost a header column shifts all bits. The check reads the
+    first rows that Spark finds, so it skips updates whose before-image is not among them. It skips batches with
+    fewer rows than that: they would prove little and take most of the run's time. A table that has landed again is
+    read as a whole. -#}
 {%- macro _qlik_check_masks(relation, layout, mask_encoding, side) -%}
     {%- set sample = 1000 -%}
     {%- set rows = side.landed or side.rows -%}
@@ -72,7 +73,7 @@
         lateral view explode(sequence(0, {{ [20, counted + 5] | max }})) as header_columns
         where size(differing) > 0
         group by header_columns
-        -- Of two numbers that fit alike, the one by which the masks flag less that did not change is the better.
+        -- If two numbers fit alike, the better one flags fewer columns that did not change.
         order by
             fitting desc,
             sum(size(filter(ordinals, k -> k > header_columns))) asc,

@@ -1,4 +1,4 @@
-{#- The CTEs from changes to `described`, the rows that `_finish` takes: with what their masks say. -#}
+{#- The CTEs from changes to `described`, the rows that `_finish` takes, with the decoded masks. -#}
 {%- macro _qlik_described(layout, has_short_way) -%}
 {%- set columns = layout.columns -%}
 unmasked as (
@@ -21,7 +21,7 @@ unmasked as (
 
 masked as (
 
-    -- The few masks go to the rows, not the rows to the masks.
+    -- The few masks are sent to the rows, not the rows to the masks.
     select /*+ broadcast(flags) */
         unmasked.*,
         flags.flagged_columns,
@@ -71,7 +71,7 @@ described as (
         image_hash,
         source_time,
         last_time,
-        -- A before-image and its update are one change, so they share a letter and with it an identity.
+        -- A before-image and its update are one change, so they share a letter, and with it an identity.
         concat(change_group, '-', case kind
             when 'before_image' then 'U'
             when 'unknown' then 'X'
@@ -87,7 +87,7 @@ described as (
         coalesce(source_time, {{ afterimage._qlik_seq_time('change_group') | indent(8) }}) as changed_at,
         transaction_id,
         final_reason as reject_reason,
-        -- Few changes have any, and functions with lambdas are slow.
+        -- Few changes have warnings, and functions with lambdas are slow.
         if(
             coalesce(time_warning, mask_warning, unflagged_warning) is not null,
             array_compact(array(time_warning, mask_warning, unflagged_warning)),

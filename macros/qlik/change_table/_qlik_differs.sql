@@ -1,4 +1,4 @@
-{#- The condition that a column has another value than in the before-image; NULL where it is NULL in one of them. -#}
+{#- The condition that a column's value differs from the before-image; NULL if either is NULL. -#}
 {%- macro _qlik_differs(column, types, before='before_image', after='image') -%}
     {%- set name = '.' ~ afterimage._quote(column) -%}
     {{ return(

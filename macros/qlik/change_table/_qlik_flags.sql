@@ -1,6 +1,7 @@
-{#- The CTEs `masks` and `flags`: of each distinct change mask the columns it flags, and the bits of no column. -#}
+{#- The CTEs `masks` and `flags`: for each distinct change mask the columns it flags, and the bits that match no
+    column. -#}
 {%- macro _qlik_flags(layout, mask_encoding) -%}
--- A change table holds few distinct masks: each is decoded once, then looked up.
+-- A change table holds few distinct masks, so each is decoded once and then looked up.
 masks as (
 
     select

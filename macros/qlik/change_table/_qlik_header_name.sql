@@ -1,5 +1,5 @@
-{#- The name of a header column behind its prefix, in lower case; none for a data column. Without a prefix the header
-    columns are those that have one of Qlik's own names. -#}
+{#- The name of a header column without its prefix, in lower case; none for a data column. Without a prefix, header
+    columns are those with one of Qlik's own names. -#}
 {%- macro _qlik_header_name(name, prefix) -%}
     {%- set name = name | lower -%}
     {%- if not prefix -%}

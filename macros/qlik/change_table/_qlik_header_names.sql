@@ -1,4 +1,4 @@
-{#- The names that Qlik gives the header columns of a change table, behind the prefix. -#}
+{#- Qlik's names for the header columns of a change table, without the prefix. -#}
 {%- macro _qlik_header_names() -%}
     {{ return([
         'change_seq', 'change_oper', 'change_mask', 'stream_position', 'operation', 'transaction_id', 'timestamp',

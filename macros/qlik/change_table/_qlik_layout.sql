@@ -1,6 +1,6 @@
-{#- Checks the arguments of qlik_change_table and finds out how the table is laid out: the data columns in
-    ordinal order, how many columns stand before them, and an expression for each header column (NULL where
-    the task does not write it: each can be switched off in the task's settings). -#}
+{#- Checks the arguments of qlik_change_table and works out the table's layout: the data columns in ordinal order,
+    the number of columns before them, and an expression for each header column (NULL if the task does not write it;
+    the task's settings can switch off each). -#}
 {%- macro _qlik_layout(relation, unique_key, columns, header_prefix, header_columns, mask_encoding) -%}
     {%- set macro_name = 'qlik_change_table' -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
@@ -21,8 +21,8 @@
         {{ return(none) }}
     {%- endif -%}
 
-    {#- In Qlik's own table the header stands first. A column that the landed table is partitioned by has moved behind
-        the data; it counts where it is one of Qlik's. -#}
+    {#- Qlik's own table begins with the header columns. A column that partitions the landed table has moved after
+        the data; it counts if it is one of Qlik's. -#}
     {%- set of_qlik = afterimage._qlik_header_names() -%}
     {%- set found = namespace(header={}, data=[], types={}, leading=0, header_columns=0) -%}
     {%- for column in afterimage._relation_columns(relation) -%}
@@ -62,8 +62,8 @@
     {%- set columns = afterimage._as_spelled(columns or found.data, found.data) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
 
-    {#- A list of all columns says in which order the source has them. A list of some cannot, so their places are those
-        that they have in the table, unless that has an order of its own. -#}
+    {#- A list of all columns gives the source's order. A list of some cannot, so their order is that of the table,
+        unless the table has an order of its own. -#}
     {%- set is_in_order = found.leading > 0 or 'change_mask' not in found.header -%}
     {%- set ordinals = found.data if is_in_order and columns | length < found.data | length else columns -%}
     {%- if columns | list != ordinals | select('in', columns) | list -%}

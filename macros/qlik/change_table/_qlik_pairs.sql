@@ -1,5 +1,5 @@
-{#- The CTEs from `grouped` to `paired`: each row once, a before-image beside its update. With `has_short_way` those of
-    `intricate_groups` alone. -#}
+{#- The CTEs from `grouped` to `paired`: each row once, with an update's before-image beside it. With
+    `has_short_way` only those of `intricate_groups`. -#}
 {%- macro _qlik_pairs(layout, has_short_way) -%}
 intricate as (
 
@@ -8,8 +8,8 @@ intricate as (
         {{ afterimage._hash_of_values(afterimage._quoted(layout.columns, 'image.')) | indent(8) }} as image_hash
 
     {%- if has_short_way %}
-    -- Each group is there once. They stand first, so that a compiled join reads and sorts the rows only where there is one.
-    -- The groups must be equal too; said plainly, that would shuffle the rows once more.
+    -- Each group occurs once. The hashes come first, so that a compiled join reads and sorts the rows only if there is
+    -- a group. The groups must be equal too; a plain equality would shuffle the rows again.
     from intricate_groups
     inner join grouped
         on
@@ -23,7 +23,7 @@ intricate as (
 
 ),
 
--- A row delivered twice counts once; of its copies the one with the first real timestamp stands.
+-- A row delivered twice counts once: the copy with the first real timestamp.
 copies as (
 
     select
@@ -55,8 +55,8 @@ distinct_rows as (
 
 ),
 
--- What a before-image and its update have in common. Their keys differ only where the update changed the key, which
--- is certain only if there is one of each.
+-- What a before-image and its update have in common. Their keys differ only if the update changed the key, and that is
+-- certain only if there is one of each.
 matchable as (
 
     select
@@ -98,9 +98,9 @@ partners as (
 
 ),
 
--- The vendor's recipe is a left outer join of the changes with the before-images of the same change_seq. Looking from
--- each update at the before-image beside it is the same without a second reading of the table, and keeps in sight
--- a before-image that has no update.
+-- The vendor's recipe is a left outer join of the changes with the before-images of the same change_seq. Looking up the
+-- before-image next to each update gives the same without reading the table twice, and also shows before-images without
+-- an update.
 paired as (
 
     select

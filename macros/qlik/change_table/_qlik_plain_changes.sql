@@ -1,9 +1,9 @@
-{#- The short way for the changes that need no pairing: `plain`. It spares nearly all rows of a full build the windows
-    of _qlik_pairs. A group of rows has to be found either here or among `intricate_groups`, never in both and never in
-    neither: what one condition changes the other must. -#}
+{#- The short way for changes that need no pairing: `plain`. In a full build it spares nearly all rows the windows
+    of _qlik_pairs. Every group must be found either here or among `intricate_groups`, never in both or neither: a
+    change to one condition needs the same change to the other. -#}
 {%- macro _qlik_plain_changes() -%}
 {%- set by_kind = 'partition by group_hash, change_group order by kind' -%}
--- Nearly every change stands alone, or beside its one before-image: what it needs is in the row before it.
+-- Nearly every change is alone, or next to its only before-image, so the row before it has all it needs.
 neighbours as (
 
     select
@@ -53,7 +53,7 @@ plain as (
 
 ),
 
--- The other groups: with copies, ties, orphans. No change_group is empty; asking for the other columns of one that is
+-- The other groups: those with copies, ties or orphans. No change_group is empty. The condition on an empty one only
 -- makes this reader need the same columns as the other two, so that Spark shuffles the rows once for all three.
 intricate_groups as (
 

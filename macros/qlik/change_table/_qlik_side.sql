@@ -1,5 +1,6 @@
-{#- The rows of the change table, for the intake: those of one change_seq are read together; load rows, and rows without
-    a place, with those of the same key. (Zeros are the change_seq of load rows, or a change_seq as any other.) -#}
+{#- The rows of the change table, for the intake. Rows of one change_seq are read together; load rows and rows
+    without a place are read with those of the same key. (Zeros are the change_seq of load rows, or an ordinary
+    change_seq.) -#}
 {%- macro _qlik_side(relation, layout) -%}
     {%- set header = layout.header -%}
     {%- set zeros = "'" ~ '0' * 35 ~ "'" -%}
@@ -14,8 +15,8 @@ if(
     cast({{ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) }} as string)
 )
     {%- endset -%}
-    {#- Of a trimmed column Spark cannot tell which files to leave out, so it is said of the column as well, where what
-        begins with a blank is before all digits. -#}
+    {#- Spark cannot skip files by a trimmed column, so the condition is also on the bare column, where a leading
+        blank sorts before all digits. -#}
     {%- set bounds = layout.header.change_seq ~ " between '<first>' and '<last>'" -%}
     {%- if layout.text_seq -%}
         {%- set bounds = '(' ~ layout.text_seq ~ " between '<first>' and '<last>~' or " ~ layout.text_seq ~ " < '0') and "
@@ -37,8 +38,8 @@ if(
 {%- endmacro -%}
 
 
-{#- The condition that a change_seq says where its row stands: 35 digits, and not the zeros that some landings make of
-    the empty one of a full load. -#}
+{#- The condition that a change_seq gives its row a place: 35 digits, and not the zeros that some landings make of a
+    full load's empty one. -#}
 {%- macro _qlik_has_place(change_seq) -%}
     coalesce({{ change_seq }} rlike '^(?!0*$)[0-9]{35}$', false)
 {%- endmacro -%}

@@ -1,5 +1,5 @@
-{#- The columns that differ from the before-image and that the mask does not flag, as a warning. NULL on either side
-    contradicts nothing: Qlik writes it for what it did not capture. -#}
+{#- The warning for columns that differ from the before-image but are not flagged by the mask. NULL on either side
+    contradicts nothing: Qlik writes it for values it did not capture. -#}
 {%- macro _qlik_unflagged_warning(columns, types) -%}
     {%- set tests = {} -%}
     {%- for column in columns -%}

@@ -20,8 +20,7 @@
     {%- endif -%}
     {%- set side = intake.sides[0] -%}
     {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, side) -%}
-    {#- It doubles the plan, which is worth it where there are many rows: not in an incremental run, nor for the rows of
-        a unit test. -#}
+    {#- The short way doubles the plan. That pays off for many rows, but not in an incremental run or a unit test. -#}
     {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) -%}
 {{ intake.marker }}
 with
@@ -38,8 +37,8 @@ with
 
 {{ afterimage._qlik_described(layout, has_short_way) }},
 
-{#- Of different loads of a key, which have no change_seq, the last one stands. It comes first among their identities,
-    so that it takes the place of an earlier one that is no longer landed. -#}
+{#- Loads have no change_seq. Of different loads of a key the last one wins. It comes first among their identities,
+    so that it replaces an earlier one that is no longer landed. -#}
 {{ afterimage._finish(
     'described', intake, layout.columns, layout.unique_key,
     lacks=['changed_by'],

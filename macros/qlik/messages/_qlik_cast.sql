@@ -1,4 +1,4 @@
-{#- A value of a message, which is a text, as the column's type; NULL where it is none. -#}
+{#- A message's value, which is a text, as the column's type; NULL if it does not fit. -#}
 {%- macro _qlik_cast(text, type) -%}
     {%- if type in ['string'] -%}
         {{ return(text) }}
@@ -6,7 +6,7 @@
         {{ return('unhex(' ~ text ~ ')') }}
     {%- endif -%}
     {%- if type in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
-        {#- A whole number may be spelt `5.0`, which not every cast takes. -#}
+        {#- A whole number may be written `5.0`, which not every cast accepts. -#}
         {%- set text = 'substring_index(' ~ text ~ ", '.', 1)" -%}
     {%- endif -%}
     {{ return('try_cast(' ~ text ~ ' as ' ~ type ~ ')') }}

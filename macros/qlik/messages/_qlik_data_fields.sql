@@ -1,4 +1,4 @@
-{#- The fields of a data message that are read. Any other does no harm. -#}
+{#- The fields of a data message that are read. Others are ignored. -#}
 {%- macro _qlik_data_fields() -%}
     {{ return({
         'schema': 'string',

@@ -1,11 +1,11 @@
-{#- The CTEs from `judged` to `described`, the rows that `_finish` takes: each change once, in however many
-    messages it is. -#}
+{#- The CTEs from `judged` to `described`, the rows that `_finish` takes: each change once, however many messages
+    hold it. -#}
 {%- macro _qlik_distinct_messages(layout) -%}
 {%- set place = afterimage._qlik_message_place(layout.unique_key) -%}
 {%- set has_reloads = layout.has_reloads -%}
 {%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
 {%- if has_reloads -%}
--- What a reload finds changed is a change of its time. The offsets tell which of its messages came last.
+-- A difference that a reload finds is a change at the reload's time. The offsets show which of its messages came last.
 placed as (
 
     select
@@ -32,7 +32,7 @@ placed as (
 ),
 
 {% endif -%}
--- A message delivered twice counts once: a reload or a restart writes what it wrote before.
+-- A message delivered twice counts once: a reload or a restart writes the same message again.
 copies as (
 
     select
@@ -42,7 +42,7 @@ copies as (
         max({{ arrival }}) over (partition by {{ place }}, message_id) as last_arrival,
         min(message_position) over (partition by {{ place }}, message_id) as first_position
         {%- if has_reloads %},
-        -- A later reload may find a row as an earlier one did: that is a change of its own.
+        -- A later reload may find a row as an earlier one did; that is a change of its own.
         dense_rank() over (partition by message_id order by place) as number_of_place
         {%- endif %}
 
@@ -50,7 +50,7 @@ copies as (
 
 ),
 
--- A change that two messages hold is one; the first with a real time counts.
+-- A change in two messages is one change; the first with a real time counts.
 repeats as (
 
     select

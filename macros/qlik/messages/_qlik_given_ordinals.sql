@@ -1,4 +1,4 @@
-{#- The places of the columns where the caller's list has to say them: {map, list} of SQL. -#}
+{#- The positions of the columns, if only the caller's list has them: {map, list} of SQL. -#}
 {%- macro _qlik_given_ordinals(names) -%}
     {%- set entries = [] -%}
     {%- for name in names -%}

@@ -1,5 +1,5 @@
-{#- Whether a row of schemas, or a message, is of the table that the caller asked for: `table` or `schema.table`. NULL
-    where it does not say enough to tell. -#}
+{#- Whether a row of schemas, or a message, belongs to the table that the caller asked for: `table` or
+    `schema.table`. NULL if it does not say enough. -#}
 {%- macro _qlik_is_table(table, schema_name, table_name) -%}
 {%- set asked = afterimage._literal(table | lower) -%}
 case

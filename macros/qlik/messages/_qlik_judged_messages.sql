@@ -1,4 +1,4 @@
-{#- The CTE `judged`: what each message is, where it stands, and why it is rejected. -#}
+{#- The CTE `judged`: the kind of each message, its place, and its reject reason. -#}
 {%- macro _qlik_judged_messages(layout) -%}
 judged as (
 
@@ -24,13 +24,14 @@ judged as (
         case
             when landed_time >= timestamp '1970-01-02 00:00:00' then landed_time
         end as source_time,
-        -- Several changes may share a changeSequence, of one key or of several: the counter of their transaction orders
-        -- them. It begins at 1, and stands here from 2 on whatever else has come, so that no place depends on that.
+        -- Several changes, of one key or of several, may share a changeSequence; their transaction's counter orders
+        -- them. It begins at 1. It is part of the place from 2 on, whatever else has arrived, so that no place depends
+        -- on other messages.
         case
             when operation_word = 'REFRESH' or not has_seq then ''
             else concat(landed_seq, if(event_counter > 1, concat('.c', lpad(event_counter, 19, '0')), ''))
         end as {{ 'own_place' if layout.has_reloads else 'place' }},
-        -- As JSON, because a hash of the fields themselves takes (NULL, 1) and (1, NULL) for the same.
+        -- As JSON, because a hash of the fields themselves cannot distinguish (NULL, 1) and (1, NULL).
         xxhash64({{ afterimage._exact_json('struct(image, before_image)') }}) as content_hash,
         case
             when is_tombstone then 'tombstone: the value is NULL'

@@ -1,5 +1,5 @@
-{#- The columns of a Kafka landing: SQL expressions by name, a typed NULL for one that the relation does not have.
-    Returns none ahead of its table. -#}
+{#- The columns of a Kafka landing: SQL expressions by name, with a typed NULL for a missing one. Returns none if
+    the table does not exist yet. -#}
 {%- macro _qlik_landing(macro_name, relation, value) -%}
     {%- do afterimage._check_text(macro_name, 'value', value) -%}
     {%- if afterimage._is_ahead_of([relation]) -%}

@@ -1,4 +1,4 @@
-{#- The CTE `located`: what each message says of itself, and whose schema it has. -#}
+{#- The CTE `located`: what each message says about itself, and the table of its schema. -#}
 {%- macro _qlik_located_messages(layout) -%}
 {%- set schema_id = "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)" -%}
 {%- set named_schema = 'coalesce(body.lineage.schema, body.schema, body.headers.schema)' -%}

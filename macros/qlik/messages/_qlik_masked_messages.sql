@@ -1,4 +1,4 @@
-{#- The CTE `masked`: the messages of the table, with their masks decoded and their values before and after. -#}
+{#- The CTE `masked`: the messages of the table, with decoded masks and their values before and after. -#}
 {%- macro _qlik_masked_messages(layout) -%}
 {%- if layout.table is not none -%}
     {%- set is_of_table = afterimage._qlik_is_table(layout.table, 'schema_name', 'table_name') -%}
@@ -23,7 +23,7 @@ masked as (
     from {{ 'settled_transactions' if layout.complete_transactions else 'located' }} as located
     {%- if layout.table is not none and afterimage._is_incremental() %}
     left outer join (
-        -- A load that waits may be there several times, with a number behind it.
+        -- A waiting load may occur several times, with a number at its end.
         select distinct left(change_id, 32) as change_id
         from {{ this }}
         where reject_reason like concat({{ afterimage._qlik_no_schema() }}, '%')
@@ -31,8 +31,8 @@ masked as (
         on located.message_id = waiting.change_id
     {%- endif %}
     {%- if layout.table is not none %}
-    -- What is of another table is that table's business. A message that waited here for its schema stays, as it is
-    -- here already.
+    -- Messages of another table belong to that table's model. A message that waited here for its schema stays, because
+    -- the model's table already holds it.
     where
         coalesce({{ is_of_table }}, true)
         {%- if afterimage._is_incremental() %}

@@ -1,5 +1,5 @@
 {#- Columns whose NULL means "unknown": not in the message, or not in its columnMask. Without that mask an update's
-    changeMask serves: what did not change is as it was. It says nothing of LOBs. -#}
+    changeMask serves: unchanged columns are as they were. It says nothing about LOBs. -#}
 {%- macro _qlik_message_absent(columns, keys, with_schemas) -%}
 nullif(
     array_compact(array(

@@ -1,5 +1,5 @@
-{#- The columns that changed, in their order. LOBs have no bit in changeMask: whether one changed is seen from its
-    values, where both are there. -#}
+{#- The columns that changed, in their order. LOBs have no bit in changeMask, so their values are compared if both
+    are there. -#}
 {%- macro _qlik_message_changed(columns, with_schemas) -%}
 array_compact(array(
     {%- for column in columns %}

@@ -1,5 +1,5 @@
-{#- The data columns: a list of {name, type, lob} in ordinal order. What the caller leaves out comes from the newest
-    metadata message of the table, which is read while compiling, since a struct's types are fixed. -#}
+{#- The data columns: a list of {name, type, lob} in ordinal order. What the caller leaves out comes from the
+    table's newest metadata message. It is read at compile time, since a struct's types are fixed. -#}
 {%- macro _qlik_message_columns(columns, metadata, schema_rows, table) -%}
     {%- set macro_name = 'qlik_messages' -%}
     {%- set allowed = [
@@ -59,7 +59,7 @@
 {%- endmacro -%}
 
 
-{#- The columns of a table's newest schema by lower-case name, and of older ones those in `wanted`. -#}
+{#- The columns of a table's newest schema by lower-case name, and from older schemas those in `wanted`. -#}
 {%- macro _qlik_known_columns(metadata, schema_rows, table, wanted) -%}
     {%- set macro_name = 'qlik_messages' -%}
     {%- set wish = 'the type of ' ~ (wanted | join(', ')) if wanted else 'the columns' -%}

@@ -1,4 +1,4 @@
-{#- The CTE `images`: the row after each change and before it, and what a message left out or has too much. -#}
+{#- The CTE `images`: the row before and after each change, and the columns that a message lacks or has in excess. -#}
 {%- macro _qlik_message_images(layout) -%}
 images as (
 
@@ -9,7 +9,7 @@ images as (
             {{ afterimage._qlik_misfits(layout.columns, 'before_values', ' before') | indent(12) }}
         ) as misfits,
         if(row_values is null, null, {{ afterimage._qlik_image(layout.columns, 'row_values') | indent(8) }}) as image,
-        -- A before-image may leave out what it can, but the row is the same one.
+        -- A before-image may leave out some columns, but it shows the same row.
         if(
             before_values is null,
             null,

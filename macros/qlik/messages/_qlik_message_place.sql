@@ -1,5 +1,5 @@
-{#- What the windows over messages are divided by: the place and the key, good messages apart from others. What is no
-    load and has no place stands alone. -#}
+{#- The partition of the windows over messages: the place and the key, with good messages separate from others. A
+    message that is not a load and has no place is alone. -#}
 {%- macro _qlik_message_place(keys) -%}
     {%- set parts = ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))", 'reject_reason is null'] -%}
     {%- for key in keys -%}

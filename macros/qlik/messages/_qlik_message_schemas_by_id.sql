@@ -1,4 +1,4 @@
-{#- The CTE `message_schemas`: what the metadata messages say of each schema id. -#}
+{#- The CTE `message_schemas`: what the metadata messages say about each schema id. -#}
 {%- macro _qlik_message_schemas_by_id(schema_rows) -%}
 message_schemas as (
 

@@ -1,5 +1,6 @@
-{#- What a run reads. With the places of what has landed come the messages that were held back; and all is read where a
-    schema has come that a message waited for. `hold_back_hours` is none where transactions need not be complete. -#}
+{#- What a run reads. Messages that were held back are read together with the places of landed ones. Everything is
+    read if a schema has arrived that a message waited for. `hold_back_hours` is none if transactions need not be
+    complete. -#}
 {%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, hold_back_hours) -%}
     {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
     {%- set sides = [{
@@ -36,11 +37,11 @@
     {%- set has_reloads = afterimage._qlik_may_hold_reloads(landing, side) -%}
     {%- do intake.update({'has_reloads': has_reloads}) -%}
     {%- if has_reloads or hold_back_hours is not none -%}
-        {#- The place of a reload may become another one; a transaction has other places than those that landed. -#}
+        {#- A reload's place may change, and a transaction has places other than those that landed. -#}
         {%- do intake.update({'known_within': none}) -%}
     {%- endif -%}
     {%- if intake.kind == 'new' -%}
-        {#- The bytes tell which messages need not be opened. Loads have no place in time: of these all are read. -#}
+        {#- The bytes show which messages need not be opened. Loads have no place in time, so all are read. -#}
         {%- set conditions = [] -%}
         {%- if intake.ranges -%}
             {%- set within = afterimage._qlik_within('s', intake.ranges) -%}
@@ -58,8 +59,8 @@
 {%- endmacro -%}
 
 
-{#- The changeSequences in the bytes of a landed message: one, or none, unless the row itself holds what looks like one.
-    In Avro its length, the byte F, is before it. -#}
+{#- The changeSequences in the bytes of a landed message: one or none, unless the row itself holds something alike.
+    In Avro its length, the byte F, precedes it. -#}
 {%- macro _qlik_message_seqs(landing) -%}
 regexp_extract_all(
     {{ "decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value }},
@@ -68,9 +69,9 @@ regexp_extract_all(
 {%- endmacro -%}
 
 
-{#- Whether a load message may stand behind a change in its partition. Asked while compiling, of the bytes alone, since
-    hardly any landing holds a reload, and to place one takes a second look at all messages. Of what earlier runs have
-    read the model's table tells. -#}
+{#- Whether a load message may follow a change in its partition. Checked at compile time, from the bytes alone:
+    hardly any landing holds a reload, and placing one takes a second pass over all messages. For earlier runs the
+    model's table has the answer. -#}
 {%- macro _qlik_may_hold_reloads(landing, side) -%}
     {%- if not landing.has_offsets -%}
         {{ return(false) }}
@@ -115,8 +116,8 @@ regexp_extract_all(
 {%- endmacro -%}
 
 
-{#- The same for all that may be of one transaction with what is in the ranges: what is no further from it than the
-    hours, and all that is known of the transactions there. -#}
+{#- The same for all messages that may share a transaction with those in the ranges: those within the given hours of
+    a range, and all known ones of the transactions there. -#}
 {%- macro _qlik_near_transactions(ranges, hours) -%}
     {%- set near = afterimage._qlik_within('s', ranges, hours) -%}
     {%- set query -%}
@@ -142,7 +143,7 @@ regexp_extract_all(
 {%- endmacro -%}
 
 
-{#- Whether a schema has come that messages of earlier runs wait for: they may have any place. -#}
+{#- Whether a schema has arrived that messages of earlier runs wait for. They may have any place. -#}
 {%- macro _qlik_has_come(schema_rows) -%}
     {%- set query -%}
         select 1

@@ -1,4 +1,4 @@
-{#- The fields of a metadata message, as _qlik_opened_messages wants them. -#}
+{#- The fields of a metadata message, in the form that _qlik_opened_messages takes. -#}
 {%- macro _qlik_metadata_fields() -%}
     {{ return({
         'schemaId': 'string',

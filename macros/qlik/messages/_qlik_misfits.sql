@@ -19,7 +19,7 @@
 {%- endmacro -%}
 
 
-{#- Whether a text that is not NULL is no value of the type, or would lose something; none if every text is one. -#}
+{#- Whether a text that is not NULL does not fit the type, or would lose something; none if every text fits. -#}
 {%- macro _qlik_misfit(text, type) -%}
     {%- set base = type.split('(')[0] | trim -%}
     {%- set cast_text = afterimage._qlik_cast(text, type) -%}

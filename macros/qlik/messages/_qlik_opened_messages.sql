@@ -1,7 +1,7 @@
-{#- The CTEs from the landing to `opened_messages`, one row a landed message: what the envelope says, and `body`, a
-    struct of `fields`, which is what the JSON format has in `message` (or at the top where the task writes no
-    envelope). Avro becomes the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by the schema
-    of their id. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
+{#- The CTEs from the landing to `opened_messages`, one row per landed message: the envelope, and `body`, a struct
+    of `fields`. `body` is what the JSON format has in `message`, or at the top if the task writes no envelope. Avro
+    is converted to the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by the schema of
+    their id. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
 {%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none) -%}
     {%- set types = [] -%}
     {%- set bare = [] -%}
@@ -13,7 +13,7 @@
     {%- set parsed_as = afterimage._literal(
         'magic string, type string, messageSchemaId string, message struct<' ~ body ~ '>, ' ~ body
     ) -%}
-    {#- A struct that a UDF gives is never NULL itself. -#}
+    {#- A struct from a UDF is never NULL itself. -#}
     {%- set is_json = 'envelope.type is null and envelope.error is null' -%}
     {%- set landed -%}
 {{ landing.value }} as value,
@@ -30,7 +30,7 @@ from {{ rows }}
     {%- endif %}
     {%- endset -%}
 {% if landing.is_binary %}
--- JSON may land as bytes too, since that is what a Kafka source gives: a brace tells it from Avro.
+-- JSON may land as bytes too, as a Kafka source gives it; a brace distinguishes it from Avro.
 envelopes as (
 
     select
@@ -94,13 +94,13 @@ opened_messages as (
 
     select
         value is null as is_tombstone,
-        -- What a message is called must not depend on its schema, which may come later.
+        -- A message's identity must not depend on its schema, which may arrive later.
         if(
             value is null,
             concat('tombstone-', md5(to_json(struct(topic, message_key)))),
             md5(value)
         ) as message_id,
-        -- NULLs sort first: what has no time came first.
+        -- NULLs sort first: a message without an arrival time counts as first.
         struct(landed_at, landed_partition, landed_offset) as arrival,
         if(
             landed_partition is not null and landed_offset is not null,
@@ -129,8 +129,8 @@ opened_messages as (
 {%- endmacro -%}
 
 
-{#- A JSON text in which no number loses a digit. Spark reads one with a fraction as a double; where there may be one,
-    it is made a text first. (Qlik writes decimals as texts, so hardly any message needs it.) -#}
+{#- A JSON text in which no number loses a digit. Spark reads a number with a fraction as a double, so where one is
+    possible it becomes a text first. (Qlik writes decimals as texts, so hardly any message needs this.) -#}
 {%- macro _qlik_exact_json(text) -%}
 coalesce(
     quote_json_numbers(if({{ text }} rlike ':\\s*-?[0-9]+[.eE][-+.eE0-9]*\\s*[,}\\]]', {{ text }}, null)),

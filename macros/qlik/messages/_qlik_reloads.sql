@@ -1,6 +1,7 @@
-{#- The CTE `reloads`: of each load message behind a change in its partition its place, right behind the greatest
-    changeSequence of the earlier offsets: all that a reload holds has one place, which begins with that and ends in the
-    offset of the last change. Changes of earlier runs count, which need not be read again. -#}
+{#- The CTE `reloads`: the place of each load message that follows a change in its partition. It comes right after
+    the greatest changeSequence of the earlier offsets. All loads of a reload share one place, which begins with
+    that changeSequence and ends in the offset of the last change. Changes of earlier runs count without being read
+    again. -#}
 {%- macro _qlik_reloads(has_table) -%}
 reloads as (
 
@@ -24,7 +25,7 @@ reloads as (
             ) as last_offset
 
         from (
-            -- A change that was written again later is where it was first; a load is wherever it is.
+            -- A change that was written again counts where it was written first; a load counts wherever it is.
             select
                 message_id,
                 message_position.topic,

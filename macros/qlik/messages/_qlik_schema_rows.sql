@@ -1,6 +1,6 @@
-{#- SQL that gives the rows of qlik_message_schemas: the relation itself where it is such a model, or made of its
-    metadata messages, which stand in the same column as the data messages if there is one of that name. None ahead of
-    them, or without metadata. -#}
+{#- SQL for the rows of qlik_message_schemas. It is the relation itself if that is such a model; otherwise it is
+    made from its metadata messages, which are in the same column as the data messages if that exists. None if the
+    tables do not exist yet, or without metadata. -#}
 {%- macro _qlik_schema_rows(metadata, value='value') -%}
     {%- if metadata is none or afterimage._is_ahead_of([metadata]) -%}
         {{ return(none) }}

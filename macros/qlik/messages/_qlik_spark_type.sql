@@ -1,5 +1,5 @@
-{#- The Spark type of a Qlik type (Qlik, "Kafka target data types"). Nothing is lost: what Spark has no type for (times,
-    numerics of more than 38 digits) stays a text. -#}
+{#- The Spark type of a Qlik type (Qlik, "Kafka target data types"). Nothing is lost: values without a Spark type
+    (times, numerics of more than 38 digits) stay texts. -#}
 {%- macro _qlik_spark_type(data_type, precision, scale) -%}
 case upper(regexp_extract({{ data_type }}, '^ *([A-Za-z0-9_]+)', 1))
     when 'BOOLEAN' then 'boolean'

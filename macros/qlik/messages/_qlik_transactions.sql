@@ -1,6 +1,6 @@
 {#- Which transactions are complete: the CTEs from `located` to `settled_transactions`. All messages of the relation
-    count, whatever their table. An id may come back for another transaction, which then begins to count again. What is
-    missing may be of a table that is not here, so none is waited for longer than `hours` of the stream. -#}
+    count, whatever their table. Another transaction may reuse an id; its count then starts again. Missing messages
+    may belong to a table that is not here, so a run waits for them no longer than `hours` of the stream. -#}
 {%- macro _qlik_transactions(hours, ranges) -%}
 {%- set w -%}
 partition by coalesce(transaction_id, message_id) order by landed_seq, event_counter, message_id
@@ -46,7 +46,7 @@ sized_transactions as (
         ) as last_event,
         max(landed_seq) over (partition by coalesce(transaction_id, message_id), transaction_number) as last_seq
         {%- if ranges %},
-        -- Others are read only to tell which transactions these are.
+        -- Other messages are read only to identify these transactions.
         max(not has_seq or {{ afterimage._qlik_within('landed_seq', ranges) }}) over (
             partition by coalesce(transaction_id, message_id), transaction_number
         ) as has_landed

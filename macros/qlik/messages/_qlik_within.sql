@@ -1,4 +1,4 @@
-{#- The condition that a changeSequence is in one of the ranges, each taken some hours further. -#}
+{#- The condition that a changeSequence is in one of the ranges, each extended by some hours. -#}
 {%- macro _qlik_within(seq, ranges, hours=0) -%}
     {%- set conditions = [] -%}
     {%- for first, last in ranges -%}
@@ -11,7 +11,7 @@
 {%- endmacro -%}
 
 
-{#- SQL for the changeSequence some hours after another, or, of fewer than none, before it. -#}
+{#- SQL for the changeSequence some hours after another, or before it if the number is negative. -#}
 {%- macro _qlik_hours_from(change_seq, hours) -%}
     {%- set seq = afterimage._literal(change_seq) -%}
     {%- if not hours -%}

@@ -1,5 +1,4 @@
-{#- Qlik metadata messages on Kafka -> one row a column of each schema. Arguments:
-    qlik_message_schemas.yml. -#}
+{#- Qlik metadata messages on Kafka -> one row per column of each schema. Arguments: qlik_message_schemas.yml. -#}
 {%- macro qlik_message_schemas(relation, value='value') -%}
     {%- set landing = afterimage._qlik_landing('qlik_message_schemas', relation, value) -%}
     {%- if landing is none -%}
@@ -10,7 +9,7 @@ with
 
 {{ afterimage._qlik_opened_messages(relation, landing, afterimage._qlik_metadata_fields()) }},
 
--- Data messages may share the topic: they are the business of qlik_messages.
+-- Data messages may share the topic; qlik_messages handles them.
 metadata_messages as (
 
     select
@@ -38,7 +37,7 @@ metadata_messages as (
 
 ),
 
--- An id stands for one structure, however often a task repeats its message.
+-- An id identifies one structure, however often a task repeats its message.
 ranked_messages as (
 
     select
@@ -66,7 +65,7 @@ described_columns as (
         try_cast(described.properties.scale as int) as numeric_scale,
         coalesce(
             ranked_messages.reject_reason,
-            -- Positions are counted from 1, and a mask of more columns than this is no mask.
+            -- Positions count from 1. A mask of more columns than this is not a mask.
             if(
                 try_cast(described.properties.ordinal as int) between 1 and 10000,
                 null,

@@ -68,7 +68,7 @@ with
 
 {{ afterimage._qlik_distinct_messages(layout) }},
 
-{#- Of the loads of a key the last stands. -#}
+{#- Of several loads of a key the last one wins. -#}
 {{ afterimage._finish(
     'described', intake, names, keys,
     lacks=['changed_by'],

@@ -1,29 +1,25 @@
-"""`afterimage init`: begins a dbt project, and writes what `scaffold` says for a landed table."""
+"""`afterimage init`: begins a dbt project, and writes the models of landed change tables."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
-import signal
-import tempfile
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from dbt_afterimage.commands.doctor import missing_doc_blocks
-from dbt_afterimage.commands.project import parse_csv
+from dbt_afterimage.commands.project import Project, Where, parse_csv, where_options
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.run_dbt import readable
-from dbt_afterimage.runtime.state import state_folder
-
-if TYPE_CHECKING:
-    from dbt_common.events.base_types import EventMsg
+from dbt_afterimage.scaffold import drafts, entries, files
+from dbt_afterimage.scaffold.drafts import Draft
+from dbt_afterimage.scaffold.entries import Entry
+from dbt_afterimage.scaffold.files import Change
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"
@@ -32,19 +28,17 @@ PACKAGE = Path(__file__).parents[1] / "dbt_package"
 _TAKEN = {"afterimage", "dbt", "dbt_spark"}
 _TAKEN |= {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
-# Arguments of the macro that are options here by the same name, beside the key.
+# Options of one table, beside the key.
 _TEXTS = {
-    "name": "what the models are named after (default: the source table's name)",
-    "system": "the source macro, such as qlik_change_table, where the table is not recognised",
-    "table": "the source table, where messages or events of several are in RELATION",
-    "base": "the table with the present rows (event log, log of a Db2 text index)",
-    "metadata": "the table with Qlik's metadata messages",
-    "tracking": "OpenEdge's change tracking table",
-    "uow": "Db2's IBMSNAP_UOW",
-    "file_format": "table format of the models that merge (default: iceberg)",
+    "name": "What the models are named after (default: the source table's name).",
+    "system": "The source macro, such as qlik_change_table, where the table is not recognised.",
+    "table": "The source table, where messages or events of several are in RELATION.",
+    "base": "The table with the present rows (event log, log of a Db2 text index).",
+    "metadata": "The table with Qlik's metadata messages.",
+    "tracking": "OpenEdge's change tracking table.",
+    "uow": "Db2's IBMSNAP_UOW.",
+    "file_format": "Table format of the models that merge (default: iceberg).",
 }
-
-_DOC_BLOCK = re.compile(r"\{% docs (\w+) %\}.*?\{% enddocs %\}\n*", re.DOTALL)
 
 _GITIGNORE = """\
 /.afterimage/
@@ -81,232 +75,290 @@ packages:
 """
 
 
-def _options(function: Callable[..., None]) -> Callable[..., None]:
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     for name, text in reversed(_TEXTS.items()):
-        option = click.option("--" + name.replace("_", "-"), help=text)
-        function = option(function)
+        function = click.option("--" + name.replace("_", "-"), help=text)(function)
     return function
 
 
 @click.command("init")
-@click.argument("relation", required=False)
-@click.option("--key", help="The key's columns as CSV (default: guessed if it can).")
+@click.argument("relations", nargs=-1, metavar="[RELATION]...")
+@click.option("--all", "every", is_flag=True, help="All change tables of the catalog.")
+@click.option(
+    "--from",
+    "listed",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the models of all tables that this file lists (afterimage.yml).",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Write nothing; say what differs from the list. The exit code is 1 where something does.",
+)
+@click.option("--key", help="The key's columns as CSV (default: guessed where the table tells it).")
 @_options
 @click.option("--arguments", metavar="JSON", help="Further arguments of the source macro, as JSON.")
 @click.option("--package-path", is_flag=True, help="Print where Afterimage's dbt package is.")
-def command(relation: str | None, package_path: bool, **options: Any) -> None:
-    """Begin a project, or write the models for a landed change table.
+@where_options
+def command(
+    relations: Sequence[str],
+    every: bool,
+    listed: Path | None,
+    check: bool,
+    package_path: bool,
+    where: Where,
+    **options: str | None,
+) -> int:
+    """Begin a project, or write the models of landed change tables.
 
-    Without RELATION: begin a dbt project in this folder. With it (schema.table, or table): look at
-    the landed change table and write the models that turn it into history. No file that is there
-    already is changed.
+    Without RELATION: begin a dbt project in this folder. With it: look at the landed tables, write
+    the models that turn them into history, and add them to afterimage.yml. RELATION is
+    schema.table, table, source.table, a pattern such as 'raw.*__ct', or files such as
+    'parquet.`/landing/orders__ct`'. A file that somebody has edited is left alone.
     """
-    folder = Path.cwd()
     if package_path:
         print(PACKAGE)
-        return
-    if relation is None:
-        _begin(folder)
-        return
-    if not (folder / "dbt_project.yml").is_file():
+        return 0
+    given = {name: value for name, value in options.items() if value is not None}
+    if check or listed:
+        if relations or every or given:
+            raise click.UsageError("--from and --check go by the list, without RELATION.")
+        path = listed or Path(where.project_dir or ".") / entries.FILE
+        listing = entries.read(path)
+        return (_check if check else _write_listed)(_open(where), listing)
+    if relations or every:
+        return _add(_open(where), relations, every, given)
+    _begin(Path.cwd())
+    return 0
+
+
+def _open(where: Where) -> Project:
+    if where.project_dir is None and not Path("dbt_project.yml").is_file():
         raise AfterimageError(
             "run `afterimage init` first: there is no dbt_project.yml in this folder"
         )
+    return Project(where)
 
-    print(f"Looking at {relation} ...", flush=True)
-    drafts = scaffold(_arguments(relation, options))
-    files = _with_new_doc_blocks(folder, drafts.files, drafts.doc_blocks)
-    written = write(folder, files)
-    for finding in drafts.findings:
-        print(finding)
-    _say(files, written)
-    for path, text in files.items():
-        is_staging = Path(path).name == f"{drafts.staging}.sql"
-        if is_staging and (folder / path).read_text(encoding="utf-8").strip() != text.strip():
+
+@dataclass
+class _Outcome:
+    """What looking at some tables has given."""
+
+    drafts: list[tuple[Entry, Draft]]
+    problems: list[tuple[Entry, str]]
+
+
+def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False) -> _Outcome:
+    """Look at tables, one after the other, and say what was found."""
+    outcome = _Outcome([], [])
+    for entry in wanted:
+        started = time.monotonic()
+        try:
+            made = drafts.draft(project, entry)
+        except AfterimageError as error:
+            if is_pattern and isinstance(error, drafts.NoChangeTable):
+                continue
+            outcome.problems.append((entry, str(error)))
+            if len(wanted) > 1:
+                print(f"{entry.relation}: {error}")
+            continue
+        outcome.drafts.append((entry, made))
+        if len(wanted) == 1:
+            print(f"{made.table} is {made.found}")
+        else:
+            share = f"{len(made.found.here)} of {len(made.found.system.signs)} signs"
+            seconds = time.monotonic() - started
             print(
-                f"Note: {path} is not what it would be for {relation}."
-                " If it is the model of another table, give a name: --name NAME"
+                f"{made.table}: {made.found.system.macro} ({share}),"
+                f" key {', '.join(made.key)} [{seconds:.1f} s]",
+                flush=True,
             )
-    print(f"Next: dbt build --select {drafts.staging}+")
+        for note in made.notes:
+            print(note if len(wanted) == 1 else f"  {note}", flush=True)
+    return outcome
 
 
-def write(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """Write files, never over one that is there: all of them or, where one cannot be written, none.
-
-    Whoever is killed meanwhile leaves the first few of them, each of them whole.
-
-    Args:
-        folder: What the paths start from.
-        files: Path to text, in the order in which to write them.
-
-    Returns:
-        The paths that were written.
-
-    Raises:
-        AfterimageError: A file cannot be written.
-    """
-    new = [path for path in files if not os.path.lexists(folder / path)]
-    made: list[Path] = []
-    with _signals_wait():
-        try:
-            # Only on one disk is a file moved in one step.
-            state = state_folder(folder)
-            place = state if state.stat().st_dev == folder.stat().st_dev else folder
-            with tempfile.TemporaryDirectory(prefix=".init-", dir=place) as drafts:
-                for number, path in enumerate(new):
-                    text = files[path].strip("\n") + "\n"
-                    Path(drafts, str(number)).write_text(text, encoding="utf-8")
-                for number, path in enumerate(new):
-                    for parent in reversed((folder / path).parents):
-                        if not parent.is_dir():
-                            parent.mkdir()
-                            made.append(parent)
-                    Path(drafts, str(number)).rename(folder / path)
-                    made.append(folder / path)
-        except BaseException as error:
-            for one in reversed(made):
-                one.rmdir() if one.is_dir() else one.unlink()
-            if isinstance(error, OSError):
-                where = error.filename2 or error.filename
-                raise AfterimageError(f"nothing was written: {where}: {error.strerror}") from None
-            raise
-    return new
-
-
-@contextmanager
-def _signals_wait() -> Iterator[None]:
-    """Let the signals that end a process wait until the block is done."""
-    came: list[int] = []
-    ending = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
-    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in ending}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler or signal.SIG_DFL)
-        for number in came:
-            signal.raise_signal(number)
+def _add(project: Project, relations: Sequence[str], every: bool, given: dict[str, str]) -> int:
+    """Write the models of further tables, and add them to the list."""
+    path = project.folder / entries.FILE
+    text = path.read_text(encoding="utf-8") if path.is_file() else None
+    known = entries.read(path).entries if text is not None else []
+    is_pattern = every or any(map(_is_pattern, relations))
+    if given.keys() - {"file_format"} and (is_pattern or len(relations) > 1):
+        raise click.UsageError(
+            f"--{min(given)} is for one RELATION; say it of several in {entries.FILE}."
+        )
+    wanted = []
+    for relation in _expanded(project, relations, every):
+        entry = Entry(relation, **_read_options(given))
+        for other in known:
+            if other.is_same_table(entry) and (not given or entry == other):
+                entry = other
+            elif other.is_same_table(entry) and replace(entry, key=other.key) != other:
+                raise AfterimageError(
+                    f"{relation} is in {entries.FILE} already: change it there, then run"
+                    f" `afterimage init --from {entries.FILE}`"
+                )
+        wanted.append(entry)
+    outcome = _look(project, wanted, is_pattern=is_pattern)
+    if not outcome.drafts or (outcome.problems and not is_pattern):
+        return _nothing_written(outcome, wanted)
+    found = files.changes(project.folder, [made for _, made in outcome.drafts], whole=False)
+    new = [
+        replace(entry, key=made.key)
+        for entry, made in outcome.drafts
+        if not any(entry.is_same_table(other) for other in known)
+    ]
+    todo = [
+        line
+        for entry, problem in outcome.problems
+        if f"- relation: {entry.relation}\n" not in (text or "")
+        for line in (problem.splitlines()[0], f"- relation: {entry.relation}", "  key: []")
+    ]
+    if new or todo:
+        now = entries.added(text, new, todo)
+        found.append(Change(entries.FILE, text, now, "new" if text is None else "added"))
+    _write(project, found)
+    stagings = dict.fromkeys(made.staging for _, made in outcome.drafts)
+    names = " ".join(f"{name}+" for name in stagings)
+    print(f"Next: dbt build --select {names}" if len(stagings) <= 5 else "Next: dbt build")
+    return int(bool(outcome.problems))
 
 
-def _say(files: Iterable[str], written: Sequence[str]) -> None:
-    for path in files:
-        print(f"wrote  {path}" if path in written else f"kept   {path} (it was there already)")
+def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> int:
+    if len(wanted) == 1 and outcome.problems:
+        raise AfterimageError(outcome.problems[0][1])
+    if not outcome.problems:
+        raise AfterimageError("no change table was found: nothing was written")
+    raise AfterimageError(
+        f"nothing was written: {len(outcome.problems)} of {len(wanted)} tables need what is said"
+        " above"
+    )
 
 
-def _with_new_doc_blocks(
-    folder: Path, files: Mapping[str, str], known: Mapping[str, str]
-) -> dict[str, str]:
-    """Return the files with those doc blocks alone that the project lacks; dbt wants each once.
-
-    Args:
-        folder: The project's folder.
-        files: Path to text.
-        known: The project's doc blocks, each with the file that it is in.
-    """
-    found: dict[str, str] = {}
-    for path, text in files.items():
-        if not path.endswith(".md"):
-            found[path] = text
-            continue
-        blocks = _DOC_BLOCK.findall(text)
-        lacks_some = any(name not in known for name in blocks)
-        if not lacks_some and path not in known.values():
-            continue
-        place, number = path, 1
-        while lacks_some and os.path.lexists(folder / place):
-            number += 1
-            place = f"{path.removesuffix('.md')}_{number}.md"
-        found[place] = _DOC_BLOCK.sub(lambda m: "" if m[1] in known else m[0], text)
-    return found
+def _write_listed(project: Project, listing: entries.Listing) -> int:
+    outcome = _look(project, listing.entries)
+    if outcome.problems:
+        return _nothing_written(outcome, listing.entries)
+    found = files.changes(project.folder, [made for _, made in outcome.drafts], whole=True)
+    _write(project, found)
+    for path in _left_over(project, found):
+        print(f"left   {path}: its table is not in the list")
+    print("Next: dbt build")
+    return 0
 
 
-@dataclass(frozen=True)
-class Drafts:
-    """What the macro `scaffold` says of a landed table.
-
-    Attributes:
-        findings: What it found out.
-        files: Path to text, in an order in which every beginning of it is a project that parses.
-        staging: The name of the staging model, which may be there already.
-        doc_blocks: The project's doc blocks, each with the file that it is in.
-    """
-
-    findings: list[str]
-    files: dict[str, str]
-    staging: str
-    doc_blocks: dict[str, str]
-
-
-def scaffold(arguments: Mapping[str, Any]) -> Drafts:
-    """Run the macro `scaffold` in this folder's project.
-
-    Args:
-        arguments: Those of the macro.
-
-    Raises:
-        AfterimageError: The macro refused, or dbt failed.
-    """
-    said: list[dict[str, Any]] = []
-    refusals: list[str] = []
-
-    def listen(event: EventMsg) -> None:
-        # Every message passes here, whatever is shown; the event's own fields differ by kind.
-        data: Any = event.data
-        if event.info.name == "JinjaLogDebug" and '"afterimage_scaffold"' in data.msg:
-            said.append(json.loads(data.msg)["afterimage_scaffold"])
-        elif event.info.name == "RunningOperationCaughtError":
-            refusals.append(data.exc)
-
-    manifest = _dbt(None, listen, refusals, ["parse"])
-    arguments = {**arguments, "as_data": True}
-    _dbt(manifest, listen, refusals, ["run-operation", "scaffold", "--args", json.dumps(arguments)])
-    own = manifest.metadata.project_name
-    doc_blocks = {
-        doc.name: Path(doc.original_file_path).as_posix()
-        for doc in manifest.docs.values()
-        if doc.package_name == own
+def _write(project: Project, found: Sequence[Change]) -> None:
+    files.write(project.folder, {c.path: c.new for c in found if c.new != c.old})
+    said = {
+        "new": "wrote  {}",
+        "behind": "wrote  {}",
+        "added": "wrote  {} (added at its end)",
+        "edited": "kept   {} (edited by hand)",
     }
-    return Drafts(said[0]["findings"], said[0]["files"], said[0]["staging"], doc_blocks)
+    for change in found:
+        if change.state in said:
+            print(said[change.state].format(change.path))
+    same = sum(change.state == "same" for change in found)
+    if same:
+        print(f"kept   {same} {'files' if same > 1 else 'file'} as they are")
 
 
-def _dbt(manifest: Any, listen: Any, refusals: Sequence[str], command: list[str]) -> Any:
-    from dbt.cli.main import dbtRunner
-
-    outcome = dbtRunner(manifest, callbacks=[listen]).invoke(["--log-level", "none", *command])
-    if outcome.success:
-        return outcome.result
-    text = refusals[0] if refusals else str(outcome.exception)
-    if "could not find a macro with the name 'scaffold'" in text:
-        raise AfterimageError("run `dbt deps` first: this project has not installed Afterimage")
-    missing = missing_doc_blocks(Path.cwd(), text)
-    if missing:
-        raise AfterimageError(". ".join(missing))
-    raise AfterimageError(refusal(text))
-
-
-def refusal(text: str) -> str:
-    """Return what the macro said, without dbt's lines about where it said it.
-
-    Args:
-        text: An error of dbt.
-    """
-    found = re.search(r"^( *scaffold: .*?)(?:\n\s*(?:\n|> )|\Z)", text, re.DOTALL | re.MULTILINE)
-    return textwrap.dedent(found[1]).removeprefix("scaffold: ") if found else readable(text)
+def _check(project: Project, listing: entries.Listing) -> int:
+    outcome = _look(project, listing.entries)
+    found = files.changes(project.folder, [made for _, made in outcome.drafts], whole=True)
+    said = [f"{entry.relation}: {problem}" for entry, problem in outcome.problems]
+    said += [
+        f"{change.path}: {files.differences(change)}"
+        for change in found
+        if change.state != "same" and not _any(change.path, listing.ignore)
+    ]
+    if not outcome.problems:
+        said += [f"{path}: its table is not in the list" for path in _left_over(project, found)]
+    said += _unlisted(project, listing)
+    for line in said:
+        print(line)
+    if not said:
+        print(f"All as {entries.FILE} says.")
+    return int(bool(said))
 
 
-def _arguments(relation: str, options: Mapping[str, str | None]) -> dict[str, Any]:
-    arguments: dict[str, Any] = {name: options[name] for name in _TEXTS if options[name]}
-    arguments["relation"] = relation
-    if options["key"]:
-        arguments["unique_key"] = list(parse_csv(options["key"]))
-    if options["arguments"]:
+def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
+    """Return the change tables of the listed tables' schemas that are not in the list."""
+    named = [name for e in listing.entries for name in (e.relation, *e.others().values())]
+    known = {name.lower() for name in named}
+    schemas = sorted({name.rpartition(".")[0] for name in named if "`" not in name} - {""})
+    said = []
+    for name in [name for schema in schemas for name in _tables(project, schema)]:
+        if name.lower() not in known and not _any(name, listing.ignore):
+            _, found = drafts.look(project, Entry(name))
+            said += [f"{name}: {found.system.title}, and not in the list"] if found else []
+    return said
+
+
+def _left_over(project: Project, found: Sequence[Change]) -> list[str]:
+    wanted = {change.path for change in found}
+    return [path for path in files.written_by_init(project.folder) if path not in wanted]
+
+
+def _any(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch(name, pattern) for pattern in patterns)
+
+
+def _is_pattern(relation: str) -> bool:
+    return "`" not in relation and any(sign in relation for sign in "*?[")
+
+
+def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[str]:
+    """Return the tables that names and patterns stand for, each once."""
+    found = []
+    for relation in [*relations, *(["*.*"] if every else [])]:
+        if not _is_pattern(relation):
+            found.append(relation)
+            continue
+        schema, _, pattern = relation.rpartition(".")
+        if not schema:
+            schema = str(project.credentials.schema)
+        schemas = [schema]
+        if _is_pattern(schema):
+            named = [str(row[0]) for row in project.rows("show schemas")]
+            schemas = [one for one in named if fnmatch(one, schema)]
+        own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
+        names = [name for one in schemas for name in _tables(project, one)]
+        names += [f"{s.source_name}.{s.name}" for s in project.sources()]
+        found += [
+            name
+            for name in names
+            if fnmatch(name.lower(), f"{schema}.{pattern}".lower()) and name.lower() not in own
+        ]
+        if not found:
+            raise AfterimageError(f"no table is called {relation}")
+    return list(dict.fromkeys(found))
+
+
+def _tables(project: Project, schema: str) -> list[str]:
+    return sorted(f"{schema}.{row[1]}" for row in project.rows(f"show tables in {schema}"))
+
+
+def _read_options(given: dict[str, str]) -> dict[str, Any]:
+    options: dict[str, Any] = {
+        one.name: given[one.name] for one in fields(Entry) if one.name in given
+    }
+    if "key" in options:
+        options["key"] = list(parse_csv(options["key"]))
+    if "arguments" in options:
         try:
-            arguments["arguments"] = json.loads(options["arguments"])
+            options["arguments"] = json.loads(options["arguments"])
         except json.JSONDecodeError as error:
             raise AfterimageError(
                 f"give --arguments as JSON, such as '{{\"a\": 1}}': {error}"
             ) from None
-    return arguments
+        if not isinstance(options["arguments"], dict):
+            raise AfterimageError(
+                "--arguments must map further arguments of the source macro to their values."
+                f" Got: {given['arguments']}"
+            )
+    return options
 
 
 def _begin(folder: Path) -> None:
@@ -320,15 +372,17 @@ def _begin(folder: Path) -> None:
     inside = PACKAGE.is_relative_to(folder)
     package = PACKAGE.relative_to(folder) if inside else PACKAGE
     os.makedirs(folder / "models", exist_ok=True)
-    files = {
+    texts = {
         ".gitignore": _GITIGNORE,
         "profiles.yml": profiles,
         "packages.yml": _PACKAGES.format(package=package.as_posix()),
         # The last one: it makes the folder a project.
         "dbt_project.yml": _DBT_PROJECT.format(name=name),
     }
-    written = write(folder, files)
-    _say(files, written)
+    written = {path: text for path, text in texts.items() if not os.path.lexists(folder / path)}
+    files.write(folder, written)
+    for path in texts:
+        print(f"wrote  {path}" if path in written else f"kept   {path} (it was there already)")
     if "packages.yml" not in written:
         print(f"Add to packages.yml what is missing there:\n  - local: {package.as_posix()}")
     ignored = (folder / ".gitignore").read_text(encoding="utf-8").split()

@@ -12,7 +12,8 @@ import json
 import re
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import wraps
 from pathlib import Path
@@ -156,9 +157,8 @@ class Project:
         """Return the models whose tables may be change streams: all but histories and the like."""
         return [
             node
-            for node in sorted(self._manifest.nodes.values(), key=lambda node: str(node.name))
-            if node.resource_type == "model"
-            and node.config.materialized not in ("ephemeral", "view", "history", "audit")
+            for node in sorted(self.models(), key=lambda node: str(node.name))
+            if node.config.materialized not in ("ephemeral", "view", "history", "audit")
         ]
 
     def model(self, name: str) -> Any:
@@ -221,6 +221,67 @@ class Project:
         method = config.credentials.method
         return f"profile {config.profile_name}, target {config.target_name} ({method})"
 
+    def models(self) -> list[Any]:
+        """Return the manifest's nodes of the project's models."""
+        return [n for n in self._manifest.nodes.values() if n.resource_type == "model"]
+
+    def relations(self) -> list[Any]:
+        """Return the manifest's nodes of all that is, or will be, a table."""
+        nodes = self._manifest.nodes.values()
+        tables = [n for n in nodes if n.resource_type in ("model", "seed", "snapshot")]
+        return [*tables, *self._manifest.sources.values()]
+
+    def sources(self) -> list[Any]:
+        """Return the manifest's nodes of the project's sources."""
+        return list(self._manifest.sources.values())
+
+    def source(self, name: str) -> Any:
+        """Return the manifest's node of a source, by `source.table`; none where there is none."""
+        for node in self._manifest.sources.values():
+            if f"{node.source_name}.{node.name}".lower() == name.lower():
+                return node
+        return None
+
+    def doc_blocks(self) -> dict[str, str]:
+        """Return the project's own doc blocks, each with its file."""
+        own = self._manifest.metadata.project_name
+        return {
+            doc.name: Path(doc.original_file_path).as_posix()
+            for doc in self._manifest.docs.values()
+            if doc.package_name == own
+        }
+
+    def relation(self, schema: str, identifier: str, *, quoted: bool) -> Any:
+        """Return a table as dbt's macros take it.
+
+        Args:
+            schema: The schema, with a catalog before it where it is another one's.
+            identifier: The table.
+            quoted: Whether the identifier is written in backticks.
+        """
+        return self._adapter().Relation.create(
+            schema=schema,
+            identifier=identifier,
+            quote_policy={"database": False, "schema": False, "identifier": quoted},
+        )
+
+    def macro(self, name: str, **arguments: Any) -> Any:
+        """Return what a macro of the package returns.
+
+        Args:
+            name: The macro.
+            **arguments: Its arguments.
+
+        Raises:
+            AfterimageError: It refused, or Spark failed.
+        """
+        if f"macro.afterimage.{name}" not in self._manifest.macros:
+            raise AfterimageError("run `dbt deps` first: this project has not installed Afterimage")
+        with self._connection() as adapter:
+            return adapter.execute_macro(
+                name, macro_resolver=self._manifest, project="afterimage", kwargs=arguments
+            )
+
     def columns(self, node: Any) -> list[Column]:
         """Return the columns of a model's table.
 
@@ -275,13 +336,18 @@ class Project:
         Raises:
             AfterimageError: It failed. The text is what Spark says.
         """
+        with self._connection() as adapter:
+            _, cursor = adapter.connections.add_query(sql, auto_begin=False)
+            return list(cursor.fetchall() or [])
+
+    @contextmanager
+    def _connection(self) -> Iterator[Any]:
         from dbt_common.exceptions import DbtBaseException
 
         adapter = self._adapter()
         try:
             with adapter.connection_named("afterimage"):
-                _, cursor = adapter.connections.add_query(sql, auto_begin=False)
-                return list(cursor.fetchall() or [])
+                yield adapter
         except DbtBaseException as error:
             raise AfterimageError(f"Spark failed: {readable(str(error))}") from None
 

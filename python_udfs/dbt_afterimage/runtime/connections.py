@@ -1,7 +1,7 @@
-"""dbt-spark's connections: on a Thrift server with readable errors, in a session with our cursor.
+"""dbt-spark's connections, with readable errors on a Thrift server and our cursor in a session.
 
-Everything that depends on dbt-spark's inside is in this file and in `cursor.py`; `test_serve.py`
-and `test_cursor.py` hold them against the installed version.
+Only this file and `cursor.py` depend on dbt-spark's internals; `test_serve.py` and `test_cursor.py`
+check them against the installed version.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from dbt_common.exceptions import DbtDatabaseError
 
 from dbt_afterimage.runtime.spark_errors import is_overtaken_listing, without_plan, without_stack
 
-# The server tells the classes of the Java exceptions that it wraps, then each text once more.
+# The server lists the classes of the Java exceptions that it wraps, then repeats each text.
 _WRAPPING = re.compile(r"[\w.]+HiveSQLException: Error running query: (?:\[[\w.]+\] )?")
 _CLASS = re.compile(r"^(?:[\w$]+\.)+\w+:\s*")
-# One whose text begins with Spark's own name for the error says no more than that.
+# If the text begins with Spark's own name for the error, the class adds nothing.
 _NAMED = re.compile(_CLASS.pattern + r"(?=\[)")
 
 
@@ -52,14 +52,14 @@ class AfterimageConnection(connections.PyhiveConnectionWrapper):
         try:
             return list(super().fetchall())
         except TypeError:
-            # Such a statement has a column `Result` without values, not even an empty list of them.
+            # Such a statement has a column `Result` without values, not even an empty list.
             if [name for name, *_ in self.description] != ["Result"]:
                 raise
             return []
 
 
 def readable(text: str) -> str:
-    """Return what the server says went wrong, without plan, Java stack and wrapping.
+    """Return the server's error message without plan, Java stack and wrapping.
 
     Args:
         text: The error message of an operation.
@@ -74,7 +74,7 @@ def readable(text: str) -> str:
     return "\nCaused by: ".join(said)
 
 
-# `compile` and `generate` (of docs) ask for the columns of tables.
+# `compile` and `generate` (of docs) query the columns of tables.
 _ASK_SPARK = ("build", "run", "test", "show", "seed", "run-operation", "compile", "generate")
 
 
@@ -86,10 +86,10 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
     """Opens dbt-spark's connections."""
 
     def __init__(self, profile: Any, mp_context: SpawnContext) -> None:
-        """Start Spark while dbt still parses the project, if the command is one that needs it.
+        """Start Spark while dbt still parses the project, if the command needs it.
 
         Args:
-            profile: What dbt has read of its profile.
+            profile: dbt's parsed profile.
             mp_context: dbt's own.
         """
         super().__init__(profile, mp_context)
@@ -102,7 +102,7 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
     def release(self) -> None:
         """Keep a Thrift connection for the next model of the thread.
 
-        Each connection is a session of the server, with a client of the catalog of its own.
+        Each connection is a session on the server, with its own client of the catalog.
         """
         if self._method != connections.SparkConnectionMethod.THRIFT:
             super().release()
@@ -111,10 +111,10 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
     def open(cls, connection: Connection) -> Connection:
         """Open a connection; the first one to a session loads PySpark.
 
-        A command that works on a Thrift server goes without, a tenth of its time.
+        A command on a Thrift server does not load it, which saves a tenth of its time.
 
         Args:
-            connection: Says by its credentials what to open.
+            connection: The connection; its credentials say what to open.
         """
         if connection.credentials.method == connections.SparkConnectionMethod.SESSION:
             from dbt_afterimage.runtime import cursor
@@ -124,6 +124,6 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
 
 
 def install() -> None:
-    """Make dbt-spark use the two classes; more than once does no harm."""
+    """Make dbt-spark use the two classes; repeated calls do no harm."""
     setattr(connections, "PyhiveConnectionWrapper", AfterimageConnection)  # noqa: B010 (a class cannot be assigned to for mypy)
     setattr(SparkAdapter, "ConnectionManager", AfterimageConnectionManager)  # noqa: B010

@@ -1,8 +1,8 @@
 """dbt-spark's session cursor, with our session in it.
 
 dbt-spark opens its Spark session inside `Cursor.execute` and offers no hook there, so `install`
-puts a subclass in the place of that one class. Everything that depends on dbt-spark's inside is in
-this file, and `test_cursor.py` holds it against the installed version.
+replaces that one class with a subclass. Everything that depends on the internals of dbt-spark's
+cursor is in this file, and `test_cursor.py` checks it against the installed version.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from dbt_afterimage.runtime.session import open_session
 from dbt_afterimage.runtime.spark_errors import is_overtaken_listing, without_plan, without_stack
 from dbt_afterimage.runtime.warehouse import exclusive_writes
 
-# dbt puts a comment into each statement that says which model it is for.
+# dbt puts a comment into each statement that names its model.
 _NODE = re.compile(r'"node_id": "[a-z_]+\.([^"]+)"')
-# Shorter statements need no word; dbt itself says when a model begins and ends.
+# Shorter statements need no progress line; dbt itself reports when a model begins and ends.
 PROGRESS_SECONDS = 30.0
 _PY4J_PREFIX = re.compile(r"An error occurred while calling \S+\s*\n: ")
 
@@ -37,7 +37,7 @@ _logger = AdapterLogger("Afterimage")
 
 
 class AfterimageCursor(dbt_spark_session.Cursor):
-    """Runs statements in the process's one session, which knows Afterimage's UDFs."""
+    """Runs statements in the process's only session, which has Afterimage's UDFs."""
 
     def execute(self, sql: str, *parameters: Any) -> None:
         """Run one statement.
@@ -62,7 +62,7 @@ class AfterimageCursor(dbt_spark_session.Cursor):
                 self._df = spark.sql(sql)
 
     def fetchall(self) -> list[Row] | None:
-        """Return all rows; a query runs only now, so it also fails only now."""
+        """Return all rows. The query runs only now, so it also fails only now."""
         with _readable_errors():
             rows: list[Row] | None = super().fetchall()
         return rows
@@ -75,7 +75,7 @@ class AfterimageCursor(dbt_spark_session.Cursor):
 
 @contextmanager
 def _progress(spark: SparkSession, sql: str) -> Iterator[None]:
-    """Say every 30 seconds that a statement still runs, for which model, and how far Spark is."""
+    """Report every 30 seconds that a statement still runs, its model, and Spark's progress."""
     node = _NODE.search(sql)
     done = threading.Event()
 
@@ -96,7 +96,7 @@ def _progress(spark: SparkSession, sql: str) -> Iterator[None]:
 
 
 def _tasks(spark: SparkSession) -> str:
-    """Return how many of the tasks that Spark knows of are done, those of other models too."""
+    """Return how many of the tasks in Spark's active stages are done, including other models'."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
     known = [stage for stage in stages if stage is not None]
@@ -121,7 +121,7 @@ def _readable_errors() -> Iterator[None]:
 
 
 def readable(error: BaseException) -> str:
-    """Return what Spark says went wrong, without plan and Java stack: causes stay, frames go."""
+    """Return Spark's error message without plan and Java stack; causes stay."""
     text = _PY4J_PREFIX.sub("", str(error), count=1)
     if isinstance(error, AnalysisException) and not isinstance(error, ParseException):
         text = without_plan(text)
@@ -129,5 +129,5 @@ def readable(error: BaseException) -> str:
 
 
 def install() -> None:
-    """Make dbt-spark's session connections use `AfterimageCursor`; more than once does no harm."""
+    """Make dbt-spark's session connections use `AfterimageCursor`; repeated calls do no harm."""
     setattr(dbt_spark_session, "Cursor", AfterimageCursor)  # noqa: B010 (a class cannot be assigned to for mypy)

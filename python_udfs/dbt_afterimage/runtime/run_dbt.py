@@ -1,4 +1,4 @@
-"""Runs dbt in this process: the one place that does."""
+"""Runs dbt in this process. No other module does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def run_dbt(
 
     Args:
         *command: The command with its arguments.
-        flags: Further options, which each command takes.
-        manifest: A project that was parsed before; else dbt parses the one of this folder.
+        flags: Further options, which every command takes.
+        manifest: A project that is already parsed; otherwise dbt parses the one in this folder.
         log: The lowest level of dbt's own lines that are shown.
 
     Raises:
-        AfterimageError: dbt failed. The text is what dbt says.
+        AfterimageError: dbt failed. The text is dbt's message.
     """
-    # Importing dbt takes a second, which a command that does not run dbt need not wait.
+    # Importing dbt takes a second, so commands that do not run dbt skip it.
     from dbt.cli.main import dbtRunner
 
     errors: list[str] = []
@@ -47,10 +47,12 @@ def run_dbt(
 
 
 def readable(text: str) -> str:
-    """Return an error of dbt as one line, without the kinds of error that it begins with.
+    """Return a dbt error as one line, without its kind and the macros it came through.
 
     Args:
-        text: The error; each layer of dbt puts its own kind before it.
+        text: The error; each layer of dbt puts its own kind in front.
     """
+    text = re.split(r"^\s*> (?:in|called by) macro ", text, maxsplit=1, flags=re.MULTILINE)[0]
     line = " ".join(text.split())
-    return re.sub(r"^(?:(?:Runtime|Database|Compilation) Error )+", "", line)
+    kind = r"(?:Runtime|Database|Compilation) Error (?:in \S+ \S+ \(\S+\) )?"
+    return re.sub(f"^(?:{kind})+", "", line)

@@ -1,4 +1,4 @@
-"""Opens the Spark session that dbt runs on: what a static profile cannot say is filled in here."""
+"""Opens the Spark session that dbt runs on, and fills in what a static profile cannot say."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _ready: SparkSession | None = None
 
 
 def open_session(parameters: Mapping[str, Any]) -> SparkSession:
-    """Return the process's Spark session with the UDFs registered, started if there is none yet.
+    """Return the process's Spark session with the UDFs registered; start it if there is none yet.
 
-    A session that is already there (a notebook's, a test's) is used as it is.
+    An existing session (a notebook's, a test's) is used as it is.
 
     Args:
         parameters: The profile's `server_side_parameters`.
@@ -62,9 +62,9 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
         return SparkSession.builder.getOrCreate()
     _use_utc()
     chosen = java.apply(os.environ)
-    # An environment variable that is not set leaves its setting empty: Spark's default is meant.
+    # An unset environment variable leaves its setting empty, which means Spark's default.
     conf = {key: str(value) for key, value in parameters.items() if str(value)}
-    # dbt-spark turns ANSI mode off in every profile, whatever the profile says.
+    # dbt-spark turns ANSI mode off in every profile, even if the profile sets it.
     conf["spark.sql.ansi.enabled"] = os.environ.get("AFTERIMAGE_ANSI", "false")
     complete(conf)
     if _in_one_process(conf):
@@ -74,7 +74,7 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
         ]
         conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
     # PySpark starts the JVM with all settings on its command line, which every user can read. The
-    # secret ones are given to it once it runs.
+    # secret ones are passed once it runs.
     open_to_all = [(key, value) for key, value in conf.items() if not _SECRET.search(key)]
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(open_to_all))
     builder = SparkSession.builder
@@ -93,12 +93,12 @@ def start_early(parameters: Mapping[str, Any]) -> None:
     """
 
     def start() -> None:
-        # Who opens the session meets the same error, and says it.
+        # The caller of open_session meets the same error and reports it.
         with contextlib.suppress(Exception):
             open_session(parameters)
 
     def load() -> None:
-        # What the functions are registered with; Java is not ready yet.
+        # The imports for registering the functions; Java is not ready yet.
         with contextlib.suppress(ImportError):
             importlib.import_module("pyspark.sql.pandas.functions")
             importlib.import_module("pandas")
@@ -113,11 +113,11 @@ def _in_one_process(conf: Mapping[str, str]) -> bool:
 
 
 def _say_no_stack_of_a_lost_jvm(context: SparkContext) -> None:
-    """Keep off the screen the Python stacks that py4j and PySpark print when the JVM dies.
+    """Hide the Python stacks that py4j and PySpark print when the JVM dies.
 
-    dbt says in a line what has happened. What else goes wrong in PySpark's thread is still printed.
+    dbt reports that in one line. Other errors in PySpark's thread are still printed.
     """
-    # py4j raises what it logs.
+    # py4j also raises what it logs.
     logging.getLogger().addFilter(lambda record: "/py4j/" not in Path(record.pathname).as_posix())
     server: Any = context._accumulatorServer
     print_error = server.handle_error
@@ -130,18 +130,18 @@ def _say_no_stack_of_a_lost_jvm(context: SparkContext) -> None:
 
 
 def complete(conf: dict[str, str]) -> None:
-    """Add to a profile's settings what depends on the machine: jar, folders, interpreter, logs.
+    """Add the settings that depend on the machine: jar, folders, interpreter, logs.
 
     Args:
-        conf: Spark settings, changed in place. What the profile sets itself is kept.
+        conf: Spark settings, changed in place. The profile's own settings are kept.
 
     Raises:
         AfterimageError: The folder for the tables cannot be made.
     """
     local = conf.setdefault("spark.master", "local[*]").startswith("local")
-    # Or Spark would put settings and the environment in the place of a `${…}` in names and values.
+    # Otherwise Spark would replace `${…}` in names and values with settings and the environment.
     conf.setdefault("spark.sql.variable.substitute", "false")
-    # What Spark's own pages do not show; a catalog's credential is not among its defaults.
+    # Spark's pages hide these values. A catalog's credential is not among Spark's defaults.
     conf.setdefault("spark.redaction.regex", _SECRETS)
     if ICEBERG_CATALOG in conf.values() and not any(
         "iceberg-spark-runtime" in conf.get(key, "") for key in _JAR_SETTINGS
@@ -151,20 +151,20 @@ def complete(conf: dict[str, str]) -> None:
         location = conf.get(f"{key}.warehouse", "")
         folder = local_folder(location)
         if folder and conf.get(f"{key}.type") == "hadoop":
-            # Executors have another working directory, and the catalog wants the folder made.
+            # Executors have another working directory, and the catalog needs the folder to exist.
             make_folder(folder)
             if not location.lower().startswith("file:"):
                 conf[f"{key}.warehouse"] = str(folder.absolute())
-            # Another process may have written: a table kept in memory would be an old one, and
-            # Iceberg refuses a merge that was planned on it.
+            # Another process may have written. A cached table would be outdated, and Iceberg
+            # refuses a merge that was planned on it.
             conf.setdefault(f"{key}.cache-enabled", "false")
     metastore = conf.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
     tables = local_folder(conf.get("spark.sql.warehouse.dir", ""))
     if local and tables and metastore.startswith("jdbc:derby:"):
-        # Derby has its files there; what it says of a folder that it cannot write to is 300 lines.
+        # Derby keeps its files there, and its error for a read-only folder is 300 lines long.
         make_folder(tables, written=True)
     if local:
-        # A `python3` found on PATH may be another version than the one that runs dbt.
+        # A `python3` on PATH may differ in version from the one that runs dbt.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     options = conf.get("spark.driver.extraJavaOptions", "")
@@ -179,14 +179,14 @@ def _add_iceberg(conf: dict[str, str], *, in_one_process: bool) -> None:
     except ModuleNotFoundError:
         return  # The cluster's own Spark has Iceberg on its class path.
     jar = Path(wheel.__file__).parent / "jars" / "iceberg-spark-runtime-3.5_2.12-1.10.2.jar"
-    # On the class path the jar is used where it lies; `spark.jars` would copy it for each start,
-    # but is what reaches executors in processes of their own.
+    # A jar on the class path is used in place. `spark.jars` would copy it at each start, but
+    # executors in processes of their own need it.
     key = "spark.driver.extraClassPath" if in_one_process else "spark.jars"
     separator = os.pathsep if in_one_process else ","
     conf[key] = separator.join(filter(None, [conf.get(key), str(jar)]))
 
 
 def _use_utc() -> None:
-    # PySpark turns timestamps into this process's own zone when it collects them.
+    # PySpark converts timestamps to this process's own zone when it collects them.
     os.environ["TZ"] = "UTC"
     time.tzset()

@@ -1,4 +1,4 @@
-"""The folder for what Afterimage makes in a project: warehouse, caches, pages."""
+"""The folder for everything that Afterimage makes in a project: warehouse, caches, pages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ STATE = Path(".afterimage")
 
 
 def state_folder(project: Path) -> Path:
-    """Return a project's state folder, made where it is not there; git ignores all of it.
+    """Return a project's state folder; make it, ignored by git, if it does not exist.
 
     Args:
         project: The project's folder.

@@ -1,9 +1,9 @@
 """Lets several dbt processes share one folder of Iceberg tables.
 
 An Iceberg catalog of type `hadoop` commits by renaming a file. Object stores and HDFS refuse a
-rename onto a file that is there; a local disk does not, so two processes that commit to one table
-at the same moment could lose one of the commits. Writing statements therefore take turns between
-processes. Threads of one process need not: Iceberg has a lock for them.
+rename onto an existing file. A local disk does not, so two processes that commit to one table at
+the same moment could lose one of the commits. Writing statements of different processes therefore
+take turns. Threads of one process need not: Iceberg has a lock for them.
 
 A Thrift server's statements never pass through Python, so there Iceberg's own lock is replaced:
 each commit waits for its turn.
@@ -25,7 +25,7 @@ from dbt_afterimage.errors import AfterimageError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# dbt's own comment stands before all else.
+# dbt's own comment comes first.
 _COMMENTS = r"(?: \s | --[^\n]*\n | /\*(?:[^*]|\*(?!/))*\*/ )*"
 _WRITES = re.compile(
     _COMMENTS
@@ -41,7 +41,7 @@ _WRITES = re.compile(
 )
 
 
-# Iceberg makes a folder for it, and that by itself is safe.
+# Iceberg makes a folder for it, which is safe by itself.
 _MAKES_SCHEMA = re.compile(
     _COMMENTS + r"create \s+ (?:schema|namespace|database) \b", re.IGNORECASE | re.VERBOSE
 )
@@ -59,11 +59,11 @@ def _no_folder(folder: Path, error: OSError) -> AfterimageError:
 
 
 def make_folder(folder: Path, *, written: bool = False) -> None:
-    """Make a warehouse's folder where it is not there.
+    """Make a warehouse's folder if it does not exist.
 
     Args:
         folder: The folder.
-        written: Whether nothing works on it that may not write to it.
+        written: Whether everything that uses the folder must be able to write to it.
 
     Raises:
         AfterimageError: It cannot be made, or written to.
@@ -111,7 +111,7 @@ class _CommitLock:
     """Iceberg's `LockManager`, called from Java: a commit has the folder to itself."""
 
     class Java:
-        """What py4j is to take this for."""
+        """The Java interface, for py4j."""
 
         implements: ClassVar = ["org.apache.iceberg.LockManager"]
 
@@ -120,7 +120,7 @@ class _CommitLock:
         self._held: dict[tuple[str, str], IO[str]] = {}
 
     def acquire(self, entity: str, owner: str) -> bool:
-        # Opened for each commit: it then keeps this process's other commits out too.
+        # Opened for each commit, so that it also keeps out this process's other commits.
         file = _open_lock(self._path)
         fcntl.flock(file, fcntl.LOCK_EX)
         self._held[entity, owner] = file
@@ -140,10 +140,10 @@ class _CommitLock:
 
 
 def lock_commits(spark: SparkSession) -> None:
-    """Let the commits that this process makes on a local Iceberg catalog take turns with others'.
+    """Make this process's commits to a local Iceberg catalog take turns with those of others.
 
-    `exclusive_writes` is for statements that Python hands over; this is for those of a Thrift
-    server. One process must not have both: its statement would wait for itself.
+    `exclusive_writes` is for statements that Python sends; this is for those of a Thrift server. A
+    process must not use both: its statement would wait for itself.
 
     Args:
         spark: A session that has not used the catalog yet.
@@ -156,8 +156,8 @@ def lock_commits(spark: SparkSession) -> None:
     ensure_callback_server_started(spark.sparkContext._gateway)  # type: ignore[no-untyped-call]
     jvm: Any = spark._jvm
     classes = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-    # Every session has a catalog of its own. A catalog makes its lock by the name of a Java class;
-    # where none is named, it takes this one, a constant that Java's reflection does not write.
+    # Every session has its own catalog. A catalog makes its lock from the name of a Java class. If
+    # none is named, it takes this one, a constant that Java's reflection cannot write.
     managers = jvm.java.lang.Class.forName("org.apache.iceberg.util.LockManagers", True, classes)
     constant = managers.getDeclaredField("LOCK_MANAGER_DEFAULT")
     field = jvm.java.lang.Class.forName("sun.misc.Unsafe").getDeclaredField("theUnsafe")
@@ -209,7 +209,7 @@ def _local_warehouse(spark: SparkSession) -> Path | None:
 
 
 def local_folder(location: str) -> Path | None:
-    """Return the folder that a catalog's location names; none where it is no folder of a machine.
+    """Return the folder that a catalog's location names; none if it is not a local folder.
 
     Args:
         location: A path or a URI, such as `s3://bucket/warehouse`.

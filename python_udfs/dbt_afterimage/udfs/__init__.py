@@ -1,1 +1,1 @@
-"""What Spark calls: the functions, their SQL names, and how a session gets to know them."""
+"""The functions that Spark calls, their SQL names, and their registration in a session."""

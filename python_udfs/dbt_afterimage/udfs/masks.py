@@ -16,7 +16,7 @@ BIT_ORDERS = ("high_first", "low_first")
 _HEX = re.compile(r"(?:0[xX])?([0-9a-fA-F]*)")
 
 
-# Of bytes or characters: the widest table that there is needs a tenth of that.
+# Bytes or characters. The widest known table needs a tenth of that.
 MAX_LENGTH = 16 * 1024
 
 
@@ -29,23 +29,23 @@ def decode_change_mask(
 ) -> list[int] | None:
     """Return the ordinals of the data columns that a change mask flags.
 
-    Bit k of the mask stands for the k-th column of the change table, header columns counted
-    (Qlik, "Change tables", `change_mask`). The header columns' own bits are left out, so ordinal 1
-    is the first data column. Zero bytes at the end may have been trimmed; any width is read.
+    Bit k of the mask is the k-th column of the change table, including header columns (Qlik,
+    "Change tables", `change_mask`). The header columns' own bits are left out, so ordinal 1 is the
+    first data column. Zero bytes at the end may have been trimmed; any width is read.
 
     Args:
         mask: The mask as landed: bytes, or text.
-        header_columns: How many columns stand before the data in the change table.
+        header_columns: The number of columns before the data in the change table.
         encoding: `bytes` (byte 0 holds bits 7..0; the default for binary masks), `hex` (a hex
             numeral, most significant digit first; the default for text masks) or `hex_bytes`
             (text of bytes, byte 0 first, as `hex(binary)` gives it).
 
     Returns:
         Ascending ordinals, 1-based. `None` for a NULL mask: unknown is not "nothing changed".
-        Ordinals past the last column of the table are the caller's to report.
+        The caller must report ordinals past the last column of the table.
 
     Raises:
-        MaskError: The mask does not fit its encoding, or an argument is none that is allowed.
+        MaskError: The mask does not fit its encoding, or an argument is not allowed.
 
     Example:
         >>> decode_change_mask("0B")
@@ -56,12 +56,12 @@ def decode_change_mask(
     if mask is None:
         return None
     bits = _mask_bits(mask, encoding) >> _count(header_columns)
-    # The numeral's digits read backward are the bits from the lowest up.
+    # The numeral's digits, read backward, are the bits from the lowest up.
     return [k for k, bit in enumerate(reversed(f"{bits:b}"), start=1) if bit == "1"]
 
 
 def _count(header_columns: float) -> int:
-    # SQL integers come as floats, NULL as NaN, where pandas has them in a column with NULLs.
+    # In a column with NULLs, pandas turns SQL integers into floats and NULL into NaN.
     try:
         count = int(header_columns)
     except (TypeError, ValueError, OverflowError):
@@ -116,14 +116,14 @@ def decode_field_map(
     Args:
         field_map: Text of bits (`11001`), raw bytes, or raw bytes as hex.
         encoding: `bits` (the default for text), `bytes` (the default for binary maps) or `hex`.
-        bit_order: Which bit of a byte is its first field: `high_first` or `low_first`. A text of
-            bits has no bytes.
+        bit_order: Which bit of a byte is its first field: `high_first` or `low_first`. It does not
+            apply to a text of bits.
 
     Returns:
         Ascending positions, 1-based; `None` for NULL.
 
     Raises:
-        MaskError: The map does not fit its encoding, or an argument is none that is allowed.
+        MaskError: The map does not fit its encoding, or an argument is not allowed.
 
     Example:
         >>> decode_field_map("11001")

@@ -1,10 +1,10 @@
-"""Qlik's Kafka messages: Avro bytes to the JSON that the same message is in the JSON format.
+"""Converts Qlik's Avro messages on Kafka to the JSON of Qlik's JSON format.
 
 Pure functions without a Spark import; `registry` gives them their SQL names.
 
-fastavro checks the schema and resolves its names. The bytes are read here, because they come from
-outside and fastavro's reader trusts them: it takes a negative union or enum index for one that
-counts from the end, reads integers of any length, and so turns damaged bytes into wrong values.
+fastavro checks the schema and resolves its names, but the bytes are read here. They come from
+outside, and fastavro's reader trusts them: it counts a negative union or enum index from the end
+and reads integers of any length, so it turns damaged bytes into wrong values.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import Any
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_SCHEMA_CHARACTERS = 1024 * 1024
-# How many values one record may hold when all names in its schema are written out. A schema of a
+# The most values that one record may hold when all names in its schema are expanded. A schema of a
 # few lines can multiply to more than any machine can read.
 MAX_SCHEMA_VALUES = 50_000
-# A list whose items take few bytes, or none, but hold many values is the same trick.
+# Lists have the same problem if their items hold many values in few bytes, or none.
 MAX_VALUES_PER_BYTE = 100
 MAX_LISTED_VALUES = 250_000
 MAX_NAME_CHARACTERS = 1000
@@ -38,17 +38,17 @@ _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
 class MessageError(ValueError):
-    """A message, or the schema to read it by, that cannot be understood; the text says why."""
+    """A message or a schema that cannot be understood; the text says why."""
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """How values of one type are read.
+    """A reader for values of one type.
 
     Attributes:
-        read: Takes the bytes and a position, gives the value and the position behind it.
-        smallest: The fewest bytes that a value takes.
-        values: The most values that reading one gives, the items of lists not counted.
+        read: Takes the bytes and a position, returns the value and the position after it.
+        smallest: The fewest bytes of a value.
+        values: The most values that one read gives, without the items of lists.
     """
 
     read: Read
@@ -56,10 +56,10 @@ class _Reader:
     values: int = 1
 
 
-# Schemas are few and come back with every message. (No lru_cache: its objects do not travel to
-# executors by value.)
+# Schemas are few and recur with every message. (lru_cache objects cannot be sent to executors by
+# value.)
 _readers: dict[str, _Reader] = {}
-# How many values the lists of the message at hand have held so far.
+# The number of values in the lists of the current message so far.
 _listed = [0]
 
 
@@ -69,22 +69,22 @@ def decode_avro_message(
     """Open a Qlik message in the Avro format.
 
     The envelope (Qlik, "The Replicate envelope") is a record of magic (5 bytes), type, headers
-    (null or a map), messageSchemaId, messageSchema (each null or a text) and message. That is Avro
-    again, to be read by the schema in messageSchema or else by the dataSchema of the metadata
-    message that has this messageSchemaId.
+    (null or a map), messageSchemaId, messageSchema (each null or a text) and message. The message
+    is Avro again. Its schema is in messageSchema, or else in the dataSchema of the metadata message
+    with this messageSchemaId.
 
     Args:
         value: The bytes of the message.
-        data_schema: The Avro schema of the payload, as JSON. Without it, and where the envelope
-            holds none, the envelope alone is read.
+        data_schema: The Avro schema of the payload, as JSON. Without a schema here or in the
+            envelope, only the envelope is read.
 
     Returns:
-        `type` (`MD` for metadata, `DT` for data), `schema_id`, and `message`: the payload as JSON
-        as Qlik's JSON format has it, every value a text (bytes in hex, decimals in full, dates and
-        times in ISO 8601), and NULL where there was no schema. `None` for a NULL value.
+        `type` (`MD` for metadata, `DT` for data), `schema_id`, and `message`: the payload in
+        Qlik's JSON format, every value a text (bytes in hex, decimals in full, dates and times in
+        ISO 8601), or NULL without a schema. `None` for a NULL value.
 
     Raises:
-        MessageError: The bytes are no such message, or do not fit their schema.
+        MessageError: The bytes are not such a message, or do not fit their schema.
 
     Example:
         >>> value = b"atMSG" + bytes.fromhex("04 4454 00 02 04 7631 00 06 04 6f6b")
@@ -121,8 +121,7 @@ def decode_avro_message(
 def quote_json_numbers(text: str | None) -> str | None:
     """Put the numbers of a JSON text in quotes, digit for digit.
 
-    Spark reads a JSON number with a fraction as a double, which has no room for the digits of a
-    wide decimal.
+    Spark reads a JSON number with a fraction as a double, which loses digits of a wide decimal.
 
     Args:
         text: A JSON text.
@@ -131,7 +130,7 @@ def quote_json_numbers(text: str | None) -> str | None:
         The same JSON with every number as a text. `None` for NULL.
 
     Raises:
-        MessageError: It is no JSON.
+        MessageError: The text is not JSON.
 
     Example:
         >>> quote_json_numbers('{"AMOUNT": 12345678901234567.890}')
@@ -147,7 +146,7 @@ def quote_json_numbers(text: str | None) -> str | None:
         raise MessageError("nests too deeply") from None
     except ValueError as error:
         raise MessageError(f"not JSON: {error}") from None
-    # As ASCII: half of a pair of surrogates, what a text cut in an emoji ends with, is no UTF-8.
+    # ASCII only: a text cut inside an emoji ends with half a surrogate pair, which is not UTF-8.
     return json.dumps(parsed)
 
 
@@ -188,7 +187,7 @@ def _reader_of(schema: str) -> _Reader:
 
 
 def _compile(text: str) -> _Reader:
-    # Imported here, so that masks can be decoded where fastavro is not installed.
+    # Imported here, so that masks can be decoded without fastavro.
     from fastavro.schema import parse_schema
 
     if not isinstance(text, str):
@@ -198,14 +197,15 @@ def _compile(text: str) -> _Reader:
     try:
         loaded = json.loads(text)
         if "__fastavro_parsed__" in text:
-            raise MessageError("says of itself that it was checked")  # And fastavro believes it.
+            raise MessageError("says of itself that it was checked")  # fastavro would accept it.
         named: dict[str, Any] = {}
         return _Compiler(named).compile(parse_schema(loaded, named, _write_hint=False))
     except MessageError:
         raise
     except RecursionError:
         raise MessageError("nests too deeply") from None
-    # fastavro has no one error for a bad schema: from KeyError to AttributeError, all occur.
+    # fastavro has no single error for a bad schema; anything from KeyError to AttributeError
+    # occurs.
     except Exception as error:
         raise MessageError(f"not an Avro schema: {type(error).__name__} {error}"[:200]) from None
 
@@ -259,7 +259,7 @@ class _Compiler:
     def _record(self, schema: Mapping[str, Any]) -> _Reader:
         name = schema["name"]
         if name in self._open:
-            # No table is a record within itself, and bytes could make it as deep as they like.
+            # No table is a record within itself, and the bytes could nest it to any depth.
             raise MessageError(f"the record {name} holds itself")
         self._open.add(name)
         for field in schema["fields"]:
@@ -498,7 +498,7 @@ def _blocks(items: _Reader, *, is_map: bool) -> _Reader:
                 break
             if count < 0:
                 count = -count
-                _, position = _long(data, position)  # The block's size in bytes, for skipping it.
+                _, position = _long(data, position)  # The block's size in bytes, for skipping.
             if count * smallest > len(data) - position:
                 raise MessageError(f"a list of {count} items, {len(data) - position} bytes left")
             _listed[0] += count * items.values

@@ -1,4 +1,4 @@
-"""The one list of what Afterimage adds to Spark SQL."""
+"""The only list of the functions that Afterimage adds to Spark SQL."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dbt_afterimage.udfs.xds import xds_document
 
 @dataclass(frozen=True)
 class Udf:
-    """A pure function and how Spark SQL knows it.
+    """A pure function and its interface in Spark SQL.
 
     A `ValueError` of the function is a refusal, which the staging macros turn into a
-    `reject_reason`: SQL gets NULL for an argument that is not NULL, or, from a function that gives
-    a struct with an `error`, the refusal's text there and NULL in all other fields.
+    `reject_reason`. SQL gets NULL for an argument that is not NULL. From a function that returns a
+    struct with an `error`, it gets the refusal's text there and NULL in all other fields.
     """
 
     sql_name: str
     function: Callable[..., Any]
     return_type: str
-    # The names of the struct's fields, in the order of `return_type`; the function then gives a
+    # The field names of the struct, in the order of `return_type`; the function then returns a
     # mapping. Empty for a single value.
     fields: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""Puts the registry's functions into a Spark session, vectorised and fit for any cluster."""
+"""Registers the functions in a Spark session, vectorised and ready for any cluster."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 def register(spark: SparkSession) -> None:
     """Register every function of `registry.REGISTRY` in a session, under its SQL name.
 
-    The functions travel to the executors by value, so the machines of a cluster need pyarrow, and
+    The functions travel to the executors by value. So the machines of a cluster need pyarrow, and
     before Spark 4.1 pandas, but not this package.
 
     Args:
-        spark: The session that is to know the functions.
+        spark: The session to register them in.
     """
     from pyspark import cloudpickle
     from pyspark.sql import functions
 
-    # PySpark's types of these are too narrow for a function of any number of columns.
+    # PySpark's types for these are too narrow for a function of any number of columns.
     pickle_by_value: Any = cloudpickle.register_pickle_by_value
     pandas_udf: Any = functions.pandas_udf
     arrow_udf: Any = getattr(functions, "arrow_udf", None)  # Spark 4.1 and later
@@ -41,14 +41,14 @@ def register(spark: SparkSession) -> None:
 
 
 def register_for_new_sessions(spark: SparkSession) -> None:
-    """Let every session that this process opens from now on know the functions of another.
+    """Register the functions in every session that this process opens from now on.
 
     Args:
-        spark: A session that knows them.
+        spark: A session in which they are registered.
     """
     jvm: Any = spark._jvm
     known: Any = getattr(spark, "_jsparkSession").sessionState().functionRegistry()  # noqa: B009
-    # A new session begins with Spark's built-in functions.
+    # A new session starts with only Spark's built-in functions.
     built_in = jvm.org.apache.spark.sql.catalyst.analysis.FunctionRegistry.builtin()
     for udf in REGISTRY:
         name = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(udf.sql_name)
@@ -62,16 +62,16 @@ def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Call
     Real change tables hold few distinct masks, so nearly every row is a look-up.
 
     Args:
-        function: A pure function. A `ValueError` of it becomes NULL, or where `fields` has an
-            `error`, that field's text.
-        fields: The fields of the struct that the function gives as a mapping; empty where it gives
+        function: A pure function. Its `ValueError` becomes NULL, or the text of the field `error`
+            if `fields` has it.
+        fields: The fields of the struct that the function returns as a mapping; empty if it returns
             a single value.
 
     Returns:
-        A function of pandas Series as `pandas_udf` wants it.
+        A function of pandas Series, as `pandas_udf` takes it.
     """
 
-    # Half a second that a client of a Thrift server need not wait.
+    # The import takes half a second, which a client of a Thrift server need not spend.
     import pandas as pd
 
     def batch(*columns: pd.Series) -> Any:
@@ -85,7 +85,7 @@ def vectorised(function: Callable[..., Any], fields: Sequence[str] = ()) -> Call
             }
         )
 
-    # Spark reads the kind of pandas UDF off the signature; ours must not be text.
+    # Spark takes the kind of pandas UDF from the signature; string annotations would not work.
     returned = pd.DataFrame if fields else pd.Series
     batch.__annotations__ = {"columns": pd.Series, "return": returned}
     return batch
@@ -99,10 +99,10 @@ def vectorised_on_arrow(
     Args:
         function: As for `vectorised`.
         fields: As for `vectorised`.
-        returned: The Arrow type of what it gives.
+        returned: The Arrow type of the result.
 
     Returns:
-        A function of Arrow arrays as `arrow_udf` wants it.
+        A function of Arrow arrays, as `arrow_udf` takes it.
     """
     import pyarrow
 
@@ -118,7 +118,7 @@ def arrow_type(ddl: str) -> Any:
     """Return the Arrow type of a Spark SQL type (Spark 4).
 
     Args:
-        ddl: The type as SQL writes it.
+        ddl: The type in SQL.
     """
     from pyspark.sql import types
     from pyspark.sql.pandas.types import to_arrow_type
@@ -128,7 +128,7 @@ def arrow_type(ddl: str) -> Any:
 
 
 def _values(column: Any) -> Any:
-    # pandas 3, and pandas 2 in a column of numbers, has something else than None for NULL.
+    # pandas 3, and pandas 2 in a numeric column, does not use None for NULL.
     if column.dtype == object:
         return column
     return [None if gone else value for value, gone in zip(column, column.isna(), strict=True)]

@@ -1,4 +1,4 @@
-"""Keys of an Identity Manager event log: `table_key` to its parts and back.
+"""Reads and writes the `table_key` of an Identity Manager event log.
 
 Pure functions without a Spark import; `registry` gives them their SQL names.
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-MAX_LENGTH = 100_000  # characters; a longer text is no key but a mistake
+MAX_LENGTH = 100_000  # characters; a longer text is a mistake, not a key
 
 # NetIQ, "JDBC driver: event log table", table_key: a value with one of these must be quoted.
 SPECIAL = ",;'+\"=\\<>"
@@ -22,28 +22,28 @@ _PADDED_NUMBER = re.compile(r"(?=\s|.*\s\Z)\s*(-?[0-9]+(?:\.[0-9]+)?)\s*", re.DO
 
 
 class TableKeyError(ValueError):
-    """A key that does not keep to the grammar; the message says what is wrong, and where."""
+    """A key that violates the grammar; the message says what is wrong, and where."""
 
 
 def parse_table_key(table_key: str | None, trim_numbers: bool = False) -> dict[str, Any] | None:
-    r"""Take an event log's `table_key` apart.
+    r"""Split an event log's `table_key` into its parts.
 
     The grammar (NetIQ, "JDBC driver: event log table"): parts `column=value`, joined by `+`. A
-    value that holds one of `, ; ' + " = \ < >` stands in double quotes, where `\"` means a double
-    quote and `\\` a backslash; nothing else is an escape. An empty value is written `""`.
+    value with one of `, ; ' + " = \ < >` is in double quotes, where `\"` means a double quote and
+    `\\` a backslash; nothing else is an escape. An empty value is written `""`.
 
     Args:
         table_key: The text as landed.
-        trim_numbers: Whether the blanks around a number that is not quoted are taken off.
+        trim_numbers: Whether blanks around an unquoted number are removed.
 
     Returns:
-        `parts` (column to value, in the order of the key), `canonical` (the same for every order
-        of the parts and every way to quote them: sorted by column, quoted where needed) and
-        `warning` (blanks around a number, which the vendor warns of; else None). `None` for NULL.
+        `parts` (column to value, in the order of the key), `canonical` (equal for every order of
+        the parts and every quoting: sorted by column, quoted if needed) and `warning` (blanks
+        around a number, which the vendor warns about; else None). `None` for NULL.
 
     Raises:
-        TableKeyError: The text does not keep to the grammar; the message names the position of
-            the character, counted from 1.
+        TableKeyError: The text violates the grammar; the message gives the position of the
+            character, counted from 1.
 
     Example:
         >>> parse_table_key("pkey2=value2+pkey1=value1")["canonical"]
@@ -83,12 +83,12 @@ def parse_table_key(table_key: str | None, trim_numbers: bool = False) -> dict[s
 
 
 def _by_column(part: tuple[str, str]) -> tuple[str, str]:
-    # Databases differ in how they spell an unquoted name.
+    # Databases spell unquoted names differently.
     return (part[0].lower(), part[0])
 
 
 def _mistake(text: str, start: int) -> TableKeyError:
-    """Find the character at which a part that does not match goes wrong."""
+    """Find the character at which a non-matching part goes wrong."""
 
     def at(position: int, what: str) -> TableKeyError:
         return TableKeyError(f"position {position + 1}: {what}")
@@ -130,10 +130,10 @@ def format_table_key(parts: Mapping[str, Any] | str | None) -> str | None:
 
     Args:
         parts: Column to value, as a mapping or as the text of a JSON object (`to_json` of a struct
-            or a map). Numbers are written as they stand in the text.
+            or a map). Numbers are written as they are in the text.
 
     Returns:
-        The key, its parts in the order given, a value in quotes where it must be. `None` for NULL.
+        The key, with its parts in the given order and values quoted if needed. `None` for NULL.
 
     Raises:
         TableKeyError: A column or a value cannot be written.
@@ -160,7 +160,7 @@ def _from_json(text: str) -> Any:
     if len(text) > 2 * MAX_LENGTH:
         raise TableKeyError(f"{len(text)} characters of JSON, but {2 * MAX_LENGTH} are the most")
     try:
-        # Numbers stay text, so that 1.10 is not written as 1.1.
+        # Numbers stay text, so that 1.10 does not become 1.1.
         return json.loads(text, object_pairs_hook=once, parse_int=str, parse_float=str)
     except (json.JSONDecodeError, RecursionError) as error:
         raise TableKeyError(f"the parts are no JSON object: {error}") from None

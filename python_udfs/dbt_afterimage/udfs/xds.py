@@ -1,4 +1,4 @@
-"""XDS documents: the XML in which Identity Manager's Publisher channel reports a change.
+"""XDS documents: the XML with which Identity Manager's Publisher channel reports a change.
 
 A pure function without a Spark import; `registry` gives it its SQL name.
 """
@@ -15,14 +15,14 @@ MAX_LENGTH = 50_000_000  # characters of JSON; attributes may hold pictures
 EVENTS = ("add", "modify", "delete")
 VALUE_TYPES = ("string", "octet")
 
-# XML 1.0, "Characters": everything else has no place in a document, not even as a reference.
+# XML 1.0, "Characters": a document cannot hold any other character, not even as a reference.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TEXT = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
 _ATTRIBUTE = {**_TEXT, '"': "&quot;", "\t": "&#9;", "\n": "&#10;"}
 
 
 class XdsError(ValueError):
-    """A change that no document can hold; the message says why."""
+    """A change that a document cannot hold; the message says why."""
 
 
 def xds_document(change: Mapping[str, Any] | str | None) -> dict[str, str] | None:
@@ -32,14 +32,14 @@ def xds_document(change: Mapping[str, Any] | str | None) -> dict[str, str] | Non
         change: A mapping or the text of a JSON object with `event` (`add`, `modify` or `delete`),
             `class_name`, `association`, and `attributes`: a list of objects with `name`, `type`
             (`string` or `octet`, whose value is Base64), `remove_all` (true: all values of the
-            attribute go first), `remove` (the one value that goes) and `add` (the new value). What
-            is left out or null is not written; an attribute with nothing to write is left out.
+            attribute are removed first), `remove` (the value to remove) and `add` (the new value).
+            Missing or null items are not written; an attribute with nothing to write is left out.
 
     Returns:
         `document`: the XML on one line. `None` for NULL.
 
     Raises:
-        XdsError: A value holds a character that XML cannot, or `change` is not as described.
+        XdsError: A value holds a character that XML cannot hold, or `change` is malformed.
 
     Example:
         >>> xds_document({"event": "delete", "class_name": "usr", "association": "idu=1"})

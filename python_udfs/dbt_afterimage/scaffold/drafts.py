@@ -1,0 +1,400 @@
+"""The texts of a table's models: source, staging, history, current, audit, tests and docs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dbt_afterimage.commands.project import Column, Project
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.scaffold import landed as tables
+from dbt_afterimage.scaffold import plans
+from dbt_afterimage.scaffold.entries import Entry
+from dbt_afterimage.scaffold.landed import Landed, model_name, text_literal
+from dbt_afterimage.scaffold.plans import Plan, Question
+from dbt_afterimage.scaffold.systems import SYSTEMS, Found, known_by, recognise
+
+KINDS = ("staging", "history", "current", "audit")
+# The property files in which sources are declared by us.
+OWN_SOURCES = r"models/staging/\w+/_src_\w+\.yml"
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+
+class NoChangeTable(AfterimageError):
+    """A table is no change table of a known system."""
+
+
+@dataclass
+class Draft:
+    """What is to be written for a table.
+
+    Attributes:
+        table: The landed table, and how it was recognised.
+        staging: The name of the staging model, which may be there already.
+        models: Path -> the text of a model.
+        blocks: Path -> block -> text, for the files that several tables share: properties, docs.
+        heads: Path -> the text before the blocks.
+        notes: What was guessed, and what to look over.
+    """
+
+    table: str
+    found: Found
+    key: list[str]
+    staging: str
+    models: dict[str, str] = field(default_factory=dict)
+    blocks: dict[str, dict[str, str]] = field(default_factory=dict)
+    heads: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
+    """Return a landed table, and the system that wrote it; none where it is no change table.
+
+    Args:
+        project: The dbt project.
+        entry: The table, and what the user says of it.
+
+    Raises:
+        AfterimageError: There is no such table.
+    """
+    landed = tables.find(project, "RELATION", entry.relation, OWN_SOURCES)
+    found = recognise(
+        landed.columns,
+        entry.arguments,
+        entry.system,
+        lambda column: tables.has_envelope(project, landed.relation, column),
+    )
+    return landed, found
+
+
+def draft(project: Project, entry: Entry) -> Draft:
+    """Look at a landed table and return what is to be written for it.
+
+    Args:
+        project: The dbt project.
+        entry: The table, and what the user says of it.
+
+    Raises:
+        NoChangeTable: It is no change table.
+        AfterimageError: There is no such table, or it does not tell something that must be known.
+    """
+    landed, found = look(project, entry)
+    if found is None:
+        raise NoChangeTable(
+            f"{landed.name} is no change table of a known system. Where columns have other names,"
+            " say which system it is with --system, and the names with --arguments. The systems,"
+            f" and what each is known by:\n{known_by()}\nIt has:"
+            f" {', '.join(tables.names_of(landed.columns))}"
+        )
+    others = {
+        option: tables.find(project, f"--{option}", name, OWN_SOURCES)
+        for option, name in entry.others().items()
+    }
+    existing = _Existing(project, landed, found, entry)
+    key, notes = list(entry.key), []
+    known_key = existing.history and existing.history.config.unique_key
+    if not key and known_key:
+        key = [known_key] if isinstance(known_key, str) else list(known_key)
+        if not existing.is_ours("history"):
+            notes.append(f"key: {', '.join(key)}, as in {existing.history.name}.")
+    question = Question(project, landed, others, key, entry.table, entry.arguments)
+    plan = plans.make(found.system.macro, question)
+    writer = _Writer(project, entry, landed, others, found, plan, existing)
+    made = writer.draft()
+    made.notes = [*notes, *plan.notes, *made.notes]
+    return made
+
+
+class _Existing:
+    """The models that a landed table has already, by what they do and not by their names."""
+
+    def __init__(self, project: Project, landed: Landed, found: Found, entry: Entry) -> None:
+        nodes = project.models()
+        folder, name = found.system.folder, entry.name and model_name(entry.name)
+        self.streams = [
+            node
+            for node in _callers(nodes, found.system.macro)
+            if landed.nodes & set(node.depends_on.nodes) and _is_of_table(node, entry.table)
+        ]
+        self.staging = _chosen(self.streams, f"stg_{folder}__{name}")
+        of_stream = _readers(nodes, self.staging)
+        histories = [n for n in of_stream if n.config.materialized == "history"]
+        self.history = _chosen([*histories, *_callers(of_stream, "scd2")], f"{name}_history")
+        of_history = _readers(nodes, self.history)
+        self.current = _chosen(_callers(of_history, "current_state"), f"{name}_current")
+        audits = [n for n in of_stream if n.config.materialized == "audit"]
+        self.audit = _chosen([*audits, *_callers(of_stream, "change_audit")], f"{name}_audit")
+        self._paths = {
+            kind: node and node.original_file_path
+            for kind in KINDS
+            if (node := getattr(self, kind)) is not None
+        }
+        self._folders = _folders(folder)
+
+    def is_ours(self, kind: str) -> bool:
+        """Whether a model lies where `init` writes it."""
+        node = getattr(self, kind)
+        return node is None or self._paths[kind] == f"{self._folders[kind]}/{node.name}.sql"
+
+
+def _folders(system: str) -> dict[str, str]:
+    return {"staging": f"models/staging/{system}"} | {kind: f"models/{kind}" for kind in KINDS[1:]}
+
+
+def _callers(nodes: Iterable[Any], macro: str) -> list[Any]:
+    return [node for node in nodes if f"macro.afterimage.{macro}" in node.depends_on.macros]
+
+
+def _readers(nodes: Iterable[Any], read: Any) -> list[Any]:
+    return [node for node in nodes if read is not None and read.unique_id in node.depends_on.nodes]
+
+
+def _chosen(nodes: Sequence[Any], name: str) -> Any:
+    """Of several models the one with the name that `init` would give, else the first by name."""
+    named = [node for node in nodes if node.name == name]
+    return next(iter([*named, *sorted(nodes, key=lambda node: str(node.name))]), None)
+
+
+def _is_of_table(node: Any, table: str | None) -> bool:
+    """Whether a model may be of a source table; a topic or an event log holds several."""
+    written = re.search(r"""\btable\s*=\s*['"]([^'"]*)['"]""", node.raw_code)
+    if not table or not written:
+        return True
+    return _last_part(written[1]) == _last_part(table)
+
+
+def _last_part(table: str) -> str:
+    return table.split(".")[-1].strip().lower()
+
+
+@dataclass(frozen=True)
+class _DataColumn:
+    name: str
+    type: str
+    doc: str
+    is_plain: bool
+
+
+class _Writer:
+    def __init__(
+        self,
+        project: Project,
+        entry: Entry,
+        landed: Landed,
+        others: Mapping[str, Landed],
+        found: Found,
+        plan: Plan,
+        existing: _Existing,
+    ) -> None:
+        self.project, self.entry, self.landed, self.others = project, entry, landed, others
+        self.found, self.plan, self.existing = found, plan, existing
+        self.name = model_name(entry.name or plan.table)
+        self.folders = _folders(found.system.folder)
+        self.planned = {
+            "staging": f"stg_{found.system.folder}__{self.name}",
+            **{kind: f"{self.name}_{kind}" for kind in KINDS[1:]},
+        }
+        there = {node.name: node for node in project.relations() if node.resource_type != "source"}
+        if existing.staging is None:
+            self._check_names(there)
+        named = {kind: there.get(name) for kind, name in self.planned.items()}
+        self.models = {kind: getattr(existing, kind) or named[kind] for kind in KINDS}
+        self.names = {
+            kind: node.name if node else self.planned[kind] for kind, node in self.models.items()
+        }
+
+    def _check_names(self, there: Mapping[str, Any]) -> None:
+        """Refuse names that models of another table have."""
+        staging = there.get(self.planned["staging"])
+        taken = [there[self.planned[kind]] for kind in KINDS[1:] if self.planned[kind] in there]
+        if staging is not None:
+            is_stream = any(_callers([staging], system.macro) for system in SYSTEMS)
+            taken = [staging] if is_stream else []
+        if taken:
+            raise AfterimageError(
+                f"{taken[0].name} is in this project already ({taken[0].original_file_path}) and"
+                f" is not made from {self.landed.name}. Give --name, after which the new models"
+                " are called"
+            )
+
+    def draft(self) -> Draft:
+        staging = self.names["staging"]
+        made = Draft(self.landed.name, self.found, self.plan.key, staging)
+        if self.existing.staging is not None and not self.existing.is_ours("staging"):
+            streams = ", ".join(sorted(node.name for node in self.existing.streams))
+            made.notes.append(
+                f"{self.landed.name} is already read by {streams}. What is new is built on"
+                f" {staging}."
+            )
+        values = self._values()
+        system = self.found.system.folder
+        docs = f"models/docs/{self.name}.md"
+        known = self.project.doc_blocks()
+        blocks = {
+            column.doc: _render("column.md", column=column, **values)
+            for column in values["columns"]
+            if known.get(column.doc, docs) == docs
+        }
+        if blocks:
+            made.blocks[docs] = blocks
+            made.heads[docs] = (
+                "\nWhat the columns mean, said once: models and sources refer to it.\n\n"
+            )
+        if self.models["staging"] is None or self.existing.is_ours("staging"):
+            for table in (self.landed, *self.others.values()):
+                if table.source is not None:
+                    path = f"{self.folders['staging']}/_src_{table.source.name}.yml"
+                    made.blocks.setdefault(path, {})[table.source.table] = self._source(table)
+                    made.heads[path] = _render("sources.yml", source=table.source)
+        wanted = [kind for kind in KINDS if kind == "staging" or kind in self.entry.models]
+        for kind in wanted:
+            path = f"{self.folders[kind]}/{self.planned[kind]}.sql"
+            node = self.models[kind]
+            if node is None or node.original_file_path == path:
+                made.models[path] = self._model(kind, values)
+            elif kind != "staging":
+                made.notes.append(f"{node.name} is there already: {node.original_file_path}.")
+        for kind in wanted:
+            file = f"_stg_{system}.yml" if kind == "staging" else f"_{kind}.yml"
+            path = f"{self.folders[kind]}/{file}"
+            node = self.models[kind]
+            patched = node.patch_path if node else None
+            is_free = not patched or patched.endswith(f"://{path}")
+            if self.names[kind] == self.planned[kind] and is_free:
+                text = _render(f"{kind}.yml", **values)
+                made.blocks.setdefault(path, {})[self.names[kind]] = text
+                made.heads[path] = "models:\n"
+        return made
+
+    def _values(self) -> dict[str, Any]:
+        """Return what the templates write."""
+        plan, ask = self.plan, self.project.macro
+        history = self.models["history"]
+        meta_columns = list(
+            ask("_meta_columns", macro_name="init", meta_column_names=None, columns=[])
+        )
+        audit_columns = list(ask("_audit_columns"))
+        meta = _renamed(plan.columns, meta_columns, "history_")
+        if history is not None and history.config.materialized == "history":
+            meta = dict(history.config.get("meta_column_names") or {})
+        key_columns = [column for column in plan.columns if column.name in plan.key]
+        columns = [self._data_column(column) for column in plan.columns]
+        return {
+            "name": self.name,
+            "names": self.names,
+            "title": self.found.system.title,
+            "key": plan.key,
+            "table": plan.table,
+            "landed_rows": plan.landed_rows,
+            "has_before_images": plan.has_before_images,
+            "columns": columns,
+            "key_columns": [column for column in columns if column.name in plan.key],
+            "contract": [*ask("_contract_columns"), "ingested_at"],
+            "meta": meta,
+            "meta_columns": meta_columns,
+            "audit_meta": _renamed(key_columns, audit_columns, "audit_"),
+            "audit_columns": audit_columns,
+        }
+
+    def _data_column(self, column: Column) -> _DataColumn:
+        is_plain = _PLAIN.fullmatch(column.name) is not None
+        return _DataColumn(column.name, column.type, self._doc_name(column.name), is_plain)
+
+    def _doc_name(self, column: str) -> str:
+        """Return the doc block of a column; names that come to the same one share it."""
+        return f"{self.name}__{re.sub('[^A-Za-z0-9]+', '_', column).strip('_')}"
+
+    def _source(self, table: Landed) -> str:
+        if table is not self.landed:
+            description, columns = f"Landed beside the changes of {self.name}.", {}
+        else:
+            description = f"The changes of {self.name} as they landed, {self.found.system.title}."
+            data = set(tables.names_of(self.plan.columns))
+            blocks = {name: self._doc_name(name) for name in data} | self.found.described
+            columns = {
+                name: _doc(blocks[name]) if name in blocks else "As it landed."
+                for name in tables.names_of(table.columns)
+            }
+        return _render("source.yml", source=table.source, description=description, columns=columns)
+
+    def _model(self, kind: str, values: Mapping[str, Any]) -> str:
+        file_format = self.entry.file_format
+        if kind == "staging":
+            given = {"unique_key": repr(self.plan.key), **self.plan.call}
+            for argument, value in self.entry.arguments.items():
+                given[argument] = text_literal(value) if isinstance(value, str) else repr(value)
+            return _render(
+                "staging.sql",
+                macro=self.found.system.macro,
+                reference=self.landed.reference,
+                call=given,
+                file_format=file_format,
+            )
+        if kind == "current":
+            return _render("current.sql", history=self.names["history"], meta=values["meta"])
+        meta = values["meta"] if kind == "history" else values["audit_meta"]
+        options = {"meta_column_names": meta} if meta else {}
+        if kind == "history":
+            options |= self.entry.history
+        return _render(
+            "kept.sql",
+            materialized=kind,
+            key=self.plan.key,
+            options={option: repr(value) for option, value in options.items()},
+            file_format=file_format,
+            staging=self.names["staging"],
+        )
+
+
+def _renamed(columns: Sequence[Column], ours: Sequence[str], prefix: str) -> dict[str, str]:
+    """Return other names for those of our columns whose names data columns have."""
+    taken = {column.name.lower() for column in columns}
+    return {
+        name: prefix + name if prefix + name not in taken else f"_{prefix}{name}"
+        for name in ours
+        if name in taken
+    }
+
+
+def _doc(block: str) -> str:
+    return f"\"{{{{ doc('{block}') }}}}\""
+
+
+def _yaml_name(name: str) -> str:
+    """Return a name in YAML, in quotes where it could be taken for something else than a text."""
+    is_plain = _PLAIN.fullmatch(name) and name.lower() not in _NO_TEXT_IN_YAML
+    return name if is_plain else json.dumps(name, ensure_ascii=False)
+
+
+@cache
+def _templates() -> Any:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    # The texts are Jinja themselves, so the templates have other marks.
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        block_start_string="<%",
+        block_end_string="%>",
+        variable_start_string="<<",
+        variable_end_string=">>",
+        comment_start_string="<#",
+        comment_end_string="#>",
+        undefined=StrictUndefined,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "name": _yaml_name,
+        "doc": _doc,
+        "tojson": lambda value: json.dumps(value, ensure_ascii=False),
+    }
+    return environment
+
+
+def _render(template: str, **values: Any) -> str:
+    return str(_templates().get_template(template).render(**values))

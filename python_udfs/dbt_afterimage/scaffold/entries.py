@@ -1,0 +1,171 @@
+"""`afterimage.yml`: the tables that a project keeps history of, and what is said of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dbt_afterimage.errors import AfterimageError
+
+FILE = "afterimage.yml"
+_HEAD = """\
+# The tables that this project keeps history of. `afterimage init` adds to this list,
+# `afterimage init --from afterimage.yml` writes the models, `--check` says what differs.
+tables:
+"""
+_OTHERS = ("base", "metadata", "tracking", "uow")
+_KINDS: Mapping[str, type] = {"arguments": dict, "history": dict, "key": list, "models": list}
+_ALL = ("history", "current", "audit")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A landed table.
+
+    Attributes:
+        relation: The table.
+        key: The key's columns; empty where they are to be guessed.
+        name: What the models are named after; the source table where left out.
+        table: The source table, where messages or events of several are in the relation.
+        system: The source macro, where the table is not recognised.
+        arguments: Further arguments of the source macro.
+        history: Further options of the history, such as `grain` or `deletes`.
+        models: Which models to write behind the staging model.
+    """
+
+    relation: str
+    key: Sequence[str] = ()
+    name: str | None = None
+    table: str | None = None
+    system: str | None = None
+    base: str | None = None
+    metadata: str | None = None
+    tracking: str | None = None
+    uow: str | None = None
+    file_format: str = "iceberg"
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    history: Mapping[str, Any] = field(default_factory=dict)
+    models: Sequence[str] = _ALL
+
+    def others(self) -> dict[str, str]:
+        """Return the tables beside the relation, by the options that name them."""
+        return {name: value for name in _OTHERS if (value := getattr(self, name))}
+
+    def is_same_table(self, other: Entry) -> bool:
+        """Whether two entries are of one source table."""
+        return (self.relation, self.table) == (other.relation, other.table)
+
+    def text(self) -> str:
+        """Return the entry as `afterimage.yml` has it."""
+        said = {
+            one.name: value if isinstance(value, (str, Mapping)) else list(value)
+            for one in fields(self)
+            if (value := getattr(self, one.name)) and value != one.default
+        }
+        dumped = yaml.safe_dump(
+            [said], sort_keys=False, default_flow_style=None, allow_unicode=True, width=100
+        )
+        return "".join(f"  {line}" for line in dumped.splitlines(keepends=True))
+
+
+@dataclass(frozen=True)
+class Listing:
+    """What `afterimage.yml` says.
+
+    Attributes:
+        ignore: Patterns of tables that `--check` does not miss.
+    """
+
+    entries: Sequence[Entry]
+    ignore: Sequence[str] = ()
+
+
+def read(path: Path) -> Listing:
+    """Read a list of tables.
+
+    Args:
+        path: The file.
+
+    Raises:
+        AfterimageError: It is not there, or says something that is not understood.
+    """
+    try:
+        said = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except FileNotFoundError:
+        raise AfterimageError(
+            f"{path} is not there: `afterimage init RELATION` begins it"
+        ) from None
+    except yaml.YAMLError as error:
+        raise AfterimageError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(said, dict):
+        raise AfterimageError(f"{path} must map `tables` to a list, and `defaults` to options")
+    _check_known(path, said, ("tables", "defaults", "ignore"), "the file")
+    defaults = said.get("defaults") or {}
+    entries: list[Entry] = []
+    for given in said.get("tables") or []:
+        options = {"relation": given} if isinstance(given, str) else given
+        if not isinstance(options, dict) or not isinstance(options.get("relation"), str):
+            raise AfterimageError(f"{path}: each of `tables` needs a relation. Got: {given}")
+        entry = _entry(path, {**defaults, **options})
+        if any(entry.is_same_table(other) for other in entries):
+            raise AfterimageError(f"{path} names {entry.relation} twice: leave one out")
+        entries.append(entry)
+    return Listing(entries, said.get("ignore") or ())
+
+
+def _entry(path: Path, options: dict[str, Any]) -> Entry:
+    relation = options["relation"]
+    _check_known(path, options, [one.name for one in fields(Entry)], relation)
+    for one in fields(Entry):
+        value = options.get(one.name)
+        wanted = _KINDS.get(one.name, str)
+        if one.name == "key" and isinstance(value, str):
+            options["key"] = [value]
+        elif value is not None and not isinstance(value, wanted):
+            kind = {"dict": "a mapping", "list": "a list", "str": "a text"}[wanted.__name__]
+            raise AfterimageError(f"{path}: {one.name} of {relation} must be {kind}. Got: {value}")
+    unknown = [kind for kind in options.get("models") or [] if kind not in _ALL]
+    if unknown:
+        raise AfterimageError(
+            f"{path}: models of {relation} must be of {', '.join(_ALL)}. Got: {', '.join(unknown)}"
+        )
+    return Entry(**{name: value for name, value in options.items() if value is not None})
+
+
+def _check_known(path: Path, said: Mapping[str, Any], known: Sequence[str], of: str) -> None:
+    unknown = [str(name) for name in said if name not in known]
+    if unknown:
+        raise AfterimageError(
+            f"{path}: {of} has the unknown option {', '.join(unknown)}; it knows {', '.join(known)}"
+        )
+
+
+def added(text: str | None, entries: Sequence[Entry], open_questions: Sequence[str] = ()) -> str:
+    """Return the text of a list with further entries at its end.
+
+    Args:
+        text: The file's text; none where it is not there yet.
+        entries: The further ones.
+        open_questions: Tables that could not be added, and why; they become comments.
+
+    Raises:
+        AfterimageError: The file does not end with its tables, so nothing can be added there.
+    """
+    before = (text if text is not None else _HEAD).rstrip("\n") + "\n"
+    further = "".join(entry.text() for entry in entries)
+    after = before + further + "".join(f"  # {line}\n" for line in open_questions)
+    try:
+        old, new = yaml.safe_load(before), yaml.safe_load(after)
+        expected = [*(old["tables"] or []), *(yaml.safe_load(further) or [])]
+        fits = new == {**old, "tables": expected or None}
+    except (yaml.YAMLError, KeyError, TypeError):
+        fits = False
+    if not fits:
+        raise AfterimageError(
+            f"{FILE} does not end with its `tables`, indented by two: add this yourself:\n{further}"
+        )
+    return after

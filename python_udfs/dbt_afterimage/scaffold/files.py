@@ -1,0 +1,291 @@
+"""The files of a project that `init` writes, and leaves alone once somebody has edited them.
+
+The first line of each file that `init` writes holds a checksum of the rest, so the file itself
+tells whether it was edited. Files that several tables share (properties, doc blocks) are made of
+blocks, one a model, source or column: of an edited one, blocks that lack are added at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.state import state_folder
+from dbt_afterimage.scaffold.drafts import Draft
+
+_SEAL = re.compile(r".*Written by `afterimage init` \(([0-9a-f]{8})\).*\n")
+_SEALS = {
+    ".sql": "{{#- Written by `afterimage init` ({}). Once you edit it, it is yours. -#}}\n",
+    ".yml": "# Written by `afterimage init` ({}). Once you edit it, it is yours.\n",
+    ".md": "<!-- Written by `afterimage init` ({}). Once you edit it, it is yours. -->\n",
+}
+# Where a block begins: a model, a table of a source, a doc block.
+_MODEL, _TABLE, _DOC = (
+    re.compile(rf"^(?={sign})", re.MULTILINE)
+    for sign in ("  - name: ", "      - name: ", r"\{% docs ")
+)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A file and what becomes of it.
+
+    Attributes:
+        old: Its text; none where it is not there.
+        new: The text that it gets.
+        state: `new`, `same`, `behind` (not edited, and not what it should be), `added` (edited, and
+            blocks are added), or `edited` (edited, not what it would be, and left alone).
+    """
+
+    path: str
+    old: str | None
+    new: str
+    state: str
+
+
+def changes(folder: Path, drafts: Sequence[Draft], *, whole: bool) -> list[Change]:
+    """Return what becomes of each file, in an order in which every beginning of it parses.
+
+    A file comes after those that it refers to, and properties after all models.
+
+    Args:
+        folder: The project's folder.
+        drafts: The tables.
+        whole: Whether these are all tables, so that shared files hold no other blocks.
+
+    Raises:
+        AfterimageError: Two tables want a model of one name.
+    """
+    models: dict[str, str] = {}
+    blocks: dict[str, dict[str, str]] = {}
+    heads: dict[str, str] = {}
+    for draft in drafts:
+        for path, text in draft.models.items():
+            if path in models:
+                raise AfterimageError(
+                    f"two tables would have the model {path}, {draft.table} is one of them: give"
+                    " it a name"
+                )
+            models[path] = text
+        for path, own in draft.blocks.items():
+            blocks.setdefault(path, {}).update(own)
+        heads |= draft.heads
+    shared = {
+        path: _shared(folder / path, heads[path], own, whole=whole or path.endswith(".md"))
+        for path, own in blocks.items()
+    }
+
+    docs = [path for path in shared if path.endswith(".md")]
+    sources = [path for path in shared if "/_src_" in path]
+    properties = [path for path in shared if path not in (*docs, *sources)]
+    order = [*docs, *sources, *models, *properties]
+    found = []
+    for path in order:
+        old = _text(folder / path)
+        if path in models:
+            found.append(_change(path, old, models[path], models[path]))
+        else:
+            found.append(_change(path, old, *shared[path]))
+    return found
+
+
+def _change(path: str, old: str | None, unsealed: str, merged: str) -> Change:
+    """Return what becomes of a file.
+
+    Args:
+        path: The file.
+        old: Its text.
+        unsealed: The text that it gets where nobody has edited it.
+        merged: The text that it gets where somebody has.
+    """
+    if old is None or is_sealed(old):
+        new = sealed(path, unsealed)
+        return Change(path, old, new, "new" if old is None else "same" if old == new else "behind")
+    if path.endswith(".sql"):
+        merged = old
+    is_same = _body(old).strip("\n") == unsealed.strip("\n")
+    return Change(path, old, merged, "added" if merged != old else "same" if is_same else "edited")
+
+
+def _shared(path: Path, head: str, own: Mapping[str, str], *, whole: bool) -> tuple[str, str]:
+    """Return a shared file's text where nobody has edited it, and where somebody has."""
+    old = _text(path)
+    if old is None:
+        return head + _joined(own), ""
+    there = _blocks(path, old)
+    kept = dict(own) if whole else {**there, **own}
+    lacking = {name: text for name, text in own.items() if name not in there}
+    merged = old.rstrip("\n") + "\n" + ("\n" if lacking else "") + _joined(lacking)
+    if lacking and path.suffix == ".yml" and not _adds(old, merged, _joined(lacking)):
+        raise AfterimageError(
+            f"{path} was edited, so that nothing can be added at its end. Add this yourself:\n"
+            + _joined(lacking)
+        )
+    return head + _joined(kept), merged if lacking else old
+
+
+def _joined(blocks: Mapping[str, str]) -> str:
+    return "\n".join(text.strip("\n") + "\n" for text in blocks.values())
+
+
+def _blocks(path: Path, text: str) -> dict[str, str]:
+    """Return the blocks of a shared file by name."""
+    if path.suffix == ".md":
+        return {block.split()[2]: block for block in _DOC.split(text)[1:]}
+    found = {}
+    for block in (_TABLE if path.name.startswith("_src_") else _MODEL).split(text)[1:]:
+        # Somebody may have written one in another way; what is added then is checked.
+        with suppress(yaml.YAMLError, TypeError, KeyError):
+            found[str(yaml.safe_load(block)[0]["name"])] = block
+    return found
+
+
+def _adds(old: str, new: str, blocks: str) -> bool:
+    """Whether a text of properties is another one with blocks at the end of its list."""
+    try:
+        before, after, further = map(yaml.safe_load, (old, new, blocks))
+        if "sources" in before:
+            before["sources"][-1]["tables"] += further
+        else:
+            before["models"] += further
+        return bool(after == before)
+    except (yaml.YAMLError, TypeError, KeyError, IndexError):
+        return False
+
+
+def sealed(path: str, text: str) -> str:
+    """Return a text with the line before it that says who wrote it, and its checksum."""
+    body = text.strip("\n") + "\n" if not path.endswith(".md") else text.rstrip("\n") + "\n"
+    return _SEALS[Path(path).suffix].format(_checksum(body)) + body
+
+
+def is_sealed(text: str) -> bool:
+    """Whether `init` wrote a file and nobody has edited it."""
+    line = _SEAL.match(text)
+    return line is not None and line[1] == _checksum(text[line.end() :])
+
+
+def written_by_init(folder: Path) -> Iterator[str]:
+    """Yield the models that `init` wrote, edited or not."""
+    for path in sorted((folder / "models").rglob("*.sql")):
+        if _SEAL.match(_text(path) or ""):
+            yield path.relative_to(folder).as_posix()
+
+
+def _body(text: str) -> str:
+    line = _SEAL.match(text)
+    return text[line.end() :] if line else text
+
+
+def _checksum(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def differences(change: Change) -> str:
+    """Return in words what a file lacks or has too much, or that somebody has edited it."""
+    if change.state == "new":
+        return "is missing"
+    if change.state == "edited":
+        return "was edited by hand, and is left alone"
+    old, new = change.old or "", change.new
+    if change.path.endswith(".sql"):
+        keys = [re.search(r"unique_key=(\[.*\])", text) for text in (old, new)]
+        if keys[0] and keys[1] and keys[0][1] != keys[1][1]:
+            return f"the key changed: {keys[0][1]} is now {keys[1][1]}"
+        return "differs"
+    before, after = _columns(old), _columns(new)
+    said = [f"{name} is new" for name in after if name not in before]
+    said += [f"{name} is gone" for name in before if name not in after]
+    for name in before.keys() & after.keys():
+        said += [f"column {c} of {name} appeared" for c in after[name] if c not in before[name]]
+        said += [f"column {c} of {name} is gone" for c in before[name] if c not in after[name]]
+    return ", ".join(said) or "differs"
+
+
+def _columns(text: str) -> dict[str, list[str]]:
+    """Return the columns of each model or source of a property file; of docs, the blocks."""
+    said = yaml.safe_load(text) if text and not text.startswith("<!--") else None
+    if not isinstance(said, dict):
+        return {name: [] for name in re.findall(r"\{% docs (\w+) %\}", text)}
+    found = {}
+    for one in said.get("models") or []:
+        found[one["name"]] = [column["name"] for column in one.get("columns") or []]
+    for one in said.get("sources") or []:
+        for table in one["tables"]:
+            columns = [column["name"] for column in table.get("columns") or []]
+            found[f"{one['name']}.{table['name']}"] = columns
+    return found
+
+
+def _text(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.is_file() else None
+
+
+def write(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files: all of them or, where one cannot be written, none.
+
+    A process that is killed meanwhile leaves the first few of them, each of them whole.
+
+    Args:
+        folder: What the paths start from.
+        files: Path to text, in the order in which to write them.
+
+    Raises:
+        AfterimageError: A file cannot be written.
+    """
+    undo: list[tuple[Path, str | None]] = []
+    with _signals_wait():
+        try:
+            # Only on one disk is a file moved in one step.
+            state = state_folder(folder)
+            place = state if state.stat().st_dev == folder.stat().st_dev else folder
+            with tempfile.TemporaryDirectory(prefix=".init-", dir=place) as drafts:
+                for number, text in enumerate(files.values()):
+                    Path(drafts, str(number)).write_text(text, encoding="utf-8")
+                for number, path in enumerate(map(folder.joinpath, files)):
+                    for parent in reversed(path.parents):
+                        if not parent.is_dir():
+                            parent.mkdir()
+                            undo.append((parent, None))
+                    undo.append((path, _text(path)))
+                    Path(drafts, str(number)).replace(path)
+        except BaseException as error:
+            _take_back(undo)
+            if isinstance(error, OSError):
+                where = error.filename2 or error.filename
+                raise AfterimageError(f"nothing was written: {where}: {error.strerror}") from None
+            raise
+
+
+def _take_back(undo: Sequence[tuple[Path, str | None]]) -> None:
+    for path, text in reversed(undo):
+        if path.is_dir():
+            path.rmdir()
+        elif text is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(text, encoding="utf-8")
+
+
+@contextmanager
+def _signals_wait() -> Iterator[None]:
+    """Let the signals that end a process wait until the block is done."""
+    came: list[int] = []
+    ending = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = {one: signal.signal(one, lambda number, _: came.append(number)) for one in ending}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler or signal.SIG_DFL)
+        for number in came:
+            signal.raise_signal(number)

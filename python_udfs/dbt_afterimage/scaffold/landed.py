@@ -1,0 +1,142 @@
+"""A landed table: its columns, and how the project refers to it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from dbt_afterimage.commands.project import Column, Project, quote
+from dbt_afterimage.errors import AfterimageError
+
+# `parquet.`/folder``: files that Spark reads by their path.
+_FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]+)`", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A source that the project does not declare elsewhere."""
+
+    name: str
+    schema: str
+    table: str
+    identifier: str
+
+
+@dataclass(frozen=True)
+class Landed:
+    """A landed table.
+
+    Attributes:
+        name: What people call it.
+        relation: The table for dbt's macros; as a text, for SQL.
+        nodes: The project's seeds, models and sources that are this table.
+        reference: How a model refers to it, such as `source('raw', 'orders__ct')`.
+        source: The source to declare for that; none where the project has it.
+    """
+
+    name: str
+    relation: Any
+    identifier: str
+    columns: list[Column]
+    nodes: frozenset[str]
+    reference: str
+    source: Source | None
+
+
+def find(project: Project, option: str, name: str, own_files: str) -> Landed:
+    """Return a landed table.
+
+    Args:
+        project: The dbt project.
+        option: The option that names the table.
+        name: `schema.table`, `catalog.schema.table`, a table of the target's schema,
+            `source.table`, or files as Spark names them (parquet.`/folder`).
+        own_files: Pattern of the files in which a source may be declared and is still ours.
+
+    Raises:
+        AfterimageError: There is no such table.
+    """
+    files = _FILES.fullmatch(name)
+    schema, _, identifier = (
+        (files["format"].lower(), "", files["path"]) if files else (name.rpartition("."))
+    )
+    declared = project.source(name)
+    if declared is not None:
+        schema, identifier = declared.schema, declared.identifier
+        relation = project.relation(schema, identifier, quoted=declared.quoting.identifier is True)
+    else:
+        schema = schema or str(project.credentials.schema)
+        relation = project.relation(schema, identifier, quoted=files is not None)
+    columns = project.columns_of(str(relation))
+    if not columns:
+        raise AfterimageError(
+            f"{option} must be a table that exists, as schema.table or, in the schema"
+            f" {project.credentials.schema}, by its name alone. Got: {name}"
+        )
+
+    # The session's own catalog may stand before the schema or not.
+    catalog = f"{project.rows('select current_catalog()')[0][0]}.".lower()
+    full_name = f"{schema}.{identifier}".lower()
+    names = {full_name, full_name.removeprefix(catalog), catalog + full_name}
+    nodes: dict[str, Any] = {}
+    for node in project.relations():
+        if f"{node.schema}.{getattr(node, 'identifier', None) or node.alias}".lower() in names:
+            nodes[node.unique_id] = node
+    elsewhere = [n for n in nodes.values() if not re.fullmatch(own_files, n.original_file_path)]
+    known = (elsewhere or [*nodes.values(), None])[-1]
+    table = identifier if files is None else PurePosixPath(identifier).stem
+    source = Source(model_name(schema), schema, table, identifier)
+    if known is None:
+        reference = f"source('{source.name}', '{source.table}')"
+    elif known.resource_type == "source":
+        reference = f"source('{known.source_name}', '{known.name}')"
+        source = Source(known.source_name, schema, known.name, identifier)
+    else:
+        reference = f"ref('{known.name}')"
+    return Landed(
+        name if declared is not None or files else f"{schema}.{identifier}",
+        relation,
+        table,
+        columns,
+        frozenset(nodes),
+        reference,
+        None if elsewhere else source,
+    )
+
+
+def model_name(text: str) -> str:
+    """Return a text as the name of a model: lower case, letters, digits and underscores."""
+    return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "changes"
+
+
+def has_envelope(project: Project, relation: Any, column: Column) -> bool:
+    """Whether one of the first rows holds a Qlik message: in JSON, or in Avro."""
+    name = quote(column.name)
+    text = f"cast({name} as string)"
+    avro = f" or contains({name}, cast('atMSG' as binary))" if column.type == "binary" else ""
+    count = project.rows(
+        f"select count_if(get_json_object({text}, '$.magic') = 'atMSG'"
+        f" or get_json_object({text}, '$.headers.operation') is not null"
+        f" or get_json_object({text}, '$.message.headers.operation') is not null{avro})"
+        f" from (select {name} from {relation} where {name} is not null limit 100) as first_rows"
+    )
+    return bool(count[0][0])
+
+
+def rows_of(landed: Landed, condition: str | None = None) -> str:
+    """Return the rows of a landed table as a test reads them."""
+    where = f" where {condition}" if condition else ""
+    return f"select 1 as landed from {{{{ {landed.reference} }}}}{where}"
+
+
+def text_literal(text: str) -> str:
+    """Return a text as a literal of Spark, and of Jinja."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def names_of(columns: Sequence[Column]) -> list[str]:
+    """Return the names of columns."""
+    return [column.name for column in columns]

@@ -1,0 +1,476 @@
+"""What each system's table says of itself: the key, the columns, and the source macro's call.
+
+What the dialect means is the source macros' knowledge, so their private macros are asked for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbt_afterimage.commands.project import Column, Project, literal, quote
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, text_literal
+from dbt_afterimage.scaffold.systems import header_name, header_prefix
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a plan is made of.
+
+    Attributes:
+        landed: The landed table.
+        others: The tables that were named beside it: `base`, `metadata`, `tracking`, `uow`.
+        key: The key's columns; empty where they are to be guessed.
+        table: The source table, where several are in the landed one.
+        arguments: Further arguments of the source macro.
+    """
+
+    project: Project
+    landed: Landed
+    others: Mapping[str, Landed]
+    key: Sequence[str]
+    table: str | None
+    arguments: Mapping[str, Any]
+
+
+@dataclass
+class Plan:
+    """What the models of a table are made from.
+
+    Attributes:
+        table: The source table's name.
+        call: Arguments of the source macro as a model writes them, beside the key.
+        landed_rows: What every_row_accounted_for reads; none where nobody can tell which landed
+            rows are this table's.
+        notes: What was guessed, and what to look over.
+    """
+
+    table: str
+    key: list[str]
+    columns: list[Column]
+    call: dict[str, str] = field(default_factory=dict)
+    landed_rows: str | None = None
+    has_before_images: bool = True
+    notes: list[str] = field(default_factory=list)
+
+
+def qlik_change_table(question: Question) -> Plan:
+    """Plan for a Qlik change table. The masks of deletes flag the key's columns alone."""
+    landed, arguments = question.landed, question.arguments
+    prefix = header_prefix(landed.columns, arguments)
+    data = [c for c in landed.columns if header_name(c.name, prefix) is None]
+    if not data:
+        raise AfterimageError(f"{landed.name} has no columns but those of its header")
+    plan = Plan(
+        re.sub(r"(?i)__ct$", "", landed.identifier),
+        list(question.key),
+        data,
+        {} if prefix == "header__" else {"header_prefix": text_literal(prefix)},
+        landed.reference,
+    )
+    encoding = arguments.get("mask_encoding")
+    layout = question.project.macro(
+        "_qlik_layout",
+        relation=landed.relation,
+        unique_key=[data[0].name],
+        columns=None,
+        header_prefix=prefix,
+        header_columns=arguments.get("header_columns"),
+        mask_encoding=encoding,
+    )
+    if not plan.key:
+        header, ordinals = layout["header"], layout["ordinals"]
+        decoded = ", ".join(
+            [header["change_mask"], str(layout["header_columns"])]
+            + ([literal(encoding)] if encoding else [])
+        )
+        masks = question.project.rows(
+            "select to_json(flagged), count(*) as deletes"
+            f" from (select decode_change_mask({decoded}) as flagged from {landed.relation}"
+            f" where {header['change_oper']} = 'D' or {header['operation']} = 'DELETE')"
+            f" where size(flagged) > 0 and array_max(flagged) <= {len(ordinals)}"
+            " group by flagged order by deletes desc, flagged limit 1"
+        )
+        flagged = json.loads(masks[0][0]) if masks else []
+        if not flagged or len(flagged) >= len(data):
+            raise _no_key(landed, "no delete has a mask that flags some of the columns", data)
+        plan.key = [ordinals[place - 1] for place in flagged]
+        plan.notes.append(
+            _guess(plan.key, f"the change masks of {masks[0][1]} deletes, which flag the key alone")
+        )
+    return plan
+
+
+def qlik_messages(question: Question) -> Plan:
+    """Plan for Qlik's messages: by their metadata, else by the data of the first of them."""
+    landed, table = question.landed, question.table
+    value = str(question.arguments.get("value", "value"))
+    metadata = question.others.get("metadata", landed)
+    schemas = question.project.macro(
+        "qlik_message_schemas", relation=metadata.relation, value=value
+    )
+    of_table = ""
+    if table:
+        condition = question.project.macro(
+            "_qlik_is_table", table=table, schema_name="schema_name", table_name="table_name"
+        )
+        of_table = f" and {condition}"
+    rows = question.project.query(
+        "select to_json(struct(schema_name, table_name, schema_id, column_name, spark_type,"
+        f" primary_key_position)) from ({schemas}) where reject_reason is null{of_table}"
+        " order by table_version desc nulls last, published_at desc nulls last, schema_id desc,"
+        " ordinal asc, column_name asc"
+    )
+    plan = Plan("", list(question.key), [], landed_rows=None if table else landed.reference)
+    if rows:
+        tables = {
+            ".".join(filter(None, (r.get("schema_name"), r["table_name"]))): r["table_name"]
+            for r in rows
+        }
+        if len(tables) > 1:
+            raise AfterimageError(
+                f"the metadata messages in {metadata.name} are of several tables, so say which"
+                f" with --table: {', '.join(sorted(tables))}"
+            )
+        [(full_name, plan.table)] = tables.items()
+        newest = [row for row in rows if row["schema_id"] == rows[0]["schema_id"]]
+        plan.columns = [Column(row["column_name"], row["spark_type"]) for row in newest]
+        if table:
+            plan.call["table"] = text_literal(full_name)
+        plan.call["metadata"] = metadata.reference
+        keys = {int(r.get("primary_key_position") or 0): r["column_name"] for r in newest}
+        guessed = [name for position, name in sorted(keys.items()) if position]
+        guessed_from = "primaryKeyPosition of the metadata"
+    elif "metadata" in question.others:
+        of = f" of the table {table}" if table else ""
+        raise AfterimageError(f"{metadata.name} has no metadata message{of}")
+    else:
+        plan.columns, guessed, messages = _json_columns(question, value)
+        plan.table = table or re.sub(r"(?i)_+(messages|topic)$", "", landed.identifier)
+        if table:
+            plan.call["table"] = text_literal(table)
+        plan.call["columns"] = _column_list(plan.columns)
+        plan.notes.append(
+            f"columns: taken from the data of {messages} messages, as there is no metadata"
+            " message. Look over their types, and their order, by which masks count."
+        )
+        guessed_from = "changeMask of a DELETE, which flags the key alone"
+    if not plan.key:
+        if not guessed:
+            why = "neither metadata nor a mask of a DELETE tells it"
+            raise _no_key(landed, why, plan.columns)
+        plan.key = guessed
+        plan.notes.append(_guess(guessed, guessed_from))
+    return plan
+
+
+def _json_columns(question: Question, value: str) -> tuple[list[Column], list[str], int]:
+    """Return the columns of the `data` of JSON messages, the key, and how many messages told it.
+
+    The types hold all the values seen. The key is what the mask of a DELETE flags.
+    """
+    name = quote(value)
+    texts = question.project.rows(
+        f"select cast({name} as string) from {question.landed.relation}"
+        f" where {name} is not null limit 1000"
+    )
+    kinds: dict[str, set[str]] = {}
+    names: dict[str, str] = {}
+    messages = delete_mask = 0
+    for (text,) in texts:
+        try:
+            message = json.loads(text)
+        except ValueError:
+            continue  # staging rejects it, with its reason
+        message = message if isinstance(message, dict) else {}
+        body = message["message"] if isinstance(message.get("message"), dict) else message
+        headers = body["headers"] if isinstance(body.get("headers"), dict) else {}
+        if not isinstance(body.get("data"), dict):
+            continue
+        messages += 1
+        mask = headers.get("changeMask")
+        if headers.get("operation") == "DELETE" and isinstance(mask, str):
+            delete_mask = int(mask, 16) if re.fullmatch("[0-9A-Fa-f]+", mask) else 0
+        for column, cell in body["data"].items():
+            names.setdefault(column.lower(), column)
+            kinds.setdefault(column.lower(), set()).update([] if cell is None else [_kind(cell)])
+    if not names:
+        raise AfterimageError(
+            f"{question.landed.name} has no JSON message with `data` and no metadata message, so"
+            " its columns are not known. Give --metadata, the table that the metadata messages"
+            " land in"
+        )
+    columns = [Column(names[column], _widest(kind)) for column, kind in kinds.items()]
+    flagged = [c.name for place, c in enumerate(columns) if delete_mask >> place & 1]
+    return columns, flagged if len(flagged) < len(columns) else [], messages
+
+
+def _kind(cell: Any) -> str:
+    if isinstance(cell, bool):
+        return "boolean"
+    return {int: "bigint", float: "decimal(38,10)"}.get(type(cell), "string")
+
+
+def _widest(kinds: set[str]) -> str:
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return "decimal(38,10)" if kinds == {"bigint", "decimal(38,10)"} else "string"
+
+
+def netiq_event_log(question: Question) -> Plan:
+    """Plan for an event log. `table_key` names the key's columns."""
+    landed, base = question.landed, question.others.get("base")
+    renamed = question.arguments.get("column_names", {})
+    log = question.project.macro(
+        "_netiq_log_columns", macro_name="init", relation=landed.relation, column_names=renamed
+    )
+    ask = question.project.rows
+    name = f"trim({log['table_name']})"
+    found = ask(
+        f"select {name} as name, count(*) as events from {landed.relation} where {name} <> ''"
+        " group by 1 order by events desc, name"
+    )
+    tables = [row[0] for row in found]
+    is_alone = len({one.lower() for one in tables}) == 1
+    if question.table is None and not is_alone:
+        raise AfterimageError(
+            f"{landed.name} has events of {len(tables) or 'no'} tables, so say which with --table:"
+            f" {', '.join(tables)}"
+        )
+    table = question.table or tables[0]
+    events = f"from {landed.relation} where lower({name}) = {literal(table.lower())}"
+    plan = Plan(table, list(question.key), [], has_before_images=False)
+    if not plan.key:
+        keys = ask(
+            "select to_json(names), count(*) as events from"
+            f" (select map_keys(parse_table_key({log['table_key']}).parts) as names {events})"
+            " where size(names) > 0 group by names order by events desc, names limit 1"
+        )
+        if not keys:
+            raise AfterimageError(
+                f"no table_key of {table} in {landed.name} can be read. Give --key"
+            )
+        plan.key = json.loads(keys[0][0])
+        plan.notes.append(_guess(plan.key, f"table_key of {keys[0][1]} events"))
+    plan.call["table"] = text_literal(table)
+    if base is not None:
+        plan.columns = base.columns
+        plan.key = _spelled(plan.key, base.columns, f"the key (of --base {base.name})")
+    else:
+        column = f"trim({log['column_name']})"
+        logged = ask(
+            f"select min({column}) {events} and {column} <> '' group by lower({column})"
+            f" order by min({log['record_id']})"
+        )
+        further = [row[0] for row in logged if row[0] not in plan.key]
+        plan.columns = [Column(one, "string") for one in [*plan.key, *further]]
+        plan.notes.append(
+            "columns: those that the log names, all as text. Give --base, the table with the"
+            " present rows, for their types."
+        )
+        [(query_backs,)] = ask(
+            f"select count(*) {events} and cast({log['event_type']} as int) in (5, 6, 7, 8)"
+        )
+        if query_backs:
+            plan.notes.append(
+                f"{query_backs} events are query-back: they say that a row changed, but not to"
+                " what. They are rejected without --base."
+            )
+    plan.call["columns"] = _column_list(plan.columns)
+    if base is not None:
+        plan.call["base"] = base.reference
+    condition = f"lower({name}) = {text_literal(table.lower())} or coalesce({name}, '') = ''"
+    plan.landed_rows = landed.reference if is_alone else f"({rows_of(landed, condition)})"
+    return plan
+
+
+def db2_change_data(question: Question) -> Plan:
+    """Plan for a CD or CCD table. Nothing in it says which columns are the key."""
+    landed = question.landed
+    found = [c for c in landed.columns if not c.name.upper().startswith("IBMSNAP_")]
+    types = {column.name.lower(): column.type for column in found}
+    prefix = question.arguments.get("before_prefix", "X") or ""
+    images = question.project.macro(
+        "_db2_before_columns", found=names_of(found), types=types, columns=[], prefix=prefix
+    )
+    columns = [column for column in found if column.name not in images.values()]
+    if not question.key:
+        raise _no_key(landed, "replication tables do not tell it", columns)
+    plan = Plan(
+        re.sub(r"(?i)_+(cd|ccd)$|^(cd|ccd)_+", "", landed.identifier),
+        list(question.key),
+        columns,
+        landed_rows=landed.reference,
+    )
+    if "uow" in question.others:
+        plan.call["uow"] = question.others["uow"].reference
+    elif "IBMSNAP_LOGMARKER" not in map(str.upper, names_of(landed.columns)):
+        plan.notes.append(
+            "changed_at will not be known: a CD table has no commit times. Give --uow, the table"
+            " IBMSNAP_UOW."
+        )
+    return plan
+
+
+def db2_text_log(question: Question) -> Plan:
+    """Plan for the log of a text index. The key's columns have the types of PKnn."""
+    landed, base = question.landed, question.others.get("base")
+    if base is None:
+        raise AfterimageError(
+            "give --base, the table with the present rows: the log of a text index names keys and"
+            " nothing else"
+        )
+    plan = Plan(
+        base.identifier,
+        list(question.key),
+        base.columns,
+        {"base": base.reference},
+        landed.reference,
+        has_before_images=False,
+    )
+    if not plan.key:
+        parts = sorted(
+            (c for c in landed.columns if re.fullmatch(r"(?i)pk[0-9]+", c.name)),
+            key=lambda column: int(column.name[2:]),
+        )
+        for part in parts:
+            fitting = [c for c in base.columns if c.type == part.type and c.name not in plan.key]
+            if not fitting:
+                raise _no_key(base, "no column has the type of each PKnn", base.columns)
+            plan.key.append(fitting[0].name)
+        quoted = [quote(name) for name in plan.key]
+        pairs = " and ".join(
+            f"log.{quote(part.name)} = base.{name}"
+            for part, name in zip(parts, quoted, strict=True)
+        )
+        [(rows, keys, matches)] = question.project.rows(
+            f"select (select count(*) from {base.relation}),"
+            f" (select count(distinct {', '.join(quoted)}) from {base.relation}),"
+            f" (select count(*) from {landed.relation} as log"
+            f" left semi join {base.relation} as base on {pairs})"
+        )
+        if rows != keys or not matches:
+            why = f"{', '.join(plan.key)} would fit by type, but the rows contradict it"
+            raise _no_key(base, why, base.columns)
+        plan.notes.append(
+            _guess(
+                plan.key,
+                f"the types of PKnn: these columns of {base.name} have them and are unique, and"
+                f" {matches} rows of the log find their row by them",
+            )
+        )
+    return plan
+
+
+def openedge_change_table(question: Question) -> Plan:
+    """Plan for an OpenEdge change table. Nothing in it says which columns are the key."""
+    landed, tracking = question.landed, question.others.get("tracking")
+    field_map = question.arguments.get("field_map")
+
+    def layout(place: Landed) -> Any:
+        return question.project.macro(
+            "_openedge_columns", relation=place.relation, declared=[], field_map=field_map
+        )
+
+    columns = [Column(one["name"], one["type"]) for one in layout(landed)["data"]]
+    if not columns:
+        raise AfterimageError(
+            f"{landed.name} has no columns but those of its header. Is it the tracking table? Then"
+            " name the change table, and this one with --tracking"
+        )
+    if not question.key:
+        raise _no_key(landed, "change tables do not tell it", columns)
+    plan = Plan(re.sub(r"(?i)_+cdc$|^cdc_+", "", landed.identifier), list(question.key), columns)
+    if tracking is not None:
+        plan.call["tracking"] = tracking.reference
+
+    # Which of the source tables it is, where a table says so: the change table's rows are of one,
+    # the tracking table's of all.
+    number, column = question.arguments.get("source_table_number"), None
+    for place in [*([tracking] if tracking else []), landed]:
+        metadata = layout(place)["metadata"]
+        if "table_number" not in metadata or "sequence" not in metadata:
+            continue
+        column = quote(metadata["table_number"]["name"])
+        if number is None:
+            rows = question.project.rows(
+                f"select distinct cast({column} as bigint) from {place.relation} order by 1"
+            )
+            numbers = [str(row[0]) for row in rows if row[0] is not None]
+            if len(numbers) != 1:
+                raise AfterimageError(
+                    f"{place.name} has changes of {len(numbers) or 'no'} source tables. Say which"
+                    f" is that of {landed.name}: arguments: {{source_table_number: N}}, one of"
+                    f" {', '.join(numbers)}"
+                )
+            number = numbers[0]
+            plan.call["source_table_number"] = number
+            plan.notes.append(f"source_table_number: {number}, the only one in {place.name}.")
+    if tracking is not None:
+        of_table = f"{column} = {number}" if column else None
+        plan.landed_rows = f"({rows_of(landed)} union all {rows_of(tracking, of_table)})"
+    elif column is None:
+        plan.landed_rows = landed.reference
+    return plan
+
+
+PLANS: Mapping[str, Callable[[Question], Plan]] = {
+    plan.__name__: plan
+    for plan in (
+        qlik_change_table,
+        qlik_messages,
+        netiq_event_log,
+        db2_change_data,
+        db2_text_log,
+        openedge_change_table,
+    )
+}
+
+
+def make(macro: str, question: Question) -> Plan:
+    """Return the plan for a table.
+
+    Args:
+        macro: The system's source macro.
+        question: What the plan is made of.
+
+    Raises:
+        AfterimageError: The table does not tell something, or the key is not among its columns.
+    """
+    plan = PLANS[macro](question)
+    plan.key = _spelled(plan.key, plan.columns, "the key")
+    return plan
+
+
+def _spelled(key: Sequence[str], columns: Sequence[Column], what: str) -> list[str]:
+    """Return the key's columns as the table spells them."""
+    spelled = {column.name.lower(): column.name for column in columns}
+    unknown = [name for name in key if name.lower() not in spelled]
+    if unknown:
+        raise AfterimageError(
+            f"{what} names a column that is not there: {', '.join(unknown)}. The columns:"
+            f" {', '.join(names_of(columns))}"
+        )
+    exact = set(names_of(columns))
+    return [name if name in exact else spelled[name.lower()] for name in key]
+
+
+def _no_key(landed: Landed, why: str, columns: Sequence[Column]) -> AfterimageError:
+    return AfterimageError(
+        f"the key cannot be guessed ({why}). Give --key, some of the columns of {landed.name}:"
+        f" {', '.join(names_of(columns))}"
+    )
+
+
+def _guess(key: Sequence[str], guessed_from: str) -> str:
+    return f"key: {', '.join(key)}, guessed from {guessed_from}. Look it over."
+
+
+def _column_list(columns: Sequence[Column]) -> str:
+    """Return a list of {name, type} as a model writes it."""
+    lines = [f"        {{'name': {text_literal(c.name)}, 'type': '{c.type}'}}," for c in columns]
+    return "[\n" + "\n".join(lines) + "\n    ]"

@@ -1,0 +1,229 @@
+"""Which source system wrote a table: the signs of each, and how many of them a table shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dbt_afterimage.commands.project import Column
+from dbt_afterimage.errors import AfterimageError
+
+ENVELOPE = "an envelope"
+
+
+@dataclass(frozen=True)
+class System:
+    """What a system's tables are known by.
+
+    Attributes:
+        macro: The source macro.
+        folder: The folder and the prefix of its staging models.
+        needed: Signs that must be there; of several in one tuple, one.
+        signs: Column -> the doc block that describes it. `PKnn` means PK01, PK02, …; an envelope is
+            found in the rows.
+    """
+
+    macro: str
+    folder: str
+    title: str
+    needed: tuple[tuple[str, ...], ...]
+    signs: Mapping[str, str | None]
+
+
+def _prefixed(prefix: str, names: str) -> dict[str, str | None]:
+    return {prefix + name: name for name in names.split()}
+
+
+SYSTEMS = (
+    System(
+        "qlik_change_table",
+        "qlik",
+        "a Qlik change table",
+        (("header__change_seq",), ("header__change_oper", "header__operation")),
+        _prefixed(
+            "header__",
+            "change_seq change_oper change_mask stream_position operation transaction_id timestamp",
+        ),
+    ),
+    System(
+        "qlik_messages",
+        "qlik",
+        "a landing of Qlik or Talend messages on Kafka",
+        (("value",), (ENVELOPE,)),
+        {
+            "value": "value",
+            **dict.fromkeys((ENVELOPE, "key", "topic", "partition", "offset", "timestamp")),
+        },
+    ),
+    System(
+        "netiq_event_log",
+        "netiq",
+        "an Identity Manager JDBC event log",
+        (("record_id",), ("table_key",), ("event_type",)),
+        _prefixed(
+            "",
+            "record_id status event_type event_time perpetrator table_name table_key column_name"
+            " old_value new_value",
+        ),
+    ),
+    System(
+        "db2_change_data",
+        "db2",
+        "a Db2 CD or CCD table",
+        (("IBMSNAP_COMMITSEQ",), ("IBMSNAP_INTENTSEQ",), ("IBMSNAP_OPERATION",)),
+        {
+            "IBMSNAP_COMMITSEQ": "commitseq",
+            "IBMSNAP_INTENTSEQ": "intentseq",
+            "IBMSNAP_OPERATION": "operation",
+        },
+    ),
+    System(
+        "db2_text_log",
+        "db2",
+        "the log table of a Db2 text index",
+        (("OPERATION",), ("TIME",), ("PKnn",)),
+        {"OPERATION": "operation", "TIME": "time", "PKnn": "pk"},
+    ),
+    System(
+        "openedge_change_table",
+        "openedge",
+        "an OpenEdge change table",
+        (("_Change-Sequence",), ("_Operation",)),
+        {
+            "_Tran-Id": "tran_id",
+            "_Time-Stamp": "time_stamp",
+            "_Change-Sequence": "change_sequence",
+            "_Continuation-Position": "continuation_position",
+            "_ArrayIndex": "arrayindex",
+            "_Fragment": "fragment",
+            "_Operation": "operation",
+        },
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table that was recognised.
+
+    Attributes:
+        here: The signs that it shows, by the names of its columns.
+        missing: The signs that it lacks.
+        described: Column -> the doc block that describes it.
+    """
+
+    system: System
+    here: list[str]
+    missing: list[str]
+    described: dict[str, str]
+
+    def __str__(self) -> str:
+        lacking = f", missing: {', '.join(self.missing)}" if self.missing else ""
+        return (
+            f"{self.system.title}: {len(self.here)} of the {len(self.system.signs)} things it is"
+            f" known by are there ({', '.join(self.here)}){lacking}."
+        )
+
+
+def recognise(
+    columns: Sequence[Column],
+    arguments: Mapping[str, object],
+    system: str | None,
+    has_envelope: Callable[[Column], bool],
+) -> Found | None:
+    """Return the system that a table shows most signs of; none where it shows too few of any.
+
+    Args:
+        columns: The table's columns.
+        arguments: Those of the source macro that rename columns: `header_prefix`, `column_names`,
+            `value`.
+        system: The source macro, where the user has chosen it.
+        has_envelope: Whether the rows of a column hold Qlik messages.
+    """
+    if system is not None and system not in (one.macro for one in SYSTEMS):
+        allowed = ", ".join(one.macro for one in SYSTEMS)
+        raise AfterimageError(f"system must be one of {allowed}. Got: {system}")
+    prefix = header_prefix(columns, arguments)
+    shown = {_sign(column.name, prefix): column for column in columns}
+    renamed = arguments.get("column_names")
+    for standard, here in (renamed if isinstance(renamed, dict) else {}).items():
+        if str(here).lower() in shown:
+            shown[standard] = shown[str(here).lower()]
+    value = shown.get(str(arguments.get("value", "value")).lower())
+    names = {sign: column.name for sign, column in shown.items()}
+    if value is not None:
+        names["value"] = value.name
+        if value.type in ("string", "binary") and has_envelope(value):
+            names[ENVELOPE] = f"{ENVELOPE} in {value.name}"
+
+    best: tuple[float, Found] | None = None
+    for candidate in SYSTEMS:
+        signs = {sign: names.get(_sign(sign)) for sign in candidate.signs}
+        found = Found(
+            candidate,
+            [name for name in signs.values() if name],
+            [sign for sign, name in signs.items() if not name],
+            {
+                name: f"{candidate.macro}__{candidate.signs[sign]}"
+                for sign, name in signs.items()
+                if name and candidate.signs[sign]
+            },
+        )
+        is_complete = all(any(signs[one] for one in one_of) for one_of in candidate.needed)
+        share = len(found.here) / len(signs)
+        fits = candidate.macro == system if system else is_complete
+        if fits and (best is None or share > best[0]):
+            best = (share, found)
+    return best[1] if best else None
+
+
+def known_by() -> str:
+    """Return the systems, a line each, with what each is known by."""
+    return "\n".join(
+        f"  {system.macro}, {system.title}: {', '.join(system.signs)}" for system in SYSTEMS
+    )
+
+
+def header_prefix(columns: Sequence[Column], arguments: Mapping[str, object]) -> str:
+    """Return what the names of Qlik's header columns begin with.
+
+    The one header column that is always there tells it. The longest prefix counts: a data column
+    may have Qlik's own name.
+    """
+    given = arguments.get("header_prefix")
+    if given is not None:
+        return str(given)
+    sign = "change_seq"
+    prefixes = [c.name[: -len(sign)] for c in columns if c.name.lower().endswith(sign)]
+    return max(prefixes, key=len, default="header__")
+
+
+_QLIK_HEADER = {"partition_name", *(name.removeprefix("header__") for name in SYSTEMS[0].signs)}
+
+
+def header_name(name: str, prefix: str) -> str | None:
+    """Return Qlik's own name of a header column; none for a data column.
+
+    Args:
+        name: The column.
+        prefix: What header columns begin with; empty where they have no prefix.
+    """
+    if not name.lower().startswith(prefix.lower()):
+        return None
+    rest = name[len(prefix) :].lower()
+    return rest if prefix or rest in _QLIK_HEADER else None
+
+
+def _sign(name: str, prefix: str = "header__") -> str:
+    """Return the form in which names are compared.
+
+    In any case, OpenEdge's with or without hyphens, Qlik's prefix by any name.
+    """
+    of_qlik = header_name(name, prefix)
+    if of_qlik is not None:
+        return f"header__{of_qlik}"
+    lower = name.lower()
+    if lower.startswith("_"):
+        return "_" + lower.replace("-", "").replace("_", "")
+    return re.sub(r"^pk[0-9]+$", "pknn", lower)

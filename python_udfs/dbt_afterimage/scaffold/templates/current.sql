@@ -1,0 +1,3 @@
+{{ config(materialized='table') }}
+
+{{ afterimage.current_state(ref('<< history >>')<% if meta %>, meta_column_names=<< meta >><% endif %>) }}
