@@ -42,6 +42,7 @@ def look(
     place: str = "",
     dark: bool = False,
     screenshot: Path | None = None,
+    width: int = 1240,
     height: int = 1400,
 ) -> Seen:
     """Open a page.
@@ -51,13 +52,22 @@ def look(
         place: What follows `#` in the address.
         dark: Whether the reader likes it dark.
         screenshot: Where to put a picture.
-        height: Of the window, which is 1240 wide.
+        width: Of the window, or of a frame in it.
+        height: Of the window.
     """
     assert CHROMIUM is not None
+    if width < 500:
+        # No window is narrower, but a frame is.
+        frame = page.with_suffix(".frame.html")
+        frame.write_text(
+            f'<body style="margin: 0"><iframe src="{page.name}" style="border: 0; width: {width}px;'
+            f' height: {height}px"></iframe></body>'
+        )
+        page = frame
     command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]
     command += ["--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000"]
     command += [
-        f"--window-size=1240,{height}",
+        f"--window-size={width},{height}",
         f"--blink-settings=preferredColorScheme={int(not dark)}",
     ]
     command += [f"--user-data-dir={page.parent / 'chromium'}", f"--crash-dumps-dir={page.parent}"]

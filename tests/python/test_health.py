@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ import pytest
 from browser import complaints, figures, look, needs_chromium
 from conftest import Lake, Project, contract_columns
 from dbt_afterimage.cli import main
-from dbt_afterimage.commands.health import DAY, HOUR, Health, duration
-from dbt_afterimage.pages import page
+from dbt_afterimage.pages.health import DAY, HOUR, Health, Run, worst_first
+from dbt_afterimage.pages.text import duration
 
 CONTRACT = contract_columns("id: int, region: string, name: string, credit: decimal(10, 2)") | {
     "warnings": "array<string>",
@@ -100,19 +101,70 @@ def seen(project: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[st
 
 def test_the_terminal_says_the_main_things(seen: tuple[str, Path]) -> None:
     lines = seen[0].splitlines()
-    assert lines[0] == (
-        "stg_people: 11 changes from 12 landed rows, 2024-01-01 12:00:00 to 2024-01-08 00:00:00"
+    assert re.fullmatch(
+        "stg_people: look here, because 3 rows are rejected; no run has taken anything in for"
+        r" \d+ d( \d+ h)?; 2 rows have a warning",
+        lines[0],
     )
-    told = dict(line.split(maxsplit=1) for line in lines[1:7])
-    assert told["rejected"] == "3: unknown operation (2); NULL in the key (id) (1)"
-    assert told["warnings"] == "2: bits past the last column (2)"
-    assert told["silence"] == "1 longer than 1 d, the longest 4 d from 2024-01-02 12:00:00"
+    told = {line[:16].strip(): line[17:] for line in lines[1:10]}
+    assert told["rejected"] == "unknown operation (2); NULL in the key (id) (1)"
+    assert told["warnings"] == "bits past the last column (2)"
+    assert told["landed rows"] == "12; 1 more than changes: before-images, repeats"
+    assert told["changes"] == "11; 2024-01-01 12:00:00 to 2024-01-08 00:00:00"
+    assert told["silences"] == "1; longer than 1 d; the longest 4 d from 2024-01-02 12:00:00"
     # By hand: 3, 4 and 10 came 6.5, 1 and 0.5 days after they were made.
-    assert told["late"] == (
-        "2 behind a later change of an earlier run; half within 1 d, 95 % within 6 d 12 h"
-    )
-    assert "it was 12 h old at the last run" in told["lag"]
-    assert told["no"].split(maxsplit=1)[1] == "1 changes bear no time"
+    assert told["late"] == "2; behind a later change of an earlier run"
+    assert told["arrival"] == "within 1 d; half of them; 95 % within 6 d 12 h"
+    # Pauses of 12 h, 12 h, 4 d, 1 d and 12 h: 4 of these 5 are a day at most.
+    assert told["newest change"].endswith("; 12 h at the last run; usually a change each 1 d")
+    assert told["without a time"] == "1; not in the picture"
+
+
+def test_the_page_says_nothing_twice(seen: tuple[str, Path]) -> None:
+    text = re.sub(r"<(script|style)\b.*?</\1>", "", seen[1].read_text(), flags=re.DOTALL)
+    shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text[text.index("</dl>") :]))
+    assert shown.strip().startswith("stg_people Look here , because 3 rows are rejected ;")
+    for once in ("12", "4 d from", "95 %", "unknown operation", "2024-01-01 12:00:00"):
+        assert len(re.findall(rf"(?<![-:\d]){once}(?![-:\d])(?! h)", shown)) == 1, once
+    assert 'class="grade-2"><span>newest change' in text
+
+
+def test_all_staging_models_have_a_line_the_worst_first(
+    command: Callable[..., int],
+    project: Project,
+    lake: Lake,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    lake.create("stg_empty", CONTRACT, [])
+    today = datetime.now(timezone.utc).replace(tzinfo=None)
+    fresh = [
+        change(n, "insert", None, today) | {"changed_at": today - timedelta(hours=n)}
+        for n in range(1, 5)
+    ]
+    lake.create("stg_fresh", CONTRACT, fresh)
+    for name in ("empty", "fresh", "unbuilt"):
+        project.file(
+            f"models/stg_{name}.sql",
+            "{{ config(materialized='change_stream') }} select 1 as change_id",
+        )
+    written = tmp_path / "all.html"
+    assert command("--all", "--output", str(written)) == 0
+    lines = capfd.readouterr()[0].splitlines()[:4]
+    # `no_changes` is a table of another kind.
+    assert lines[0].startswith("stg_people: look here, because 3 rows are rejected; ")
+    assert lines[1:] == [
+        "stg_empty: look here, because it is empty: no row has come in",
+        "stg_unbuilt: look here, because it has no table: dbt build --select +stg_unbuilt",
+        "stg_fresh: well",
+    ]
+    text = written.read_text()
+    # In that order, and without a picture there is no script at all.
+    names = re.findall(r"<td class=\"event\"><b>(\w+)</b>", text)
+    assert names == ["stg_people", "stg_empty", "stg_unbuilt", "stg_fresh"]
+    assert "<dt>To look at</dt><dd>3 of 4</dd>" in text
+    assert "<script" not in text
+    assert len(text) < 20_000
 
 
 @needs_chromium
@@ -124,7 +176,7 @@ def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path], tmp_
     # day 7: update; day 8: insert.
     assert found.count(r'<g class="point"><path') == 9
     assert len(re.findall(r'data-index="\d+" fill-rule', found.dom)) == 1
-    assert "<td>unknown operation</td><td>2</td>" in found.dom
+    assert '<td>unknown operation</td><td class="number">2</td>' in found.dom
 
 
 @pytest.mark.parametrize(
@@ -148,10 +200,42 @@ def test_an_error_is_one_line_with_the_remedy(
     assert "Traceback" not in err
 
 
+def health(last: int, now: int, **more: Any) -> Health:
+    """A change each two hours until the last one, which a run takes in an hour later."""
+    spans = {hour: (hour * HOUR, hour * HOUR) for hour in range(0, last + 1, 2)}
+    run = Run(at=(last + 1) * HOUR, changes=len(spans), newest=last * HOUR, late=0)
+    return Health("m", now * HOUR, spans=spans, runs=[run], **more)
+
+
+def test_the_lag_is_held_against_the_usual_rhythm() -> None:
+    assert health(20, 24).verdict == "well"
+    # Over two times two hours it is odd, over five times it is wrong.
+    assert [health(20, 20 + hours).lag_grade for hours in (4, 5, 10, 11)] == [0, 1, 1, 2]
+    assert health(20, 26).reasons == [
+        (1, "no run has taken anything in for 5 h"),
+    ]
+    # The runs go on, the source has nothing.
+    quiet = health(20, 50)
+    quiet.runs.append(Run(at=49 * HOUR, changes=1, newest=None, late=0))
+    assert quiet.reasons == [(2, "no change has come for longer than usual")]
+    # From one change alone there is no rhythm.
+    assert health(0, 10_000).verdict == "well"
+
+
+def test_what_is_wrong_comes_before_what_is_odd() -> None:
+    odd = health(20, 22, warnings=Counter(bits=9))
+    wrong = health(20, 22, rejects=Counter(a=1))
+    worse = health(20, 22, rejects=Counter(a=1), warnings=Counter(bits=1))
+    well = health(20, 22)
+    assert sorted([well, odd, wrong, worse], key=worst_first) == [worse, wrong, odd, well]
+    assert worse.verdict == "look here, because 1 row is rejected; 1 row has a warning"
+
+
 def test_silences_are_told_from_the_longest_on() -> None:
-    health = Health("m", spans={0: (0, 10), 30: (30 * HOUR, 31 * HOUR), 90: (90 * HOUR, 90 * HOUR)})
-    assert health.silences(DAY) == [(31 * HOUR, 90 * HOUR), (10, 30 * HOUR)]
-    assert health.silences(2 * DAY) == [(31 * HOUR, 90 * HOUR)]
+    spans = {0: (0, 10), 30: (30 * HOUR, 31 * HOUR), 90: (90 * HOUR, 90 * HOUR)}
+    assert Health("m", spans=spans).silences == [(31 * HOUR, 90 * HOUR), (10, 30 * HOUR)]
+    longer = Health("m", spans=spans, longest_usual=2 * DAY)
+    assert longer.silences == [(31 * HOUR, 90 * HOUR)]
 
 
 def test_a_duration_is_said_in_two_units() -> None:
@@ -161,8 +245,3 @@ def test_a_duration_is_said_in_two_units() -> None:
     assert duration(DAY + 60_000_000) == "1 d"
     assert duration(2 * DAY + 3 * HOUR + 1) == "2 d 3 h"
     assert duration(-90_000_000) == "-1 min 30 s"
-
-
-def test_a_text_is_escaped_as_html_and_plotly_both_read_it() -> None:
-    """Plotly knows the entity of a quotation mark by its number alone."""
-    assert page.escape('<a b="c">&') == "&lt;a b=&#34;c&#34;&gt;&amp;"

@@ -14,14 +14,13 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from browser import complaints, figures, look, needs_chromium
-from conftest import SCHEMA, Lake, Project, contract_columns
+from conftest import Lake, Project, contract_columns
 from dbt_afterimage.cli import main
-from dbt_afterimage.commands import timeline
 from dbt_afterimage.commands.project import Column, equals, literal
-from dbt_afterimage.commands.timeline import Record, Version
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.pages import page
+from dbt_afterimage.pages import page, timeline
 from dbt_afterimage.pages.text import time_text, visible
+from dbt_afterimage.pages.timeline import Key, Record, Version
 
 HOSTILE = "</script><script>document.title=\"pwned\"</script><b onclick='x'>&amp;{{ 1 }}\u202e\x07"
 # A key that would end the literal and the statement, were it put into SQL as it is.
@@ -47,11 +46,27 @@ def change(seq: int, operation: str, hour: int, transaction: str, *image: Any) -
         "change_id": f"c{seq}",
         "change_seq": f"{seq:03d}",
         "operation": operation,
-        "before" if operation == "delete" else "after": image,
+        "before" if operation == "delete" else "after": (*image, None)[:4],
         "changed_at": datetime(2024, 1, 31, hour, 30),
         "transaction_id": transaction,
+        "changed_by": "web" if operation == "delete" else None,
         "ingested_at": datetime(2024, 2, 1),
     }
+
+
+def moved(seq: int, hour: int, transaction: str, before: Any, after: Any) -> dict[str, Any]:
+    return change(seq, "update", hour, transaction, *after) | {"before": before}
+
+
+# A row that is 11, then 12, 13 and 14, and is deleted.
+CHAIN = [
+    change(6, "insert", 10, "t5", 11, "eu", "Cy", Decimal(1)),
+    moved(7, 11, "t6", (11, "eu", "Cy", Decimal(1)), (12, "eu", "Cy", Decimal(1))),
+    moved(8, 12, "t7", (12, "eu", "Cy", Decimal(1)), (12, "eu", "Cy", Decimal(2))),
+    moved(9, 13, "t8", (12, "eu", "Cy", Decimal(2)), (13, "eu", "Cy", Decimal(2))),
+    moved(10, 14, "t9", (13, "eu", "Cy", Decimal(2)), (14, "eu", "Cy", Decimal(2))),
+    change(11, "delete", 15, "t10", 14, "eu", "Cy", Decimal(2)),
+]
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +82,23 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
             change(3, "insert", 11, "t2", 2, REGION, "Bob", None),
             change(4, "delete", 12, "t3", 1, "eu", HOSTILE, Decimal(100)),
             change(5, "insert", 13, "t4", 1, "eu", "Ada", Decimal(250)),
+            *CHAIN,
+            # 300 versions of a row with much text in it.
+            *(
+                change(100 + n, "update" if n else "insert", 16, f"w{n}", 99, "eu", f"{n} " * 400)
+                for n in range(300)
+            ),
         ],
     )
-    project.file(
-        "models/people_history.sql",
-        "{{ config(materialized='history', unique_key=['id', 'region']) }}\n"
-        f"select * from {SCHEMA}.people_changes",
-    )
-    project.dbt("run", "--full-refresh")
+    # The table is there already: the model is what a history refers to.
+    project.file("models/people_changes.sql", "select 1 as change_id")
+    for name, deletes in (("people_history", "close"), ("people_ends", "version")):
+        project.file(
+            f"models/{name}.sql",
+            f"{{{{ config(materialized='history', unique_key=['id', 'region'], deletes='{deletes}',"
+            " valid_to_current='9999-12-31') }}\nselect * from {{ ref('people_changes') }}",
+        )
+    project.dbt("run", "--full-refresh", "--exclude", "people_changes")
     return project
 
 
@@ -131,6 +155,84 @@ def test_the_page_holds_each_version_as_it_is(written: Path) -> None:
     assert text.count('data-transaction="t2"') == 2
     (link,) = [trace for trace in drawn["data"] if trace["name"] == "one transaction"]
     assert link["x"] == ["2024-01-31T11:30:00"] * 2 + [None]
+
+
+@pytest.fixture
+def page_of(command: Callable[..., int], tmp_path: Path) -> Callable[..., tuple[Any, str]]:
+    """What is drawn for a record, and what the page says of it, a line a row of its table."""
+
+    def read(model: str, key: str) -> tuple[Any, str]:
+        written = tmp_path / "page.html"
+        assert command("--model", model, "--key", key, "--output", str(written)) == 0
+        text = written.read_text().replace(get_plotlyjs(), "")
+        shown = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text[text.index("</dl>") :]))
+        return figures(written)[0], shown
+
+    return read
+
+
+def lines(drawn: Any, name: str) -> list[tuple[Any, Any]]:
+    (trace,) = [trace for trace in drawn["data"] if trace["name"] == name]
+    return list(zip(trace["x"], trace["y"], strict=True))
+
+
+def test_a_key_change_shows_both_keys_and_links_them(page_of: Callable[..., Any]) -> None:
+    drawn, said = page_of("people_history", "12,eu")
+    # One step to each side: 11 before it, 13 after it, and not 14.
+    assert [(round(note["y"], 2), note["text"]) for note in drawn["layout"]["annotations"]] == [
+        (0.66, "id 11, region eu"),
+        (-0.34, "id 12, region eu, was 11/eu"),
+        (-1.34, "id 13, region eu, was 12/eu"),
+    ]
+    assert lines(drawn, "same row") == [
+        ("2024-01-31T11:30:00", 0),
+        ("2024-01-31T11:30:00", -1),
+        (None, None),
+        ("2024-01-31T13:30:00", -1),
+        ("2024-01-31T13:30:00", -2),
+        (None, None),
+    ]
+    opacity = [trace["marker"]["opacity"] for trace in drawn["data"] if trace["type"] == "bar"]
+    # Insert: of 11. Updates: two versions of 12, one of 13.
+    assert opacity == [[0.45], [1, 1, 0.45]]
+    assert "id 12, region eu now 13/eu since 2024-01-31 13:30:00, transaction t8 Version" in said
+    assert "● update was 11/eu t6 name Cy credit 1.00 ● update" in said
+    assert "● update t7 credit 1.00 → 2.00 ◆ key change now 13/eu transaction t8" in said
+
+
+@pytest.mark.parametrize("model", ["people_history", "people_ends"])
+def test_a_deleted_record_says_so_and_who_did_it(page_of: Callable[..., Any], model: str) -> None:
+    _, said = page_of(model, "14,eu")
+    assert (
+        "id 14, region eu deleted since 2024-01-31 15:30:00, transaction t10 by web Version" in said
+    )
+    assert "● update was 13/eu t9 name Cy credit 2.00" in said
+    assert "✕ delete transaction t10 by web" in said
+
+
+def test_a_row_that_came_again_is_not_held_against_what_it_was(page_of: Callable[..., Any]) -> None:
+    drawn, said = page_of("people_ends", "1,eu")
+    assert "the row is gone; these were its last values" in said
+    # Open, whatever the config gives as its valid_to.
+    assert "version 4, open since 2024-01-31 13:30:00" in said
+    assert "▲ insert t4 name Ada credit 250.00" in said
+    assert not [trace for trace in drawn["data"] if trace["name"] == "not there"]
+
+
+def test_a_page_has_at_most_200_kb_beside_its_script_unless_it_is_asked_for_more(
+    command: Callable[..., int], tmp_path: Path
+) -> None:
+    written = tmp_path / "wide.html"
+    wide = ["--model", "people_history", "--key", "99,eu", "--output", str(written)]
+    assert command(*wide) == 0
+    text = written.read_text().replace(get_plotlyjs(), "")
+    # Of 300 versions at 1 KB and more the newest are left: three quarters, as often as needed.
+    shown = int(re.findall(r"<dt>Versions</dt><dd>(\d+)</dd>", text)[0])
+    assert shown in (225, 168, 126, 94)
+    assert 100_000 < len(text.encode()) <= 200_000
+    assert f"The first {300 - shown} versions are left out; --most shows more." in text
+    assert command(*wide, "--most", "299") == 0
+    assert "<dt>Versions</dt><dd>299</dd>" in written.read_text()
 
 
 def test_the_page_is_one_file_and_holds_values_as_text(written: Path) -> None:
@@ -319,7 +421,9 @@ def version(number: int, start: int, stop: int | None, **more: Any) -> Version:
 
 def test_versions_of_no_length_are_signs_above_each_other_and_no_bars() -> None:
     hour = 3_600_000_000
-    record = Record("k", [version(1, 0, hour), version(2, hour, hour), version(3, hour, None)])
+    record = Record(
+        Key("k", "k"), [version(1, 0, hour), version(2, hour, hour), version(3, hour, None)]
+    )
     drawn = timeline.figure([record], 2 * hour)
     (bars,) = [trace for trace in drawn["data"] if trace["type"] == "bar"]
     assert bars["text"] == ["v1", "v3"]
@@ -331,7 +435,9 @@ def test_versions_of_no_length_are_signs_above_each_other_and_no_bars() -> None:
 def test_a_load_without_a_time_does_not_squeeze_the_rest() -> None:
     year_1900 = -2_208_988_800_000_000
     newer = 1_700_000_000_000_000
-    record = Record("k", [version(1, year_1900, newer), version(2, newer, newer + 10_000_000)])
+    record = Record(
+        Key("k", "k"), [version(1, year_1900, newer), version(2, newer, newer + 10_000_000)]
+    )
     drawn = timeline.figure([record], newer + 10_000_000)
     assert drawn["layout"]["xaxis"]["range"][0].startswith("2023-11-14T22:13")
     assert "left edge" in drawn["layout"]["xaxis"]["title"]["text"]
@@ -339,7 +445,7 @@ def test_a_load_without_a_time_does_not_squeeze_the_rest() -> None:
 
 def test_a_deleted_version_is_drawn_as_one() -> None:
     record = Record(
-        "k",
+        Key("k", "k"),
         [
             version(1, 0, 1000, closed_by="delete"),
             version(2, 1000, None, operation="delete", is_deleted=True, values={"a": "1"}),
@@ -347,7 +453,7 @@ def test_a_deleted_version_is_drawn_as_one() -> None:
     )
     kinds = [trace["name"] for trace in timeline.figure([record], 5000)["data"] if "base" in trace]
     assert kinds == ["update", "delete"]
-    assert timeline.changes(record, 1) == []
+    assert record.changes(1) == []
 
 
 def test_texts_read_as_people_expect() -> None:
@@ -355,13 +461,25 @@ def test_texts_read_as_people_expect() -> None:
     assert time_text(0) == "1970-01-01 00:00:00"
     assert time_text(None) == ""
     assert visible("a\nb\x7f\u2066") == "a␊b⟨U+007F⟩⟨U+2066⟩"
-    assert page.value(None) == "<i>NULL</i>"
-    assert page.value("NULL") == "NULL"
-    assert page.value("a<b", 2) == "a&lt;…"
+    value = page.macro("value")
+    assert value(None, 9) == "<i>NULL</i>"
+    assert value("", 9) == "<i>empty</i>"
+    assert value("NULL", 9) == "NULL"
+    assert value("a<b", 2) == "a&lt;…"
+    # Plotly knows the entity of a quotation mark by its number alone.
+    assert value('<a b="c">&', 99) == "&lt;a b=&#34;c&#34;&gt;&amp;"
 
 
 def test_a_file_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(AfterimageError, match="choose another --output"):
-        page.write(blocked / "x.html", eyebrow="", title="", facts=[], figures=[], body="")
+        page.write(blocked / "x.html", page.Document("page.html", "", "", []))
+
+
+def test_what_draws_pages_knows_neither_the_commands_nor_spark() -> None:
+    for module in Path(page.__file__).parent.glob("*.py"):
+        known = re.findall(r"^ *(?:from|import) ([\w.]+)", module.read_text(), re.MULTILINE)
+        rooms = {name.split(".")[1] for name in known if name.startswith("dbt_afterimage.")}
+        assert rooms <= {"pages", "errors"}
+        assert not {name for name in known if name.startswith(("pyspark", "dbt."))}

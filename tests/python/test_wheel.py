@@ -78,6 +78,9 @@ def test_wheel_holds_the_python_package_typed_and_the_whole_dbt_package(wheel: P
     package = ROOT / "python_udfs" / "dbt_afterimage"
     modules = {path.relative_to(package).as_posix() for path in package.rglob("*.py")}
     assert {f"dbt_afterimage/{name}" for name in modules} <= held
+    pages = {path.relative_to(package).as_posix() for path in package.glob("pages/**/*.*")}
+    assert len([name for name in pages if name.endswith(".html")]) >= 4
+    assert {f"dbt_afterimage/{name}" for name in pages if not name.endswith(".pyc")} <= held
 
 
 def test_wheel_has_one_version_with_its_dbt_package(wheel: Path) -> None:

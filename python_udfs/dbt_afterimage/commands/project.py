@@ -24,6 +24,13 @@ import click
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages.text import visible
 from dbt_afterimage.runtime.run_dbt import readable, run_dbt
+from dbt_afterimage.runtime.state import state_folder
+
+# What a table has by which a change stream is known.
+CONTRACT = (
+    *("change_id", "change_seq", "operation", "changed_at"),
+    *("reject_reason", "ingested_at"),
+)
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,25 @@ def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return with_where
 
 
+output_option = click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write this file, complete in itself (default: below .afterimage/pages of the project,"
+    " where all pages share one script).",
+)
+
+
+def found_at(path: Path) -> tuple[str, str]:
+    """Return where a page is: as a path from the working directory, and as an address to click.
+
+    Args:
+        path: The page.
+    """
+    path = path.absolute()
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path), path.as_uri()
+
+
 class Project:
     """A dbt project that was parsed once and can be asked many times.
 
@@ -108,6 +134,32 @@ class Project:
         self._flags = where.flags()
         with step("reading the dbt project"):
             self._manifest = run_dbt("parse", flags=self._flags)
+
+    def pages_folder(self) -> Path:
+        """Return the folder for the pages of the project, `.afterimage/pages`, which git ignores.
+
+        Raises:
+            AfterimageError: It cannot be made.
+        """
+        try:
+            pages = state_folder(self.folder) / "pages"
+            pages.mkdir(exist_ok=True)
+        except OSError as error:
+            raise AfterimageError(f"give --output: {error.filename}: {error.strerror}") from None
+        return pages
+
+    def parents(self, node: Any) -> list[Any]:
+        """Return the models (and seeds) that a model selects from."""
+        known = self._manifest.nodes
+        return [known[key] for key in node.depends_on.nodes if key in known]
+
+    def tables(self) -> list[Any]:
+        """Return the models whose tables may be change streams: all but histories and the like."""
+        return [
+            node
+            for node in sorted(self.models(), key=lambda node: str(node.name))
+            if node.config.materialized not in ("ephemeral", "view", "history", "audit")
+        ]
 
     def model(self, name: str) -> Any:
         """Return the manifest's node of a model (or seed).
@@ -151,16 +203,10 @@ class Project:
             raise AfterimageError(
                 f"this project has no source or seed {visible(source)}; it has: {listed}"
             )
-        readers = [
-            node
-            for node in self._manifest.nodes.values()
-            if node.resource_type == "model"
-            and node.config.materialized not in ("ephemeral", "view")
-            and found & set(node.depends_on.nodes)
-        ]
+        readers = [node for node in self.tables() if found & set(node.depends_on.nodes)]
         if not readers:
             raise AfterimageError(f"no model of this project selects from {visible(source)}")
-        return sorted(readers, key=lambda node: str(node.name))
+        return readers
 
     def source(self, schema: str, name: str) -> Any:
         """Return the manifest's node of a table of a source; none where the project has none."""

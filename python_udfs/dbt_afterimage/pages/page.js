@@ -8,7 +8,7 @@
   var fromTables = { customdata: 1, text: 1, ticktext: 1, x: 1, y: 1, base: 1 };
   function painted(node, style) {
     if (typeof node === "string") {
-      return /^--[a-z-]+$/.test(node) ? style.getPropertyValue(node).trim() : node;
+      return /^--[a-z_-]+$/.test(node) ? style.getPropertyValue(node).trim() : node;
     }
     if (Array.isArray(node)) {
       return node.map(function (item) { return painted(item, style); });
@@ -40,6 +40,7 @@
         return;
       }
       var options = { responsive: true, displaylogo: false, scrollZoom: true,
+        displayModeBar: place.clientWidth > 600,
         modeBarButtons: [["toImage", "zoomIn2d", "zoomOut2d", "resetScale2d"]] };
       Plotly.react(place, painted(figure.data, style), painted(figure.layout, style), options);
       if (!place.dataset.drawn) {

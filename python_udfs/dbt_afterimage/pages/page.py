@@ -4,133 +4,114 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import importlib.util
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
-from typing import Any
-
-import click
+from typing import Any, NamedTuple
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.pages.text import visible
-from dbt_afterimage.runtime.state import state_folder
+from dbt_afterimage.pages.text import duration, time_text, visible
 
 _HERE = Path(__file__).parent
 
-output_option = click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write this file, complete in itself (default: below .afterimage/pages of the project,"
-    " where all pages share one script).",
-)
 
+class Kind(NamedTuple):
+    """How what happens to a row is drawn, for readers who do not see colours too.
 
-def folder(project: Path) -> Path:
-    """Return the folder for the pages of a project, `.afterimage/pages`, which git ignores.
-
-    Args:
-        project: The project's folder.
-
-    Raises:
-        AfterimageError: It cannot be made.
+    Attributes:
+        symbol: Its sign as plotly names it.
+        sign: Its sign as a character.
+        pattern: What hatches its bars, as plotly names it.
     """
-    try:
-        pages = state_folder(project) / "pages"
-        pages.mkdir(exist_ok=True)
-    except OSError as error:
-        raise AfterimageError(f"give --output: {error.filename}: {error.strerror}") from None
-    return pages
+
+    symbol: str
+    sign: str
+    pattern: str = ""
 
 
-def found_at(path: Path) -> tuple[str, str]:
-    """Return where a page is: as a path from the working directory, and as an address to click.
+# In the order of every legend. The colour of each is the variable of its name in page.css.
+KINDS = {
+    "load": Kind("square", "■", "."),
+    "insert": Kind("triangle-up", "▲"),
+    "update": Kind("circle", "●"),
+    "key_change": Kind("diamond", "◆"),
+    "delete": Kind("x", "✕", "/"),
+    "truncate": Kind("x", "✕", "/"),
+    "rejected": Kind("circle", "●", "x"),
+}
 
-    Args:
-        path: The page.
+
+@dataclass(frozen=True)
+class Document:
+    """A page that can be written.
+
+    Attributes:
+        template: The file of `templates` that draws it.
+        eyebrow: What kind of page it is.
+        title: Its title.
+        facts: What it shows and of when, as names and values.
+        figures: What `page.js` draws, each into the element whose id is its `id`. A colour is the
+            name of one of the variables of `page.css`.
+        content: What else the template shows.
     """
-    path = path.absolute()
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path), path.as_uri()
+
+    template: str
+    eyebrow: str
+    title: str
+    facts: Sequence[tuple[str, str]]
+    figures: Sequence[dict[str, Any]] = ()
+    content: dict[str, Any] = field(default_factory=dict)
+
+    def html(self, library: str = "", library_file: str = "") -> str:
+        """Return the page.
+
+        Args:
+            library: The drawing library, for the page to hold it.
+            library_file: The file of it beside the page.
+        """
+        script = (_HERE / "page.js").read_text(encoding="utf-8")
+        # The browser itself then refuses the network and any script but these two. Of a local file
+        # it checks no hash, so a page with a shared script allows local ones.
+        allowed = "'self' file:" if library_file else _hash(library)
+        text: str = _template(self.template).render(
+            page=self,
+            figures=_json(self.figures),
+            style=(_HERE / "page.css").read_text(encoding="utf-8"),
+            script=script,
+            library=library,
+            library_file=library_file,
+            policy="default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
+            f"script-src {allowed if self.figures else ''} {_hash(script)}",
+            **self.content,
+        )
+        return text
 
 
-def write(
-    path: Path,
-    *,
-    shares_script: bool = False,
-    eyebrow: str,
-    title: str,
-    facts: Sequence[tuple[str, str]],
-    figures: Sequence[dict[str, Any]],
-    body: str,
-) -> None:
+def write(path: Path, document: Document, *, shares_script: bool = False) -> None:
     """Write a page.
 
     Args:
         path: The file to write.
+        document: The page.
         shares_script: Whether the drawing library is a file beside the page, the same for all
             pages in the folder; else the page holds it.
-        eyebrow: What kind of page it is.
-        title: Its title.
-        facts: What it shows and of when, as names and values.
-        figures: What `page.js` draws, each into the element of the body whose id is its `id`.
-            A colour is the name of one of the variables of `page.css`.
-        body: The rest of the page, as HTML.
 
     Raises:
         AfterimageError: The file cannot be written, or plotly is not installed.
     """
-    library = _library()
-    script = (_HERE / "page.js").read_text(encoding="utf-8")
-    library_file = f"plotly-{hashlib.sha256(library.encode()).hexdigest()[:12]}.js"
-    # The browser itself then refuses the network and any script but these two. Of a local file it
-    # checks no hash, so a page with a shared script allows local ones.
-    allowed = "'self' file:" if shares_script else _hash(library)
-    policy = (
-        "default-src 'none'; img-src data: blob:; style-src 'unsafe-inline'; "
-        f"script-src {allowed} {_hash(script)}"
-    )
-    drawing = (
-        f'<script src="{library_file}"></script>'
-        if shares_script
-        else f"<script>{library}</script>"
-    )
-    listed = "".join(
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>" for name, value in facts
-    )
-    page = f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{escape(title)} · {escape(eyebrow)}</title>
-<style>{(_HERE / "page.css").read_text(encoding="utf-8")}</style>
-</head>
-<body>
-<main>
-<header>
-<p class="eyebrow">Afterimage · {escape(eyebrow)}</p>
-<h1>{escape(title)}</h1>
-<dl class="facts">{listed}</dl>
-</header>
-{body}
-</main>
-<script id="figures" type="application/json">{_json(figures)}</script>
-{drawing}
-<script>{script}</script>
-</body>
-</html>
-"""
+    library = _library() if document.figures else ""
+    beside = path.parent / f"plotly-{hashlib.sha256(library.encode()).hexdigest()[:12]}.js"
+    text = document.html(library_file=beside.name) if shares_script else document.html(library)
     try:
-        if shares_script and not (path.parent / library_file).exists():
-            _write_whole(path.parent / library_file, library)
-        path.write_text(page, encoding="utf-8", newline="\n")
+        if shares_script and library and not beside.exists():
+            _write_whole(beside, library)
+        path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise AfterimageError(f"choose another --output: {path}: {error.strerror}") from None
 
@@ -143,44 +124,78 @@ def _write_whole(path: Path, text: str) -> None:
         os.replace(draft, path)
 
 
-def escape(text: str) -> str:
-    """Return a text as it stands in HTML, and in the labels of plotly, which know some tags.
+@cache
+def _template(name: str) -> Any:
+    # dbt imports Jinja, but `afterimage --help` does not import dbt.
+    import jinja2
 
-    Of the entities plotly knows the numbered ones, and a few by name.
-    """
-    return html.escape(visible(text)).replace("&quot;", "&#34;")
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        # Text of somebody's table: what cannot be seen in it is made visible, then it is escaped.
+        finalize=lambda shown: visible(shown) if type(shown) is str else shown,
+    )
+    environment.filters.update(time=time_text, duration=duration)
+    environment.globals["KINDS"] = KINDS
+    return environment.get_template(name)
 
 
-def pattern(colour: str, shape: str | None) -> dict[str, Any]:
-    """Return what hatches a bar, for readers who do not see its colour; nothing without a shape.
+def macro(name: str) -> Callable[..., str]:
+    """Return a macro of `templates/macros.html`; what it returns is HTML.
+
+    The labels of plotly know some tags, so they need the same escapes. Of the entities plotly knows
+    the numbered ones, and a few by name; the templates' escapes are of these.
 
     Args:
-        colour: The variable of the bar's colour, without its dashes.
-        shape: The hatching, as plotly names it.
+        name: The macro's name.
     """
-    if shape is None:
-        return {}
-    drawn = {"bgcolor": f"--{colour}", "fgcolor": "--card", "size": 7, "solidity": 0.2}
-    return {"pattern": {"shape": shape, **drawn}}
+    found = getattr(_template("macros.html").module, name)
+    return lambda *arguments: str(found(*arguments))
+
+
+def layout(height: int, **more: Any) -> dict[str, Any]:
+    """Return what the layouts of all figures share.
+
+    Args:
+        height: The figure's height in pixels.
+        **more: What this figure has beside that.
+    """
+    return {
+        "height": height,
+        "paper_bgcolor": "--card",
+        "plot_bgcolor": "--card",
+        "font": {"color": "--ink", "family": "system-ui, DejaVu Sans, sans-serif", "size": 13},
+        "hoverlabel": {
+            "align": "left",
+            "bgcolor": "--card",
+            "bordercolor": "--muted",
+            "font": {"color": "--ink"},
+        },
+        "legend": {
+            "orientation": "h",
+            "traceorder": "normal",
+            "y": 1.02,
+            "yanchor": "bottom",
+            "x": 0,
+        },
+        "showlegend": True,
+        **more,
+    }
+
+
+def fill(kind: str) -> dict[str, Any]:
+    """Return the colour and the hatching of a kind's bars."""
+    shape = KINDS[kind].pattern
+    hatched = {"bgcolor": f"--{kind}", "fgcolor": "--card", "size": 7, "solidity": 0.2}
+    return {"color": f"--{kind}"} | ({"pattern": {"shape": shape, **hatched}} if shape else {})
 
 
 def now() -> datetime:
     """Return the present time, in UTC."""
     return datetime.now(timezone.utc).replace(microsecond=0)
-
-
-def value(text: str | None, longest: int | None = None) -> str:
-    """Return a column's value as HTML; NULL is set apart from the text `NULL`.
-
-    Args:
-        text: The value.
-        longest: How many characters of it to show.
-    """
-    if text is None:
-        return "<i>NULL</i>"
-    if longest is not None and len(text) > longest:
-        return escape(text[:longest]) + "…"
-    return escape(text) if text else "<i>empty</i>"
 
 
 def _library() -> str:

@@ -37,3 +37,22 @@ def _visible(character: str) -> str:
     if 0x7F <= code <= 0x9F or reorders or 0x2028 <= code <= 0x2029 or 0xD800 <= code <= 0xDFFF:
         return f"⟨U+{code:04X}⟩"
     return character
+
+
+def duration(micros: int) -> str:
+    """Return a span of time as people say it, in its two largest units.
+
+    Args:
+        micros: The span in microseconds.
+    """
+    if micros < 0:
+        return f"-{duration(-micros)}"
+    seconds = micros // 1_000_000
+    parts: list[str] = []
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")):
+        count, seconds = divmod(seconds, size)
+        if count or parts:
+            parts.append(f"{count} {unit}" if count else "")
+        if len(parts) == 2:
+            break
+    return " ".join(filter(None, parts)) or "0 s"
