@@ -4,8 +4,8 @@
     {%- set missing = (afterimage._contract_columns() + ['ingested_at']) | reject('in', names) | list -%}
     {%- if missing -%}
         {%- do exceptions.raise_compiler_error(
-            'change_stream ' ~ model.name ~ ": the model's body must give the columns of the change contract, as a source"
-            ~ " macro does. Missing: " ~ missing | join(', ') ~ ". For any other table use dbt's `table` or `incremental`."
+            'change_stream ' ~ model.name ~ ": the model must return the columns of the change contract, as a source"
+            ~ " macro does. For any other table use dbt's `table` or `incremental`. Missing: " ~ missing | join(', ')
         ) -%}
     {%- endif -%}
     {%- set properties = {} -%}

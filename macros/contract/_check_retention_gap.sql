@@ -20,9 +20,9 @@
     ).columns[0].values()[0] -%}
     {%- if newer is not none -%}
         {%- set message = (
-            macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", after " ~ known ~ ", up to where " ~ this
-            ~ " has read. Rows between them may have been deleted before they were read. Load the table anew, or, if it "
-            ~ "loses what was read on purpose, set the var afterimage_on_gap to ignore."
+            macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", but " ~ this ~ " has only read up to " ~ known
+            ~ ". Rows between them may have been deleted before they were read. Land them again, or, if the table is"
+            ~ " emptied after each run on purpose, set the var afterimage_on_gap to 'ignore'."
         ) -%}
         {%- if reaction == 'error' -%}
             {%- do exceptions.raise_compiler_error(message) -%}

@@ -4,7 +4,7 @@
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- if histories is not mapping or not histories -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `histories` must map a prefix of column names to each history, such as "
+            macro_name ~ ": `histories` must map a column prefix to each history, such as "
             ~ "{'customer_': ref('customers_history')}. Got: " ~ histories
         ) -%}
     {%- endif -%}

@@ -32,30 +32,30 @@
     {%- endif -%}
     {%- if kept is not none and 'sequence' not in kept.metadata -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `tracking` must have the columns _Change-Sequence and _Operation. " ~ tracking
-            ~ " has: " ~ kept.names
+            macro_name ~ ": `tracking` must have the columns _Change-Sequence and _Operation, such as"
+            ~ " _Cdc-Change-Tracking. Got: " ~ tracking ~ " with " ~ kept.names
         ) -%}
     {%- endif -%}
     {%- set has_changes = 'sequence' in landed.metadata -%}
     {%- if not has_changes and (tracking is none or policy_level not in [0, 1]) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " must have the column _Change-Sequence. (Policy levels 0 and 1 record no"
-            ~ " values: with `policy_level` 0 or 1 and `tracking`, any table with the source table's columns will"
-            ~ " do.) It has: " ~ landed.names
+            macro_name ~ ": " ~ relation ~ " must have the column _Change-Sequence. Give the change table; policy"
+            ~ " levels 0 and 1 record no values, so for them give `policy_level`, `tracking` and any table with the"
+            ~ " source table's columns. Got: " ~ landed.names
         ) -%}
     {%- endif -%}
     {%- if 'operation' not in (landed.metadata if has_changes else kept.metadata) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ (relation if has_changes else tracking) ~ " must have the column _Operation. It has: "
-            ~ (landed.names if has_changes else kept.names)
+            macro_name ~ ": " ~ (relation if has_changes else tracking) ~ " must have the column _Operation. Land its"
+            ~ " metadata columns, or give `tracking`. Got: " ~ (landed.names if has_changes else kept.names)
         ) -%}
     {%- endif -%}
     {%- if source_table_number is none
         and ('table_number' in landed.metadata or 'table_number' in (kept.metadata if kept else {})) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": give `source_table_number`: _Change-Sequence counts the changes of each source table anew,"
-            ~ " and "
-            ~ (relation if 'table_number' in landed.metadata else tracking) ~ " holds those of several. Got: none"
+            macro_name ~ ": give `source_table_number`, the _Source-Table-Number of this table: "
+            ~ (relation if 'table_number' in landed.metadata else tracking)
+            ~ " can hold changes of several source tables, and each has its own _Change-Sequence. Got: none"
         ) -%}
     {%- endif -%}
     {%- if field_map is not none
@@ -73,7 +73,7 @@
     {%- set ordinals = columns if columns | length == names | length else names -%}
     {%- if columns | list != ordinals | select('in', columns) | list -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `columns` leaves out columns, so those it names must stand in the order of the table: "
+            macro_name ~ ": `columns` leaves out columns, so the others must be in the order of the table: "
             ~ names ~ ". Got: " ~ columns
         ) -%}
     {%- endif -%}

@@ -316,7 +316,7 @@ def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs)
 
 def test_a_body_that_is_no_change_stream_is_said_to_be_none(project: Project) -> None:
     project.file("models/stg_none.sql", f"{{{{ config({STREAM}) }}}}\nselect 1 as change_id")
-    with pytest.raises(DbtError, match=r"must give the columns of the .*change_seq"):
+    with pytest.raises(DbtError, match=r"must return the columns of the .*change_seq"):
         project.dbt("run", "--select", "stg_none")
 
 

@@ -416,7 +416,7 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
     ("arguments", "message"),
     [
         ("unique_key=[]", "db2_change_data: `unique_key` must be a list of column names"),
-        ("unique_key=['ID']", "names a column that is not there. Allowed: ['key_no', 'v']"),
+        ("unique_key=['ID']", "names a column that does not exist. Allowed: ['key_no', 'v']"),
         ("unique_key=['key_no'], columns=['key_no', 'w']", "Got: w"),
         ("unique_key=['key_no'], before_prefix='BEFORE'", "up to 4 characters"),
         ("unique_key=['key_no'], condensed='Y'", "`condensed` must be one of [True, False]"),
@@ -447,7 +447,7 @@ def test_a_compile_may_come_before_the_table_of_commits(project: Project, lake: 
     lake.create("early_cd", {**DB2_HEADER, "id": "int"}, [])
     call = f"unique_key=['id'], before_prefix=none, uow={relation('no_such_uow')}"
     compiled = project.compile(f"{{{{ db2_change_data({relation('early_cd')}, {call}) }}}}")
-    assert "not there yet" in compiled
+    assert "do not exist yet" in compiled
 
 
 def test_a_table_without_the_columns_of_a_capture_table_is_refused(

@@ -201,20 +201,20 @@ def test_what_was_loaded_before_every_commit_is_in_the_index(project: Project, l
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("db2_text_log(%(log)s, unique_key=['no'], base=%(base)s)", "['PK01', 'PK02'] stand for"),
-        ("db2_text_log(%(log)s, unique_key=['no', 'x'], base=%(base)s)", "not there. Allowed:"),
+        ("db2_text_log(%(log)s, unique_key=['no'], base=%(base)s)", "for each of ['PK01', 'PK02']"),
+        ("db2_text_log(%(log)s, unique_key=['no', 'x'], base=%(base)s)", "not exist. Allowed:"),
         ("db2_text_log(%(base)s, unique_key=['no'], base=%(base)s)", "must have the columns OPE"),
         ("db2_text_log(%(log)s, unique_key='no', base=%(base)s)", "must be a list of column"),
         (
             "db2_text_log(%(log)s, unique_key=['no', 'lang'], base=%(base)s, columns=['no'])",
-            "`unique_key` names a column that is not there",
+            "`unique_key` names a column that does not exist",
         ),
         ("index_sync(%(log)s, unique_key=['no', 'lang'])", "`base` must be the relation"),
         (
             "index_sync(%(log)s, unique_key=['no', 'lang'], base=%(base)s, synchpoint='00')",
             "`synchpoint` must be left out",
         ),
-        ("index_sync(%(cd)s, unique_key=['no'], base=%(base)s)", "`base` is for a log table"),
+        ("index_sync(%(cd)s, unique_key=['no'], base=%(base)s)", "`base` must be left out"),
         ("index_sync(%(cd)s, unique_key=['no'], synchpoint='12')", "20 or 32 hex digits. Got: 12"),
     ],
 )

@@ -303,8 +303,8 @@ def test_before_images_are_held_against_what_came_before_them(
         project.dbt("build")
     for arguments, message in {
         "unique_key: id": "`unique_key` must be a list of column names, with at least one. Got: id",
-        "unique_key: [nr]": "`unique_key` names a column that is not there",
-        "unique_key: [id], columns: [nr]": "`columns` names a column that is not there",
+        "unique_key: [nr]": "`unique_key` names a column that does not exist",
+        "unique_key: [id], columns: [nr]": "`columns` names a column that does not exist",
     }.items():
         with_test(arguments)
         with pytest.raises(DbtError, match=message):

@@ -241,14 +241,14 @@ def call(macro: str = "netiq_event_log", **arguments: str) -> str:
     ("arguments", "message"),
     [
         ({"unique_key": "'id'"}, "`unique_key` must be a list of column names, with at least one"),
-        ({"unique_key": "['b']"}, "`unique_key` names a column that is not there"),
+        ({"unique_key": "['b']"}, "`unique_key` names a column that does not exist"),
         ({"table": "none"}, "`table` must be a text that is not empty. Got: None"),
         ({"columns": "['id']"}, "each of `columns` must be a {name, type}"),
         ({"columns": "[]"}, "`columns` must be a list of {name, type}, with at least one"),
         (
             {"columns": "[{'name': 'id', 'type': 'int) or (1'}]"},
-            "the type one of string, boolean, tinyint, smallint, int, bigint, float, double, date,"
-            " timestamp, timestamp_ntz, binary, decimal(p,s)."
+            "with one of the types string, boolean, tinyint, smallint, int, bigint, float, double,"
+            " date, timestamp, timestamp_ntz, binary, decimal(p,s)."
             " Got: {'name': 'id', 'type': 'int) or (1'}",
         ),
         ({"columns": "[{'name': 'id'}]"}, "each of `columns` must be a {name, type}"),
@@ -267,8 +267,8 @@ def call(macro: str = "netiq_event_log", **arguments: str) -> str:
         ({"statuses": "'N'"}, "`statuses` must be a list of texts, with at least one. Got: N"),
         ({"precedence": "'base'"}, "`precedence` must be one of ['driver', 'logged']. Got: base"),
         ({"time_zone": "1"}, "`time_zone` must be a text that is not empty. Got: 1"),
-        ({"as_of": "'today'"}, "`as_of` must be a moment in UTC, as '2024-01-31'"),
-        ({"column_names": "['id']"}, "`column_names` must map columns of the event log"),
+        ({"as_of": "'today'"}, "`as_of` must be a timestamp in UTC without a zone"),
+        ({"column_names": "['id']"}, "`column_names` must map the standard names"),
         ({"column_names": "{'seq': 'id'}"}, "`column_names` must be one of ['record_id', 'status'"),
         ({"column_names": "{'status': 1}"}, "`column_names` must be a text that is not empty"),
     ],
@@ -319,7 +319,7 @@ def test_a_log_without_one_of_its_ten_columns_is_refused(project: Project, lake:
 
 def test_a_base_without_a_column_is_refused(project: Project, lake: Lake) -> None:
     lake.create("no_a", {"ID": "int"}, [])
-    with pytest.raises(DbtError, match=r"`columns \(of `base`\)` names a column that is not there"):
+    with pytest.raises(DbtError, match=r"`columns \(of `base`\)` names a column that does not"):
         project.compile(call(base=relation("no_a")))
 
 

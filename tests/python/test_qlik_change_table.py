@@ -519,7 +519,7 @@ def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: La
             ", header_prefix=''",
             "is not a Qlik change table: it has none of the columns change_seq,",
         ),
-        (", header_prefix=none", "`header_prefix` must be a text, empty where"),
+        (", header_prefix=none", "`header_prefix` must be a text, empty if"),
     ],
 )
 def test_a_plain_table_is_said_to_be_no_change_table(

@@ -899,12 +899,12 @@ def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lak
     def compiled(arguments: str) -> str:
         return project.compile("{{ " + call % arguments + " }}")
 
-    with pytest.raises(DbtError, match="`columns` leaves out the type of ID, NAME, so `metadata`"):
+    with pytest.raises(DbtError, match="`columns` leaves out the type of ID, NAME"):
         compiled("columns=['ID', 'NAME']")
     known = f"metadata={relation('typeless_metadata')}"
     with pytest.raises(DbtError, match="the type of the column EMAIL is not known: no metadata"):
         compiled(f"columns=['ID', 'EMAIL'], {known}")
-    with pytest.raises(DbtError, match=r"no metadata message in .* of the table ORDERS is there"):
+    with pytest.raises(DbtError, match=r"no metadata message in .* of the table ORDERS has"):
         compiled(f"{known}, table='ORDERS'")
     sql = compiled(f"columns=['ID', {{'name': 'BALANCE'}}], {known}, table='dbo.accounts'")
     assert "as decimal(12,2))" in sql
@@ -949,13 +949,13 @@ def test_landing_that_cannot_be_read_is_an_error_that_says_why(
     columns = "unique_key=['ID'], columns=[{'name': 'ID', 'type': 'int'}]"
     with pytest.raises(DbtError, match=r"`value` must be a column .* Got: value int"):
         project.compile(f"{{{{ qlik_messages({relation('odd_landing')}, {columns}) }}}}")
-    with pytest.raises(DbtError, match=r"`value` names a column that is not there.* Got: body"):
+    with pytest.raises(DbtError, match=r"`value` names a column that does not exist.* Got: body"):
         project.compile(
             f"{{{{ qlik_messages({relation('odd_landing')}, {columns}, value='body') }}}}"
         )
     with pytest.raises(DbtError, match=r"the columns of .* cannot be read"):
         project.compile(f"{{{{ qlik_messages({relation('not_there')}, {columns}) }}}}")
-    with pytest.raises(DbtError, match="`unique_key` names a column that is not there"):
+    with pytest.raises(DbtError, match="`unique_key` names a column that does not exist"):
         project.compile(
             f"{{{{ qlik_messages({relation('odd_landing')}, unique_key=['NO'],"
             " columns=[{'name': 'ID', 'type': 'int'}], value='payload') }}"

@@ -5,8 +5,8 @@
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
     {%- if before_prefix is not none and (before_prefix is not string or before_prefix | length > 4) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `before_prefix` must be a text of up to 4 characters, or none where the table has no"
-            ~ " before-images. Got: " ~ before_prefix
+            macro_name ~ ": `before_prefix` must be the prefix that the table was registered with, a text of up to 4"
+            ~ " characters, or none if the table has no before-images. Got: " ~ before_prefix
         ) -%}
     {%- endif -%}
     {%- if afterimage._is_ahead_of([relation]) -%}
@@ -30,8 +30,8 @@
     {%- set needed = ['IBMSNAP_COMMITSEQ', 'IBMSNAP_INTENTSEQ', 'IBMSNAP_OPERATION'] -%}
     {%- for name in needed if name not in header -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " must have the columns " ~ needed | join(', ') ~ ". It has: "
-            ~ (header.keys() | list + found)
+            macro_name ~ ": " ~ relation ~ " must have the columns " ~ needed | join(', ') ~ ". Give the CD or CCD"
+            ~ " table, not the source table. Got: " ~ (header.keys() | list + found)
         ) -%}
     {%- endfor -%}
 

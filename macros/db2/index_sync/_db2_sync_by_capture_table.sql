@@ -4,8 +4,8 @@
     {%- set digits = '^([0-9A-Fa-f]{20}|[0-9A-Fa-f]{32})$' -%}
     {%- if synchpoint is not none and not modules.re.match(digits, synchpoint | string) -%}
         {%- do exceptions.raise_compiler_error(
-            "index_sync: `synchpoint` must be the IBMSNAP_COMMITSEQ of the last commit that is in the index, 20 or 32"
-            ~ " hex digits. Got: " ~ synchpoint
+            "index_sync: `synchpoint` must be hex(IBMSNAP_COMMITSEQ) of the last commit in the index, 20 or 32 hex"
+            ~ " digits. Got: " ~ synchpoint
         ) -%}
     {%- endif -%}
     {%- set is_unread = none if synchpoint is none else 'not (' ~ afterimage._db2_has_place(layout) ~ ' and '

@@ -16,17 +16,16 @@
     {%- if 'IBMSNAP_OPERATION' in names -%}
         {%- if base is not none -%}
             {%- do exceptions.raise_compiler_error(
-                "index_sync: `base` is for a log table. " ~ relation ~ " is a capture table, whose order is known."
-                ~ " Got: " ~ base
+                "index_sync: `base` must be left out, because " ~ relation ~ " is a capture table and holds the rows"
+                ~ " itself. Got: " ~ base
             ) -%}
         {%- endif -%}
         {{ return(afterimage._db2_sync_by_capture_table(relation, unique_key, synchpoint, before_prefix)) }}
     {%- endif -%}
     {%- if base is none or synchpoint is not none -%}
         {%- do exceptions.raise_compiler_error(
-            "index_sync: for a log table, `base` must be the relation with the table's present rows, and `synchpoint`"
-            ~ " must be left out, as rows of the log are deleted once they are in the index. Got: base " ~ base
-            ~ ", synchpoint " ~ synchpoint
+            "index_sync: for a log table, `base` must be the relation with the current rows, and `synchpoint` must be"
+            ~ " left out. Got: base " ~ base ~ ", synchpoint " ~ synchpoint
         ) -%}
     {%- endif -%}
     {{ return(afterimage._db2_sync_by_log(relation, unique_key, base, time_zone)) }}

@@ -24,14 +24,14 @@
     {%- endfor -%}
     {%- if 'OPERATION' not in log or 'TIME' not in log or not log_keys -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " must have the columns OPERATION, TIME and PK01 (PK02, …). It has: "
-            ~ (log.values() | list)
+            macro_name ~ ": " ~ relation ~ " must have the columns OPERATION, TIME and PK01 (PK02, …). Give the log"
+            ~ " table of the text index; for a CD or CCD table use db2_change_data. Got: " ~ (log.values() | list)
         ) -%}
     {%- endif -%}
     {%- if log_keys | length != unique_key | length -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `unique_key` must name the columns of the base that " ~ log_keys ~ " stand for, in that"
-            ~ " order. Got: " ~ unique_key
+            macro_name ~ ": `unique_key` must name one column of the base for each of " ~ log_keys ~ ", in this order."
+            ~ " Got: " ~ unique_key
         ) -%}
     {%- endif -%}
 
@@ -39,7 +39,7 @@
     {%- set found = base_columns | map(attribute='name') | list -%}
     {%- if not found -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `base` must be a table that exists and holds the rows that the log speaks of. Got: " ~ base
+            macro_name ~ ": `base` must be an existing table with the current rows of the source table. Got: " ~ base
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}

@@ -16,7 +16,7 @@
     {%- set value_type = found[value | lower].type -%}
     {%- if value_type not in ['string', 'binary'] -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `value` must be a column of the type string (JSON) or binary (Avro). Got: "
+            macro_name ~ ": `value` must be a column of type string (JSON) or binary (Avro). Got: "
             ~ value ~ " " ~ value_type
         ) -%}
     {%- endif -%}
