@@ -38,7 +38,7 @@
     {%- endfor -%}
     {%- if 'all' not in intake.sides | map(attribute='kind') -%}
         {%- for side in intake.sides if side.kind == 'new' -%}
-            {%- do afterimage._look_at_landed(intake, side) -%}
+            {%- do afterimage._landed_summary(intake, side) -%}
         {%- endfor -%}
         {%- set has_news = also or intake.sides | selectattr('kind', 'equalto', 'new') | list -%}
         {%- do intake.update({'kind': ('all' if whole else 'new') if has_news else 'nothing'}) -%}
@@ -60,7 +60,7 @@
 
 
 {#- One query over the landed rows: their number, their places, and whether some have no place. -#}
-{%- macro _look_at_landed(intake, side) -%}
+{%- macro _landed_summary(intake, side) -%}
     {%- set query -%}
         select
             if(has_place, left(place, {{ side.reach or 0 }}), null) as beginning,
@@ -96,7 +96,7 @@
 
 {#- Selects the rows to read: those of the groups with landed rows, within the ranges of the landed places. -#}
 {%- macro _read_groups(intake, also) -%}
-    {%- do intake.update({'ranges': afterimage._as_ranges(intake.extents)}) -%}
+    {%- do intake.update({'ranges': afterimage._merge_ranges(intake.extents)}) -%}
     {%- set groups = [] -%}
     {%- for side in intake.sides if side.kind == 'new' and side.group -%}
         {%- do groups.append('select ' ~ side.group ~ ' from ' ~ side.landed ~ ' as landed where ' ~ side.where) -%}

@@ -1,7 +1,7 @@
 {#- The comment in the compiled SQL that passes the state of the raw tables to the materialization. -#}
 {%- macro _intake_marker(sides) -%}
     {%- set lines = [] -%}
-    {%- for side in sides if side.state is not none and afterimage._keeps_mark() -%}
+    {%- for side in sides if side.state is not none and afterimage._tracks_reads() -%}
         {%- set said = {} -%}
         {%- for name in ['name', 'state', 'is_remembered', 'count', 'reason', 'views'] -%}
             {%- do said.update({name: side[name]}) -%}

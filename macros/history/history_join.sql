@@ -8,8 +8,8 @@
             ~ "{'customer_': ref('customers_history')}. Got: " ~ histories
         ) -%}
     {%- endif -%}
-    {%- if afterimage._is_ahead_of(histories.values()) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if afterimage._cannot_read_columns(histories.values()) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set output = afterimage._meta_columns(macro_name, meta_column_names, []) -%}
     {%- set metas = {} -%}

@@ -42,7 +42,7 @@
         {%- endfor -%}
     {%- endif -%}
 
-    {%- set unique_key = afterimage._as_spelled(unique_key, names) -%}
+    {%- set unique_key = afterimage._match_column_case(unique_key, names) -%}
     {%- set typed = [] -%}
     {%- for column in columns -%}
         {%- do typed.append({'name': column.name, 'type': column.type | lower | trim}) -%}

@@ -21,7 +21,7 @@
         macro_name, 'field_map_bit_order', field_map_bit_order, ['high_first', 'low_first']
     ) -%}
     {%- do afterimage._check_choice(macro_name, 'split_order', split_order, ['zero_first', 'zero_last']) -%}
-    {%- if afterimage._is_ahead_of([relation, tracking]) -%}
+    {%- if afterimage._cannot_read_columns([relation, tracking]) -%}
         {{ return(none) }}
     {%- endif -%}
 
@@ -67,7 +67,7 @@
 
     {%- set names = landed.data | map(attribute='name') | list -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, names) -%}
-    {%- set columns = afterimage._as_spelled(columns or names, names) -%}
+    {%- set columns = afterimage._match_column_case(columns or names, names) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
     {#- A list of all columns gives the source's order. With a list of some, their order is that of the table. -#}
     {%- set ordinals = columns if columns | length == names | length else names -%}
@@ -97,7 +97,7 @@
         'has_changes': has_changes,
         'columns': columns,
         'types': types,
-        'unique_key': afterimage._as_spelled(unique_key, columns),
+        'unique_key': afterimage._match_column_case(unique_key, columns),
         'fields': afterimage._openedge_fields(ordinals, columns),
         'change': afterimage._openedge_expressions(landed.metadata),
         'tracking': afterimage._openedge_expressions(source.metadata),

@@ -12,7 +12,7 @@
         ~ afterimage._db2_place(layout.commitseq) ~ " <= '" ~ ('0' * 32 ~ synchpoint | upper)[-32:] ~ "')" -%}
     {%- set keys = afterimage._key_names(layout.unique_key) %}
     {%- set has_moved -%}
-        has_before_values and not {{ afterimage._lacks_its_key(layout.unique_key, 'landed_before') }}
+        has_before_values and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}
         and not ({{ afterimage._same_columns('image', 'landed_before', layout.unique_key) }})
     {%- endset -%}
     {%- set place = "struct(coalesce(commit_place, ''), coalesce(intent_place, ''), row_rank, image_hash)" -%}

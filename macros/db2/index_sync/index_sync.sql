@@ -9,8 +9,8 @@
     time_zone='UTC'
 ) -%}
     {%- do afterimage._check_names('index_sync', 'unique_key', unique_key, required=true) -%}
-    {%- if afterimage._is_ahead_of([relation, base]) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if afterimage._cannot_read_columns([relation, base]) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set names = afterimage._relation_columns(relation) | map(attribute='name') | map('upper') | list -%}
     {%- if 'IBMSNAP_OPERATION' in names -%}

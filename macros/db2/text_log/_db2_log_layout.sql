@@ -3,7 +3,7 @@
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
     {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
-    {%- if afterimage._is_ahead_of([relation, base]) -%}
+    {%- if afterimage._cannot_read_columns([relation, base]) -%}
         {{ return(none) }}
     {%- endif -%}
 
@@ -43,7 +43,7 @@
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
-    {%- set data = afterimage._as_spelled(columns, found) if columns else found -%}
+    {%- set data = afterimage._match_column_case(columns, found) if columns else found -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
     {%- set types = {} -%}
     {%- for column in base_columns -%}
@@ -52,7 +52,7 @@
 
     {{ return({
         'columns': data,
-        'unique_key': afterimage._as_spelled(unique_key, data),
+        'unique_key': afterimage._match_column_case(unique_key, data),
         'types': types,
         'operation': afterimage._quote(log['OPERATION']),
         'landed_time': afterimage._quote(log['TIME']),

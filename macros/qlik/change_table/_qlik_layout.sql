@@ -17,7 +17,7 @@
             macro_name, 'mask_encoding', mask_encoding, ['bytes', 'hex', 'hex_bytes']
         ) -%}
     {%- endif -%}
-    {%- if afterimage._is_ahead_of([relation]) -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
 
@@ -59,7 +59,7 @@
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found.data) -%}
-    {%- set columns = afterimage._as_spelled(columns or found.data, found.data) -%}
+    {%- set columns = afterimage._match_column_case(columns or found.data, found.data) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
 
     {#- A list of all columns gives the source's order. A list of some cannot, so their order is that of the table,
@@ -102,7 +102,7 @@
 
     {{ return({
         'columns': columns,
-        'unique_key': afterimage._in_order(unique_key, columns),
+        'unique_key': afterimage._in_column_order(unique_key, columns),
         'types': found.types,
         'ordinals': ordinals,
         'header': expressions,

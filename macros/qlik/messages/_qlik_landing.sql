@@ -2,7 +2,7 @@
     the table does not exist yet. -#}
 {%- macro _qlik_landing(macro_name, relation, value) -%}
     {%- do afterimage._check_text(macro_name, 'value', value) -%}
-    {%- if afterimage._is_ahead_of([relation]) -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set found = {} -%}

@@ -35,7 +35,7 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if afterimage._is_ahead_of([metadata]) -%}
+    {%- if afterimage._cannot_read_columns([metadata]) -%}
         {{ return([]) }}
     {%- endif -%}
 
