@@ -153,7 +153,7 @@ def examples(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Cal
 
 
 def new_project(shell: Callable[..., str], folder: Path) -> Path:
-    """Make a project as the page of the scaffold says."""
+    """Make a project as the page of `init` says."""
     if not (folder / "dbt_project.yml").exists():
         shell("afterimage init", folder)
         shell("dbt deps", folder)
@@ -164,7 +164,7 @@ def new_project(shell: Callable[..., str], folder: Path) -> Path:
 def test_every_command_does_what_it_is_there_for(
     examples: Callable[..., str], tmp_path: Path
 ) -> None:
-    lines = list(dict.fromkeys(line for name, line in cases() if name != "docs/scaffold.md"))
+    lines = list(dict.fromkeys(line for name, line in cases() if name != "docs/init.md"))
     lines = [line for line in lines if not any(re.fullmatch(known, line) for known in NOT_RUN)]
     assert len(lines) > 15
     for line in lines:
@@ -175,11 +175,11 @@ def test_every_command_does_what_it_is_there_for(
 
 
 @pytest.mark.long
-def test_every_command_of_the_scaffold_in_a_project_of_its_own(
+def test_every_command_of_init_in_a_project_of_its_own(
     examples: Callable[..., str], tmp_path: Path
 ) -> None:
     folder = new_project(examples, tmp_path)
-    for line in commands(page("docs/scaffold.md")):
+    for line in commands(page("docs/init.md")):
         examples(line, folder)
     assert (folder / "models" / "history" / "customers_history.sql").exists()
 

@@ -1,4 +1,4 @@
-"""`scaffold` and `afterimage init`: from a landed table of no fixture to models that build."""
+"""`afterimage init`: from landed tables of no fixture to models that build."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ import qlik_messages as avro
 from command_line import environment
 from conftest import ROOT, Lake, Project
 from dbt_afterimage import cli
-from dbt_afterimage.commands import init as command
+from dbt_afterimage.commands.init import PACKAGE
+from dbt_afterimage.commands.project import Project as Opened
+from dbt_afterimage.commands.project import Where
+from dbt_afterimage.scaffold import drafts, files
+from dbt_afterimage.scaffold.entries import Entry
 
 AT = datetime(2024, 5, 1, 8, 0)
 Row = dict[str, Any]
@@ -88,7 +92,7 @@ POLICIES = Landed(
     },
     command=["landing.policies__ct"],
     recognised="landing.policies__ct is a Qlik change table: 5 of the 7",
-    guess="unique_key: change_id, guessed from the change masks of 1 deletes",
+    guess="key: change_id, guessed from the change masks of 1 deletes",
     history="policies_history",
     columns="change_id, holder, version, history_version",
     versions=[(70, "Ann", 1, 1), (70, "Ann B.", 1, 2), (71, "Cid", 4, 1)],
@@ -184,7 +188,7 @@ TRUCKS = Landed(
     },
     command=["landing.fleet", "--metadata", "landing.fleet_schemas", "--table", "VANS"],
     recognised="landing.fleet is a landing of Qlik or Talend messages on Kafka: 3 of the 7",
-    guess="unique_key: COUNTRY, NUMBER, guessed from primaryKeyPosition",
+    guess="key: COUNTRY, NUMBER, guessed from primaryKeyPosition",
     history="vans_history",
     columns="COUNTRY, NUMBER, MODEL, version",
     versions=[("nl", 5, "a", 1), ("nl", 5, "b", 2)],
@@ -228,7 +232,7 @@ AVRO = Landed(
     },
     command=["landing.engine_topic"],
     recognised="landing.engine_topic is a landing of Qlik or Talend messages on Kafka: 3 of the 7",
-    guess="unique_key: NO, guessed from primaryKeyPosition",
+    guess="key: NO, guessed from primaryKeyPosition",
     history="engines_history",
     columns="`NO`, cast(POWER as string), version",
     versions=[(7, "90.50", 1), (7, "91.00", 2), (8, "66.00", 1)],
@@ -248,7 +252,7 @@ METERS = Landed(
     },
     command=["landing.meters_messages"],
     recognised="landing.meters_messages is a landing of Qlik or Talend messages on Kafka",
-    guess="unique_key: ID, guessed from changeMask of a DELETE",
+    guess="key: ID, guessed from changeMask of a DELETE",
     told=["columns: taken from the data of 4 messages"],
     history="meters_history",
     columns="ID, cast(READING as string), `ON`, version",
@@ -306,7 +310,7 @@ BADGES = Landed(
     },
     command=["landing.idm_events", "--table", "badge", "--base", "landing.badge"],
     recognised="landing.idm_events is an Identity Manager JDBC event log: 10 of the 10",
-    guess="unique_key: site, badge_no, guessed from table_key of 4 events",
+    guess="key: site, badge_no, guessed from table_key of 4 events",
     history="badge_history",
     columns="site, badge_no, color, version",
     versions=[(3, 12, "red", 1), (3, 12, "blue", 2), (3, 13, "grey", 1)],
@@ -366,7 +370,7 @@ BOOKS = Landed(
     },
     command=["landing.books_index_log", "--base", "landing.books"],
     recognised="landing.books_index_log is the log table of a Db2 text index: 3 of the 3",
-    guess="unique_key: ISBN, EDITION, guessed from the types of PKnn",
+    guess="key: ISBN, EDITION, guessed from the types of PKnn",
     history="books_history",
     columns="ISBN, EDITION, TITLE, version",
     versions=[("x", 1, "One", 1)],
@@ -443,11 +447,13 @@ def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iter
     os.chdir(before)
 
 
-def land_table(lake: Lake, name: str, columns: dict[str, str], rows: list[Row]) -> None:
-    schema = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
+def land_table(
+    lake: Lake, name: str, columns: dict[str, str], rows: list[Row], schema: str = "landing"
+) -> None:
+    types = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
     data = [tuple(row.get(column) for column in columns) for row in rows]
-    frame = lake.spark.createDataFrame(data, schema)
-    frame.writeTo(f"landing.{name}").using("iceberg").createOrReplace()
+    frame = lake.spark.createDataFrame(data, types)
+    frame.writeTo(f"{schema}.{name}").using("iceberg").createOrReplace()
 
 
 def land(lake: Lake, landed: Landed) -> None:
@@ -465,7 +471,9 @@ def init(
         capsys.readouterr()
         code = cli.main(["init", *arguments])
         output = capsys.readouterr()
-        return code, output.out, output.err
+        # What is being done is said on stderr too.
+        errors = [line for line in output.err.splitlines() if "reading the dbt project" not in line]
+        return code, output.out, "\n".join(errors)
 
     return init
 
@@ -523,7 +531,7 @@ def test_a_change_table_without_a_prefix_is_recognised(
     code, output, errors = init("landing.bare__ct")
     assert (code, errors) == (0, "")
     assert "landing.bare__ct is a Qlik change table: 7 of the 7" in output
-    assert "unique_key: id, guessed" in output
+    assert "key: id, guessed" in output
     staging = (project.folder / "models/staging/qlik/stg_qlik__bare.sql").read_text()
     assert "header_prefix=''" in staging
     project.dbt("run", "--select", "stg_qlik__bare")
@@ -556,40 +564,21 @@ def test_table_may_be_named_with_its_catalog(project: Project, lake: Lake, init:
     check(named, project, lake, init, with_tests=True)
 
 
-@pytest.mark.long
-def test_second_run_changes_no_file(project: Project, lake: Lake, init: Init) -> None:
+def test_second_run_leaves_alone_what_was_edited_and_writes_the_rest(
+    project: Project, lake: Lake, init: Init
+) -> None:
     land(lake, POLICIES)
     init("landing.policies__ct", "--key", "change_id")
     model = project.folder / "models/history/policies_history.sql"
     mine = f"-- mine\n{model.read_text()}"
     model.write_text(mine)
-    (project.folder / "models/audit/policies_audit.yml").unlink()
-    code, output, _ = init("landing.policies__ct", "--key", "change_id")
+    (project.folder / "models/audit/_audit.yml").unlink()
+    code, output, _ = init("landing.policies__ct")
     assert code == 0
     assert model.read_text() == mine
-    assert "kept   models/history/policies_history.sql" in output
-    assert "wrote  models/audit/policies_audit.yml" in output
-    assert "Note:" not in output
-
-    staging = project.folder / "models/staging/qlik/stg_qlik__policies.sql"
-    staging.write_text("select 1 as of_another_table\n")
-    code, output, _ = init("landing.policies__ct", "--key", "change_id")
-    assert code == 0
-    assert "stg_qlik__policies.sql is not what it would be for landing.policies__ct" in output
-
-
-@pytest.mark.long
-def test_operation_prints_what_the_command_writes(
-    project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
-) -> None:
-    land(lake, POLICIES)
-    drafts = command.scaffold({"relation": "landing.policies__ct"})
-    capsys.readouterr()
-    project.dbt("run-operation", "scaffold", "--args", "{relation: landing.policies__ct}")
-    printed = capsys.readouterr().out
-    texts = (f"-------- {path}\n{text}" for path, text in drafts.files.items())
-    for text in [*drafts.findings, *texts]:
-        assert text in printed
+    assert "kept   models/history/policies_history.sql (edited by hand)" in output
+    assert "wrote  models/audit/_audit.yml" in output
+    assert "wrote  models/history" not in output
 
 
 def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
@@ -618,30 +607,30 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
         (
             BADGES,
             ["landing.idm_events"],
-            "has events of 2 tables, so say which with `table`: BADGE",
+            "has events of 2 tables, so say which with --table: BADGE",
         ),
         pytest.param(
             BOOKS,
             ["landing.books_index_log"],
-            "give `base`, the table with the present rows",
+            "give --base, the table with the present rows",
             marks=pytest.mark.long,
         ),
         pytest.param(
             LOANS,
             ["landing.nowhere"],
-            "`relation` must be a table that exists",
+            "RELATION must be a table that exists",
             marks=pytest.mark.long,
         ),
         pytest.param(
             LOANS,
             ["landing.cd_loans", "--key", "nix"],
-            "`unique_key` names a column that is not",
+            "the key names a column that is not there: nix",
             marks=pytest.mark.long,
         ),
         pytest.param(
             TRUCKS,
             ["landing.fleet", "--metadata", "landing.fleet_schemas"],
-            "are of several tables, so say which with `table`: fleet.TRUCKS, fleet.VANS",
+            "are of several tables, so say which with --table: fleet.TRUCKS, fleet.VANS",
             marks=pytest.mark.long,
         ),
     ],
@@ -672,13 +661,13 @@ def test_new_project_is_complete_and_is_never_written_twice(
     assert cli.main(["init"]) == 0
     assert "name: my_crm\n" in (folder / "dbt_project.yml").read_text()
     assert (folder / "profiles.yml").read_text().count("\nmy_crm:\n") == 1
-    assert str(command.PACKAGE) in (folder / "packages.yml").read_text()
+    assert str(PACKAGE) in (folder / "packages.yml").read_text()
     (folder / "packages.yml").write_text("packages: []\n")
     capsys.readouterr()
     assert cli.main(["init"]) == 0
     output = capsys.readouterr().out
     assert "wrote" not in output
-    assert f"- local: {command.PACKAGE}" in output
+    assert f"- local: {PACKAGE}" in output
     assert (folder / "packages.yml").read_text() == "packages: []\n"
 
 
@@ -773,14 +762,14 @@ def test_a_table_that_is_staged_already_gets_no_second_stream(
     output = capsys.readouterr().out
     assert "already read by stg_shop__orders" in output
     assert "order_versions is there already" in output
-    assert "unique_key: id, as in order_versions" in output
+    assert "key: id, as in order_versions" in output
     assert output.splitlines()[-1] == "Next: dbt build --select stg_shop__orders+"
     assert of_init(shop.folder) == {
         "models/docs/orders.md",
         "models/current/orders_current.sql",
-        "models/current/orders_current.yml",
+        "models/current/_current.yml",
         "models/audit/orders_audit.sql",
-        "models/audit/orders_audit.yml",
+        "models/audit/_audit.yml",
     }
     shop.dbt("build", "--select", "stg_shop__orders+")
     assert lake.rows("select id, status, _version from afterimage.orders_current") == [
@@ -797,35 +786,30 @@ def test_models_that_moved_are_not_written_twice(
     assert cli.main(["init", "landing.orders__ct"]) == 0
     models = shop.folder / "models"
     (models / "current" / "orders_current.sql").rename(models / "marts" / "orders_current.sql")
-    (models / "current" / "orders_current.yml").rename(models / "marts" / "orders_current.yml")
+    (models / "current" / "_current.yml").rename(models / "marts" / "_current.yml")
     (models / "docs" / "orders.md").rename(models / "docs" / "columns.md")
     (models / "audit" / "orders_audit.sql").unlink()
-    (models / "audit" / "orders_audit.yml").unlink()
+    (models / "audit" / "_audit.yml").unlink()
     capsys.readouterr()
     assert cli.main(["init", "landing.orders__ct"]) == 0
     assert "orders_current is there already" in capsys.readouterr().out
-    assert of_init(shop.folder) == {
-        "models/audit/orders_audit.sql",
-        "models/audit/orders_audit.yml",
-    }
+    assert of_init(shop.folder) == {"models/audit/orders_audit.sql", "models/audit/_audit.yml"}
     shop.dbt("parse")
 
 
-@pytest.mark.long
-def test_a_column_that_came_later_gets_its_doc_block_in_a_file_of_its_own(
+def test_a_column_that_came_later_is_added_to_docs_that_were_edited(
     shop: Project, lake: Lake
 ) -> None:
     assert cli.main(["init", "landing.orders__ct"]) == 0
-    (shop.folder / "models/audit/orders_audit.sql").unlink()
-    (shop.folder / "models/audit/orders_audit.yml").unlink()
-    (shop.folder / "models/current/orders_current.yml").unlink()
+    docs = shop.folder / "models/docs/orders.md"
+    mine = docs.read_text().replace("`status` of orders", "Where the order is: `status` of orders")
+    docs.write_text(mine)
     lake.spark.sql("alter table landing.orders__ct add column amount int")
-    docs = (shop.folder / "models/docs/orders.md").read_text()
     assert cli.main(["init", "landing.orders__ct"]) == 0
-    assert (shop.folder / "models/docs/orders.md").read_text() == docs
-    more = (shop.folder / "models/docs/orders_2.md").read_text()
-    assert more.count("{% docs") == 1
-    assert "orders__amount" in more
+    assert docs.read_text().startswith(mine)
+    assert docs.read_text().removeprefix(mine).count("{% docs") == 1
+    assert "orders__amount" in docs.read_text()
+    assert "name: amount" in (shop.folder / "models/current/_current.yml").read_text()
     shop.dbt("parse")
 
 
@@ -837,7 +821,7 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     assert cli.main(["init", "landing.other__ct", "--name", "buyers"]) == 1
     error = capsys.readouterr().err
     assert "buyers_history is in this project already (models/marts/buyers_history.sql)" in error
-    assert "Give `name`" in error
+    assert "Give --name" in error
     assert of_init(shop.folder) == set()
 
 
@@ -851,17 +835,17 @@ def test_each_table_of_a_topic_has_a_stream_of_its_own(
         assert cli.main(command) == 0
         assert "already read" not in capsys.readouterr().out
     assert cli.main(command) == 0
-    assert "already read by stg_qlik__trucks" in capsys.readouterr().out
+    assert "kept   12 files as they are" in capsys.readouterr().out
 
 
 # Sends the process a signal before the n-th step that it takes in the project's folder.
 STOPPED = """
 import json, os, sys
 from pathlib import Path
-from dbt_afterimage.commands import init as command
+from dbt_afterimage.scaffold import files
 
 folder, step, signal = Path(sys.argv[1]), *map(int, sys.argv[2:])
-files = json.loads(Path(folder, "files.json").read_text())
+texts = json.loads(Path(folder, "files.json").read_text())
 seen = 0
 
 def stop(event, arguments):
@@ -875,7 +859,7 @@ def stop(event, arguments):
             os.kill(os.getpid(), signal)
 
 sys.addaudithook(stop)
-scaffold.write(folder, files)
+files.write(folder, texts)
 print(seen)
 """
 
@@ -899,51 +883,54 @@ def unwritten(
     """A project, and what `init` would write for `policies__ct`; the texts are in `files.json`."""
     land(lake, POLICIES)
     monkeypatch.chdir(shop.folder)
-    files = command.scaffold({"relation": "landing.policies__ct"}).files
-    (shop.folder / "files.json").write_text(json.dumps(files))
-    return shop, files
+    draft = drafts.draft(Opened(Where()), Entry("landing.policies__ct"))
+    found = files.changes(shop.folder, [draft], whole=False)
+    texts = {change.path: change.new for change in found}
+    (shop.folder / "files.json").write_text(json.dumps(texts))
+    return shop, texts
 
 
 def emptied(folder: Path) -> None:
     for path in of_init(folder):
         (folder / path).unlink()
+    (folder / "afterimage.yml").unlink(missing_ok=True)
 
 
 def test_init_that_is_killed_at_any_step_leaves_a_project_that_parses(
     unwritten: tuple[Project, dict[str, str]], init: Init
 ) -> None:
-    project, files = unwritten
+    project, texts = unwritten
     states: set[frozenset[str]] = set()
     for step in range(1, 200):
         emptied(project.folder)
         ended = stopped(project.folder, step, 9)
         there = of_init(project.folder)
         for path in there:
-            assert (project.folder / path).read_text() == files[path].strip("\n") + "\n"
+            assert (project.folder / path).read_text() == texts[path]
         if frozenset(there) not in states:
             states.add(frozenset(there))
             project.dbt("parse")
             if len(there) in (1, 4, 8):
                 code, output, errors = init("landing.policies__ct")
                 assert (code, errors) == (0, "")
-                assert of_init(project.folder) == set(files)
-                assert output.count("wrote  ") == len(files) - len(there)
+                assert of_init(project.folder) == set(texts)
+                assert output.count("wrote  models") == len(texts) - len(there)
         if ended == 0:
             break
-    assert len(states) == len(files) + 1
+    assert len(states) == len(texts) + 1
 
 
 def test_init_that_is_told_to_end_while_it_writes_has_written_all(
     unwritten: tuple[Project, dict[str, str]],
 ) -> None:
-    project, files = unwritten
+    project, texts = unwritten
     for step in range(1, 200):
         emptied(project.folder)
         ended = stopped(project.folder, step, 15)
-        assert of_init(project.folder) in (set(), set(files))
+        assert of_init(project.folder) in (set(), set(texts))
         if ended == 0:
             break
-    assert step > len(files)
+    assert step > len(texts)
 
 
 def test_a_file_that_cannot_be_written_takes_back_the_others(
@@ -989,3 +976,146 @@ def test_git_ignores_the_state_folder_of_a_project_that_has_a_gitignore_of_its_o
     assert (
         "Add to .gitignore what is missing there: /.afterimage/ /dbt_packages/ /target/" in output
     )
+
+
+def words(text: str) -> list[str]:
+    return [line.split(":")[0] for line in text.splitlines()]
+
+
+@pytest.fixture
+def listed(
+    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Project, Init]:
+    """A project whose list has three tables, made from a pattern."""
+    monkeypatch.chdir(shop.folder)
+    lake.spark.sql("create namespace if not exists crm")
+    for name in ("users__ct", "carts__ct"):
+        columns, rows = ORDERS["orders__ct"]
+        land_table(lake, name, columns, rows, schema="crm")
+    land_table(lake, "loans_cd", *LOANS.tables["cd_loans"], schema="crm")
+    land_table(lake, "plain", {"id": "int"}, [{"id": 1}], schema="crm")
+    code, output, _ = init("crm.*")
+    assert code == 1
+    assert "crm.users__ct: qlik_change_table (3 of 7 signs), key id" in output
+    assert "crm.loans_cd: the key cannot be guessed" in output
+    assert "plain" not in output
+    return shop, init
+
+
+def test_a_pattern_writes_what_it_can_and_lists_what_it_needs(
+    listed: tuple[Project, Init], lake: Lake
+) -> None:
+    project, init = listed
+    path = project.folder / "afterimage.yml"
+    text = path.read_text()
+    assert "  - relation: crm.users__ct\n    key: [id]\n" in text
+    assert "  # - relation: crm.loans_cd\n  #   key: []\n" in text
+    assert not list(project.folder.rglob("*loans*"))
+    # Once the key is there the table is one like the others.
+    text = text.replace("# - relation: crm.loans_cd\n  #   key: []", "- relation: crm.loans_cd")
+    path.write_text(text.rstrip() + "\n    key: [LOAN]\n    history: {deletes: version}\n")
+    code, _, errors = init("--from", "afterimage.yml")
+    assert (code, errors) == (0, "")
+    assert "deletes='version'" in (project.folder / "models/history/loans_history.sql").read_text()
+    project.dbt("run", "--select", "tag:none", "stg_qlik__users+", "stg_db2__loans+")
+    assert lake.rows("select id, status from afterimage.users_current") == [
+        {"id": 5, "status": "paid"}
+    ]
+
+
+def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
+    listed: tuple[Project, Init],
+) -> None:
+    project, init = listed
+    ours = {path: (project.folder / path).read_bytes() for path in of_init(project.folder)}
+    for path in ours:
+        (project.folder / path).unlink()
+    for _ in range(2):
+        assert init("--from", "afterimage.yml")[0] == 0
+        paths = of_init(project.folder)
+        assert {path: (project.folder / path).read_bytes() for path in paths} == ours
+
+
+def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> None:
+    project, init = listed
+    path = project.folder / "afterimage.yml"
+    path.write_text("ignore: [crm.loans_cd]\n" + path.read_text())
+    code, output, _ = init("--check")
+    assert (code, output.splitlines()[-1]) == (0, "All as afterimage.yml says.")
+
+    # A column appears, a key changes, a table is new, one is gone, a file is edited.
+    lake.spark.sql("alter table crm.users__ct add column amount int")
+    path.write_text(
+        path.read_text().replace("users__ct\n    key: [id]", "users__ct\n    key: [id, status]")
+    )
+    columns, rows = ORDERS["orders__ct"]
+    land_table(lake, "new__ct", columns, rows, schema="crm")
+    lake.spark.sql("drop table crm.carts__ct")
+    model = project.folder / "models/audit/users_audit.sql"
+    model.write_text(model.read_text() + "-- mine\n")
+    before = {path: (project.folder / path).read_bytes() for path in of_init(project.folder)}
+    code, output, _ = init("--check")
+    assert code == 1
+    for line in (
+        "crm.carts__ct: RELATION must be a table that exists",
+        "crm.new__ct: a Qlik change table, and not in the list",
+        "models/audit/users_audit.sql: was edited by hand, and is left alone",
+        "models/history/users_history.sql: the key changed: ['id'] is now ['id', 'status']",
+        "column amount of users_history appeared",
+    ):
+        assert line in output
+    after = {path: (project.folder / path).read_bytes() for path in of_init(project.folder)}
+    assert after == before
+    lake.spark.sql("drop table crm.new__ct")
+
+
+def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, init: Init) -> None:
+    path = tmp_path / "list.yml"
+    for text, said in (
+        ("tables: [{relation: a.b, keys: [id]}]", "a.b has the unknown option keys"),
+        ("tables: [{key: [id]}]", "each of `tables` needs a relation"),
+        ("tables: [{relation: a.b, models: [hist]}]", "must be of history, current, audit"),
+        ("tables: [{relation: a.b}, a.b]", "names a.b twice"),
+        ("tables: [{relation: a.b, key: {a: 1}}]", "key of a.b must be a list"),
+        ("- a.b", "must map `tables` to a list"),
+        ("tables: [", "is no YAML"),
+    ):
+        path.write_text(text)
+        code, _, error = init("--from", str(path))
+        assert code == 1
+        assert said in error
+        assert len(error.splitlines()) == 1
+
+
+def test_a_file_of_properties_that_was_edited_gets_the_new_model_at_its_end(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    land(lake, POLICIES)
+    assert init("landing.policies__ct")[0] == 0
+    path = shop.folder / "models/history/_history.yml"
+    mine = path.read_text().replace("What each row of policies was", "Policies")
+    path.write_text(mine)
+    land_table(lake, "items__ct", *ORDERS["orders__ct"])
+    code, output, _ = init("landing.items__ct")
+    assert code == 0
+    assert "wrote  models/history/_history.yml (added at its end)" in output
+    assert path.read_text().startswith(mine)
+    assert "name: items_history" in path.read_text()
+    shop.dbt("parse")
+
+
+def test_files_are_named_as_spark_names_them(
+    shop: Project, lake: Lake, init: Init, tmp_path: Path
+) -> None:
+    columns, rows = ORDERS["orders__ct"]
+    folder = tmp_path / "the tills" / "tills__ct"
+    data = [tuple(row.get(column) for column in columns) for row in rows]
+    schema = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    lake.spark.createDataFrame(data, schema).write.parquet(str(folder))
+    code, output, errors = init(f"parquet.`{folder}`")
+    assert (code, errors) == (0, "")
+    assert "is a Qlik change table" in output
+    shop.dbt("run", "--select", "stg_qlik__tills+")
+    assert lake.rows("select id, status from afterimage.tills_current") == [
+        {"id": 5, "status": "paid"}
+    ]

@@ -143,7 +143,7 @@ def test_mistake_in_a_function_is_not_taken_for_a_refusal() -> None:
 
 
 def test_plain_pyspark_needs_one_line(tmp_path: Path) -> None:
-    (script,) = [block for kind, block in FENCED.findall(page("README.md")) if kind == "python"]
+    (script,) = [block for kind, block in FENCED.findall(page("docs/reference/udfs.md")) if kind == "python"]
     assert len(script.split()) < 20
     env = environment()
     env["PATH"] = os.pathsep.join([str(BIN), env["PATH"]])  # as in an activated environment

@@ -214,7 +214,9 @@ class Project:
             quoted: Whether the identifier is written in backticks.
         """
         return self._adapter().Relation.create(
-            schema=schema, identifier=identifier, quote_policy={"identifier": quoted}
+            schema=schema,
+            identifier=identifier,
+            quote_policy={"database": False, "schema": False, "identifier": quoted},
         )
 
     def macro(self, name: str, **arguments: Any) -> Any:
