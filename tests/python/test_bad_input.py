@@ -39,7 +39,7 @@ end
 
 
 @pytest.mark.long
-def test_broken_rows_are_told_apart_and_cost_little(
+def test_broken_rows_have_distinct_ids_and_cost_little(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     spark = lake.spark
@@ -236,7 +236,7 @@ NO_TIME: dict[str, tuple[str, dict[str, str], dict[str, Any], tuple[Any, ...]]] 
 }
 
 
-def test_a_value_that_is_no_time_ends_no_run_in_ansi_mode(
+def test_a_malformed_timestamp_fails_no_run_in_ansi_mode(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     project = make_project("ansi")

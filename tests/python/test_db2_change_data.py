@@ -53,7 +53,7 @@ def contents(lake: Lake, *tables: str) -> dict[str, list[Row]]:
 
 
 @given(stream=streams(honest=True))
-def test_both_styles_tell_the_same_table(stream: Any) -> None:
+def test_both_styles_give_the_same_history(stream: Any) -> None:
     tables = [
         {
             tuple(row[name] for name in stream.unique_key): {
@@ -71,7 +71,7 @@ def test_both_styles_tell_the_same_table(stream: Any) -> None:
 
 
 @given(stream=streams(honest=True), style=st.sampled_from(STYLES))
-def test_a_row_has_a_place_to_itself(stream: Any, style: Db2Style) -> None:
+def test_each_row_has_its_own_place(stream: Any, style: Db2Style) -> None:
     places = [
         (int.from_bytes(row["IBMSNAP_COMMITSEQ"], "big"), row["IBMSNAP_INTENTSEQ"])
         for row in db2_cd_rows(stream, style)
@@ -88,7 +88,7 @@ def test_a_row_has_a_place_to_itself(stream: Any, style: Db2Style) -> None:
 @pytest.mark.parametrize("style", STYLES)
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
-def test_any_order_any_batches_and_repeats_give_what_the_reference_says(
+def test_any_order_any_batches_and_repeats_equal_the_reference(
     style: Db2Style, data: st.DataObject, project: Project, lake: Lake
 ) -> None:
     stream = data.draw(merged_streams(8, max_changes=12, honest=True))
@@ -177,7 +177,7 @@ HALVES: list[list[Row]] = [
 
 
 @pytest.mark.long
-def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
+def test_halves_of_a_commit_that_arrive_separately_give_the_same_result(
     project: Project, lake: Lake
 ) -> None:
     first, second = in_halves("", project, lake)
@@ -201,7 +201,9 @@ def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
 
 
 @pytest.mark.long
-def test_key_changes_whose_rows_arrive_apart_come_to_the_same(project: Project, lake: Lake) -> None:
+def test_key_changes_whose_rows_arrive_separately_give_the_same_result(
+    project: Project, lake: Lake
+) -> None:
     first, second = in_halves(", pair_key_changes=true", project, lake)
 
     assert told(first, ["e", "f2", "g", "moved"]) == [
@@ -267,7 +269,7 @@ def told(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda change: change[:2])
 
 
-def test_what_lands_late_is_read_with_its_whole_commit(project: Project, lake: Lake) -> None:
+def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "string", "value": "int"}
 
     def row(commit: int, intent: int, letter: str, key: str | None, day: int) -> Row:

@@ -161,9 +161,7 @@ def new_project(shell: Callable[..., str], folder: Path) -> Path:
 
 
 @pytest.mark.long
-def test_every_command_does_what_it_is_there_for(
-    examples: Callable[..., str], tmp_path: Path
-) -> None:
+def test_every_command_of_the_pages_works(examples: Callable[..., str], tmp_path: Path) -> None:
     lines = list(dict.fromkeys(line for name, line in cases() if name != "docs/init.md"))
     lines = [line for line in lines if not any(re.fullmatch(known, line) for known in NOT_RUN)]
     assert len(lines) > 15

@@ -24,7 +24,7 @@ def documented(page: str, begins: str) -> str:
     return re.sub(r"\{\{ (?:ref|source)\((?:'raw', )?'(\w+)'\) \}\}", rf"{SCHEMA}.\1", sql)
 
 
-def test_a_snapshot_goes_on_until_the_first_change_of_each_key(
+def test_a_snapshot_is_continued_until_the_first_change_of_each_key(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     def changed(
@@ -83,7 +83,7 @@ def test_a_snapshot_goes_on_until_the_first_change_of_each_key(
     ]
 
 
-def test_a_full_load_stands_before_the_changes(
+def test_a_full_load_comes_before_the_changes(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     data = {"id": "int", "name": "string"}

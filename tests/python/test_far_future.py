@@ -100,7 +100,7 @@ def staging(macro: str, make_project: Callable[[str], Project], lake: Lake) -> S
 
 
 @pytest.mark.parametrize("macro", list(DIALECTS))
-def test_a_change_of_the_far_future_hides_no_later_change(staging: Staging) -> None:
+def test_a_change_dated_in_the_far_future_hides_no_later_change(staging: Staging) -> None:
     row = staging.row
     first = [row(1, datetime(2024, 1, 1)), row(2, datetime(2024, 1, 9)), row(7, FAR)]
     staging.take_in(first, "--full-refresh")

@@ -443,7 +443,7 @@ def names(lake: Lake) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.long
-def test_retention_gap_is_an_alarm(
+def test_retention_gap_is_reported(
     small: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Rows 2 and 3 came and went between two runs."""
@@ -545,9 +545,7 @@ WIDER = RAW | {"zip": "string"}
 
 
 @pytest.mark.long
-def test_a_column_added_to_the_raw_table_asks_for_a_full_refresh(
-    small: Project, lake: Lake
-) -> None:
+def test_a_column_added_to_the_raw_table_needs_a_full_refresh(small: Project, lake: Lake) -> None:
     before = names(lake)
     lake.spark.sql(f"alter table {SCHEMA}.people__ct add column zip string")
     lake.append("people__ct", WIDER, [landed(2, "I", 2, "wide", "x") | {"zip": "00100"}])
@@ -561,7 +559,7 @@ def test_a_column_added_to_the_raw_table_asks_for_a_full_refresh(
 
 
 @pytest.mark.long
-def test_a_column_dropped_from_the_raw_table_asks_for_a_full_refresh(
+def test_a_column_dropped_from_the_raw_table_needs_a_full_refresh(
     small: Project, lake: Lake
 ) -> None:
     before = names(lake)
@@ -573,7 +571,7 @@ def test_a_column_dropped_from_the_raw_table_asks_for_a_full_refresh(
     assert names(lake) == before
 
 
-def test_a_column_in_other_capitals_asks_for_a_full_refresh(small: Project, lake: Lake) -> None:
+def test_a_column_in_another_case_needs_a_full_refresh(small: Project, lake: Lake) -> None:
     """What a sparse row did not capture is told by name."""
     before = names(lake)
     row = landed(1, "I", 1, "new", "x")
@@ -589,7 +587,7 @@ def test_a_column_in_other_capitals_asks_for_a_full_refresh(small: Project, lake
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["bigint", "string"])
-def test_a_column_of_another_type_asks_for_a_full_refresh(
+def test_a_column_of_another_type_needs_a_full_refresh(
     kind: str, small: Project, lake: Lake
 ) -> None:
     """`bigint` is wider than what was there, `string` is no number at all."""
@@ -605,7 +603,7 @@ def test_a_column_of_another_type_asks_for_a_full_refresh(
     assert [row[1] for row in names(lake)] == ["new", "other"]
 
 
-def test_a_type_that_iceberg_does_not_have_is_no_drift(
+def test_a_type_that_iceberg_does_not_have_is_not_a_drift(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     """Iceberg stores small whole numbers as int, and text of any length as text.

@@ -30,7 +30,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "afterimage"
 
 
-def test_demo_leaves_nothing_that_git_would_take(clone: Path) -> None:
+def test_demo_leaves_no_file_that_git_would_track(clone: Path) -> None:
     assert run("git", "status", "--short", cwd=clone).stdout == ""
 
 

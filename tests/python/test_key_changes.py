@@ -77,7 +77,7 @@ def test_every_row_moves_up_by_one_as_deletes_and_inserts() -> None:
     ) == [(2, "A", None), (3, "B", None)]
 
 
-def test_rows_that_nobody_saw_before_move_up_by_one() -> None:
+def test_unknown_rows_move_up_by_one() -> None:
     assert present(
         upd(4, 20, rec(2, "A"), rec(1, "A"), tx="t2"),
         upd(5, 20, rec(3, "B"), rec(2, "B"), tx="t2"),
@@ -94,7 +94,7 @@ def test_rows_that_look_alike_move_up_by_one_day_after_day() -> None:
     assert present(*loads, *moves) == [(4, "x", None), (5, "x", None), (6, "x", None)]
 
 
-def test_a_row_that_passes_through_a_key_within_a_transaction_leaves_it() -> None:
+def test_a_row_that_passes_through_a_key_in_a_transaction_leaves_it() -> None:
     assert present(
         *ROWS,
         upd(4, 20, rec(9, "A"), rec(1, "A"), tx="t2"),
@@ -103,7 +103,7 @@ def test_a_row_that_passes_through_a_key_within_a_transaction_leaves_it() -> Non
     ) == [(1, "B", None), (2, "A", None), (3, "C", None)]
 
 
-def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_gone() -> None:
+def test_a_row_inserted_and_deleted_in_one_transaction_leaves_no_open_version() -> None:
     """Even if its before-image holds no more than the key."""
     assert present(
         ins(1, 10, rec(1, "A"), tx="t1"), dele(2, 10, rec(1, "A"), tx="t1"),
@@ -111,7 +111,7 @@ def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_gone() -> None
     ) == []  # fmt: skip
 
 
-def test_a_departure_in_another_transaction_ends_the_row_whatever_its_image_says() -> None:
+def test_a_departure_in_another_transaction_ends_the_row_with_any_before_image() -> None:
     """A change was lost upstream; the row is not kept alive for that."""
     assert present(ins(1, 10, rec(1, "A"), tx="t1"), dele(2, 20, rec(1, "Z"), tx="t2")) == []
 
@@ -305,7 +305,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 @pytest.mark.minutes
 @given(seed=st.integers(0, 2**32))
 @hypothesis_settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
-def test_runs_that_part_transactions_give_the_tables_rows_after_each(
+def test_runs_that_split_transactions_give_the_rows_of_the_table_after_each(
     in_order: bool, seed: int, project: Project, lake: Lake
 ) -> None:
     made = tables(seed, cases=40, in_order=in_order)

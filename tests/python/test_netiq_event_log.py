@@ -129,7 +129,7 @@ def documents(project: Project, lake: Lake, table: str, **arguments: str) -> dic
     return {row["change_id"]: canonicalize(row["document"], strip_text=True) for row in rows}
 
 
-def test_documents_are_the_manuals(project: Project, lake: Lake) -> None:
+def test_documents_equal_those_of_the_manual(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
     present = {"fname": "John", "lname": "Doe", "photo": b"\xbb\xbb"}
     lake.create("xds_usr", types, [{"idu": key, **present} for key in (1, 6, 7, 8)])
@@ -159,7 +159,7 @@ def test_documents_are_the_manuals(project: Project, lake: Lake) -> None:
     }
 
 
-def test_query_back_inserts_may_be_adds(project: Project, lake: Lake) -> None:
+def test_query_back_inserts_can_be_adds(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
     present = {"fname": "John", "lname": "Doe", "photo": b"\xbb\xbb"}
     lake.create("xds_usr", types, [{"idu": 1, **present}, {"idu": 2, "photo": b"x" * 99}])
@@ -326,7 +326,7 @@ def test_a_base_without_a_column_is_refused(project: Project, lake: Lake) -> Non
 # --- Keys of other types than text and int -------------------------------------------------------
 
 
-def test_keys_are_told_apart_to_their_last_digit_and_a_time_is_no_date(
+def test_keys_differ_by_their_last_digit_and_a_time_is_not_a_date(
     project: Project, lake: Lake
 ) -> None:
     whole = "1234567890123456789012345678"
@@ -359,7 +359,7 @@ def test_keys_are_told_apart_to_their_last_digit_and_a_time_is_no_date(
     ]
 
 
-def test_a_present_value_that_does_not_fit_its_type_rejects_the_query_back(
+def test_a_current_value_that_does_not_fit_its_type_rejects_the_query_back(
     project: Project, lake: Lake
 ) -> None:
     """A base often has wider types than the log's columns are declared with."""
@@ -656,7 +656,7 @@ def test_any_delivery_gives_what_one_reading_gives(
 
 
 @deliveries
-def test_query_backs_are_judged_run_by_run(
+def test_query_backs_follow_the_rules_in_each_run(
     seed: int, by_time: bool, in_order: bool, batches: int, project: Project, lake: Lake
 ) -> None:
     """Between the runs the driver marks events or deletes them, and the table moves on."""
@@ -698,7 +698,7 @@ def staged(lake: Lake, table: str) -> dict[str, Row]:
     return changes
 
 
-def test_an_event_that_comes_late_is_taken_in(project: Project, lake: Lake) -> None:
+def test_a_late_event_is_read(project: Project, lake: Lake) -> None:
     project.file(
         "models/stg_late.sql",
         "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
@@ -730,9 +730,7 @@ def test_an_event_that_comes_late_is_taken_in(project: Project, lake: Lake) -> N
 
 
 @pytest.mark.minutes
-def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
-    project: Project, lake: Lake
-) -> None:
+def test_changes_stay_when_the_driver_and_the_table_move_on(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
     project.file(
         "models/stg_moving.sql",
@@ -888,7 +886,7 @@ class Told:
 
 
 @pytest.mark.parametrize("kind", [6, 8])
-def test_a_query_back_of_a_row_that_is_gone_overrules_nothing(
+def test_a_query_back_of_a_deleted_row_overrules_nothing(
     kind: int, project: Project, lake: Lake
 ) -> None:
     log = [
@@ -914,7 +912,7 @@ def test_a_query_back_of_a_row_that_is_gone_overrules_nothing(
 
 
 @pytest.mark.parametrize("mark", ["processed", "pending", "gone"])
-def test_what_an_earlier_run_took_in_overrules_nothing(
+def test_an_event_of_an_earlier_run_overrules_nothing(
     mark: str, project: Project, lake: Lake
 ) -> None:
     first = at(9, 1, 5)
@@ -932,7 +930,7 @@ def test_what_an_earlier_run_took_in_overrules_nothing(
 @pytest.mark.parametrize(
     ("kind", "mark"), [(6, "processed"), (8, "processed"), (6, "pending"), (8, "gone")]
 )
-def test_what_an_earlier_run_took_in_is_not_overruled(
+def test_an_event_of_an_earlier_run_is_not_overruled(
     kind: int, mark: str, project: Project, lake: Lake
 ) -> None:
     taken_in = [
@@ -967,7 +965,7 @@ def test_an_event_stays_in_its_change_when_the_driver_deletes_the_others(
 
 
 @pytest.mark.parametrize("precedence", ["driver", "logged"])
-def test_precedence_says_whether_logged_values_stand(
+def test_precedence_says_whether_logged_values_count(
     precedence: str, project: Project, lake: Lake
 ) -> None:
     log = [
@@ -989,7 +987,7 @@ def test_precedence_says_whether_logged_values_stand(
     )
 
 
-def test_a_query_back_gives_what_no_event_says(project: Project, lake: Lake) -> None:
+def test_a_query_back_gives_values_that_no_event_has(project: Project, lake: Lake) -> None:
     """Each query-back, what the first event behind it says, and what it reads."""
     log = [
         event(1, 6, 1),  # type 2: its old value, NULL too

@@ -154,7 +154,7 @@ def assert_same_changes(lake: Lake, changes: list[Change], stream: Stream) -> No
         assert row["tracking"]["user_name"] == row["changed_by"] == "somebody"
 
 
-def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lake) -> None:
+def test_o7_a_late_change_with_a_low_sequence_is_read(project: Project, lake: Lake) -> None:
     """Watermark 20 was processed, then row 18 comes, and the after-image of 17.
 
     The rows of a sequence are read together, whenever they landed.
@@ -199,7 +199,7 @@ def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lak
 
 
 @pytest.mark.parametrize("pruned", ["pruned__cdc", "pruned_tracking"])
-def test_a_change_keeps_what_one_of_its_two_tables_no_longer_has(
+def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
     pruned: str, project: Project, lake: Lake
 ) -> None:
     """A row of the other one lands again, when a consumer has deleted its rows from one table."""
@@ -333,7 +333,7 @@ def landed(project: Project, lake: Lake) -> str:
     return relation("landed__cdc")
 
 
-def test_tracking_columns_may_stand_in_the_change_table(
+def test_tracking_columns_may_be_in_the_change_table(
     project: Project, lake: Lake, landed: str
 ) -> None:
     """Then nobody counts the tracking rows; and columns of the source may look like metadata."""
@@ -375,7 +375,7 @@ def test_tracking_columns_may_stand_in_the_change_table(
         ("relation=%s" % relation("no_such"), "the columns of .*no_such.* cannot be read"),
     ],
 )
-def test_wrong_argument_is_refused_with_what_is_allowed(
+def test_wrong_argument_is_refused_with_the_allowed_values(
     project: Project,
     landed: str,
     capfd: pytest.CaptureFixture[str],

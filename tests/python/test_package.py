@@ -90,7 +90,7 @@ def test_project_with_the_local_package_builds(
 
 
 @pytest.mark.long
-def test_project_with_the_package_from_git_builds_as_a_user_types_it(
+def test_project_with_the_package_from_git_builds_by_the_documented_commands(
     project: Path, tmp_path: Path
 ) -> None:
     repository = tmp_path / "afterimage.git"

@@ -108,7 +108,7 @@ def test_every_model_and_each_of_its_columns_is_described(
 @pytest.mark.skipif(
     os.environ.get("DBT_TARGET") == "parquet", reason="each run builds Parquet tables anew"
 )
-def test_a_second_run_takes_no_change_for_a_new_one(
+def test_a_second_run_finds_no_new_change(
     built: Built, spark: SparkSession, tmp_path: Path
 ) -> None:
     models = [

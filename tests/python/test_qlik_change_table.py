@@ -214,7 +214,7 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]], bool]] = 
 }
 
 
-def test_a_run_takes_in_what_has_arrived(project: Project, lake: Lake) -> None:
+def test_a_run_reads_what_has_landed(project: Project, lake: Lake) -> None:
     relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{ARRIVALS_RAW}')"
     project.file(
         "models/stg_arrivals.sql",
@@ -242,7 +242,7 @@ def test_a_run_takes_in_what_has_arrived(project: Project, lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("times", [(None, None, None), (1, 2, 3)])
-def test_a_load_into_an_emptied_table_takes_the_place_of_earlier_ones(
+def test_a_load_into_an_emptied_table_replaces_earlier_ones(
     times: tuple[int | None, ...], project: Project, lake: Lake
 ) -> None:
     relation = f"api.Relation.create(schema='{SCHEMA}', identifier='reloaded__ct')"
@@ -280,7 +280,7 @@ def compiled(project: Project, table: str, arguments: str = "") -> str:
     )
 
 
-def test_a_load_row_keeps_its_id_whatever_the_order_and_spelling_of_the_key(
+def test_a_load_row_keeps_its_id_with_any_order_and_case_of_the_key(
     project: Project, lake: Lake
 ) -> None:
     loaded = {"header__change_oper": "I", "c01": "1", "c02": "a"}
@@ -331,7 +331,7 @@ def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     assert rows[0]["transaction_id"] is None  # a blank one would be one for all
 
 
-def test_table_that_does_not_begin_with_its_header_is_asked_for_its_order(
+def test_table_that_does_not_begin_with_its_header_needs_an_order(
     project: Project, lake: Lake
 ) -> None:
     """A column of the landing's own in front of all, which no bit of the mask stands for."""
@@ -374,7 +374,7 @@ def flags(columns: list[str], header_columns: int = len(HEADER)) -> bytes:
 
 
 @pytest.mark.parametrize("deliveries", [1, 2], ids=["plain", "delivered twice"])
-def test_a_mask_that_leaves_out_what_changed_is_warned_of(
+def test_a_mask_that_leaves_out_a_change_gets_a_warning(
     deliveries: int, project: Project, lake: Lake
 ) -> None:
     """NULL on either side contradicts nothing: Qlik writes it for what it did not capture."""
@@ -411,7 +411,7 @@ SHIFTED = "stg_shifted"
         ([], None),
     ],
 )
-def test_masks_that_contradict_most_updates_are_warned_of_with_what_would_fit(
+def test_masks_that_contradict_most_updates_get_a_warning_with_a_remedy(
     lost: list[str],
     expected: str | None,
     project: Project,
@@ -522,7 +522,7 @@ def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: La
         (", header_prefix=none", "`header_prefix` must be a text, empty if"),
     ],
 )
-def test_a_plain_table_is_said_to_be_no_change_table(
+def test_a_plain_table_is_not_a_change_table(
     arguments: str,
     expected: str,
     project: Project,

@@ -475,7 +475,7 @@ def contents(lake: Lake) -> list[list[dict[str, Any]]]:
     ]
 
 
-def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
+def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     project: Project, lake: Lake
 ) -> None:
     project.file(
@@ -512,7 +512,7 @@ def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
     assert staged(lake, "stg_held") == in_batches
 
 
-def test_an_event_of_a_transaction_that_was_given_up_lands_days_later(
+def test_an_event_lands_days_after_its_transaction_was_released(
     project: Project, lake: Lake
 ) -> None:
     """Its events lie more than an hour apart, and no more than an hour each from the next."""
@@ -555,9 +555,7 @@ def test_an_event_of_a_transaction_that_was_given_up_lands_days_later(
 
 
 @pytest.mark.minutes
-def test_metadata_that_comes_to_have_a_column_asks_for_a_full_refresh(
-    project: Project, lake: Lake
-) -> None:
+def test_a_new_column_in_the_metadata_needs_a_full_refresh(project: Project, lake: Lake) -> None:
     """One landing holds both, in a column of another name; the key is spelt in lower case."""
     project.file(
         "models/stg_grown.sql",
@@ -625,7 +623,7 @@ def deliveries(messages: list[dict[str, Any]]) -> list[list[list[dict[str, Any]]
     return [[messages], [messages[half:], messages[:half]]]
 
 
-def test_the_counter_orders_changes_of_one_change_sequence_whatever_their_keys(
+def test_the_counter_orders_changes_of_one_change_sequence_with_any_keys(
     project: Project, lake: Lake
 ) -> None:
     """1 becomes 2 and then 3, in one changeSequence; the counter of the last has two digits."""
@@ -741,9 +739,7 @@ def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
     return sorted(lake.rows(project.compile(f"{{{{ {call} }}}}")), key=lambda r: r["change_seq"])
 
 
-def test_a_delete_takes_from_its_before_image_what_its_data_lack(
-    project: Project, lake: Lake
-) -> None:
+def test_a_delete_is_filled_from_its_before_image(project: Project, lake: Lake) -> None:
     images: list[tuple[Any, Any, Any]] = [
         ({"ID": 1}, {"ID": 1, "NAME": "a"}, "a"),
         ({"ID": 1, "NAME": None}, {"ID": 1, "NAME": "a"}, "a"),
@@ -762,7 +758,7 @@ def test_a_delete_takes_from_its_before_image_what_its_data_lack(
     assert {row["reject_reason"] for row in rows} == {None}
 
 
-def test_a_key_change_whose_old_key_is_unknown_is_warned_of(project: Project, lake: Lake) -> None:
+def test_a_key_change_with_an_unknown_old_key_gets_a_warning(project: Project, lake: Lake) -> None:
     unknown = "the key changed, but without a before-image the old key is unknown"
     updates: list[tuple[str | None, Any, list[str] | None]] = [
         ("01", None, [unknown]),
@@ -799,7 +795,7 @@ def test_a_key_change_whose_old_key_is_unknown_is_warned_of(project: Project, la
 UNKNOWN = "changed_at is unknown: neither timestamp nor change_seq has it"
 
 
-def test_what_is_no_time_is_none_and_is_warned_of(project: Project, lake: Lake) -> None:
+def test_a_malformed_timestamp_is_null_and_gets_a_warning(project: Project, lake: Lake) -> None:
     """A time of day alone would be one of today; the hour 24 is no hour."""
     noon, none = datetime(2024, 1, 1, 12), "202401012400000"
     taken = "changed_at is taken from change_seq"
@@ -831,7 +827,7 @@ def test_what_is_no_time_is_none_and_is_warned_of(project: Project, lake: Lake) 
     assert rows[9]["warnings"] == ['timestamp is no time: "10:00:00"']
 
 
-def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake) -> None:
+def test_a_text_cut_within_a_character_fails_no_run(project: Project, lake: Lake) -> None:
     """Half of a pair of surrogates, beside a number that is read digit by digit."""
     columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
     columns.append({"name": "BALANCE", "type": "decimal(12,2)"})
@@ -847,7 +843,7 @@ def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake)
     assert row["after"]["BALANCE"] == Decimal("1.50")
 
 
-def test_a_message_that_names_no_schema_is_not_lost(project: Project, lake: Lake) -> None:
+def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) -> None:
     """Which of two tables of one name it is of, nobody can tell; what is of another is known."""
     columns = [{"name": "ID", "type": "int"}]
     sent = [
@@ -867,7 +863,7 @@ def test_a_message_that_names_no_schema_is_not_lost(project: Project, lake: Lake
 
 
 @pytest.mark.parametrize("landed_as", ["string", "binary"])
-def test_a_load_message_is_read_whatever_digits_its_data_hold(
+def test_a_load_message_is_read_with_any_digits_in_its_data(
     landed_as: str, project: Project, lake: Lake
 ) -> None:
     columns = [{"name": "ID", "type": "int"}, {"name": "PAD", "type": "string"}]
@@ -891,7 +887,7 @@ def test_a_load_message_is_read_whatever_digits_its_data_hold(
 
 
 @pytest.mark.long
-def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lake: Lake) -> None:
+def test_unknown_types_are_an_error(project: Project, lake: Lake) -> None:
     lake.create("typeless", landing("json"), [])
     lake.create("typeless_metadata", landing("json"), [described("json", "v1")])
     call = f"qlik_messages({relation('typeless')}, unique_key=['ID'], %s)"
@@ -922,7 +918,7 @@ def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lak
         ("unique_key=['ID'], columns=['ID', 'id']", "`columns` names a column twice"),
         (
             "unique_key=['ID'], columns=[{'name': 'ID', 'type': 'array<int>'}]",
-            "gives ID a type that must be one of .* Got: array<int>",
+            "must give ID one of the types .* Got: array<int>",
         ),
         ("unique_key=['ID'], columns=['ID'], table=5", "`table` must be a text"),
         ("unique_key=['ID'], columns=['ID'], value=''", "`value` must be a text"),
@@ -933,7 +929,7 @@ def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lak
         ("unique_key=['ID'], columns=['ID'], hold_back_hours=-1", "`hold_back_hours` must be"),
     ],
 )
-def test_wrong_argument_is_an_error_that_says_what_is_allowed(
+def test_wrong_argument_is_an_error_with_the_allowed_values(
     arguments: str, message: str, project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(DbtError):
@@ -942,7 +938,7 @@ def test_wrong_argument_is_an_error_that_says_what_is_allowed(
 
 
 @pytest.mark.long
-def test_landing_that_cannot_be_read_is_an_error_that_says_why(
+def test_landing_that_cannot_be_read_is_an_error_with_the_reason(
     project: Project, lake: Lake
 ) -> None:
     lake.create("odd_landing", {"value": "int", "payload": "string"}, [])

@@ -138,7 +138,7 @@ def told(*changes: Change, **chosen: Any) -> list[Row]:
 # --- the plain way ------------------------------------------------------------------------------
 
 
-def test_a_life_from_insert_to_delete() -> None:
+def test_a_row_from_insert_to_delete() -> None:
     assert told(
         ins(1, 10, rec(1, "x"), tx="t1"),
         upd(2, 20, rec(1, "y"), rec(1, "x"), tx="t2"),
@@ -192,7 +192,7 @@ def test_change_seq_is_a_string() -> None:
 # --- rule 1: rejected changes -------------------------------------------------------------------
 
 
-def test_rejected_changes_count_for_nothing() -> None:
+def test_rejected_changes_are_ignored() -> None:
     assert told(
         ins(1, 10, rec(1, "x")),
         upd(2, 99, rec(1, "bad"), reject="?"),
@@ -220,7 +220,7 @@ def test_one_id_with_two_contents_is_refused() -> None:
         told(ins(1, 10, rec(1, "x"), cid="c1"), ins(1, 10, rec(1, "y"), cid="c1"))
 
 
-def test_of_one_place_the_delete_comes_last() -> None:
+def test_at_one_place_the_delete_comes_last() -> None:
     # The insert and the update of place 2 leave no version, but their times count.
     assert told(
         ins(1, 10, rec(1, "x")),
@@ -234,19 +234,19 @@ def test_of_one_place_the_delete_comes_last() -> None:
     ]
 
 
-def test_of_one_place_the_update_goes_before_the_insert() -> None:
+def test_at_one_place_the_update_comes_before_the_insert() -> None:
     assert told(ins(1, 10, rec(1, "i"), cid="z"), upd(1, 11, rec(1, "u"), cid="a")) == [
         ver(1, rec(1, "u"), ("update", 1, 11))
     ]
 
 
-def test_of_one_place_and_operation_the_greatest_id_comes_last_as_a_string() -> None:
+def test_at_one_place_and_operation_the_greatest_id_as_a_string_comes_last() -> None:
     assert told(upd(1, 10, rec(1, "nine"), cid="c9"), upd(1, 11, rec(1, "ten"), cid="c10")) == [
         ver(1, rec(1, "nine"), ("update", 1, 11))
     ]
 
 
-def test_one_place_of_two_keys_is_no_tie() -> None:
+def test_one_place_of_two_keys_is_not_a_tie() -> None:
     assert told(ins(1, 10, rec(1, "x")), dele(1, 10, rec(2)), ins(1, 11, rec(3, "z"))) == [
         ver(1, rec(1, "x"), ("insert", 1, 10)),
         ver(1, rec(3, "z"), ("insert", 1, 11)),
@@ -271,7 +271,7 @@ def test_a_reload_at_one_time_leaves_the_greatest_id() -> None:
     ]  # fmt: skip
 
 
-def test_an_update_that_another_one_overrules_still_takes_the_row_out_of_its_old_key() -> None:
+def test_an_overruled_update_still_moves_the_row_out_of_its_old_key() -> None:
     assert told(
         ins(1, 10, rec(1, "x")),
         upd(2, 20, rec(9, "moved"), rec(1, "x"), cid="a"),
@@ -294,13 +294,13 @@ def test_a_key_change_closes_the_old_key_and_opens_the_new_one() -> None:
     ]
 
 
-def test_a_key_change_from_a_key_never_seen() -> None:
+def test_a_key_change_from_an_unknown_key() -> None:
     assert told(upd(2, 20, rec(2, "x"), rec(1, "x")), deletes="version") == [
         ver(1, rec(2, "x"), ("update", 2, 20))
     ]
 
 
-def test_a_key_change_onto_a_living_key_is_an_update_there() -> None:
+def test_a_key_change_to_an_existing_key_is_an_update_there() -> None:
     assert told(
         ins(1, 10, rec(1, "x")),
         ins(2, 20, rec(2, "y")),
@@ -312,7 +312,7 @@ def test_a_key_change_onto_a_living_key_is_an_update_there() -> None:
     ]
 
 
-def test_a_key_change_onto_a_living_key_with_the_same_values_opens_nothing() -> None:
+def test_a_key_change_to_an_existing_key_with_the_same_values_opens_nothing() -> None:
     assert told(
         ins(1, 10, rec(1, "x")),
         ins(2, 20, rec(2, "x")),
@@ -358,7 +358,7 @@ def test_the_delete_of_a_key_that_was_left_in_that_place_does_nothing() -> None:
     )[0] == ver(1, rec(1, "x"), ("insert", 1, 10), ("key_change", 2, 20))
 
 
-def test_of_two_rows_that_leave_one_key_in_one_place_the_smaller_id_is_first() -> None:
+def test_if_two_rows_leave_one_key_at_one_place_the_smaller_id_is_first() -> None:
     rows = told(
         ins(1, 10, rec(1, "x")),
         upd(2, 21, rec(3, "x"), rec(1, "x"), cid="b", tx="tb"),
@@ -373,7 +373,7 @@ def test_of_two_rows_that_leave_one_key_in_one_place_the_smaller_id_is_first() -
     ]
 
 
-def test_a_key_that_comes_back() -> None:
+def test_a_key_that_is_used_again() -> None:
     assert told(
         ins(1, 10, rec(1, "x")),
         upd(2, 20, rec(2, "x"), rec(1, "x")),
@@ -408,7 +408,7 @@ def test_a_truncate_comes_last_in_its_place() -> None:
     assert told(trunc(1, 12, cid="a"), ins(1, 11, rec(1, "x"), cid="z")) == []
 
 
-def test_of_two_truncates_the_first_closes() -> None:
+def test_the_first_of_two_truncates_closes() -> None:
     assert told(ins(1, 10, rec(1, "x")), trunc(3, 30), trunc(2, 20)) == [
         ver(1, rec(1, "x"), ("insert", 1, 10), ("truncate", 2, 20))
     ]
@@ -418,7 +418,7 @@ def test_a_truncate_of_an_empty_table_does_nothing() -> None:
     assert told(trunc(1, 10)) == []
 
 
-def test_a_truncate_while_the_key_is_not_alive_does_not_count_for_time() -> None:
+def test_a_truncate_while_the_key_does_not_exist_does_not_count_for_time() -> None:
     assert told(
         trunc(1, 90),
         ins(2, 20, rec(1, "x")),
@@ -453,26 +453,26 @@ def test_a_null_in_the_before_image_says_nothing_about_an_absent_column() -> Non
     ] == ver(2, rec(1, "y", "s"), ("update", 2, 20))
 
 
-def test_a_null_that_was_captured_is_a_null() -> None:
+def test_a_captured_null_is_a_null() -> None:
     assert told(ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1, "x", None), rec(1, "x", "s"))) == [
         ver(1, rec(1, "x", "s"), ("insert", 1, 10), ("update", 2, 20)),
         ver(2, rec(1, "x", None), ("update", 2, 20)),
     ]
 
 
-def test_an_absent_column_of_a_key_never_seen_is_null() -> None:
+def test_an_absent_column_of_an_unknown_key_is_null() -> None:
     assert told(upd(2, 20, rec(1, "y"), absent=["b"])) == [
         ver(1, rec(1, "y", None), ("update", 2, 20))
     ]
 
 
-def test_an_absent_column_does_not_come_from_an_earlier_life() -> None:
+def test_an_absent_column_does_not_come_from_before_a_delete() -> None:
     assert told(
         ins(1, 10, rec(1, "x", "s")), dele(2, 20, rec(1)), upd(3, 30, rec(1, "y"), absent=["b"])
     )[1] == ver(2, rec(1, "y", None), ("update", 3, 30))
 
 
-def test_the_state_moves_on_without_a_version() -> None:
+def test_the_state_changes_without_a_version() -> None:
     # Place 2 opens nothing, as b is ignored; place 3 still finds its b.
     assert told(
         ins(1, 10, rec(1, "x", "old")),
@@ -500,7 +500,7 @@ def test_an_absent_column_of_a_key_change_comes_from_the_row_that_left_the_old_k
     )[2] == ver(2, rec(2, "x", "s"), ("update", 3, 30))
 
 
-def test_an_absent_column_goes_with_the_row_through_a_chain_of_key_changes() -> None:
+def test_an_absent_column_moves_with_the_row_through_a_chain_of_key_changes() -> None:
     assert told(
         ins(1, 10, rec(1, "x", "s")),
         upd(2, 20, rec(2, "x"), rec(1, "x"), absent=["b"]),
@@ -514,7 +514,7 @@ def test_an_absent_column_goes_with_the_row_through_a_chain_of_key_changes() -> 
     ]
 
 
-def test_an_absent_column_of_a_row_that_nobody_saw_before_is_unknown() -> None:
+def test_an_absent_column_of_an_unknown_row_is_unknown() -> None:
     assert told(
         ins(1, 10, rec(2, "y", "t")),
         upd(2, 20, rec(2, "x"), rec(1, "x"), absent=["b"]),
@@ -530,14 +530,14 @@ def test_a_change_that_changes_nothing_opens_nothing() -> None:
     ) == [ver(1, rec(1, "x"), ("insert", 1, 10))]
 
 
-def test_an_insert_over_a_living_key_is_an_update() -> None:
+def test_an_insert_of_an_existing_key_is_an_update() -> None:
     assert told(ins(1, 10, rec(1, "x")), ins(2, 20, rec(1, "y"))) == [
         ver(1, rec(1, "x"), ("insert", 1, 10), ("update", 2, 20)),
         ver(2, rec(1, "y"), ("insert", 2, 20)),
     ]
 
 
-def test_an_update_of_a_key_never_seen_opens_a_version() -> None:
+def test_an_update_of_an_unknown_key_opens_a_version() -> None:
     assert told(upd(1, 10, rec(1, "y"), rec(1, "x"))) == [
         ver(1, rec(1, "y"), ("update", 1, 10)),
     ]
@@ -573,7 +573,7 @@ def test_null_and_value_differ_and_null_and_null_do_not() -> None:
 # --- rule 7: overwritten columns ----------------------------------------------------------------
 
 
-def test_an_overwritten_column_shows_its_last_value_in_all_lives() -> None:
+def test_an_overwritten_column_shows_its_last_value_before_and_after_a_delete() -> None:
     assert told(
         ins(1, 10, rec(1, "x", "1")),
         dele(2, 20, rec(1, "x", "1")),
@@ -612,7 +612,7 @@ def test_delete_and_insert_again_leave_a_gap() -> None:
     ]
 
 
-def test_deletes_of_a_key_that_is_not_alive_do_nothing() -> None:
+def test_deletes_of_a_key_that_does_not_exist_do_nothing() -> None:
     assert told(
         dele(1, 10, rec(1)), ins(2, 20, rec(1, "x")), dele(3, 30, rec(1)), dele(4, 40, rec(1)),
         dele(5, 50, rec(7)), deletes="version",
@@ -625,7 +625,7 @@ def test_deletes_of_a_key_that_is_not_alive_do_nothing() -> None:
 # --- rule 9: deleted versions -------------------------------------------------------------------
 
 
-def test_each_end_of_a_life_opens_a_deleted_version() -> None:
+def test_each_end_of_a_row_opens_a_deleted_version() -> None:
     assert told(
         ins(1, 10, rec(1, "x"), tx="t1"),
         dele(2, 20, rec(1), tx="t2"),
@@ -731,7 +731,7 @@ def test_a_load_row_with_a_late_time_pushes_the_changes_behind_it() -> None:
 # --- rule 11: transactions ----------------------------------------------------------------------
 
 
-def test_a_transaction_counts_by_its_last_state() -> None:
+def test_only_the_last_state_of_a_transaction_counts() -> None:
     changes = [
         ins(1, 10, rec(1, "x"), tx="t"),
         upd(2, 12, rec(1, "y"), tx="t"),
@@ -745,7 +745,7 @@ def test_a_transaction_counts_by_its_last_state() -> None:
     assert len(told(*changes)) == 4
 
 
-def test_changes_without_transaction_stand_alone() -> None:
+def test_changes_without_transaction_are_separate() -> None:
     assert len(told(ins(1, 1, rec(1, "x")), upd(2, 2, rec(1, "y")), grain="transaction")) == 2
 
 
@@ -759,7 +759,7 @@ def test_a_transaction_id_used_again_is_another_transaction() -> None:
     assert [row["a"] for row in rows] == ["x", "y", "z"]
 
 
-def test_changes_of_other_keys_do_not_part_a_transaction() -> None:
+def test_changes_of_other_keys_do_not_split_a_transaction() -> None:
     rows = told(
         ins(1, 1, rec(1, "x"), tx="t"),
         ins(2, 2, rec(2, "o"), tx="u"),
@@ -769,7 +769,7 @@ def test_changes_of_other_keys_do_not_part_a_transaction() -> None:
     assert [row["a"] for row in rows] == ["z", "o"]
 
 
-def test_there_and_back_in_one_transaction_opens_nothing() -> None:
+def test_a_change_undone_in_the_same_transaction_opens_nothing() -> None:
     # Also with a delete between; but the times of the transaction count for what follows.
     assert told(
         ins(1, 10, rec(1, "x"), tx="t"),
@@ -797,7 +797,7 @@ def test_delete_and_insert_in_one_transaction_are_an_update() -> None:
     ]
 
 
-def test_a_row_born_and_dead_in_one_transaction_was_never_there() -> None:
+def test_a_row_inserted_and_deleted_in_one_transaction_has_no_version() -> None:
     assert (
         told(
             ins(1, 10, rec(1, "x"), tx="t"),
@@ -809,7 +809,7 @@ def test_a_row_born_and_dead_in_one_transaction_was_never_there() -> None:
     )
 
 
-def test_a_transaction_that_ends_a_life_ends_it_where_it_ended_last() -> None:
+def test_a_transaction_that_ends_a_row_ends_it_at_its_last_end() -> None:
     # update, delete, insert, key change, delete without effect: the key change ended it, at 4.
     assert told(
         ins(0, 5, rec(1, "x"), tx="s"),
@@ -837,7 +837,7 @@ def test_columns_are_filled_step_by_step_within_a_transaction() -> None:
     ) == [ver(1, rec(1, "y", "u"), ("update", 3, 30), tx="t")]
 
 
-def test_an_event_without_effect_does_not_part_a_transaction() -> None:
+def test_an_event_without_effect_does_not_split_a_transaction() -> None:
     start = [ins(1, 10, rec(1, "x"), tx="s"), dele(2, 20, rec(1), tx="t")]
     again = ins(4, 40, rec(1, "y"), tx="t")
     for nothing in (dele(3, 30, rec(1), tx="u"), trunc(3, 30, tx="u")):
@@ -845,7 +845,7 @@ def test_an_event_without_effect_does_not_part_a_transaction() -> None:
         assert [row["closed_by"] for row in whole] == ["update", None]
 
 
-def test_a_state_that_died_within_its_transaction_still_overwrites() -> None:
+def test_a_state_deleted_in_its_transaction_still_overwrites() -> None:
     rows = told(
         ins(1, 10, rec(1, "x", "1"), tx="s"),
         upd(2, 20, rec(1, "y", "2"), tx="t"),
@@ -895,7 +895,7 @@ def audited(*changes: Change) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in audit(changes, KEY, COLUMNS)]
 
 
-def test_audit_of_a_life() -> None:
+def test_audit_from_insert_to_delete() -> None:
     rows = audit(
         [ins(1, 10, rec(1, "x")), upd(2, 20, rec(1, "y"), rec(1, "x")), dele(3, None, rec(1, "y"))],
         KEY,
@@ -934,7 +934,7 @@ def test_audit_of_absent_columns_and_captured_nulls() -> None:
     )[3:] == [(1, seq(2), "update", "a", "x", None)]
 
 
-def test_audit_of_keys_never_seen() -> None:
+def test_audit_of_unknown_keys() -> None:
     assert audited(
         upd(1, 10, rec(1, "y", "s"), rec(1, "x", "s")), upd(2, 20, rec(2, "z")),
         dele(3, 30, rec(3, "w")), dele(4, 40, rec(3)),
@@ -948,14 +948,14 @@ def test_audit_of_keys_never_seen() -> None:
     ]  # fmt: skip
 
 
-def test_audit_of_a_delete_with_the_key_alone_knows_the_state() -> None:
+def test_audit_of_a_delete_with_only_the_key_uses_the_state() -> None:
     assert audited(ins(1, 10, rec(1, "x")), dele(2, 20, rec(1)))[2:] == [
         (1, seq(2), "delete", "id", 1, None),
         (1, seq(2), "delete", "a", "x", None),
     ]
 
 
-def test_audit_of_a_truncate_has_the_living_keys() -> None:
+def test_audit_of_a_truncate_has_the_existing_keys() -> None:
     assert audited(
         ins(1, 10, rec(1, "x")),
         ins(2, 20, rec(2, None, "s")),
@@ -978,7 +978,7 @@ def test_audit_of_a_truncate_has_the_living_keys() -> None:
     ]
 
 
-def test_audit_of_a_key_change_is_told_at_the_new_key() -> None:
+def test_audit_of_a_key_change_is_at_the_new_key() -> None:
     assert audited(
         ins(1, 10, rec(1, "x", "s")),
         upd(2, 20, rec(2, "y", "s"), rec(1, "x", "s")),
@@ -990,7 +990,7 @@ def test_audit_of_a_key_change_is_told_at_the_new_key() -> None:
     ]
 
 
-def test_audit_of_a_key_change_onto_a_living_key_asks_the_before_image_alone() -> None:
+def test_audit_of_a_key_change_to_an_existing_key_uses_only_the_before_image() -> None:
     assert audited(
         ins(1, 10, rec(1, "x", None)),
         ins(2, 20, rec(2, "y", "t")),
@@ -1001,7 +1001,7 @@ def test_audit_of_a_key_change_onto_a_living_key_asks_the_before_image_alone() -
     ]
 
 
-def test_audit_of_an_insert_over_a_living_key_has_what_it_changed() -> None:
+def test_audit_of_an_insert_of_an_existing_key_has_the_changed_columns() -> None:
     assert audited(ins(1, 10, rec(1, "x", "s")), ins(2, 20, rec(1, "y", "s")))[3:] == [
         (1, seq(2), "insert", "a", "x", "y")
     ]
@@ -1107,7 +1107,7 @@ def test_rejected_changes_make_no_difference(data: st.DataObject) -> None:
 
 @wild
 @given(st.data())
-def test_as_of_finds_one_row_a_key_and_agrees_with_current(data: st.DataObject) -> None:
+def test_as_of_finds_one_row_per_key_and_agrees_with_current(data: st.DataObject) -> None:
     stream = data.draw(streams())
     rows = of(stream, **data.draw(options(stream)))
     moments = {row["valid_from"] for row in rows} | {row["valid_to"] for row in rows} - {None}
@@ -1136,7 +1136,7 @@ def test_a_transaction_never_has_more_versions_than_its_changes(data: st.DataObj
 
 @wild
 @given(st.data())
-def test_grains_agree_where_no_transaction_has_two_changes(data: st.DataObject) -> None:
+def test_grains_agree_if_no_transaction_has_two_changes(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen: Any = data.draw(options(stream))
     alone = [replace(one, transaction_id=f"tx-{one.change_id}") for one in stream.changes]
@@ -1147,7 +1147,7 @@ def test_grains_agree_where_no_transaction_has_two_changes(data: st.DataObject) 
 
 @wild
 @given(st.data())
-def test_deleted_versions_are_all_that_deletes_version_adds(data: st.DataObject) -> None:
+def test_deletes_version_adds_only_deleted_versions(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen: Any = data.draw(options(stream))
     closed = of(stream, **{**chosen, "deletes": "close"})
@@ -1158,7 +1158,7 @@ def test_deleted_versions_are_all_that_deletes_version_adds(data: st.DataObject)
 
 @wild
 @given(st.data())
-def test_neighbours_differ_in_what_is_tracked(data: st.DataObject) -> None:
+def test_adjacent_versions_differ_in_a_tracked_column(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen = data.draw(options(stream))
     assume(not chosen["overwrite_columns"] and not chosen["ignore_columns"])
@@ -1171,7 +1171,7 @@ def test_neighbours_differ_in_what_is_tracked(data: st.DataObject) -> None:
 
 @wild
 @given(st.data())
-def test_overwritten_columns_have_one_value_a_key(data: st.DataObject) -> None:
+def test_overwritten_columns_have_one_value_per_key(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen = data.draw(options(stream))
     for versions in by_key(stream, of(stream, **chosen)).values():
@@ -1181,14 +1181,14 @@ def test_overwritten_columns_have_one_value_a_key(data: st.DataObject) -> None:
 
 @wild
 @given(streams(honest=True), st.sampled_from(["change", "transaction"]))
-def test_what_is_current_is_what_an_honest_source_holds(stream: Stream, grain: str) -> None:
+def test_the_current_rows_equal_those_of_a_consistent_source(stream: Stream, grain: str) -> None:
     assert stream.table is not None
     assert data_of(stream, current(of(stream, grain=grain))) == data_of(stream, stream.table)
 
 
 @wild
 @given(streams(honest=True))
-def test_the_audit_of_an_honest_source_leads_to_what_it_holds(stream: Stream) -> None:
+def test_the_audit_of_a_consistent_source_leads_to_its_rows(stream: Stream) -> None:
     # Each row of the audit is true of the table before it and makes it that after it. A key change
     # has rows for what it changed, so the row is moved first; the key columns tell from where.
     told_rows = audit(stream.changes, stream.unique_key, stream.columns)
@@ -1216,7 +1216,7 @@ def test_the_audit_of_an_honest_source_leads_to_what_it_holds(stream: Stream) ->
 
 @wild
 @given(st.data())
-def test_splits_deliver_every_row(data: st.DataObject) -> None:
+def test_splits_contain_every_row(data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.integers(), unique=True, max_size=10))
     delivered = [row for batch in data.draw(splits(rows)) for row in batch]
     assert set(delivered) == set(rows)
@@ -1224,7 +1224,7 @@ def test_splits_deliver_every_row(data: st.DataObject) -> None:
 
 @wild
 @given(st.data())
-def test_streams_are_what_they_say(data: st.DataObject) -> None:
+def test_streams_have_the_promised_properties(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen: Options = data.draw(options(stream))
     assert set(stream.types) == set(stream.columns) > set(stream.unique_key)

@@ -30,8 +30,7 @@
         {%- set type = column.type if column.type is defined else none -%}
         {%- if type is not none and (type is not string or type.split('(')[0] | trim | lower not in allowed) -%}
             {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": `columns` gives " ~ column.name ~ " a type that must be one of " ~ allowed ~ ". Got: "
-                ~ type
+                macro_name ~ ": `columns` must give " ~ column.name ~ " one of the types " ~ allowed ~ ". Got: " ~ type
             ) -%}
         {%- endif -%}
     {%- endfor -%}
