@@ -35,7 +35,7 @@ import sys
 version = "%d.%d.%d" % sys.version_info[:3]
 made = [os.path.realpath(folder) for folder in sys.argv[1:]]
 if os.path.realpath(sys.prefix) in made:
-    print(version + " is that of the environment which is made anew")
+    print(version + " belongs to the environment that is rebuilt")
 elif sys.version_info < (3, 10):
     print(version + " is too old")
 elif sys.version_info >= (3, 13):

@@ -1,4 +1,4 @@
-"""Make the README's pictures of the terminal and of dbt's docs anew.
+"""Remake the README's pictures of the terminal and of dbt's docs.
 
     python tests/python/pictures.py
 

@@ -1,4 +1,4 @@
-"""What a run of an audit takes in, and what it leaves alone."""
+"""Which changes a run of an audit reads, and which rows it leaves unchanged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def names(lake: Lake) -> list[tuple[Any, ...]]:
-    """Return what the audit says of names."""
+    """Return the audit's rows about names."""
     rows = lake.rows(
         f"select * from {SCHEMA}.people_audit where column_name = 'name' order by change_seq, id"
     )

@@ -1,4 +1,4 @@
-"""A staging run takes in what has landed since the last one, and nothing else."""
+"""A staging run reads what has landed since the last one, and nothing else."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FIRST = [
 
 
 class Runs:
-    """A staging table on a raw table, and what its runs say."""
+    """A staging table on a raw table, and the log lines of its runs."""
 
     def __init__(
         self, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str], config: str = STREAM
@@ -81,7 +81,7 @@ class Runs:
         self.run()
 
     def run(self, *arguments: str) -> str:
-        """Run the model and return the line that it says."""
+        """Run the model and return its log line."""
         self.capfd.readouterr()
         result = self.project.dbt("--no-quiet", "run", "--select", "stg_stream", *arguments)
         self.sql = result.results[0].node.compiled_code
@@ -94,7 +94,7 @@ class Runs:
         self.lake.append(RAW, COLUMNS, list(rows))
 
     def staged(self) -> list[dict[str, Any]]:
-        """Return the table's rows but for the time of the run."""
+        """Return the table's rows without the time of the run."""
         rows = self.lake.rows(f"select * from {TABLE} order by change_id")
         return [{name: row[name] for name in row if name != "ingested_at"} for row in rows]
 
@@ -296,7 +296,7 @@ def test_a_table_built_by_incremental_is_taken_over(
 
 
 def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs) -> None:
-    """Such as a filter around the macro: it does not say which changes are known."""
+    """Such as a filter around the macro: it does not mark the known changes."""
     columns = ", ".join(runs.staged()[0]) + ", ingested_at"
     body = project.folder / "models/stg_stream.sql"
     config, call = body.read_text().split("\n", 1)
@@ -382,8 +382,8 @@ class Landing:
         self.earlier = self.files()
         for landed in rows:
             values = [landed.get(name) for name in COLUMNS]
-            told = ", ".join("null" if value is None else repr(value) for value in values)
-            self.lake.spark.sql(f"insert into {self.name} values ({told})")
+            literals = ", ".join("null" if value is None else repr(value) for value in values)
+            self.lake.spark.sql(f"insert into {self.name} values ({literals})")
 
     def drop(self) -> None:
         self.lake.spark.sql(f"drop table if exists {self.name}")
@@ -394,7 +394,7 @@ class Landing:
         return set(Path(urlparse(location).path).iterdir())
 
     def age(self, hours: float) -> None:
-        """Make the files that landed last as old as that."""
+        """Set the age of the files that landed last."""
         for file in self.files() - self.earlier:
             time = file.stat().st_mtime - 3600 * hours
             os.utime(file, (time, time))

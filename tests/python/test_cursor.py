@@ -1,4 +1,4 @@
-"""What `cursor.py` replaces in dbt-spark is still there, and errors read well."""
+"""What `cursor.py` replaces in dbt-spark still exists, and errors are readable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dbt_afterimage.runtime.spark_errors import is_overtaken_listing
 
 @pytest.fixture
 def original() -> Iterator[type]:
-    """dbt-spark's own cursor, in its place again for the time of a test."""
+    """dbt-spark's own cursor, restored for the time of a test."""
     own = AfterimageCursor.__mro__[1]
     installed = dbt_spark_session.Cursor
     setattr(dbt_spark_session, "Cursor", own)  # noqa: B010 (a class cannot be assigned to for mypy)

@@ -39,7 +39,7 @@ def relation(table: str) -> str:
 
 
 def contents(lake: Lake, *tables: str) -> dict[str, list[Row]]:
-    """Return tables in an order of their own, less the time of the run."""
+    """Return tables in a fixed order, without the time of the run."""
     found = {}
     for table in tables:
         rows = lake.rows(f"select * from {SCHEMA}.{table}")
@@ -128,7 +128,7 @@ def test_any_order_any_batches_and_repeats_equal_the_reference(
 
 
 def as_told(changes: list[Row]) -> list[Row]:
-    """Keep of changes what the source tells, in an order of their own."""
+    """Keep the columns of changes that the source gives, in a fixed order."""
     names = ("change_seq", "operation", "changed_at", "transaction_id", "reject_reason")
     rows = [{name: change[name] for name in (*names, "before", "after")} for change in changes]
     return sorted(rows, key=lambda row: (row["change_seq"], sorted_items(row["after"])))
@@ -182,13 +182,13 @@ def test_halves_of_a_commit_that_arrive_separately_give_the_same_result(
 ) -> None:
     first, second = in_halves("", project, lake)
 
-    assert told(first, ["a", "b", "c", "d"]) == [
+    assert summary(first, ["a", "b", "c", "d"]) == [
         ("a", 11, "delete", 0, None),
         ("b", 14, "insert", None, 1),
         ("c", 17, "update", 1, 2),
         ("d", 19, "update", 0, 2),
     ]
-    assert told(second, ["a", "b", "c", "d", "g", "moved"]) == [
+    assert summary(second, ["a", "b", "c", "d", "g", "moved"]) == [
         ("a", 11, "update", 0, 1),
         ("b", 13, "update", 0, 1),
         ("c", 15, "update", 0, 1),
@@ -206,12 +206,12 @@ def test_key_changes_whose_rows_arrive_separately_give_the_same_result(
 ) -> None:
     first, second = in_halves(", pair_key_changes=true", project, lake)
 
-    assert told(first, ["e", "f2", "g", "moved"]) == [
+    assert summary(first, ["e", "f2", "g", "moved"]) == [
         ("e", 41, "update", 0, 0),
         ("f2", 42, "update", 0, 6),
         ("moved", 30, "insert", None, 5),
     ]
-    assert told(second, ["e", "e2", "f2", "g", "moved"]) == [
+    assert summary(second, ["e", "e2", "f2", "g", "moved"]) == [
         ("e", 41, "delete", 0, None),
         ("e2", 44, "insert", None, 6),
         ("f2", 42, "insert", None, 6),
@@ -257,7 +257,7 @@ def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
     return [after_first["stg_halves"], rows]
 
 
-def told(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
+def summary(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
     """Give key, place in the log, operation and values of the changes after the first commit."""
     found = []
     for row in staged:
@@ -291,7 +291,7 @@ def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake
         "late_ccd",
         columns,
         [
-            row(10, 1, "D", "a", 1),  # makes an update of the insert that it stands before
+            row(10, 1, "D", "a", 1),  # turns the insert after it into an update
             row(15, 5, "I", "late", 7),
             row(20, 6, "D", "c", 8),
             row(0, 0, "I", "load", 1),

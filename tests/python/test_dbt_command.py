@@ -31,7 +31,7 @@ HEADER = {
 WIDE = [f"c{i:04d}" for i in range(1, 1201)]
 FLAGGED = [1, 2, 64, 65, 513, 1018, 1200]  # beside what 64 bits and 128 bytes can hold
 
-# Whoever stands in New York reads UTC all the same.
+# In New York, times are still UTC.
 ELSEWHERE = {"TZ": "America/New_York"}
 
 
@@ -61,7 +61,7 @@ def staging(table: str, unique_key: str) -> str:
 
 
 class Command:
-    """`dbt` in a project's folder, on the warehouse of the tests' own session."""
+    """`dbt` in a project's folder, on the warehouse of the test session."""
 
     def __init__(self, project: Project) -> None:
         self.folder = project.folder

@@ -1,4 +1,4 @@
-"""`afterimage doctor`: each check on a condition that is really so."""
+"""`afterimage doctor`: each check on a real condition."""
 
 from __future__ import annotations
 

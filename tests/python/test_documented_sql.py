@@ -1,4 +1,4 @@
-"""The SQL that the docs tell people to write gives what they say it gives."""
+"""The SQL of the docs gives the results that the docs show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JANUARY = datetime(2023, 1, 1)
 
 
 def documented(page: str, begins: str) -> str:
-    """Return the SQL of a page from a line on, its tables being those of the test schema."""
+    """Return the SQL of a page from a line on, with the tables of the test schema."""
     text = (ROOT / "docs" / page).read_text()
     sql = next(
         block[block.index(begins) :]

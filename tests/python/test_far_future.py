@@ -33,7 +33,7 @@ def change_row(number: int, at: datetime, time: datetime | None = None) -> Row:
 
 
 def message(number: int, at: datetime, time: datetime | None = None) -> Row:
-    told = headers(
+    given_headers = headers(
         "INSERT",
         changeSequence=place(number, at),
         timestamp=f"{time or at:%Y-%m-%dT%H:%M:%S}",
@@ -41,7 +41,9 @@ def message(number: int, at: datetime, time: datetime | None = None) -> Row:
         columnMask=mask(["id"], ["id"]),
     )
     return {
-        "value": json_message("DT", {"data": {"id": number}, "beforeData": None, "headers": told})
+        "value": json_message(
+            "DT", {"data": {"id": number}, "beforeData": None, "headers": given_headers}
+        )
     }
 
 

@@ -1,6 +1,6 @@
-"""Things that break while a run is going on: what the user sees, what the tables hold, what heals.
+"""Faults during a run: what the user sees, what the tables hold, and what repairs them.
 
-The results stand in docs/faults.md. A `Site` is a warehouse with one table of each model kind; each
+docs/faults.md has the results. A `Site` is a warehouse with one table of each model kind; each
 batch that lands in its raw table adds a row and renames the first one, so what every table must
 hold after n batches is known.
 """
@@ -100,7 +100,7 @@ class Site:
         }
 
     def run(self, *arguments: str) -> tuple[int, str]:
-        """Run dbt in a process of its own and return how it ended and what it said."""
+        """Run dbt in its own process and return its exit code and output."""
         process = self.start(*arguments)
         output = process.communicate()[0]
         print(output)  # pytest shows it where a test fails
@@ -110,7 +110,7 @@ class Site:
         return f"{self.catalog}.{SCHEMA}.{name}"
 
     def contents_of(self, name: str) -> list[tuple[Any, ...]]:
-        """Return what `after` says of a table."""
+        """Return the expected rows of a table."""
         found = self.spark.sql(f"select {SHOWN[name]} from {self.table(name)}").collect()
         return sorted(map(tuple, found), key=repr)
 
@@ -136,7 +136,7 @@ def landed(number: int, letter: str, key: int, name: str, filling: str | None) -
 
 
 def after(batches: int) -> dict[str, list[tuple[Any, ...]]]:
-    """Work out by hand what the tables hold after so many batches."""
+    """Compute what the tables hold after a number of batches."""
     numbers, renamed = range(1, batches + 1), range(2, batches + 1)
     staged = [(place(2 * n), "insert", None) for n in numbers]
     staged += [(place(2 * n + 1), "update", None) for n in renamed]
@@ -158,7 +158,7 @@ def after(batches: int) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def assert_before_or_after(site: Site) -> None:
-    """See that each table is as it was before the last batch, or as it is after it."""
+    """Check that each table is as before the last batch, or as after it."""
     now, before, then = site.contents(), after(site.batches - 1), after(site.batches)
     for name, rows in now.items():
         assert rows in (before[name], then[name]), name
@@ -528,7 +528,7 @@ def test_retention_gap_in_other_dialects(
 
 @pytest.mark.long
 def test_a_clock_set_back_hides_nothing(small: Project, lake: Lake) -> None:
-    """The last run was stamped with a time to come; the next one is stamped later still."""
+    """The last run has a time in the future; the next one gets an even later time."""
     lake.append("people__ct", RAW, [landed(2, "I", 2, "tomorrow", "x")])
     small.dbt("run")
     lake.spark.sql(
@@ -572,7 +572,7 @@ def test_a_column_dropped_from_the_raw_table_needs_a_full_refresh(
 
 
 def test_a_column_in_another_case_needs_a_full_refresh(small: Project, lake: Lake) -> None:
-    """What a sparse row did not capture is told by name."""
+    """Columns that a sparse row did not capture are listed by name."""
     before = names(lake)
     row = landed(1, "I", 1, "new", "x")
     row["Filling"] = row.pop("filling")
@@ -590,7 +590,7 @@ def test_a_column_in_another_case_needs_a_full_refresh(small: Project, lake: Lak
 def test_a_column_of_another_type_needs_a_full_refresh(
     kind: str, small: Project, lake: Lake
 ) -> None:
-    """`bigint` is wider than what was there, `string` is no number at all."""
+    """`bigint` is wider than the old type; `string` is not a number."""
     before = names(lake)
     value: Any = 2**40 if kind == "bigint" else "two"
     rows = [landed(1, "I", 1, "new", "x"), landed(2, "I", 2, "other", "x") | {"id": value}]

@@ -1,4 +1,4 @@
-"""The engine against the plain-Python reference, on streams that no one would write by hand."""
+"""The engine against the plain-Python reference, on random streams."""
 
 from __future__ import annotations
 

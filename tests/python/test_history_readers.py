@@ -1,4 +1,4 @@
-"""What reads histories and change streams, against rows worked out by hand."""
+"""Readers of histories and change streams, against rows worked out by hand."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_history_join_cuts_at_every_change_and_leaves_gaps(project: Project, lak
 def test_readers_use_the_renamed_columns_of_a_history(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """Of a table with names of ours, such as prices with a validity of their own."""
+    """For a table with our column names, such as prices with their own validity."""
     fields = "moment: int, valid_from: date, `#valid_to`: date, `#next`: int"
     began, ended = date(2020, 1, 1), date(2020, 2, 1)
     rows = [(1, began, ended, number) for number in (1, 2)]
@@ -279,7 +279,7 @@ def test_changes_that_changed_nothing_are_counted_as_without_effect(
 def test_before_images_are_compared_with_the_previous_state(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """The first change of a key has nothing to agree with, for the table may be older."""
+    """The first change of a key has nothing to agree with, because the table may be older."""
     changes = [
         ("update", (1, "old", "text"), (1, "new", None)),
         ("update", (1, "new", None), (1, "newer", "text")),

@@ -1,4 +1,4 @@
-"""What a history run promises beside the right rows: no needless commit, clear errors, safety."""
+"""What a history run guarantees besides its rows: no needless commit, clear errors, safety."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: L
 def test_a_row_keeps_its_columns_from_key_to_key_in_a_later_run(
     project: Project, lake: Lake
 ) -> None:
-    """The updates did not capture `city`: what the history has at the old key stands."""
+    """The updates did not capture `city`, so it keeps the value of the old key."""
     lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
     project.dbt("run")
     moves = [
@@ -185,7 +185,7 @@ def test_another_order_of_the_key_needs_a_full_refresh(project: Project) -> None
 
 
 def test_a_version_keeps_its_history_id(project: Project, lake: Lake) -> None:
-    """The id is made of the key as text, which a session of other settings writes otherwise."""
+    """The id is made of the key as text, which depends on the session's settings."""
     lake.spark.sql(f"update {SCHEMA}.people_history set history_id = 'as it was'")
     lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])
     project.dbt("run")
@@ -254,15 +254,15 @@ def test_names_that_look_like_secrets_do_not_hide_the_bookkeeping(
 def test_any_number_of_uncaptured_columns_is_filled(
     count: int, project: Project, lake: Lake
 ) -> None:
-    """By the before-image, else by the version before; the SQL of many columns is another."""
+    """By the before-image, else by the previous version; many columns need other SQL."""
     names = [f"c{number}" for number in range(count)]
     columns = contract_columns(", ".join(["id: int", *(f"{name}: string" for name in names)]))
-    told, empty, first = (["told"] * count, [None] * count, ["first"] * count)
+    shown, empty, first = (["shown"] * count, [None] * count, ["first"] * count)
     unknown = {"absent_columns": names[1:]}
     rows = [
         change(1, "insert", (1, *first)),
         change(2, "update", (1, "second", *empty[1:])) | unknown | {"before": (1, *empty)},
-        change(3, "update", (1, "third", *empty[1:])) | unknown | {"before": (1, *told)},
+        change(3, "update", (1, "third", *empty[1:])) | unknown | {"before": (1, *shown)},
         change(4, "update", (1, *empty)),
     ]
     lake.create("changes", columns, rows)
@@ -273,7 +273,7 @@ def test_any_number_of_uncaptured_columns_is_filled(
     assert [tuple(row.values()) for row in found] == [
         ("first", "first", "first"),
         ("second", "first", "first"),
-        ("third", "told", "told"),
+        ("third", "shown", "shown"),
         (None, None, None),
     ]
 
@@ -281,7 +281,7 @@ def test_any_number_of_uncaptured_columns_is_filled(
 def test_a_change_delivered_again_after_another_of_its_place_moves_what_it_ended(
     project: Project, lake: Lake
 ) -> None:
-    """An update gave row 1 the key 2; then an insert of 2 turns up, which was first there."""
+    """An update gave row 1 the key 2; then an earlier insert of 2 arrives."""
     moved = change(5, "update", (2, "Ada", "Rome")) | {"before": (1, "Ada", "Rome")}
     lake.append("changes", COLUMNS, [moved | {"ingested_at": START + timedelta(hours=1)}])
     project.dbt("run")
@@ -319,13 +319,13 @@ def test_the_shared_place_has_no_tie_suffix(project: Project, lake: Lake) -> Non
 
 
 def test_tables_have_the_profiles_dictionaries(project: Project, lake: Lake) -> None:
-    """Nothing but the time of a build would tell of a misspelt setting."""
+    """A misspelt setting would show only in the time of a build."""
     properties = lake.rows(f"show tblproperties {SCHEMA}.people_history")
     assert {"key": "write.parquet.dict-size-bytes", "value": "262144"} in properties
 
 
 def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake) -> None:
-    """What dbt's manual runs ahead of unit tests, where nothing is built yet."""
+    """dbt's manual runs this before unit tests, when nothing is built yet."""
     lake.create(
         "people__ct",
         {"header__change_seq": "string", "header__change_oper": "string"} | {"id": "int"},
@@ -383,7 +383,7 @@ def test_an_unsupported_config_is_refused(
 
 
 def test_before_images_are_compared_in_the_given_columns(project: Project, lake: Lake) -> None:
-    """dbt hands over a query with a name then; and maps compare by what they hold."""
+    """dbt then passes a query with a name; maps are compared by content."""
     columns = contract_columns("id: int, marks: map<string, int>")
     marks = {"a": 1, "b": 2}
     update = change(2, "update", (1, {})) | {"before": (1, dict(reversed(marks.items())))}
@@ -404,7 +404,7 @@ def test_before_images_are_compared_in_the_given_columns(project: Project, lake:
 def test_a_column_that_all_before_images_lack_is_named_in_a_hint(
     project: Project, lake: Lake
 ) -> None:
-    """`city` is in no before-image; of `name` one is wrong, which is no column's fault."""
+    """No before-image has `city`; one has a wrong `name`, which the hint does not count."""
     rows = [
         change(1, "insert", (1, "Ada", "Rome")),
         change(2, "update", (1, "Ann", "Rome")) | {"before": (1, "Ada", None)},

@@ -1,4 +1,4 @@
-"""Which columns a mask flags: the catalogue's fixtures M1 to M20, and masks no one has seen."""
+"""Which columns a mask flags: the catalogue's fixtures M1 to M20, and random masks."""
 
 from __future__ import annotations
 

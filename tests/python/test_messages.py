@@ -244,7 +244,7 @@ def test_damaged_value_is_refused_with_the_reason(kind: Any, payload: str, reaso
 
 
 def doubling(depth: int) -> str:
-    """Return a schema of a few lines whose records hold twice as many values at each level."""
+    """Return a short schema whose records hold twice as many values at each level."""
     schema: Any = record("R0", [{"name": "x", "type": "null"}])
     for level in range(1, depth):
         schema = record(
@@ -304,7 +304,7 @@ def test_message_that_is_too_long_or_not_bytes_is_refused(monkeypatch: pytest.Mo
 
 
 def test_message_that_nests_too_deeply_is_refused() -> None:
-    """Each record holds the one before it, which no branch of the schema shows to be deep."""
+    """Each record holds the previous one, so no branch of the schema looks deep."""
     records: list[Any] = [{"type": "record", "name": "R0", "fields": []}]
     for number in range(1, 1000):
         inner = {"name": "f", "type": f"R{number - 1}"}
@@ -375,7 +375,7 @@ def value_of(kind: str) -> st.SearchStrategy[Any]:
 
 
 def numbered(kind: Any, numbers: Iterator[int]) -> Any:
-    """Give each record a name of its own, as a schema must."""
+    """Give each record its own name, as a schema requires."""
     if isinstance(kind, dict) and kind["type"] == "record":
         fields = [{**part, "type": numbered(part["type"], numbers)} for part in kind["fields"]]
         return record(f"R{next(numbers)}", fields)
@@ -383,7 +383,7 @@ def numbered(kind: Any, numbers: Iterator[int]) -> Any:
 
 
 def as_text(value: Any) -> Any:
-    """Write a value as our reader promises it, from what fastavro's own reader gives."""
+    """Convert what fastavro's reader gives to the form of our reader."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
@@ -475,7 +475,7 @@ def assert_read_or_refused(value: bytes, schema: str | None) -> None:
 
 
 def fuzz(rounds: int, seed: int) -> None:
-    """Read bytes that nobody wrote: cut, changed and put together, or plain noise."""
+    """Read damaged bytes: cut, changed and joined, or plain noise."""
     chance = random.Random(seed)
     good = a_good_message()
     schemas = [None, ONE_TEXT, QLIK_SCHEMA, LISTS_SCHEMA]

@@ -1,4 +1,4 @@
-"""Event logs: the manual's documents, any delivery of a log, and what an earlier run has seen."""
+"""Event logs: the manual's documents, any delivery of a log, and what earlier runs have read."""
 
 from __future__ import annotations
 
@@ -409,10 +409,10 @@ KINDS = {1: "insert", 2: "update", 3: "update", 7: "insert back", 8: "update bac
 
 
 class Judge:
-    """What must become of a log's events, judged one row of the table at a time, in runs.
+    """The expected changes of a log, worked out one row of the table at a time, in runs.
 
-    It knows the rules of the design and nothing of the SQL. Keys are whole numbers, fields `a` and
-    `b` are texts. `changes` holds what the staging table must hold after the last run.
+    It follows the rules of the design and shares nothing with the SQL. Keys are integers, fields
+    `a` and `b` are texts. `changes` holds what the staging table must hold after the last run.
     """
 
     def __init__(self, by_time: bool, precedence: str = "driver") -> None:
@@ -422,7 +422,7 @@ class Judge:
         self.taken_in: dict[int, str] = {}  # the change that each record became part of
 
     def read(self, rows: list[Row], base: list[Row]) -> dict[str, Row]:
-        """Judge the log as it is now; what earlier runs took in is not judged again."""
+        """Judge the log as it is now, except for events that earlier runs read."""
         self.base = {row["id"]: row for row in base}
         self.copies: dict[int, list[Row]] = {}
         for row in rows:
@@ -460,7 +460,7 @@ class Judge:
             change["source_rows"] = max(change["source_rows"], self.count(parts))
 
     def is_kept(self, row: Row) -> bool:
-        """Tell whether what an earlier run made of an event stays as it is."""
+        """Return whether the change that an earlier run made of an event stays unchanged."""
         name = self.earlier.get(row["record_id"])
         if name is None:
             return False
@@ -544,7 +544,7 @@ class Judge:
         self.changes[change_id(first)] = change
 
     def read_back(self, field: str, behind: list[Row]) -> tuple[Any, bool]:
-        """Say what a query-back reads of a field, and whether that is known."""
+        """Return the value that a query-back gives for a field, and whether it is known."""
         if self.precedence == "logged":
             for row in behind:
                 if row["column_name"] == field and row["event_type"] in (1, 2, 3):
@@ -613,7 +613,7 @@ def stage_random(project: Project, by_time: bool, precedence: str) -> None:
 def batches_of(
     source: random.Random, rows: list[Row], batches: int, in_order: bool
 ) -> list[list[Row]]:
-    """Deliver a log in batches: in order and once, or in any order and some of it twice."""
+    """Deliver a log in batches: in order and once, or in any order with repeats."""
     if not in_order:
         again = [{**row, "status": source.choice("NS")} for row in rows if source.random() < 0.1]
         rows = rows + again
@@ -803,7 +803,7 @@ def test_changes_stay_when_the_driver_and_the_table_move_on(project: Project, la
     assert third[12]["source_rows"] == 1
 
     # What an earlier run took in overrules nothing. An event that arrives after another of its
-    # change, but stands before it, gives the change another identity.
+    # change, but comes before it, gives the change another identity.
     logged = event(10, 2, 9, "fname", new_value="New", event_time=tomorrow)
     late = event(11, 2, 7, "lname", new_value="y", event_time=tomorrow)
     fourth = run(
@@ -820,11 +820,13 @@ def test_changes_stay_when_the_driver_and_the_table_move_on(project: Project, la
 
 @pytest.mark.minutes
 def test_a_change_that_has_moved_leaves_no_version(project: Project, lake: Lake) -> None:
-    """The history takes back what a change said that is part of another one by now."""
-    told = Told("moved", project, lake, base="none")
+    """The history removes the version of a change that is now part of another one."""
+    log_runs = LogRuns("moved", project, lake, base="none")
     name = at(9, 2, 2, "fname", new_value="John")
-    assert told.run([name]) == [("John", 9, None, None)]
-    assert told.run([at(9, 1, 2, "lname", new_value="Frost"), name]) == [("John", 9, None, None)]
+    assert log_runs.run([name]) == [("John", 9, None, None)]
+    assert log_runs.run([at(9, 1, 2, "lname", new_value="Frost"), name]) == [
+        ("John", 9, None, None)
+    ]
     versions = lake.rows(f"select lname, valid_from_seq from {SCHEMA}.moved_history")
     assert [tuple(row.values()) for row in versions] == [("Frost", f"{1:020d}")]
 
@@ -844,7 +846,7 @@ def processed(row: Row) -> Row:
     return {**row, "status": "S"}
 
 
-class Told:
+class LogRuns:
     """A log of user 1, its staging model and its history, read in runs."""
 
     def __init__(self, name: str, project: Project, lake: Lake, **arguments: str) -> None:
@@ -865,7 +867,7 @@ class Told:
         self.full = ["--full-refresh"]
 
     def run(self, log: list[Row], *base: Row) -> list[tuple[Any, ...]]:
-        """Read the log and the base as they are now; return fname, from, to and what closed it."""
+        """Read the log and the base as they are now; return fname, from, to and closed_by."""
         self.lake.create(f"{self.name}_log", LOG, log)
         self.lake.create(f"{self.name}_base", PERSON, list(base))
         models = (f"stg_{self.name}", f"{self.name}_history")
@@ -879,8 +881,8 @@ class Told:
             )
         ]
 
-    def verdicts(self) -> dict[int, str | None]:
-        """Return what became of each change, by its record."""
+    def reject_reasons(self) -> dict[int, str | None]:
+        """Return the reject reason of each change, by its record."""
         rows = self.lake.rows(f"select change_id, reject_reason from {SCHEMA}.stg_{self.name}")
         return {int(row["change_id"][:20]): row["reject_reason"] for row in rows}
 
@@ -896,9 +898,14 @@ def test_a_query_back_of_a_deleted_row_overrules_nothing(
         at(10, 4, kind, "fname" if kind == 8 else None),
     ]
     life = [("A", 8, 9, "update"), ("B", 9, 11, "delete")]
-    deleted = Told(f"deleted_{kind}", project, lake)
+    deleted = LogRuns(f"deleted_{kind}", project, lake)
     assert deleted.run([*log, at(11, 5, 4)]) == life
-    assert deleted.verdicts() == {1: None, 3: None, 4: "row gone: deleted by record 5", 5: None}
+    assert deleted.reject_reasons() == {
+        1: None,
+        3: None,
+        4: "row gone: deleted by record 5",
+        5: None,
+    }
     # The same of a row that came to be again: the delete parts the two lives.
     deleted.full = ["--full-refresh"]
     assert deleted.run([*log, at(11, 5, 4), at(12, 6, 5)], {"idu": 1, "fname": "C"}) == [
@@ -906,9 +913,9 @@ def test_a_query_back_of_a_deleted_row_overrules_nothing(
         ("C", 12, None, None),
     ]
     # No delete was logged, but the row is not there.
-    absent = Told(f"absent_{kind}", project, lake)
+    absent = LogRuns(f"absent_{kind}", project, lake)
     assert absent.run(log, {"idu": 2}) == [("A", 8, 9, "update"), ("B", 9, None, None)]
-    assert absent.verdicts() == {1: None, 3: None, 4: "row gone: it is not in `base`"}
+    assert absent.reject_reasons() == {1: None, 3: None, 4: "row gone: it is not in `base`"}
 
 
 @pytest.mark.parametrize("mark", ["processed", "pending", "gone"])
@@ -916,15 +923,15 @@ def test_an_event_of_an_earlier_run_overrules_nothing(
     mark: str, project: Project, lake: Lake
 ) -> None:
     first = at(9, 1, 5)
-    told = Told(f"earlier_{mark}", project, lake)
-    assert told.run([first], {"idu": 1, "fname": "Jack"}) == [("Jack", 9, None, None)]
+    log_runs = LogRuns(f"earlier_{mark}", project, lake)
+    assert log_runs.run([first], {"idu": 1, "fname": "Jack"}) == [("Jack", 9, None, None)]
     left = {"processed": [processed(first)], "pending": [first], "gone": []}[mark]
     later = at(12, 2, 2, "fname", old_value="Jack", new_value="John")
-    assert told.run([*left, later], {"idu": 1, "fname": "John"}) == [
+    assert log_runs.run([*left, later], {"idu": 1, "fname": "John"}) == [
         ("Jack", 9, 12, "update"),
         ("John", 12, None, None),
     ]
-    assert told.verdicts() == {1: None, 2: None}
+    assert log_runs.reject_reasons() == {1: None, 2: None}
 
 
 @pytest.mark.parametrize(
@@ -938,30 +945,30 @@ def test_an_event_of_an_earlier_run_is_not_overruled(
         at(8, 2, 1, "lname", new_value="L"),
         at(9, 3, 2, "fname", old_value="A", new_value="B"),
     ]
-    told = Told(f"later_{kind}_{mark}", project, lake)
+    log_runs = LogRuns(f"later_{kind}_{mark}", project, lake)
     present = {"idu": 1, "fname": "B", "lname": "L"}
-    assert told.run(taken_in, present) == [("A", 8, 9, "update"), ("B", 9, None, None)]
+    assert log_runs.run(taken_in, present) == [("A", 8, 9, "update"), ("B", 9, None, None)]
     left = {"processed": list(map(processed, taken_in)), "pending": taken_in, "gone": []}[mark]
     query_back = at(10, 4, kind, "fname" if kind == 8 else None)
-    assert told.run([*left, query_back], {**present, "fname": "C"}) == [
+    assert log_runs.run([*left, query_back], {**present, "fname": "C"}) == [
         ("A", 8, 9, "update"),
         ("B", 9, 10, "update"),
         ("C", 10, None, None),
     ]
-    assert told.verdicts() == {1: None, 3: None, 4: None}
+    assert log_runs.reject_reasons() == {1: None, 3: None, 4: None}
 
 
 def test_an_event_stays_in_its_change_when_the_driver_deletes_the_others(
     project: Project, lake: Lake
 ) -> None:
     names = [at(8, 1, 1, "fname", new_value="A"), at(8, 2, 1, "lname", new_value="L")]
-    told = Told("halved", project, lake)
-    told.run(names)
-    assert told.run([names[1], at(9, 3, 3, "fname", new_value="B")]) == [
+    log_runs = LogRuns("halved", project, lake)
+    log_runs.run(names)
+    assert log_runs.run([names[1], at(9, 3, 3, "fname", new_value="B")]) == [
         ("A", 8, 9, "update"),
         ("B", 9, None, None),
     ]
-    assert told.verdicts() == {1: None, 3: None}
+    assert log_runs.reject_reasons() == {1: None, 3: None}
 
 
 @pytest.mark.parametrize("precedence", ["driver", "logged"])
@@ -973,9 +980,9 @@ def test_precedence_says_whether_logged_values_count(
         at(12, 2, 2, "fname", old_value="Jack", new_value="John"),
         at(15, 3, 2, "fname", old_value="John", new_value="Jim"),
     ]
-    told = Told(f"by_{precedence}", project, lake, precedence=repr(precedence))
+    log_runs = LogRuns(f"by_{precedence}", project, lake, precedence=repr(precedence))
     assert (
-        told.run(log, {"idu": 1, "fname": "Jim"})
+        log_runs.run(log, {"idu": 1, "fname": "Jim"})
         == {
             "driver": [("Jim", 9, None, None)],
             "logged": [
@@ -988,7 +995,7 @@ def test_precedence_says_whether_logged_values_count(
 
 
 def test_a_query_back_gives_values_that_no_event_has(project: Project, lake: Lake) -> None:
-    """Each query-back, what the first event behind it says, and what it reads."""
+    """Each query-back, the first event after it, and the value that it reads."""
     log = [
         event(1, 6, 1),  # type 2: its old value, NULL too
         event(2, 2, 1, "fname", old_value="x", new_value="y"),
@@ -998,7 +1005,7 @@ def test_a_query_back_gives_values_that_no_event_has(project: Project, lake: Lak
         event(6, 3, 2, "lname", new_value="y"),
         event(7, 5, 3),  # type 1 does not say
         event(8, 1, 3, "fname", new_value="y"),
-        event(9, 8, 4, "fname"),  # what stands before, and other fields, say nothing
+        event(9, 8, 4, "fname"),  # earlier events and other fields do not count
         event(10, 2, 4, "lname", old_value="x", new_value="y"),
         event(11, 2, 5, "fname", old_value="x", new_value="y"),
         event(12, 7, 5, "fname"),

@@ -1,4 +1,4 @@
-"""Raw rows in, history out: whatever the order, the batches and the repeats of delivery."""
+"""Raw rows in, history out, with any order, batches and repeats of delivery."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def landed_rows(stream: Stream) -> list[dict[str, Any]]:
-    """Write a stream as Qlik would: a row a change, and one more for each before-image."""
+    """Write a stream as Qlik would: one row per change, and one more for each before-image."""
     rows = []
     for change in stream.distinct:
         if change.reject_reason is not None:
@@ -66,7 +66,7 @@ def landed(
 
 
 def mask(change: Change, columns: list[str]) -> bytes | None:
-    """Flag the changed columns; where the stream does not say, all that were captured."""
+    """Flag the changed columns; if the stream does not say, all captured ones."""
     if change.operation != "update":
         return None
     flagged = change.changed_columns
@@ -132,7 +132,7 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
 
 
 def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, less the time of the run."""
+    """Return both tables, without the time of the run."""
     staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
     for row in staged:
         del row["ingested_at"]
@@ -312,7 +312,7 @@ def test_the_place_of_a_second_is_in_utc_in_any_session(project: Project, lake: 
 def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     project: Project, lake: Lake
 ) -> None:
-    """A landed table may have it behind the data, and one of the landing's own besides."""
+    """A landed table may have it after the data, and a column of the landing besides."""
     moved = dict.fromkeys(["header__landed_by", "header__partition_name"], "string")
     types = HEADER | dict.fromkeys(DATA, "string") | moved
     update = {
@@ -334,7 +334,7 @@ def test_m14_header_column_that_the_table_is_partitioned_by_counts(
 def test_table_that_does_not_begin_with_its_header_needs_an_order(
     project: Project, lake: Lake
 ) -> None:
-    """A column of the landing's own in front of all, which no bit of the mask stands for."""
+    """The first column is one of the landing, and no bit of the mask belongs to it."""
     update = {
         "_landed_by": "nobody",
         "header__change_seq": f"2024010112010000{1:019}",
@@ -471,7 +471,7 @@ def repeated(rows: list[dict[str, Any]], turn: int) -> list[dict[str, Any]]:
 def test_more_than_a_thousand_changes_of_a_key_may_share_a_change_seq(
     project: Project, lake: Lake
 ) -> None:
-    """They are ordered by their time; the vendor's number has room for no more."""
+    """They are ordered by time, because the vendor's number has too few digits."""
     start = datetime(2024, 1, 1, 12, 1)
     inserts = [
         arrived(at(1), "I", f"name {number}")

@@ -371,7 +371,7 @@ class Partition:
             )
 
     def row_found(self, row: Row) -> Row:
-        """Give the row as it is, or as a change that was never captured has left it."""
+        """Give the row as it is, or as an uncaptured change has left it."""
         if self.draw(st.booleans()):
             return row
         keys = self.stream.unique_key
@@ -383,7 +383,7 @@ class Partition:
 def topics(
     draw: st.DrawFn, stream: Stream, form: str, columns: list[Column]
 ) -> tuple[list[dict[str, Any]], list[Change]]:
-    """Draw the messages of a stream, a partition a case, and the changes that they mean."""
+    """Draw the messages of a stream, one partition per case, and their changes."""
     partitions: dict[int, Partition] = {}
     for change in sorted(stream.distinct, key=lambda change: change.change_seq):
         if change.operation == "truncate" or change.reject_reason is not None:
@@ -419,7 +419,7 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
 def check_batches(
     form: str, data: st.DataObject, project: Project, lake: Lake, cases: int, max_batches: int
 ) -> None:
-    """Deliver drawn messages in drawn batches, and hold the history against the oracle."""
+    """Deliver drawn messages in drawn batches, and compare the history with the oracle."""
     stream = data.draw(merged_streams(cases, max_changes=12, honest=True))
     columns = [qlik_column(name, stream.types[name], stream.unique_key) for name in stream.columns]
     messages, good = data.draw(topics(stream, form, columns))
@@ -467,7 +467,7 @@ def check_batches(
 
 
 def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, less the time of the run."""
+    """Return both tables, without the time of the run."""
     table = f"{SCHEMA}.random_messages_history"
     return [
         staged(lake, "stg_random_messages"),
@@ -515,7 +515,7 @@ def test_transaction_that_was_held_back_is_read_once_it_is_complete(
 def test_an_event_lands_days_after_its_transaction_was_released(
     project: Project, lake: Lake
 ) -> None:
-    """Its events lie more than an hour apart, and no more than an hour each from the next."""
+    """The first and last event are over an hour apart, neighbours at most an hour."""
     project.file(
         "models/stg_given_up.sql",
         f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('given_up')}, unique_key=['ID'],"
@@ -545,7 +545,7 @@ def test_an_event_lands_days_after_its_transaction_was_released(
     project.dbt("run", "--select", "stg_given_up", "--full-refresh")
     warned = ["the transaction is not complete: 2 of more events"]
     assert incomplete() == [warned, warned, []]
-    # More than an hour after the first event, which its transaction is told by.
+    # More than an hour after the first event, which identifies its transaction.
     lake.append("given_up", landing("json"), [event("20240101112000", "T", 3, True)])
     project.dbt("run", "--select", "stg_given_up")
     assert incomplete() == [[]] * 4
@@ -665,7 +665,7 @@ def test_the_counter_orders_changes_of_one_change_sequence_with_any_keys(
 
 
 def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: Lake) -> None:
-    """The second reload finds the row as the first load did, byte for byte, and comes twice."""
+    """The second reload has the same bytes as the first load, and arrives twice."""
     run = version_models(project, "reloaded")
     first, second = (f"2024010112{number:025d}" for number in (1, 2))
 
@@ -714,13 +714,13 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
             (3, "y", at[0], None, ""),
         ]
         ways.append(staged(lake, "stg_reloaded"))
-    told = [
+    rows_of_key = [
         (row["change_seq"], row["operation"], row["reject_reason"], row["source_rows"])
         for row in sorted(ways[0], key=lambda row: (row["change_seq"], row["after"]["NAME"]))
         if row["after"]["ID"] == 1
     ]
     superseded = "superseded: a later load of this key came"
-    assert told == [
+    assert rows_of_key == [
         ("", "load", None, 1),
         (first, "update", None, 1),
         (behind_first, "update", None, 1),
@@ -734,7 +734,7 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
 
 
 def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
-    """Return what the macro makes of landed messages of ID and NAME, in order."""
+    """Return the macro's rows for landed messages of ID and NAME, in order."""
     call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={ROW})"
     return sorted(lake.rows(project.compile(f"{{{{ {call} }}}}")), key=lambda r: r["change_seq"])
 
@@ -796,7 +796,7 @@ UNKNOWN = "changed_at is unknown: neither timestamp nor change_seq has it"
 
 
 def test_a_malformed_timestamp_is_null_and_gets_a_warning(project: Project, lake: Lake) -> None:
-    """A time of day alone would be one of today; the hour 24 is no hour."""
+    """A time of day alone would become one of today; the hour 24 does not exist."""
     noon, none = datetime(2024, 1, 1, 12), "202401012400000"
     taken = "changed_at is taken from change_seq"
     cases: list[tuple[str, str | None, Any, list[str] | None]] = [
@@ -814,9 +814,9 @@ def test_a_malformed_timestamp_is_null_and_gets_a_warning(project: Project, lake
             "INSERT",
             f"{begin}{number:0{35 - len(begin)}d}",
             data={"ID": number},
-            headers={"timestamp": told},
+            headers={"timestamp": header},
         )
-        for number, (begin, told, *_) in enumerate(cases)
+        for number, (begin, header, *_) in enumerate(cases)
     ]
     loaded = at_offset(9, "REFRESH", None, data={"ID": 9}, headers={"timestamp": "10:00:00"})
     lake.create("no_times", landing("json"), [*messages, {**loaded, "partition": 1}])
@@ -844,7 +844,7 @@ def test_a_text_cut_within_a_character_fails_no_run(project: Project, lake: Lake
 
 
 def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) -> None:
-    """Which of two tables of one name it is of, nobody can tell; what is of another is known."""
+    """It could be of either of two tables of one name; messages of another are known."""
     columns = [{"name": "ID", "type": "int"}]
     sent = [
         message("json", "v1", "INSERT", number, {"ID": number}, table=table, schema=schema)
@@ -999,7 +999,7 @@ def test_value_that_does_not_fit_its_type_is_found(
 
 @pytest.fixture(scope="module")
 def checked_values(project: Project, lake: Lake) -> dict[tuple[str, str], Any]:
-    """What the macro makes of the values above: all in one query, NULL for those it rejects."""
+    """The macro's results for the values above: all in one query, NULL for rejected ones."""
     columns = [{"name": "ID", "type": "int"}]
     rows = []
     for number, (text, spark_type, _) in enumerate(VALUES):

@@ -36,7 +36,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def jinja(value: Any) -> str:
-    """Write a value as a Jinja literal, so that none of its characters means anything to Jinja."""
+    """Write a value as a Jinja literal, so that no character has a meaning for Jinja."""
     if isinstance(value, str):
         characters = ", ".join(str(ord(character)) for character in value)
         return f"('%c' * {len(value)}) % ({characters},)"

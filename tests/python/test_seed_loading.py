@@ -28,7 +28,7 @@ TYPES = {
     "ratio": "double",
 }
 
-# Cells as they stand in the file, and what the table has to hold.
+# Cells of the file, and the expected values of the table.
 ROWS: list[tuple[list[str], dict[str, Any]]] = [
     (
         [SEQUENCE[:0]] * 10,

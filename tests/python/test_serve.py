@@ -216,9 +216,9 @@ def test_settings_that_would_override_the_address_are_refused(name: str) -> None
         serve._check_environment({name: "0.0.0.0"}.get)
 
 
-def server_here(**told: Any) -> serve._Server:
+def server_here(**changed: Any) -> serve._Server:
     given = {"pid": os.getpid(), "host": "127.0.0.1", "port": 1, "warehouse": "w", "machine": "m"}
-    return serve._Server(**{**given, **told})
+    return serve._Server(**{**given, **changed})
 
 
 def test_a_claim_holds_only_while_its_file_is_not_deleted(
@@ -498,7 +498,7 @@ def test_server_in_the_foreground_ends_on_a_signal_and_another_can_start(
 
 
 class Directory(socketserver.BaseRequestHandler):
-    """As much of an LDAP server as a simple bind needs: one user with one password."""
+    """A minimal LDAP server for a simple bind: one user with one password."""
 
     NAME = b"uid=ann,ou=people,dc=example,dc=org"
     PASSWORD = b"right horse"

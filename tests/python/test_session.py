@@ -204,9 +204,9 @@ key = "spark.sql.catalog.x.jdbc."
 spark = open_session({"spark.ui.enabled": "false", key + "password": secret, key + "user": known})
 assert spark.conf.get(key + "password") == secret
 seen = b""
-for told in Path("/proc").glob("[0-9]*/cmdline"):
+for command_line in Path("/proc").glob("[0-9]*/cmdline"):
     with suppress(OSError):
-        seen += told.read_bytes()
+        seen += command_line.read_bytes()
 assert known.encode() in seen
 assert secret.encode() not in seen
 """

@@ -15,7 +15,7 @@ TOOLS = ["cat", "dirname", "sh"]
 
 
 class Machine:
-    """A machine with nothing on PATH but what setup.sh calls and what a test puts there."""
+    """A machine whose PATH has only what setup.sh calls and what a test adds."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -216,7 +216,7 @@ def test_unknown_option_is_refused() -> None:
 
 
 def test_python_of_the_environment_that_is_rebuilt_is_skipped(machine: Machine) -> None:
-    """An activated one is the first on PATH, and would be removed before it is called."""
+    """An activated one is first on PATH, but would be removed before it is called."""
     machine.python("python3.11")
     said = machine.refused(AFTERIMAGE_VENV=sys.prefix)
-    assert "is that of the environment which is made anew" in said
+    assert "belongs to the environment that is rebuilt" in said

@@ -1,4 +1,4 @@
-"""Keys of an event log: the catalogue's, what is refused and where, and keys no one has seen."""
+"""Keys of an event log: the catalogue's, what is refused and where, and random keys."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from standalone import StandaloneCluster
 
 
 def decoded(lake: Lake, *calls: str) -> list[object]:
-    """Return what SQL calls give, each as a column of one row."""
+    """Return the results of SQL calls as one row."""
     row = lake.rows(f"select {', '.join(f'{call} as c{i}' for i, call in enumerate(calls))}")[0]
     return list(row.values())
 

@@ -1,4 +1,4 @@
-"""Which statements take turns between processes, and how."""
+"""Which statements wait for other processes, and how."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_location_is_a_folder_or_not(location: str, folder: str | None) -> None:
 
 
 class Conf(dict[str, str]):
-    """A session's settings; `get` is all that is asked of them."""
+    """A session's settings, of which only `get` is used."""
 
 
 class Session:
@@ -133,7 +133,7 @@ with open(sys.argv[1], "w") as file:
 
 
 class OtherProcess:
-    """A process that takes the lock of a warehouse and holds it until it is told to let go."""
+    """A process that holds the lock of a warehouse until it is asked to release it."""
 
     def __init__(self, folder: Path) -> None:
         self.said: list[str] = []
@@ -263,7 +263,7 @@ def test_storage_without_a_folder_here_needs_no_lock(
 def test_warehouse_that_cannot_be_made_is_named_with_its_setting(
     tmp_path: Path, command: list[str], below: str
 ) -> None:
-    """A path below a file: nobody, not even root, can make a folder there."""
+    """A path below a file, where not even root can make a folder."""
     project = Project(tmp_path)
     project.file("models/first.sql", "select 1 as id")
     blocked = tmp_path / "blocked"

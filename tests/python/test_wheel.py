@@ -1,4 +1,4 @@
-"""The release: what a user who only pip-installs gets."""
+"""The release: what a user gets from `pip install`."""
 
 from __future__ import annotations
 

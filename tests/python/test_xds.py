@@ -1,4 +1,4 @@
-"""XDS documents: the manual's own, letter for letter, and well-formed ones of any values."""
+"""XDS documents: those of the manual, verbatim, and well-formed ones of any values."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ def test_a_document_holds_any_values(
     root = ElementTree.fromstring(written(change))
     assert root.get("class-name") == class_name
     assert (root[0].text or "") == association
-    told = [
+    reported = [
         a
         for a in given_attributes
         if a["remove_all"] or a["remove"] is not None or a["add"] is not None
     ]
-    assert [child.get("attr-name") for child in root[1:]] == [a["name"] for a in told]
-    for child, expected in zip(root[1:], told, strict=True):
+    assert [child.get("attr-name") for child in root[1:]] == [a["name"] for a in reported]
+    for child, expected in zip(root[1:], reported, strict=True):
         values = {part.tag: part.find("value") for part in child}
         assert ("remove-all-values" in values) == expected["remove_all"]
         removed = None if expected["remove_all"] else expected["remove"]
