@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-long test-spark4 bench lint lock clean distclean
+.PHONY: help setup demo test test-all test-long test-spark4 bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -24,10 +24,13 @@ setup: ## Make or heal the environment in .venv (PYTHON=/path/to/python chooses 
 demo: setup ## Show what Afterimage does, on this machine alone
 	@$(BIN)/python -m dbt_afterimage.commands.demo
 
-lint: setup ## Check style, formatting and types of Python, and the SQL's style
+docs: setup ## Build the pages in docs/ as a site below .afterimage/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+lint: setup docs ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy python_udfs tests/python
+	$(BIN)/mypy python_udfs tests/python docs/hooks.py
 	$(BIN)/sqlfluff lint --disable-progress-bar models
 # The body of a macro renders to nothing, so sqlfluff takes its indents and its end for wrong.
 	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent,layout.end_of_file macros tests/generic
@@ -58,7 +61,7 @@ bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB 
 # Needs uv on PATH (pip install uv). The newest versions that pyproject.toml allows, for Python
 # 3.10 to 3.12 on every platform; a version already locked stays unless UPGRADE=1 is given.
 lock: ## Write the lock files anew from pyproject.toml (UPGRADE=1: newest versions)
-	$(COMPILE) --python-version 3.10 --extra local --extra server --extra pages --extra bench --extra dev \
+	$(COMPILE) --python-version 3.10 --extra local --extra server --extra pages --extra bench --extra docs --extra dev \
 		--output-file requirements.lock pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra spark4 --extra dev --output-file requirements-spark4.lock pyproject.toml
 

@@ -34,7 +34,7 @@ def spoken_of(text: str) -> list[str]:
 
 
 def page(name: str) -> str:
-    """Return the text of a page: `README.md`, `docs/cluster.md`."""
+    """Return the text of a page: `README.md`, `docs/operations/cluster.md`."""
     return (ROOT / name).read_text()
 
 

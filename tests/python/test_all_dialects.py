@@ -39,7 +39,7 @@ FULLEST = STILL | {"key change", "new life in a transaction", "truncate"}
 CASES = 24
 PLACES = "valid_from_seq", "valid_to_seq", "history_id"
 
-[PAGE] = tables((ROOT / "docs" / "dialects.md").read_text())
+[PAGE] = tables((ROOT / "docs" / "systems" / "dialects.md").read_text())
 MACRO = {
     "qlik_change_table": "qlik_change_table",
     "qlik_json": "qlik_messages",

@@ -60,7 +60,7 @@ def test_the_examples_build_on_executors_that_have_a_bare_python(
     """
     bare = tmp_path / "bare"
     run(sys.executable, "-m", "venv", "--without-pip", bare, cwd=tmp_path)
-    build, archive = typed(page("docs/cluster.md"))
+    build, archive = typed(page("docs/operations/cluster.md"))
     script = "\n".join([*archive, f"cd {shlex.quote(str(ROOT))}", *build])
     for written, ours in {
         "spark://master:7077": cluster.url,

@@ -31,9 +31,9 @@ NOT_RUN = {
 # Pages whose blocks another test runs, word for word but for the names of machines and sizes.
 ELSEWHERE = {
     "README.md": "test_from_a_clone.py",
-    "docs/as_a_package.md": "test_wheel.py",
-    "docs/benchmark.md": "test_from_a_clone.py",
-    "docs/cluster.md": "test_cluster.py",
+    "docs/start/as_a_package.md": "test_wheel.py",
+    "docs/operations/benchmark.md": "test_from_a_clone.py",
+    "docs/operations/cluster.md": "test_cluster.py",
 }
 
 
@@ -162,7 +162,7 @@ def new_project(shell: Callable[..., str], folder: Path) -> Path:
 
 @pytest.mark.long
 def test_every_command_of_the_pages_works(examples: Callable[..., str], tmp_path: Path) -> None:
-    lines = list(dict.fromkeys(line for name, line in cases() if name != "docs/init.md"))
+    lines = list(dict.fromkeys(line for name, line in cases() if name != "docs/start/init.md"))
     lines = [line for line in lines if not any(re.fullmatch(known, line) for known in NOT_RUN)]
     assert len(lines) > 15
     for line in lines:
@@ -177,14 +177,14 @@ def test_every_command_of_init_in_a_project_of_its_own(
     examples: Callable[..., str], tmp_path: Path
 ) -> None:
     folder = new_project(examples, tmp_path)
-    for line in commands(page("docs/init.md")):
+    for line in commands(page("docs/start/init.md")):
         examples(line, folder)
     assert (folder / "models" / "history" / "customers_history.sql").exists()
 
 
 @pytest.mark.long
 def test_the_tutorial_followed_to_the_letter(tmp_path: Path) -> None:
-    text = page("docs/tutorial.md")
+    text = page("docs/start/tutorial.md")
     folder = tmp_path
     saved = re.findall(r"`(seeds/[^`]+)`", text)
     said: dict[str, str] = {}

@@ -71,7 +71,7 @@ def test_a_snapshot_is_continued_until_the_first_change_of_each_key(
     )
     project.dbt("run")
 
-    rows = lake.rows(documented("coming_from.md", "with images as ("))
+    rows = lake.rows(documented("start/coming_from.md", "with images as ("))
     may, june, july, august = (datetime(2024, month, 1) for month in (5, 6, 7, 8))
     assert sorted(tuple(row.values()) for row in rows) == [
         (1, "changed", JANUARY, may),
@@ -98,7 +98,7 @@ def test_a_full_load_comes_before_the_changes(
     }
     lake.create("customers__ct", HEADER | data, [change])
     lake.create("customers_loaded", data, loaded)
-    both = documented("dialects.md", "select * from {{ source('raw', 'customers__ct') }}")
+    both = documented("systems/dialects.md", "select * from {{ source('raw', 'customers__ct') }}")
     lake.spark.sql(f"create or replace table {SCHEMA}.customers_with_load using iceberg as {both}")
     project = make_project("full_load")
     relation = f"api.Relation.create(schema='{SCHEMA}', identifier='customers_with_load')"

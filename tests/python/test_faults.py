@@ -1,8 +1,8 @@
 """Faults during a run: what the user sees, what the tables hold, and what repairs them.
 
-docs/faults.md has the results. A `Site` is a warehouse with one table of each model kind; each
-batch that lands in its raw table adds a row and renames the first one, so what every table must
-hold after n batches is known.
+The results are in docs/operations/faults.md. A `Site` is a warehouse with one table of each model
+kind; each batch that lands in its raw table adds a row and renames the first one, so what every
+table must hold after n batches is known.
 """
 
 from __future__ import annotations

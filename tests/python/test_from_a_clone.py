@@ -35,7 +35,7 @@ def test_demo_leaves_no_file_that_git_would_track(clone: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [line for block in typed(page("docs/benchmark.md")) for line in block]
+    "line", [line for block in typed(page("docs/operations/benchmark.md")) for line in block]
 )
 def test_benchmark_of_a_hundredth_of_the_size(clone: Path, line: str) -> None:
     smaller = re.sub(r"\d{7,}", lambda size: str(int(size[0]) // 100), line)

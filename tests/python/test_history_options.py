@@ -12,7 +12,7 @@ import pytest
 from conftest import ROOT, SCHEMA, Lake, Project
 from test_history_runs import COLUMNS
 
-PAGE = (ROOT / "docs" / "history_options.md").read_text()
+PAGE = (ROOT / "docs" / "guides" / "history_options.md").read_text()
 TYPES = {"id": "int", "name": "string", "city": "string", "logins": "int"}
 SECTION = re.compile(
     r"^## (?P<name>.+?)$.*?^```jinja\n(?P<options>.+?)\n```$(?P<rest>.*?)(?=^## |\Z)", re.M | re.S

@@ -105,7 +105,7 @@ def test_source_archive_gives_the_same_wheel(source: Path, wheel: Path, tmp_path
 def test_installed_by_the_documented_commands_it_begins_a_project_that_dbt_accepts(
     wheel: Path, tmp_path: Path
 ) -> None:
-    ((line,),) = typed(page("docs/as_a_package.md"))
+    ((line,),) = typed(page("docs/start/as_a_package.md"))
     run(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
     env = environment(
         PATH=f"{tmp_path / 'venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",

@@ -396,7 +396,7 @@ def _check_answer(project: Project) -> Finding:
     try:
         answer = project.query("select to_json(decode_change_mask('0B', 0)) as line")
     except AfterimageError as error:
-        return Finding("problem", "Spark", str(error), "See docs/troubleshooting.md.")
+        return Finding("problem", "Spark", str(error), "See docs/operations/troubleshooting.md.")
     if answer != [[1, 2, 4]]:
         found = f"decode_change_mask('0B', 0) is {answer}, not [1, 2, 4]"
         remedy = "Register the UDFs of this version on the server, and restart it."
