@@ -35,13 +35,13 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set added = columns | reject('in', known) | list -%}
-    {%- set gone = known | reject('in', columns) | list -%}
+    {%- set dropped = known | reject('in', columns) | list -%}
     {%- set differences = [] -%}
     {%- if added -%}
         {%- do differences.append('added: ' ~ added | join(', ')) -%}
     {%- endif -%}
-    {%- if gone -%}
-        {%- do differences.append('gone: ' ~ gone | join(', ')) -%}
+    {%- if dropped -%}
+        {%- do differences.append('dropped: ' ~ dropped | join(', ')) -%}
     {%- endif -%}
     {%- do exceptions.raise_compiler_error(
         macro_name ~ ": the columns of " ~ relation ~ " have changed since " ~ this ~ " was built ("

@@ -70,9 +70,9 @@ and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {
 
 {#- Whether the compiled SQL says that nothing is new. -#}
 {%- macro _has_nothing_new(sql) -%}
-    {%- set said = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
+    {%- set body = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
     {{ return(modules.re.fullmatch(
-        '\\s*select(\\s+`[^`]+`,?)+\\s+from ' ~ modules.re.escape(this | string) ~ '\\s+where false\\s*', said
+        '\\s*select(\\s+`[^`]+`,?)+\\s+from ' ~ modules.re.escape(this | string) ~ '\\s+where false\\s*', body
     ) is not none) }}
 {%- endmacro -%}
 

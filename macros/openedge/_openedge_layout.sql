@@ -117,27 +117,27 @@
 {#- The SQL of each metadata column. -#}
 {%- macro _openedge_expressions(metadata) -%}
     {%- set expressions = {} -%}
-    {%- for role, as_what in {
+    {%- for role, form in {
         'sequence': 'text', 'operation': 'text', 'position': 'count', 'array_index': 'count', 'fragment': 'count',
         'time': 'time', 'transaction_id': 'name', 'policy_id': 'text', 'table_number': 'bigint',
         'record_id': 'bigint', 'partition_id': 'bigint', 'tenant_id': 'bigint', 'user_name': 'text',
         'field_map': 'as landed'
     }.items() -%}
-        {%- set has_it = role in metadata -%}
-        {%- set column = afterimage._quote(metadata[role].name) if has_it else none -%}
-        {%- set type = metadata[role].type if has_it else none -%}
-        {%- if as_what == 'count' -%}
-            {%- set sql = 'coalesce(try_cast(' ~ column ~ ' as int), 0)' if has_it else '0' -%}
-        {%- elif as_what == 'text' -%}
+        {%- set is_landed = role in metadata -%}
+        {%- set column = afterimage._quote(metadata[role].name) if is_landed else none -%}
+        {%- set type = metadata[role].type if is_landed else none -%}
+        {%- if form == 'count' -%}
+            {%- set sql = 'coalesce(try_cast(' ~ column ~ ' as int), 0)' if is_landed else '0' -%}
+        {%- elif form == 'text' -%}
             {%- set sql = 'trim(cast(' ~ (column or 'null') ~ ' as string))' -%}
-        {%- elif as_what == 'name' -%}
+        {%- elif form == 'name' -%}
             {%- set sql = 'nullif(trim(cast(' ~ (column or 'null') ~ " as string)), '')" -%}
-        {%- elif as_what == 'bigint' -%}
+        {%- elif form == 'bigint' -%}
             {%- set sql = 'try_cast(' ~ (column or 'null') ~ ' as bigint)' -%}
-        {%- elif as_what == 'time' and type == 'string' -%}
+        {%- elif form == 'time' and type == 'string' -%}
             {%- set sql = afterimage._openedge_time(column) -%}
-        {%- elif as_what == 'time' -%}
-            {%- set sql = afterimage._landed_time(column, type) if has_it else 'cast(null as timestamp)' -%}
+        {%- elif form == 'time' -%}
+            {%- set sql = afterimage._landed_time(column, type) if is_landed else 'cast(null as timestamp)' -%}
         {%- else -%}
             {%- set sql = column or 'cast(null as string)' -%}
         {%- endif -%}

@@ -72,7 +72,7 @@
     {%- endset -%}
     {#- Few keys are sent to the versions, not the versions to the keys. Spark cannot know beforehand that they are
         few. -#}
-    {%- set are_few =
+    {%- set can_broadcast =
         pending.changes <= 500000 and pending.truncates == 0 and not (from_first_change and facts.carries)
     -%}
     {%- set of_history = [
@@ -82,7 +82,7 @@
     {#- Adds the ends of earlier rows to the versions that the run may change: they give the number of a key's next
         version. One scan of the history gives both. Each key also has one row without a version (`is_key`). -#}
     {%- set touched -%}
-        select {{ '/*+ broadcast(affected) */' if are_few }}
+        select {{ '/*+ broadcast(affected) */' if can_broadcast }}
             {%- for key in keys %}
             affected.{{ key }},
             {%- endfor %}

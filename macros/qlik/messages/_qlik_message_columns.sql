@@ -62,15 +62,15 @@
 {#- The columns of a table's newest schema by lower-case name, and from older schemas those in `wanted`. -#}
 {%- macro _qlik_known_columns(metadata, schema_rows, table, wanted) -%}
     {%- set macro_name = 'qlik_messages' -%}
-    {%- set wish = 'the type of ' ~ (wanted | join(', ')) if wanted else 'the columns' -%}
+    {%- set missing_text = 'the type of ' ~ (wanted | join(', ')) if wanted else 'the columns' -%}
     {%- if metadata is none -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `columns` leaves out " ~ wish ~ ". Give it, or give `metadata` to read it from."
+            macro_name ~ ": `columns` leaves out " ~ missing_text ~ ". Give it, or give `metadata` to read it from."
         ) -%}
     {%- endif -%}
     {%- if metadata is not string and metadata.identifier.startswith('__dbt__cte__') -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ wish ~ " cannot be read in a unit test. Give `columns` with types."
+            macro_name ~ ": " ~ missing_text ~ " cannot be read in a unit test. Give `columns` with types."
         ) -%}
     {%- endif -%}
     {%- set query -%}

@@ -51,7 +51,7 @@
             {%- endif -%}
             {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
         {%- endif -%}
-        {%- if intake.has_others or has_reloads -%}
+        {%- if intake.has_unplaced or has_reloads -%}
             {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0') -%}
         {%- endif -%}
         {%- do side.update({'condition': conditions | join(' or ')}) -%}
