@@ -131,7 +131,7 @@ here=$(pwd -P)
 locked="$here $(cksum <"$LOCK")"
 project=$(cat pyproject.toml "$0" | cksum)
 
-# Line 1 stands for the locked packages, line 2 for the project itself.
+# Line 1 identifies the locked packages, line 2 the project itself.
 ready=
 if [ -f "$READY" ] && "$VENV/bin/python" -c '' 2>/dev/null; then
     ready=$(sed -n 1p "$READY")

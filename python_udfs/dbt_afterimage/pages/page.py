@@ -144,9 +144,9 @@ def _write_whole(path: Path, text: str) -> None:
 
 
 def escape(text: str) -> str:
-    """Return a text as it stands in HTML, and in the labels of plotly, which know some tags.
+    """Return a text escaped for HTML, and for the labels of plotly, which know some tags.
 
-    Of the entities plotly knows the numbered ones, and a few by name.
+    Plotly knows numbered entities, and a few by name.
     """
     return html.escape(visible(text)).replace("&quot;", "&#34;")
 
