@@ -53,7 +53,7 @@
     {%- if source_table_number is none
         and ('table_number' in landed.metadata or 'table_number' in (kept.metadata if kept else {})) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": give `source_table_number`, the _Source-Table-Number of this table: "
+            macro_name ~ ": give `source_table_number`: "
             ~ (relation if 'table_number' in landed.metadata else tracking)
             ~ " can hold changes of several source tables, and each has its own _Change-Sequence. Got: none"
         ) -%}
