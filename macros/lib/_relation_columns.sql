@@ -5,10 +5,12 @@
         {{ return([]) }}
     {%- endif -%}
     {%- set stored = afterimage._stored_relation(relation) -%}
-    {#- The relation may not exist. The check is free if dbt has listed the schema at the start of the run. -#}
+    {#- The relation may not exist. The check is free if dbt has listed the schema at the start of the run.
+        Files that Spark reads by their path are in no list. -#}
     {%- set listed = [target.schema, model.schema if model is defined else none] -%}
     {%- if
-        (stored.schema not in listed or load_relation(stored) is none)
+        stored.schema | lower not in afterimage._file_formats()
+        and (stored.schema not in listed or load_relation(stored) is none)
         and not adapter.get_columns_in_relation(stored)
         and load_relation(stored) is none
     -%}

@@ -7,17 +7,21 @@ from collections.abc import Sequence
 
 import click
 
-from dbt_afterimage.commands import doctor, health, init, serve, timeline
+from dbt_afterimage.commands import doctor, health, init, land, serve, timeline
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.locks import check_system
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="dbt-afterimage", message="%(version)s")
-def afterimage() -> None:
+@click.pass_context
+def afterimage(context: click.Context) -> None:
     """What Afterimage does beside dbt itself."""
+    if context.invoked_subcommand != "doctor":  # It says so itself, with all else that is wrong.
+        check_system()
 
 
-for command in (init, timeline, health, doctor, serve):
+for command in (init, land, timeline, health, doctor, serve):
     afterimage.add_command(command.command)
 
 

@@ -218,3 +218,42 @@ def test_a_machine_without_a_figure_of_available_memory_has_one(
     monkeypatch.setattr(os, "sysconf", of_macos)
     total, available = doctor.memory()
     assert 0 < available <= total
+
+
+# What Python finds on Windows, as far as it stands in our way.
+WINDOWS = """
+import os, platform, sys, time
+sys.modules["fcntl"] = None
+del time.tzset, os.sysconf
+platform.system = lambda: "Windows"
+from dbt_afterimage.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "out", "err"),
+    [
+        (["--help"], 0, "doctor", ""),
+        (["doctor"], 1, "problem  system: Windows: Windows is not supported\n", ""),
+        (["init"], 1, "", "afterimage: Windows is not supported; work in WSL"),
+    ],
+    ids=["help", "doctor", "init"],
+)
+def test_windows_is_refused_in_a_line(
+    arguments: list[str], code: int, out: str, err: str, tmp_path: Path
+) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", WINDOWS, *arguments],
+        cwd=tmp_path,
+        env=environment(PYTHONPATH=str(ROOT / "python_udfs")),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert result.returncode == code, result.stderr
+    assert out in result.stdout
+    assert result.stderr.startswith(err)
+    assert "Traceback" not in result.stderr
+    assert list(tmp_path.iterdir()) == []

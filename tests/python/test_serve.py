@@ -207,6 +207,25 @@ def test_wrong_server_options_are_refused_with_one_line(
     assert refusal in line
 
 
+def test_files_are_landed_through_the_server(
+    served: Served, project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    landing = project.folder / "landing"
+    landing.mkdir()
+    (landing / "served.csv").write_text("id,code\n1,007\n")
+    (landing / "lines.json").write_text('{"id": 1}\n')
+    where = ("--project-dir", str(project.folder), "--target", "server")
+    paths = [str(landing / name) for name in ("served.csv", "lines.json")]
+    profiles = ("--profiles-dir", str(project.folder / "profiles"))
+    for said in ("served: CSV, 1 file, 1 file loaded", "served: CSV, 1 file, nothing new"):
+        assert cli.main(["land", *paths, *where, *profiles]) == 0, capsys.readouterr().err
+        out = capsys.readouterr().out
+        assert said in out
+        assert "raw.lines: JSON, 1 file, read in place\n  id bigint\n" in out
+    assert served.sql("select * from raw.served") == [(1, "007")]
+    lake.spark.sql("drop table raw.served")
+
+
 @pytest.mark.parametrize("name", ["HIVE_SERVER2_THRIFT_BIND_HOST", "HIVE_SERVER2_TRANSPORT_MODE"])
 def test_settings_that_would_override_the_address_are_refused(name: str) -> None:
     """Hive takes these before any setting, so a server that is to be local would be open to all."""

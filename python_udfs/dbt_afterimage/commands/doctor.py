@@ -20,6 +20,7 @@ import click
 from dbt_afterimage.commands.project import Project, Where, where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime import java
+from dbt_afterimage.runtime.locks import check_system
 from dbt_afterimage.runtime.warehouse import local_folder
 
 GIB = 1024**3
@@ -76,6 +77,10 @@ def findings(where: Where, *, connect: bool) -> Iterator[Finding]:
     Yields:
         What each check found.
     """
+    system = check_operating_system()
+    yield system
+    if system.level == "problem":  # Many a check asks what this system does not have.
+        return
     requirements = metadata.requires("dbt-afterimage") or []
     yield check_python(platform.python_version())
     yield from check_packages(requirements, _installed_version)
@@ -98,6 +103,17 @@ def findings(where: Where, *, connect: bool) -> Iterator[Finding]:
         yield check_server(str(credentials.host), int(credentials.port))
     if connect:
         yield _check_answer(project)
+
+
+def check_operating_system() -> Finding:
+    """Tell whether Afterimage works on this system at all."""
+    what, found = "system", platform.system()
+    try:
+        check_system()
+    except AfterimageError as error:
+        reason, _, remedy = str(error).partition("; ")
+        return Finding("problem", what, f"{found}: {reason}", f"{remedy[:1].upper()}{remedy[1:]}.")
+    return Finding("ok", what, found)
 
 
 def check_python(version: str) -> Finding:

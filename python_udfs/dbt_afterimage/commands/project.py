@@ -162,6 +162,17 @@ class Project:
             raise AfterimageError(f"no model of this project selects from {visible(source)}")
         return sorted(readers, key=lambda node: str(node.name))
 
+    def source(self, schema: str, name: str) -> Any:
+        """Return the manifest's node of a table of a source; none where the project has none."""
+        return next(
+            (
+                node
+                for node in self._manifest.sources.values()
+                if (node.source_name, node.name) == (schema, name)
+            ),
+            None,
+        )
+
     @property
     def credentials(self) -> Any:
         """How the target connects; none where the target is not for Spark."""
@@ -188,13 +199,6 @@ class Project:
     def sources(self) -> list[Any]:
         """Return the manifest's nodes of the project's sources."""
         return list(self._manifest.sources.values())
-
-    def source(self, name: str) -> Any:
-        """Return the manifest's node of a source, by `source.table`; none where there is none."""
-        for node in self._manifest.sources.values():
-            if f"{node.source_name}.{node.name}".lower() == name.lower():
-                return node
-        return None
 
     def doc_blocks(self) -> dict[str, str]:
         """Return the project's own doc blocks, each with its file."""

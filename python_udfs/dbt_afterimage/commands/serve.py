@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import ipaddress
 import json
 import os
@@ -22,6 +21,7 @@ import click
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime import warehouse
+from dbt_afterimage.runtime.locks import lock
 from dbt_afterimage.runtime.session import complete, open_session
 from dbt_afterimage.runtime.state import STATE
 
@@ -125,7 +125,7 @@ class _Claim:
         for _ in range(10):
             self._file = self.path.open("a+")
             try:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock(self._file, wait=False)
             except BlockingIOError:
                 self._file.close()
                 time.sleep(0.05)
@@ -165,7 +165,7 @@ class _Claim:
         try:
             with self.path.open() as file:
                 try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+                    lock(file, shared=True, wait=False)
                 except BlockingIOError:
                     text = file.read()
                     return _Server(**json.loads(text)) if text else None

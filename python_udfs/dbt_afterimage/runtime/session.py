@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dbt_afterimage.runtime import class_archive, java
+from dbt_afterimage.runtime.locks import check_system
 from dbt_afterimage.runtime.warehouse import local_folder, make_folder
 from dbt_afterimage.udfs.spark import register
 
@@ -60,6 +61,7 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
 
     if SparkContext._active_spark_context is not None:
         return SparkSession.builder.getOrCreate()
+    check_system()
     _use_utc()
     chosen = java.apply(os.environ)
     # An unset environment variable leaves its setting empty, which means Spark's default.

@@ -11,7 +11,6 @@ each commit waits for its turn.
 
 from __future__ import annotations
 
-import fcntl
 import re
 import tempfile
 import threading
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.locks import lock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,7 +96,7 @@ class _FolderLock:
         with self._guard:
             if self._holders == 0:
                 self._file = _open_lock(self._path)
-                fcntl.flock(self._file, fcntl.LOCK_EX)
+                lock(self._file)
             self._holders += 1
 
     def release(self) -> None:
@@ -122,7 +122,7 @@ class _CommitLock:
     def acquire(self, entity: str, owner: str) -> bool:
         # Opened for each commit, so that it also keeps out this process's other commits.
         file = _open_lock(self._path)
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file)
         self._held[entity, owner] = file
         return True
 
@@ -191,12 +191,12 @@ def exclusive_writes(spark: SparkSession, sql: str) -> Iterator[None]:
         yield
         return
     with _locks_guard:
-        lock = _locks.setdefault(folder, _FolderLock(folder))
-    lock.acquire()
+        held = _locks.setdefault(folder, _FolderLock(folder))
+    held.acquire()
     try:
         yield
     finally:
-        lock.release()
+        held.release()
 
 
 def _local_warehouse(spark: SparkSession) -> Path | None:

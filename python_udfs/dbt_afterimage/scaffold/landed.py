@@ -63,7 +63,7 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
     schema, _, identifier = (
         (files["format"].lower(), "", files["path"]) if files else (name.rpartition("."))
     )
-    declared = project.source(name)
+    declared = project.source(schema, identifier)
     if declared is not None:
         schema, identifier = declared.schema, declared.identifier
         relation = project.relation(schema, identifier, quoted=declared.quoting.identifier is True)

@@ -1,0 +1,200 @@
+"""`afterimage land`: landed files become raw tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dbt_afterimage.commands.project import Column, Project, Where, step, where_options
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing import sources
+from dbt_afterimage.landing.files import Landing, is_hidden, look, shown, sql_path
+from dbt_afterimage.landing.stage import check_same_columns
+from dbt_afterimage.landing.tables import Table, columns_at
+from dbt_afterimage.pages.text import visible
+
+SCHEMA = "raw"
+_TITLES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro", "csv": "CSV", "json": "JSON"}
+_MOST_COLUMNS, _MOST_CHARACTERS = 12, 40
+
+
+@dataclass(frozen=True)
+class _Raw:
+    """A raw table to be.
+
+    Attributes:
+        is_named: Whether the name was given.
+    """
+
+    schema: str
+    table: str
+    landing: Landing
+    is_named: bool
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+
+@click.command("land")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--as",
+    "name",
+    metavar="SCHEMA.TABLE",
+    help="What the table is called, of one PATH (default: raw, and the name of the PATH).",
+)
+@click.option(
+    "--copy",
+    is_flag=True,
+    help="Load the rows into an Iceberg table; a second time, those of new files."
+    " CSV is always loaded, and Avro where Spark has no reader for it.",
+)
+@where_options
+def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) -> None:
+    """Make raw tables of landed files: Parquet, ORC, CSV, JSON or Avro.
+
+    Each PATH is a file, or a folder with the files of one table. Without --copy nothing is loaded:
+    a dbt source names the path, and each `dbt run` takes in what has landed there since.
+    """
+    raws = _named(paths, name)
+    project = Project(where)
+    in_place: list[_Raw] = []
+    copied: list[_Raw] = []
+    columns: dict[str, list[Column]] = {}
+    for raw in raws:
+        with step(f"looking at {shown(raw.landing.path)}"):
+            found = None if copy else _read_in_place(project, raw)
+            _check_name(project, raw, in_place=found is not None)
+            if found is None:
+                copied.append(raw)
+            else:
+                columns[str(raw)] = found
+                in_place.append(raw)
+    written = _write_sources(project, in_place)
+    for raw in in_place:
+        _say(raw, "read in place", columns[str(raw)])
+    for path in written:
+        print(f"wrote  {path.relative_to(project.folder).as_posix()}")
+    for raw in copied:
+        table = Table(project, raw.schema, raw.table)
+        with step(f"loading {raw}"):
+            new = table.load(raw.landing, more=raw.is_named)
+            present = table.columns() or []
+        loaded = f"{_files(len(new))} loaded" if new else "nothing new"
+        _say(raw, loaded, present)
+    print(f"Next: afterimage init {' '.join(map(str, raws))}")
+
+
+def _named(paths: Sequence[str], name: str | None) -> list[_Raw]:
+    """Look at each path, and say what its table is called."""
+    # A shell's `landing/*` has Spark's own `_SUCCESS` in it.
+    given = [Path(path) for path in paths]
+    seen = [path for path in given if not is_hidden(path.name)]
+    if not seen:
+        raise AfterimageError(f"{shown(given[0])} is hidden, so Spark would not read it; rename it")
+    if name is not None and len(seen) > 1:
+        raise AfterimageError("give one PATH with --as; its name is that of one table")
+    raws: dict[str, _Raw] = {}
+    for path in seen:
+        landing = look(path)
+        schema, table = (SCHEMA, landing.table) if name is None else _parts(name)
+        raw = _Raw(schema, table, landing, name is not None)
+        other = raws.setdefault(str(raw).lower(), raw)
+        if other.landing.path != landing.path:
+            raise AfterimageError(
+                f"{shown(other.landing.path)} and {shown(landing.path)} would both be {raw};"
+                " land one of them by itself: --as SCHEMA.TABLE"
+            )
+    return list(raws.values())
+
+
+def _parts(name: str) -> tuple[str, str]:
+    match = re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_]*)", name)
+    if match is None:
+        raise AfterimageError(
+            f"give --as SCHEMA.TABLE, both of letters, digits and _; not {visible(name)}"
+        )
+    return match[1], match[2]
+
+
+def _read_in_place(project: Project, raw: _Raw) -> list[Column] | None:
+    """Return the columns of files that Spark reads by path; none where they have to be loaded."""
+    if raw.landing.format == "csv":
+        return None
+    if raw.landing.format != "json":
+        check_same_columns(raw.landing.format, raw.landing.files)
+    try:
+        return columns_at(project, raw.landing.format, raw.landing.path, shown(raw.landing.path))
+    except AfterimageError as error:
+        # The reader for Avro is a jar of its own.
+        if raw.landing.format == "avro" and "data source: avro" in str(error).lower():
+            return None
+        raise
+
+
+def _check_name(project: Project, raw: _Raw, *, in_place: bool) -> None:
+    """Refuse a name that another raw table has.
+
+    Raises:
+        AfterimageError: It is taken. The text says by what.
+    """
+    source = project.source(raw.schema, raw.table)
+    is_path = source is not None and _is_path(source)
+    if source is not None and (in_place or is_path) and not (in_place and _is_this(source, raw)):
+        read = f"{source.schema}.{source.identifier}"
+        raise AfterimageError(
+            f"the project has a source {raw} already, {visible(read)}"
+            f" ({source.original_file_path}); choose another name: --as SCHEMA.TABLE"
+        )
+    if in_place and Table(project, raw.schema, raw.table).columns() is not None:
+        raise AfterimageError(
+            f"there is a table {raw} already; choose another name: --as SCHEMA.TABLE"
+        )
+
+
+def _is_path(source: Any) -> bool:
+    return source.schema in _TITLES and "/" in source.identifier
+
+
+def _is_this(source: Any, raw: _Raw) -> bool:
+    return (source.schema, source.identifier) == (
+        raw.landing.format,
+        sql_path(raw.landing.path),
+    )
+
+
+def _write_sources(project: Project, raws: Sequence[_Raw]) -> list[Path]:
+    """Write sources for the paths that have none, and return the files."""
+    wanted: dict[str, list[sources.Entry]] = {}
+    for raw in raws:
+        if project.source(raw.schema, raw.table) is None:
+            entry = sources.Entry(raw.landing.format, raw.table, sql_path(raw.landing.path))
+            wanted.setdefault(raw.schema, []).append(entry)
+    written = []
+    for schema, entries in wanted.items():
+        path = project.folder / "models" / "sources" / f"src_{schema}.yml"
+        sources.write(path, schema, entries)
+        written.append(path)
+    return written
+
+
+def _say(raw: _Raw, what: str, columns: Sequence[Column]) -> None:
+    print(f"{raw}: {_TITLES[raw.landing.format]}, {_files(len(raw.landing.files))}, {what}")
+    shown_columns = [
+        f"{visible(one.name)} {_short(visible(one.type))}" for one in columns[:_MOST_COLUMNS]
+    ]
+    more = len(columns) - len(shown_columns)
+    print(f"  {', '.join(shown_columns)}{f', and {more} more' if more else ''}")
+
+
+def _short(kind: str) -> str:
+    return kind if len(kind) <= _MOST_CHARACTERS else kind[: _MOST_CHARACTERS - 1] + "…"
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s'[: count != 1]}"

@@ -1,0 +1,390 @@
+"""Puts the files that are to be loaded where Spark can read them by path, and nothing beside them.
+
+What Spark reads by its path alone is linked to. CSV and Avro become Parquet: Spark needs options
+for the one and a jar that pip does not bring for the other, and PyArrow refuses a row that does not
+fit where Spark would fill it up with NULL.
+"""
+
+from __future__ import annotations
+
+import bz2
+import csv
+import gzip
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing.files import File, shown
+from dbt_afterimage.pages.text import visible
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SEPARATORS = ",;\t|"
+# A row of CSV has to fit into a block; the rows of Avro that are in memory together.
+_BLOCK_BYTES, _BATCH_ROWS = 64 << 20, 10_000
+# What Spark calls a partition whose value is NULL.
+_NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+# Without it Spark takes a date before 1582 for one of the Julian calendar, and refuses the file.
+_CALENDAR = {"org.apache.spark.version": "3.5.8"}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files with the same columns.
+
+    Attributes:
+        format: What Spark reads them as.
+        folder: The folder of these files alone.
+        texts: Columns that are text because a file of their kind knows no types.
+    """
+
+    format: str
+    folder: Path
+    texts: tuple[str, ...] = ()
+
+
+def stage(format_name: str, files: Sequence[File], folder: Path) -> list[Group]:
+    """Make files readable by path.
+
+    Args:
+        format_name: Their format.
+        files: The files.
+        folder: An empty folder.
+
+    Returns:
+        The files by their columns, in the order of their names.
+
+    Raises:
+        AfterimageError: A file is not what its format says.
+    """
+    kinds: dict[Any, Group] = {}
+    for file in files:
+        columns = columns_of(format_name, file)
+        group = kinds.get(columns)
+        if group is None:
+            group = Group(format_name, folder / str(len(kinds)))
+            group.folder.mkdir()
+        if format_name == "csv":
+            group = _from_csv(file, columns, group)
+        elif format_name == "avro":
+            group = _from_avro(file, group)
+        else:
+            link = group.folder / file.name
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(file.path)
+        kinds[columns] = group
+    return list(kinds.values())
+
+
+def columns_of(format_name: str, file: File) -> Any:
+    """Return what is the same for files with the same columns.
+
+    Args:
+        format_name: The file's format.
+        file: The file.
+
+    Raises:
+        AfterimageError: The file is not what its format says.
+    """
+    if format_name == "csv":
+        return _header(file)
+    if format_name == "json":
+        # Spark itself looks at all rows of all files.
+        return None
+    with _refusing(file, format_name):
+        if format_name == "avro":
+            with file.path.open("rb") as opened:
+                return str(_avro(opened).writer_schema)
+        if format_name == "orc":
+            from pyarrow import orc
+
+            return str(orc.ORCFile(file.path).schema.remove_metadata())
+        from pyarrow import parquet
+
+        return str(parquet.read_schema(file.path).remove_metadata())
+
+
+def check_same_columns(format_name: str, files: Sequence[File]) -> None:
+    """Refuse files of several kinds: read in place, Spark would take the columns of one of them.
+
+    Args:
+        format_name: Their format.
+        files: The files.
+
+    Raises:
+        AfterimageError: Not all have the same columns.
+    """
+    first = columns_of(format_name, files[0])
+    for file in files[1:]:
+        if columns_of(format_name, file) != first:
+            raise AfterimageError(
+                f"{shown(file.path)} has other columns than {visible(files[0].name)}, and where"
+                " files are read in place, Spark takes those of one; give --copy"
+            )
+
+
+class _refusing:
+    """Says which file it is that PyArrow or fastavro cannot read."""
+
+    def __init__(self, file: File, format_name: str) -> None:
+        self._file, self._format = file, format_name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if error is None or isinstance(error, AfterimageError) or not isinstance(error, Exception):
+            return
+        said = visible(" ".join(str(error).split())) or type(error).__name__
+        if isinstance(error, OSError) and error.errno is not None:
+            raise AfterimageError(f"cannot copy {shown(self._file.path)}: {said}") from None
+        # ArrowInvalid is a ValueError; fastavro ends a file that is cut off by EOFError.
+        wrong = (ValueError, OverflowError, EOFError, KeyError, IndexError, NotImplementedError)
+        if isinstance(error, (*wrong, OSError)) or type(error).__module__.startswith("pyarrow"):
+            raise AfterimageError(
+                f"{shown(self._file.path)} is no whole {self._format} file: {said}; mend it, or"
+                " move it away"
+            ) from None
+
+
+def _write(target: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> None:
+    from pyarrow import parquet
+
+    schema = schema.with_metadata(_CALENDAR)
+    with parquet.ParquetWriter(target, schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch.cast(schema))
+
+
+def _target(group: Group) -> Path:
+    return group.folder / f"{uuid.uuid4().hex}.parquet"
+
+
+def _partition_values(file: File) -> dict[str, str | None]:
+    values: dict[str, str | None] = {}
+    for part in file.partitions:
+        name, _, value = part.partition("=")
+        values[unquote(name)] = None if value == _NULL_PARTITION else unquote(value)
+    return values
+
+
+def _with_partitions(batch: pa.RecordBatch, values: Mapping[str, str | None]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    arrays, names = list(batch.columns), list(batch.schema.names)
+    for name, value in values.items():
+        arrays.append(pa.array([value] * batch.num_rows, pa.string()))
+        names.append(name)
+    return pa.RecordBatch.from_arrays(arrays, names)
+
+
+# CSV
+
+
+def _header(file: File) -> tuple[str, ...]:
+    """Return the separator of a CSV file and the names of its columns; no names of an empty one."""
+    opened: Callable[..., IO[Any]] = open
+    name = file.path.name.lower()
+    if name.endswith(".gz"):
+        opened = gzip.open
+    elif name.endswith(".bz2"):
+        opened = bz2.open
+    with _refusing(file, "csv"):
+        with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
+            line = text.readline()
+        separator = max(_SEPARATORS, key=line.count)
+        with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
+            names = next(csv.reader(text, delimiter=separator, strict=True), [])
+    names = [one.strip() or f"_c{number}" for number, one in enumerate(names)]
+    _check_names(file, names)
+    return (separator, *names)
+
+
+def _check_names(file: File, names: Sequence[str]) -> None:
+    every = [*names, *_partition_values(file)]
+    for number, one in enumerate(every):
+        if one.lower() in (other.lower() for other in every[:number]):
+            raise AfterimageError(
+                f"{shown(file.path)} has two columns {visible(one)}; give one another name"
+            )
+
+
+def _from_csv(file: File, columns: Sequence[str], group: Group) -> Group:
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    separator, *names = columns
+    partitions = _partition_values(file)
+    texts = (*names, *partitions)
+    schema = pa.schema([(name, pa.string()) for name in texts])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        reader = arrow_csv.open_csv(
+            str(file.path),
+            # The first row is read as the others are, and left out: it is the header.
+            arrow_csv.ReadOptions(
+                column_names=names, skip_rows_after_names=1, block_size=_BLOCK_BYTES
+            ),
+            arrow_csv.ParseOptions(delimiter=separator, newlines_in_values=True),
+            # An empty cell is NULL; one in quotes is an empty text.
+            arrow_csv.ConvertOptions(
+                column_types={name: pa.string() for name in names},
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        for batch in reader:
+            yield _with_partitions(batch, partitions)
+
+    if names:
+        with _refusing(file, "csv"):
+            _write(_target(group), schema, batches())
+    return replace(group, format="parquet", texts=texts)
+
+
+# Avro
+
+
+def _avro(opened: IO[bytes]) -> Any:
+    import fastavro
+
+    return fastavro.reader(opened)
+
+
+def _from_avro(file: File, group: Group) -> Group:
+    import pyarrow as pa
+
+    partitions = _partition_values(file)
+    with _refusing(file, "avro"), file.path.open("rb") as opened:
+        reader = _avro(opened)
+        kind, convert = _Types().of(reader.writer_schema)
+        if not pa.types.is_struct(kind):
+            raise ValueError("its values are no records")
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        _check_names(file, [field.name for field in fields])
+        fields += [pa.field(name, pa.string()) for name in partitions]
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            while rows := [convert(row) for row in islice(reader, _BATCH_ROWS)]:
+                yield _with_partitions(
+                    pa.RecordBatch.from_struct_array(pa.array(rows, kind)), partitions
+                )
+
+        _write(_target(group), pa.schema(fields), batches())
+    return replace(group, format="parquet", texts=tuple(partitions))
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class _Types:
+    """From Avro's types to Arrow's, each with a function from fastavro's values to Arrow's."""
+
+    def __init__(self) -> None:
+        self._named: dict[str, Any] = {}
+        self._open: list[str] = []
+
+    def of(self, schema: Any) -> tuple[Any, Callable[[Any], Any]]:
+        """Return the type and the function of a schema."""
+        import pyarrow as pa
+
+        if isinstance(schema, list):
+            return self._union(schema)
+        if isinstance(schema, str):
+            schema = self._named.get(schema, {"type": schema})
+        kind = schema["type"]
+        if isinstance(kind, (dict, list)):
+            return self.of(kind)
+        if name := schema.get("name"):
+            self._named[name] = schema
+        logical = self._logical(kind, schema)
+        if logical is not None:
+            return logical
+        if kind in ("record", "error"):
+            return self._record(schema)
+        if kind == "array":
+            item, convert = self.of(schema["items"])
+            return pa.list_(item), _or_none(lambda value: [convert(one) for one in value])
+        if kind == "map":
+            item, convert = self.of(schema["values"])
+            return (
+                pa.map_(pa.string(), item),
+                _or_none(lambda value: [(key, convert(one)) for key, one in value.items()]),
+            )
+        simple = {
+            "null": pa.null(),
+            "boolean": pa.bool_(),
+            "int": pa.int32(),
+            "long": pa.int64(),
+            "float": pa.float32(),
+            "double": pa.float64(),
+            "bytes": pa.binary(),
+            "fixed": pa.binary(),
+            "string": pa.string(),
+            "enum": pa.string(),
+        }
+        if kind not in simple:
+            raise ValueError(f"unknown type {kind}")
+        return simple[kind], _same
+
+    def _logical(
+        self, kind: str, schema: Mapping[str, Any]
+    ) -> tuple[Any, Callable[[Any], Any]] | None:
+        import pyarrow as pa
+
+        logical = f"{kind}-{schema.get('logicalType')}"
+        if logical in ("long-timestamp-millis", "long-timestamp-micros"):
+            return pa.timestamp("us", "UTC"), _same
+        if logical in ("long-local-timestamp-millis", "long-local-timestamp-micros"):
+            return pa.timestamp("us"), _same
+        if logical == "int-date":
+            return pa.date32(), _same
+        if logical in ("int-time-millis", "long-time-micros"):
+            # Spark has no type for a time of day.
+            return pa.string(), _or_none(lambda value: value.isoformat())
+        if logical in ("string-uuid", "fixed-uuid"):
+            return pa.string(), _or_none(str)
+        if logical in ("bytes-decimal", "fixed-decimal"):
+            if schema["precision"] > 38:
+                return pa.string(), _or_none(lambda value: f"{value:f}")
+            return pa.decimal128(schema["precision"], schema.get("scale", 0)), _same
+        return None
+
+    def _record(self, schema: Mapping[str, Any]) -> tuple[Any, Callable[[Any], Any]]:
+        import pyarrow as pa
+
+        if schema["name"] in self._open:
+            raise ValueError(f"{schema['name']} has a field of its own type")
+        self._open.append(schema["name"])
+        fields = [(one["name"], *self.of(one["type"])) for one in schema["fields"]]
+        self._open.pop()
+        converters = [(name, convert) for name, _, convert in fields]
+        return (
+            pa.struct([(name, kind) for name, kind, _ in fields]),
+            _or_none(lambda value: {name: convert(value[name]) for name, convert in converters}),
+        )
+
+    def _union(self, schemas: Sequence[Any]) -> tuple[Any, Callable[[Any], Any]]:
+        import pyarrow as pa
+
+        kinds = [one for one in map(self.of, schemas) if not pa.types.is_null(one[0])]
+        if len(kinds) == 1:
+            return kinds[0]
+        numbers = [kind for kind, _ in kinds]
+        if kinds and all(map(pa.types.is_integer, numbers)):
+            return pa.int64(), _same
+        if kinds and all(map(pa.types.is_floating, numbers)):
+            return pa.float64(), _same
+        raise ValueError("a union of several types, which is no column of a table")
+
+
+def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)

@@ -1,0 +1,444 @@
+"""Loads landed files into an Iceberg table, each of them once.
+
+The table remembers its files in the property `afterimage.landed`. Rows and a property cannot be
+committed together, so the rows come into a branch of the table first. Then the property names the
+files and the branch's snapshot, and then `main` is moved to that snapshot. Whoever is killed in
+between leaves either a branch that the property does not name, which is thrown away, or one that it
+names, which is published. A statement of a killed process that still runs on a server writes to its
+branch alone, so nothing comes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dbt_afterimage.commands.project import Column, Project, quote
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing.files import File, Landing, shown, sql_path
+from dbt_afterimage.landing.stage import Group, stage
+from dbt_afterimage.pages.text import visible
+from dbt_afterimage.runtime.locks import lock
+from dbt_afterimage.runtime.state import state_folder
+
+_PROPERTY = "afterimage.landed"
+_BRANCH = "afterimage_land"
+
+# The values that a text may have to be of a type: those that come back from it as they were, but
+# for zeros at the end of a fraction. A leading zero, a sign, an exponent, a year alone are text.
+_WHOLE = "-?[1-9][0-9]{0,18}|0"
+_TYPES = {
+    "boolean": "(?i)true|false",
+    "bigint": _WHOLE,
+    "double": rf"(?:{_WHOLE}|-0)(?:[.][0-9]+)?",
+    "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}",
+    "timestamp": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.][0-9]{1,6})?)?"
+    r"(?:Z|[+-][0-9]{2}:[0-9]{2})?",
+}
+# As many digits as a double keeps.
+_DOUBLE_DIGITS = 15
+_NESTED = ("struct<", "array<", "map<")
+# From a type to one that holds all its values.
+_WIDER = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("int", "double"))
+
+
+@dataclass
+class _Memory:
+    """What a table remembers.
+
+    Attributes:
+        files: Landed path -> name of a file -> [size, time of writing, content].
+        latest: Landed path and names of the files that came last.
+        snapshot: The snapshot that brought these.
+    """
+
+    files: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    latest: tuple[str, list[str]] = ("", [])
+    snapshot: str = ""
+
+
+class Table:
+    """A raw table that landed files are loaded into."""
+
+    def __init__(self, project: Project, schema: str, name: str) -> None:
+        """Name the table; nothing is asked yet."""
+        self._project = project
+        self._schema = quote(schema)
+        self._name = f"{quote(schema)}.{quote(name)}"
+        self._shown = f"{schema}.{name}"
+        self._state = state_folder(project.folder) / "landing" / f"{schema}.{name}"
+
+    def columns(self) -> list[Column] | None:
+        """Return the table's columns; none where it is not there."""
+        return self._project.columns_of(self._name)
+
+    def load(self, landing: Landing, *, more: bool) -> list[File]:
+        """Load the files that were not loaded before.
+
+        Args:
+            landing: The files.
+            more: Whether the table may have files of another path already.
+
+        Returns:
+            The files that were loaded.
+
+        Raises:
+            AfterimageError: They cannot be, and none of them is.
+        """
+        with self._alone():
+            memory = self._remembered()
+            new = self._new(landing, memory, more=more)
+            if new:
+                folder = self._state / uuid.uuid4().hex
+                folder.mkdir()
+                with _removed(folder):
+                    groups = stage(landing.format, new, folder)
+                    self._load(str(landing.path), new, groups, memory)
+        return new
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other processes from loading into the table; the lock ends with this one."""
+        self._state.mkdir(parents=True, exist_ok=True)
+        with (self._state / "lock").open("w") as file:
+            lock(file)
+            for left in self._state.iterdir():
+                if left.is_dir():  # by a process that was killed
+                    shutil.rmtree(left)
+            yield
+
+    def _remembered(self) -> _Memory:
+        """Return what the table remembers, once it is true: what was left half done is ended."""
+        if self.columns() is None:
+            return _Memory()
+        properties = {row[0]: row[1] for row in self._rows("show tblproperties {}")}
+        if _PROPERTY not in properties:
+            raise AfterimageError(
+                f"{self._shown} is a table that no landed file was copied to;"
+                " choose another name: --as SCHEMA.TABLE"
+            )
+        found = json.loads(zlib.decompress(bytes.fromhex(properties[_PROPERTY])))
+        memory = _Memory(found["files"], tuple(found["latest"]), found["snapshot"])
+        if branch := self._branch():
+            if branch == memory.snapshot and not self._publish(memory):
+                self._forget_latest(memory)
+            self._drop_branch()
+        return memory
+
+    def _branch(self) -> str:
+        """Return the snapshot that the branch is at; nothing where there is none."""
+        found = self._rows(
+            f"select cast(snapshot_id as string) from {{}}.refs where name = '{_BRANCH}'"
+        )
+        return str(found[0][0]) if found else ""
+
+    def _new(self, landing: Landing, memory: _Memory, *, more: bool) -> list[File]:
+        path = str(landing.path)
+        known = memory.files.get(path)
+        if known is None and memory.files and not more:
+            raise AfterimageError(
+                f"{self._shown} has the files of {visible(next(iter(memory.files)))}; name another"
+                f" table, or this one, to have {shown(landing.path)} too: --as SCHEMA.TABLE"
+            )
+        new = []
+        # An empty file may be one that is being written.
+        for file in (one for one in landing.files if one.size):
+            size, modified, content = (known or {}).get(file.name, (None, None, None))
+            if size is None:
+                new.append(file)
+            elif (size, modified) != (file.size, file.modified) and content != file.content():
+                raise AfterimageError(
+                    f"{shown(file.path)} has changed since it was loaded into {self._shown};"
+                    " land what is new as a file of its own, or drop the table and land all again"
+                )
+        return new
+
+    def _load(
+        self, path: str, files: Sequence[File], groups: Sequence[Group], memory: _Memory
+    ) -> None:
+        read = [(group, self._columns_in(group)) for group in groups]
+        read = [(group, columns) for group, columns in read if columns]
+        # Where an earlier process was killed before the first file was in, this begins again.
+        present = self.columns()
+        if present and not memory.files and not self._rows("select 1 from {}.refs"):
+            present = None
+        types = self._types(read, {one.name.lower() for one in present or []})
+        if present is None:
+            present = self._made(read, types)
+        selects, known = [], len(present)
+        for group, columns in read:
+            select, added = self._select(group, columns, present, types)
+            selects.append(select)
+            present = [*present, *added]
+        if new := present[known:]:
+            self._project.rows(f"alter table {self._name} add columns ({_listed(new)})")
+        contents = [[file.size, file.modified, file.content()] for file in files]
+        self._rows(f"alter table {{}} create branch {_BRANCH}")
+        for select in selects:
+            self._project.rows(f"insert into {self._name}.branch_{_BRANCH} {select}")
+        for file in files:
+            file.check_unchanged()
+        names = [file.name for file in files]
+        memory.files.setdefault(path, {}).update(zip(names, contents, strict=True))
+        memory.latest = (path, names)
+        memory.snapshot = self._branch()
+        self._remember(memory)
+        if not self._publish(memory):
+            self._forget_latest(memory)
+            self._drop_branch()
+            raise AfterimageError(
+                f"another program has written to {self._shown} meanwhile; land again"
+            )
+        self._drop_branch()
+
+    def _made(
+        self, read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
+    ) -> list[Column]:
+        """Make the table, empty, with the columns of all groups."""
+        columns: dict[str, Column] = {}
+        for group, found in read:
+            for column in found:
+                kind = types[column.name.lower()] if column.name in group.texts else column.type
+                known = columns.setdefault(column.name.lower(), Column(column.name, kind))
+                wider = _wider(known.type, kind)
+                columns[column.name.lower()] = Column(known.name, wider)
+        if not columns:
+            raise AfterimageError(f"no file for {self._shown} has a column; land it when one has")
+        self._project.rows(f"create schema if not exists {self._schema}")
+        verb = "create table" if self.columns() is None else "create or replace table"
+        try:
+            self._project.rows(
+                f"{verb} {self._name} ({_listed([*columns.values()])}) using iceberg"
+                f" tblproperties ('{_PROPERTY}' = '{_as_property(_Memory())}')"
+            )
+        except AfterimageError as error:
+            if "data source: iceberg" not in str(error):
+                raise
+            raise AfterimageError(
+                f"{self._project.target} has no Iceberg, which --copy needs (and CSV and Avro are"
+                " always copied); take another --target, or land Parquet in place"
+            ) from None
+        made = self.columns()
+        assert made is not None
+        return made
+
+    def _types(
+        self, read: Sequence[tuple[Group, list[Column]]], known: Collection[str]
+    ) -> dict[str, str]:
+        """Return the type of each column of text: the first that all values of all files fit.
+
+        Args:
+            read: The files.
+            known: Columns that the table has already, with types that stay.
+        """
+        fits: dict[str, set[str]] = {}
+        seen: set[str] = set()
+        for group, _ in read:
+            new = [name for name in group.texts if name.lower() not in known]
+            for name, has_values, *counts in self._counted(group, new):
+                misfits = dict(zip(_TYPES, counts, strict=True))
+                fitting = {kind for kind, count in misfits.items() if not count}
+                fits[name.lower()] = fits.get(name.lower(), set(_TYPES)) & fitting
+                if has_values:
+                    seen.add(name.lower())
+        return {
+            name: next((kind for kind in _TYPES if kind in fitting and name in seen), "string")
+            for name, fitting in fits.items()
+        }
+
+    def _counted(self, group: Group, names: Sequence[str]) -> list[tuple[Any, ...]]:
+        """Return for each column of text how many values it has, and how many fit no type."""
+        if not names:
+            return []
+        counts = []
+        for name in names:
+            text = quote(name)
+            counts.append(f"count(nullif({text}, ''))")
+            counts += [f"count_if({text} <> '' and not {_fits(text, kind)})" for kind in _TYPES]
+        [row] = self._project.rows(f"select {', '.join(counts)} from {_source(group)}")
+        width = len(_TYPES) + 1
+        return [
+            (name, *row[number * width : (number + 1) * width]) for number, name in enumerate(names)
+        ]
+
+    def _select(
+        self,
+        group: Group,
+        columns: Sequence[Column],
+        present: Sequence[Column],
+        types: Mapping[str, str],
+    ) -> tuple[str, list[Column]]:
+        """Return the query of a group's rows as the table has them, and the columns it lacks.
+
+        Raises:
+            AfterimageError: A value would not be the same in the table.
+        """
+        found = {column.name.lower(): column for column in columns}
+        expressions, doubtful = [], []
+        for column in present:
+            own = found.pop(column.name.lower(), None)
+            if own is None:
+                expressions.append(f"cast(null as {column.type})")
+            elif own.name in group.texts and column.type != "string":
+                expressions.append(f"cast(nullif({quote(own.name)}, '') as {column.type})")
+                if column.type in _TYPES:
+                    fits = _fits(quote(own.name), column.type)
+                    doubtful.append((own, column, f"{quote(own.name)} <> '' and not {fits}"))
+                else:
+                    doubtful.append((own, column, _differs(own, column)))
+            elif own.type == column.type or _wider(own.type, column.type) != own.type:
+                expressions.append(f"cast({quote(own.name)} as {column.type})")
+            elif own.type.startswith(_NESTED) or column.type.startswith(_NESTED):
+                raise self._misfit("values", own, column)
+            else:
+                expressions.append(f"cast({quote(own.name)} as {column.type})")
+                doubtful.append((own, column, _differs(own, column)))
+        if doubtful:
+            counts = ", ".join(f"count_if({condition})" for _, _, condition in doubtful)
+            [row] = self._project.rows(f"select {counts} from {_source(group)}")
+            for (own, column, _), count in zip(doubtful, row, strict=True):
+                if count:
+                    plural = "s"[: count != 1]
+                    raise self._misfit(f"{count} value{plural}", own, column)
+        added = []
+        for name, own in found.items():
+            is_text = own.name in group.texts
+            added.append(Column(own.name, types[name] if is_text else own.type))
+            text = f"nullif({quote(own.name)}, '')" if is_text and types[name] != "string" else ""
+            expressions.append(f"cast({text} as {types[name]})" if text else quote(own.name))
+        names = ", ".join(quote(one.name) for one in (*present, *added))
+        return f"({names}) select {', '.join(expressions)} from {_source(group)}", added
+
+    def _misfit(self, what: str, own: Column, column: Column) -> AfterimageError:
+        return AfterimageError(
+            f"{what} of {visible(own.name)} ({own.type}) would not be the same in {self._shown},"
+            f" where it is {column.type}; land these files as another table, or drop this one and"
+            " land all again"
+        )
+
+    def _columns_in(self, group: Group) -> list[Column]:
+        if not any(group.folder.iterdir()):
+            return []
+        described = columns_at(self._project, group.format, group.folder, self._shown)
+        return [Column(one.name, "string" if one.type == "void" else one.type) for one in described]
+
+    def _publish(self, memory: _Memory) -> bool:
+        """Move `main` to the branch; false where somebody else has written to it since."""
+        if not memory.snapshot:
+            return False
+        current = self._rows(
+            "select 1 from {}.history where is_current_ancestor and snapshot_id = "
+            + str(int(memory.snapshot))
+        )
+        if current:
+            return True
+        try:
+            self._rows(f"call system.fast_forward('{{}}', 'main', '{_BRANCH}')")
+        except AfterimageError as error:
+            # By a commit to `main`, or by another project that took the branch for a leftover.
+            if "Cannot fast-forward" in str(error) or "Ref does not exist" in str(error):
+                return False
+            raise
+        return True
+
+    def _forget_latest(self, memory: _Memory) -> None:
+        path, names = memory.latest
+        for name in names:
+            del memory.files[path][name]
+        if not memory.files[path]:
+            del memory.files[path]
+        memory.latest, memory.snapshot = ("", []), ""
+        self._remember(memory)
+
+    def _remember(self, memory: _Memory) -> None:
+        self._rows(f"alter table {{}} set tblproperties ('{_PROPERTY}' = '{_as_property(memory)}')")
+
+    def _drop_branch(self) -> None:
+        self._rows(f"alter table {{}} drop branch if exists {_BRANCH}")
+
+    def _rows(self, statement: str) -> list[Sequence[Any]]:
+        return self._project.rows(statement.replace("{}", self._name))
+
+
+@contextmanager
+def _removed(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _as_property(memory: _Memory) -> str:
+    # As hex: `show tblproperties` hides a value with `token` or the like in it, as names may have.
+    said = {"files": memory.files, "latest": memory.latest, "snapshot": memory.snapshot}
+    return zlib.compress(json.dumps(said, separators=(",", ":")).encode()).hex()
+
+
+def _listed(columns: Sequence[Column]) -> str:
+    return ", ".join(f"{quote(one.name)} {one.type}" for one in columns)
+
+
+def _wider(one: str, other: str) -> str:
+    """Return the wider of two types; the first where neither holds all values of the other."""
+    for row in _WIDER:
+        if one in row and other in row:
+            return max(one, other, key=row.index)
+    return one
+
+
+def _source(group: Group) -> str:
+    return f"{group.format}.`{sql_path(group.folder)}`"
+
+
+def _fits(text: str, kind: str) -> str:
+    """Return the condition that a text is a value of a type."""
+    condition = (
+        f"{text} rlike '^(?:{_TYPES[kind]})\\\\z' and try_cast({text} as {kind}) is not null"
+    )
+    if kind == "double":
+        condition += f" and length(regexp_replace({text}, '[^0-9]', '')) <= {_DOUBLE_DIGITS}"
+    return f"({condition})"
+
+
+def _differs(own: Column, column: Column) -> str:
+    """Return the condition that a value does not come back from the other type as it was."""
+    name = quote(own.name)
+    return f"not (cast(cast({name} as {column.type}) as {own.type}) <=> {name})"
+
+
+def columns_at(project: Project, format_name: str, path: Path, what: str) -> list[Column]:
+    """Return the columns of files that Spark reads by their path.
+
+    Args:
+        project: The project whose Spark it is.
+        format_name: The format.
+        path: The path.
+        what: What was landed, for the text of an error.
+
+    Raises:
+        AfterimageError: Spark cannot read them.
+    """
+    try:
+        columns = project.columns_of(f"{format_name}.`{sql_path(path)}`") or []
+    except AfterimageError as error:
+        # The one is all that Spark says of whatever it was. What PyArrow cannot read was found out.
+        unclear = ("[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY]", "[COLUMN_ALREADY_EXISTS]")
+        if not any(code in str(error) for code in unclear):
+            raise
+        raise AfterimageError(
+            f"Spark finds no columns in the {format_name} files of {what}; see whether two have one"
+            " name but for capitals, or one is also a partition (column=value)"
+        ) from None
+    if format_name == "json" and any(one.name == "_corrupt_record" for one in columns):
+        raise AfterimageError(
+            f"{what} has lines that are no JSON object; write one object a line"
+            " (jq -c '.[]' makes lines of a list)"
+        )
+    return columns

@@ -1,0 +1,650 @@
+"""`afterimage land`: landed files of all formats become raw tables, and late ones are taken in."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import os
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+from pyarrow import orc, parquet
+
+from conftest import Lake, Project
+from dbt_afterimage.cli import main
+from dbt_afterimage.commands.project import Project as Asked
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing import sources
+from dbt_afterimage.landing.sources import Entry
+from pages import page, typed
+
+ROWS: list[dict[str, Any]] = [
+    {"id": 1, "name": "Ada", "credit": 1.5},
+    {"id": 2, "name": None, "credit": None},
+    {"id": 3, "name": 'a "b", c\nd', "credit": -0.25},
+]
+
+
+class Killed(BaseException):
+    """Ends a command in the middle, as `kill -9` would: no handler for errors is for it."""
+
+
+class Landings:
+    """A project, its landing folder, and what `afterimage land` says there."""
+
+    def __init__(self, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]) -> None:
+        self.project, self.lake, self._capfd = project, lake, capfd
+        self.folder = project.folder / "landing"
+
+    def land(self, *arguments: str | Path) -> str:
+        """Run the command, which must succeed, and return what it says."""
+        code, out, err = self._run(arguments)
+        assert code == 0, err
+        return out
+
+    def refused(self, *arguments: str | Path) -> str:
+        """Run the command, which must fail, and return its error: one line."""
+        code, _, err = self._run(arguments)
+        assert code == 1, err
+        said = [line for line in err.splitlines() if not line.endswith("...")]
+        [line] = [line for line in said if line.startswith("afterimage: ")]
+        return line.removeprefix("afterimage: ")
+
+    def _run(self, arguments: Sequence[str | Path]) -> tuple[int, str, str]:
+        self._capfd.readouterr()
+        where = ("--project-dir", str(self.project.folder))
+        profiles = ("--profiles-dir", str(self.project.folder / "profiles"))
+        code = main(["land", *map(str, arguments), *where, *profiles])
+        return code, *self._capfd.readouterr()
+
+    def source(self, table: str) -> list[dict[str, Any]]:
+        """Return the rows of `source('raw', table)` as a model would read them."""
+        relation = self.project.compile(f"{{{{ source('raw', '{table}') }}}}")
+        return self.lake.rows(f"select * from {relation} order by id")
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        return self.lake.rows(f"select * from {table} order by id")
+
+    def types(self, relation: str) -> dict[str, str]:
+        return {row["col_name"]: row["data_type"] for row in self.lake.rows(f"describe {relation}")}
+
+    def csv(self, path: str, text: str) -> Path:
+        return self.file(path, text.encode())
+
+    def file(self, path: str, content: bytes) -> Path:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+        return file
+
+    def parquet(self, path: str, rows: Sequence[dict[str, Any]]) -> Path:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        parquet.write_table(pa.Table.from_pylist(list(rows)), file)
+        return file
+
+
+@pytest.fixture
+def landings(
+    make_project: Callable[[str], Project],
+    lake: Lake,
+    capfd: pytest.CaptureFixture[str],
+) -> Any:
+    found = Landings(make_project("land"), lake, capfd)
+    found.folder.mkdir()
+    lake.spark.sql("create namespace if not exists raw")
+    yield found
+    for row in lake.rows("show tables in raw"):
+        lake.spark.sql(f"drop table raw.`{row['tableName']}`")
+
+
+def write(format_name: str, folder: Path) -> Path:
+    """Write the rows as a writer of that format does."""
+    folder.mkdir(parents=True)
+    file = folder / f"part-0.{format_name}"
+    table = pa.Table.from_pylist(ROWS)
+    if format_name == "parquet":
+        parquet.write_table(table, file)
+    elif format_name == "orc":
+        orc.write_table(table, file)
+    elif format_name == "json":
+        file.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    elif format_name == "avro":
+        fields = [
+            {"name": "id", "type": "long"},
+            {"name": "name", "type": ["null", "string"]},
+            {"name": "credit", "type": ["null", "double"]},
+        ]
+        with file.open("wb") as opened:
+            schema = {"type": "record", "name": "Row", "fields": fields}
+            fastavro.writer(opened, schema, ROWS, codec="deflate")
+    else:
+        file.write_text('id,name,credit\n1,Ada,1.5\n2,,\n3,"a ""b"", c\nd",-0.25\n')
+    (folder / "_SUCCESS").touch()
+    (folder / ".part-0.crc").write_bytes(b"x")
+    return folder
+
+
+@pytest.mark.parametrize("format_name", ["parquet", "orc", "json", "avro", "csv"])
+def test_rows_in_rows_out(format_name: str, landings: Landings) -> None:
+    write(format_name, landings.folder / "people")
+    copied = format_name in ("avro", "csv")
+    said = landings.land(landings.folder / "people")
+    assert f"1 file, {'1 file loaded' if copied else 'read in place'}" in said
+    assert "id bigint" in said
+    assert "credit double" in said
+    found = landings.rows("raw.people") if copied else landings.source("people")
+    assert found == ROWS
+    if copied:
+        assert "nothing new" in landings.land(landings.folder / "people")
+    else:
+        landings.land(landings.folder / "people", "--copy", "--as", "raw.copied")
+        assert landings.rows("raw.copied") == ROWS
+
+
+def test_paths_that_would_end_the_statement(landings: Landings) -> None:
+    hostile = [
+        "sp ace",
+        "q'u\"ote`; drop table x",
+        "[a]{{ b }}*?\\,",
+        "{% raw %}",
+        "date=2024-01-01",
+    ]
+    for number, name in enumerate(hostile):
+        folder = landings.folder / name
+        landings.parquet(f"{name}/a.parquet", [{"id": number}])
+        table = f"raw.hostile_{number}"
+        landings.land(folder, "--as", table)
+        landings.land(folder, "--as", f"{table}_copy", "--copy")
+        assert landings.source(f"hostile_{number}") == [{"id": number}]
+        assert landings.rows(f"{table}_copy") == [{"id": number}]
+
+
+def test_several_paths_and_the_names_that_they_give(landings: Landings) -> None:
+    landings.parquet("Customers-CT/a.parquet", ROWS)
+    landings.csv("2024 orders.csv", "id,n\n1,2\n")
+    landings.file("items.json.gz", gzip.compress(b'{"id": 1, "n": [{"a": 1}]}\n'))
+    (landings.folder / "_SUCCESS").touch()
+    said = landings.land(*sorted(landings.folder.iterdir()))
+    assert "raw.customers_ct: Parquet" in said
+    assert "raw.t_2024_orders: CSV" in said
+    assert "raw.items: JSON" in said
+    assert "n array<struct<a:bigint>>" in said
+    assert landings.source("customers_ct") == ROWS
+    assert landings.rows("raw.t_2024_orders") == [{"id": 1, "n": 2}]
+    text = (landings.project.folder / "models/sources/src_raw.yml").read_text()
+    assert re.findall(r"- name: (\w+)", text) == ["raw", "items", "raw", "customers_ct"]
+
+
+def test_the_same_path_again_changes_nothing(landings: Landings) -> None:
+    landings.parquet("one/a.parquet", [{"id": 1}])
+    landings.parquet("two/a.parquet", [{"id": 1}])
+    landings.land(landings.folder / "two")
+    file = landings.project.folder / "models/sources/src_raw.yml"
+    # What people write stays, to the byte.
+    file.write_text(
+        file.read_text()
+        .replace("      - name: two\n", "      # ours\n      - name: two\n        meta: {a: [1]}\n")
+        .replace("sources:\n", "version: 2\nsources:\n  - name: other\n    tables: [{name: a}]\n")
+    )
+    before = file.read_text()
+    assert "wrote" not in landings.land(landings.folder / "two")
+    assert file.read_text() == before
+    landings.land(landings.folder / "one")
+    lines = file.read_text().splitlines(keepends=True)
+    added = [line for line in lines if line not in before.splitlines(keepends=True)]
+    assert [line.strip() for line in added] == [
+        "- name: one",
+        f'identifier: "{landings.folder / "one"}"',
+    ]
+    assert "".join(line for line in lines if line not in added) == before
+    assert landings.source("one") == landings.source("two") == [{"id": 1}]
+
+
+def test_a_file_that_nothing_can_be_added_to_safely(tmp_path: Path) -> None:
+    file = tmp_path / "src_raw.yml"
+    entry = Entry("parquet", "b", "/b")
+    flow = (
+        "sources: [{name: raw, schema: parquet, quoting: {identifier: true},"
+        " tables: [{name: a, identifier: /a}]}]\n"
+    )
+    for text in (flow, "models: []\n", "sources: {\n", "", "- a\n"):
+        file.write_text(text)
+        with pytest.raises(AfterimageError, match=r"add to its sources: .*\"/b\"") as error:
+            sources.write(file, "raw", [entry])
+        assert "\n" not in str(error.value)
+        assert file.read_text() == text
+
+
+HEADER = "header__change_seq"
+STREAM = """{{ config(materialized='change_stream', file_format='iceberg') }}
+{{ qlik_change_table(source('raw', 'people__ct'), unique_key=['id']) }}
+"""
+
+
+def changes(*rows: tuple[int, str, int, str]) -> list[dict[str, Any]]:
+    return [
+        {HEADER: f"202401011200000000{seq:019}", "header__change_oper": letter, "id": id, "name": n}
+        for seq, letter, id, n in rows
+    ]
+
+
+def test_late_files_are_taken_in_by_the_next_run(landings: Landings) -> None:
+    project = landings.project
+    landings.parquet("people__ct/day=1/a.parquet", changes((1, "I", 1, "a"), (2, "I", 2, "b")))
+    landings.land(landings.folder / "people__ct")
+    project.file("models/stg_people.sql", STREAM)
+
+    def names() -> list[str]:
+        project.dbt("run", "--select", "stg_people")
+        staged = "select after.name as name from afterimage.stg_people order by name"
+        return [row["name"] for row in landings.lake.rows(staged)]
+
+    assert names() == ["a", "b"]
+    landings.parquet("people__ct/day=2/b.parquet", changes((3, "U", 1, "c")))
+    assert names() == ["a", "b", "c"]
+    # The same rows again, copied, for the same model.
+    source = project.folder / "models/sources/src_raw.yml"
+    source.write_text("sources: [{name: raw, tables: [{name: people__ct}]}]\n")
+    landings.land(landings.folder / "people__ct", "--copy")
+    assert names() == ["a", "b", "c"]
+    landings.parquet("people__ct/day=3/c.parquet", changes((4, "U", 1, "d")))
+    landings.land(landings.folder / "people__ct", "--copy")
+    assert names() == ["a", "b", "c", "d"]
+
+
+def test_csv_columns_take_a_type_that_loses_nothing(landings: Landings) -> None:
+    cells = {
+        "whole": ["1", "-20", "9223372036854775807"],
+        "zeros": ["007", "1", "2"],
+        "wide": ["20240101120000000000000000000000001", "1", "2"],
+        "too_wide": ["9223372036854775808", "1", "2"],
+        "fraction": ["1.50", "-0.25", "3"],
+        "long_fraction": ["0.1234567890123456789", "1", "2"],
+        "exponent": ["1e5", "1", "2"],
+        "plus": ["+1", "1", "2"],
+        "day": ["2024-01-31", "0001-01-01", "9999-12-31"],
+        "no_day": ["2024-02-30", "2024-01-01", "2024-01-01"],
+        "month": ["2024-01", "2024-02", "2024-03"],
+        "moment": [
+            "2024-01-31 10:00:00.123456",
+            "2024-01-31T10:00:00Z",
+            "2024-01-31T12:00:00+02:00",
+        ],
+        "nanos": ["2024-01-31 10:00:00.123456789", "2024-01-31 10:00:00", "2024-01-31 10:00:00"],
+        "hour": ["10:30", "11:30", "12:30"],
+        "flag": ["true", "FALSE", "true"],
+        "mixed": ["true", "1", "x"],
+        "empty": ["", "", ""],
+        "quoted": ['""', "", "x"],
+        "quoted_number": ['"1"', '""', "3"],
+    }
+    lines = [",".join(cells), *(",".join(row) for row in zip(*cells.values(), strict=True))]
+    landings.csv("types.csv", "\n".join(lines))
+    landings.land(landings.folder / "types.csv")
+    types = landings.types("raw.types")
+    assert {name: kind for name, kind in types.items() if kind != "string"} == {
+        "whole": "bigint",
+        "fraction": "double",
+        "day": "date",
+        "moment": "timestamp",
+        "flag": "boolean",
+        "quoted_number": "bigint",
+    }
+    first, second, third = landings.lake.rows("select * from raw.types order by whole desc")
+    assert first["whole"] == 9223372036854775807
+    assert (first["day"], first["moment"]) == (date(9999, 12, 31), datetime(2024, 1, 31, 10))
+    assert (second["zeros"], second["wide"]) == ("007", "20240101120000000000000000000000001")
+    assert (second["fraction"], second["quoted"], second["quoted_number"]) == (1.5, "", 1)
+    assert (third["quoted"], third["quoted_number"], third["empty"]) == (None, None, None)
+
+
+def test_csv_as_people_write_it(landings: Landings) -> None:
+    landings.file("a/1.csv", "\ufeffid;näme\n1;é\n".encode())
+    landings.file("a/2.csv.gz", gzip.compress("näme;id;new\nb;2;x\n".encode()))
+    landings.file("a/3.csv.bz2", bz2.compress(b"ID,\n3,y\n"))
+    landings.file("a/4.csv", b"")
+    landings.land(landings.folder / "a")
+    assert landings.rows("raw.a") == [
+        {"id": 1, "näme": "é", "new": None, "_c1": None},
+        {"id": 2, "näme": "b", "new": "x", "_c1": None},
+        {"id": 3, "näme": None, "new": None, "_c1": "y"},
+    ]
+    # What was empty has come to be written.
+    landings.csv("a/4.csv", "id\n4\n")
+    assert "1 file loaded" in landings.land(landings.folder / "a")
+    assert [row["id"] for row in landings.rows("raw.a")] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"id,name\n1\n", "Expected 2 columns, got 1"),
+        (b"id,name\n1,2,3\n", "Expected 2 columns, got 3"),
+        ("id\né\n".encode("latin1"), "no whole csv file"),
+        (b"id,ID\n1,2\n", "two columns ID"),
+    ],
+)
+def test_csv_that_would_lose_something_is_refused(
+    content: bytes, said: str, landings: Landings
+) -> None:
+    landings.file("bad.csv", content)
+    assert said in landings.refused(landings.folder / "bad.csv")
+    assert landings.lake.rows("show tables in raw") == []
+
+
+def test_partitions_of_csv_are_columns(landings: Landings) -> None:
+    for folder, cell in (("code=007/day=2024-01-31", 1), ("code=a%2Fb/day=2024-02-01", 2)):
+        landings.csv(f"parts/{folder}/a.csv", f"id\n{cell}\n")
+    landings.csv("parts/code=__HIVE_DEFAULT_PARTITION__/day=2024-02-02/a.csv", "id\n3\n")
+    landings.land(landings.folder / "parts")
+    assert landings.rows("raw.parts") == [
+        {"id": 1, "code": "007", "day": date(2024, 1, 31)},
+        {"id": 2, "code": "a/b", "day": date(2024, 2, 1)},
+        {"id": 3, "code": None, "day": date(2024, 2, 2)},
+    ]
+    landings.csv("clash/id=1/a.csv", "id\n1\n")
+    assert "two columns id" in landings.refused(landings.folder / "clash")
+
+
+def test_avro_with_its_logical_types(landings: Landings) -> None:
+    moment = datetime(2024, 1, 31, 10, 0, 0, 123000, timezone.utc)
+    logical = {
+        "at": {"type": "long", "logicalType": "timestamp-millis"},
+        "day": ["null", {"type": "int", "logicalType": "date"}],
+        "money": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2},
+        "clock": {"type": "int", "logicalType": "time-millis"},
+        "kind": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]},
+        "again": ["null", "Kind"],
+        "tags": {"type": "map", "values": "int"},
+        "list": {"type": "array", "items": ["null", "string"]},
+        "inner": {
+            "type": "record",
+            "name": "Inner",
+            "fields": [{"name": "a", "type": ["null", "int", "long"]}],
+        },
+        "bytes": "bytes",
+    }
+    fields = [{"name": "id", "type": "int"}] + [
+        {"name": name, "type": kind} for name, kind in logical.items()
+    ]
+    row = {
+        "id": 1,
+        "at": moment,
+        "day": date(1, 1, 1),
+        "money": Decimal("12.50"),
+        "clock": moment.time(),
+        "kind": "A",
+        "again": None,
+        "tags": {"x": 1},
+        "list": ["y", None],
+        "inner": {"a": 5_000_000_000},
+        "bytes": b"\x00\xff",
+    }
+    file = landings.file("events/dt=1/a.avro", b"")
+    with file.open("wb") as opened:
+        fastavro.writer(opened, {"type": "record", "name": "Row", "fields": fields}, [row])
+    landings.land(landings.folder / "events", "--as", "raw.events")
+    [found] = landings.lake.rows("select * from raw.events")
+    assert found.pop("dt") == 1
+    assert found == {
+        **row,
+        "at": moment.replace(tzinfo=None),
+        "clock": "10:00:00.123000",
+        "bytes": bytearray(b"\x00\xff"),
+    }
+
+
+def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
+    folder = landings.folder / "people"
+    landings.csv("people/1.csv", "id,name\n1,a\n")
+    landings.land(folder)
+    before = landings.rows("raw.people")
+    # The same file, written once more.
+    os.utime(folder / "1.csv", (1, 1))
+    assert "nothing new" in landings.land(folder)
+    landings.csv("people/2.csv", "id,name,more\n2,b,0.5\n")
+    assert "2 files, 1 file loaded" in landings.land(folder)
+    assert landings.rows("raw.people") == [
+        {**before[0], "more": None},
+        {"id": 2, "name": "b", "more": 0.5},
+    ]
+    # Rows are appended: what an intake of the table has read, it does not read again.
+    operations = landings.lake.rows("select distinct operation from raw.people.snapshots")
+    assert operations == [{"operation": "append"}]
+    assert landings.lake.rows("select name from raw.people.refs") == [{"name": "main"}]
+    landings.csv("people/1.csv", "id,name\n1,changed\n")
+    assert "1.csv has changed since it was loaded into raw.people" in landings.refused(folder)
+    # A file of another path, by the name that was given.
+    other = landings.csv("other/people.csv", "id\n3\n")
+    assert "raw.people has the files of" in landings.refused(other)
+    landings.land(other, "--as", "raw.people")
+    assert [row["id"] for row in landings.rows("raw.people")] == [1, 2, 3]
+
+
+def test_a_value_that_the_column_cannot_hold_is_refused(landings: Landings) -> None:
+    landings.csv("a/1.csv", "id,n\n1,2\n")
+    landings.land(landings.folder / "a")
+    landings.csv("a/2.csv", "id,n\n2,007\n")
+    landings.csv("a/3.csv", "id,n\n3,4\n")
+    said = landings.refused(landings.folder / "a")
+    assert "1 value of n (string) would not be the same in raw.a, where it is bigint; " in said
+    assert landings.rows("raw.a") == [{"id": 1, "n": 2}]
+    landings.lake.spark.sql("drop table raw.a")
+    landings.land(landings.folder / "a")
+    assert [row["n"] for row in landings.rows("raw.a")] == ["2", "007", "4"]
+
+
+def test_parquet_of_several_kinds(landings: Landings) -> None:
+    folder = landings.folder / "mixed"
+    landings.parquet("mixed/1.parquet", [{"id": 1, "n": 1, "deep": {"a": 1}}])
+    parquet.write_table(
+        pa.table({"ID": pa.array([2], pa.int32()), "new": ["x"]}), folder / "2.parquet"
+    )
+    assert "2.parquet has other columns than 1.parquet" in landings.refused(folder)
+    landings.land(folder, "--copy")
+    assert landings.rows("raw.mixed") == [
+        {"id": 1, "n": 1, "deep": {"a": 1}, "new": None},
+        {"id": 2, "n": None, "deep": None, "new": "x"},
+    ]
+    landings.parquet("mixed/3.parquet", [{"id": 3.0, "n": 2.0}])
+    landings.land(folder, "--copy")
+    landings.parquet("mixed/4.parquet", [{"id": 4, "n": 2.5}])
+    assert "1 value of n (double) would not be the same" in landings.refused(folder, "--copy")
+    landings.parquet("mixed/4.parquet", [{"id": 4, "deep": {"a": 1, "b": 2}}])
+    assert "values of deep (struct<a:bigint,b:bigint>) would" in landings.refused(folder, "--copy")
+    assert landings.rows("raw.mixed")[2] == {"id": 3, "n": 2, "deep": None, "new": None}
+
+
+STATEMENTS = ("create table", "create branch", "insert into", "set tblproperties", "fast_forward")
+
+
+@pytest.mark.parametrize("after", [*STATEMENTS, "drop branch"])
+def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
+    after: str, landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.csv("killed/1.csv", "id,n\n1,x\n")
+    had_some = after != "create table"
+    if had_some:
+        landings.land(landings.folder / "killed")
+    landings.csv("killed/2.csv", "id,n\n2,y\n")
+    landings.csv("killed/3.csv", "n,id\nz,3\n")
+    run = Asked.rows
+
+    def dies(self: Asked, sql: str) -> list[Sequence[Any]]:
+        rows = run(self, sql)
+        if after in sql:
+            raise Killed
+        return rows
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", dies)
+        with pytest.raises(Killed):
+            landings.land(landings.folder / "killed")
+    # None of the rows can be seen before all can.
+    assert len(landings.rows("raw.killed")) in (int(had_some), 3)
+    landings.csv("killed/4.csv", "id,n\n4,w\n")
+    landings.land(landings.folder / "killed")
+    assert landings.rows("raw.killed") == [
+        {"id": id, "n": n} for id, n in ((1, "x"), (2, "y"), (3, "z"), (4, "w"))
+    ]
+    assert landings.lake.rows("select name from raw.killed.refs") == [{"name": "main"}]
+    assert [one.name for one in landings.project.folder.glob(".afterimage/landing/*/*")] == ["lock"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["insert into raw.shared values (9)", "alter table raw.shared drop branch afterimage_land"],
+)
+@pytest.mark.parametrize("before", ["set tblproperties", "fast_forward"])
+def test_another_writer_in_between(
+    statement: str, before: str, landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.csv("shared/1.csv", "id\n1\n")
+    landings.land(landings.folder / "shared")
+    landings.csv("shared/2.csv", "id\n2\n")
+    run = Asked.rows
+    done: list[Any] = []
+
+    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+        if before in sql and not done:
+            done.append(run(self, statement))
+        return run(self, sql)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", writes)
+        assert "has written to raw.shared meanwhile" in landings.refused(landings.folder / "shared")
+    others = [9] if "insert" in statement else []
+    assert [row["id"] for row in landings.rows("raw.shared")] == [1, *others]
+    landings.land(landings.folder / "shared")
+    assert [row["id"] for row in landings.rows("raw.shared")] == [1, 2, *others]
+
+
+def test_rows_of_another_writer_stay_where_the_first_landing_failed(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.csv("first/a.csv", "id,n{}\n1,x\n")
+    run = Asked.rows
+
+    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+        if "set tblproperties" in sql:
+            run(self, "insert into raw.first values (9, 'theirs')")
+            raise Killed
+        return run(self, sql)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", writes)
+        with pytest.raises(Killed):
+            landings.land(landings.folder / "first")
+    landings.csv("first/b.csv", "id,more{}\n2,y\n")
+    landings.land(landings.folder / "first")
+    assert landings.rows("raw.first") == [
+        {"id": 1, "n{}": "x", "more{}": None},
+        {"id": 2, "n{}": None, "more{}": "y"},
+        {"id": 9, "n{}": "theirs", "more{}": None},
+    ]
+
+
+def test_a_file_that_is_written_while_it_is_loaded(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = landings.csv("grows.csv", "id\n1\n")
+    run = Asked.rows
+
+    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+        if "insert into" in sql:
+            file.write_text("id\n1\n2\n")
+        return run(self, sql)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", writes)
+        assert "is being written to" in landings.refused(file)
+    assert landings.rows("raw.grows") == []
+    landings.land(file)
+    assert [row["id"] for row in landings.rows("raw.grows")] == [1, 2]
+
+
+def test_what_cannot_be_landed(landings: Landings) -> None:
+    folder = landings.folder
+    landings.csv("a.csv", "id\n1\n")
+    landings.parquet("b.parquet", ROWS)
+    landings.csv("text/notes.txt", "x")
+    landings.csv("false/a.parquet", "x")
+    landings.csv("mixed/a.csv", "x")
+    landings.csv("mixed/b.json", "{}")
+    landings.csv("nested/2024/a.csv", "x")
+    landings.csv("uneven/a.csv", "x")
+    landings.csv("uneven/d=1/a.csv", "x")
+    landings.csv("delta/_delta_log/0.json", "{}")
+    landings.csv("A.csv", "id\n1\n")
+    (folder / "empty").mkdir()
+    (folder / "empty" / "_SUCCESS").touch()
+    for paths, said in (
+        (["none"], "there is no .*/none; give a file or a folder that is there"),
+        (["empty"], "empty has no files yet"),
+        (["mixed"], r"files of several formats: csv \(a.csv\), json \(b.json\)"),
+        (["text"], r"notes.txt is of no format .* these are: .parquet, .pq, .orc, .avro, .csv, "),
+        (["false"], "a.parquet is no parquet file"),
+        (["nested"], r"the folder 2024, which is no partition .* give them: .*nested/\*"),
+        (["uneven"], "files under different partitions: none and d"),
+        (["delta"], "is a delta table"),
+        (["a.csv", "A.csv"], "would both be raw.a"),
+        (["empty/_SUCCESS"], "is hidden"),
+    ):
+        assert re.search(said, landings.refused(*(folder / path for path in paths)))
+    assert "not on this machine" in landings.refused("s3://bucket/landing")
+    both = (folder / "a.csv", folder / "b.parquet")
+    assert "one PATH with --as" in landings.refused(*both, "--as", "raw.x")
+    for name in ("x", "a.b.c", "raw.`x`", "raw.x; drop", "1.x"):
+        assert "give --as SCHEMA.TABLE" in landings.refused(folder / "a.csv", "--as", name)
+    landings.file("list.json", b'[\n{"id": 1}\n]\n')
+    for copy in ([], ["--copy"]):
+        assert "lines that are no JSON object" in landings.refused(folder / "list.json", *copy)
+    landings.file("twice.json", b'{"id": 1, "ID": 2}\n')
+    landings.parquet("twice.parquet", [{"id": 1, "ID": 2}])
+    for name in ("twice.json", "twice.parquet"):
+        for copy in ([], ["--copy"]):
+            assert "two have one name but for capitals" in landings.refused(folder / name, *copy)
+    assert not (landings.project.folder / "models" / "sources").exists()
+
+
+def test_a_name_that_is_taken(landings: Landings) -> None:
+    first = landings.parquet("a/one.parquet", ROWS)
+    second = landings.parquet("b/one.parquet", ROWS)
+    landings.land(first)
+    assert "a source raw.one already, parquet." in landings.refused(second)
+    assert "a source raw.one already, parquet." in landings.refused(first, "--copy")
+    landings.land(second, "--copy", "--as", "raw.two")
+    assert "there is a table raw.two already" in landings.refused(first, "--as", "raw.two")
+    landings.lake.spark.sql("create table raw.three (id int) using iceberg")
+    refused = landings.refused(first, "--copy", "--as", "raw.three")
+    assert "raw.three is a table that no landed file was copied to" in refused
+    landings.project.file("models/src.yml", "sources: [{name: raw, tables: [{name: four}]}]\n")
+    assert "a source raw.four already" in landings.refused(first, "--as", "raw.four")
+
+
+def test_the_page_followed_to_the_letter(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.parquet("customers__ct/1.parquet", changes((1, "I", 1, "a")))
+    landings.parquet("customers__ct/2.parquet", changes((2, "U", 1, "b")))
+    landings.file("orders__ct.json", b'{"id": 1, "total": 9.5}\n')
+    landings.csv("prices.csv", "id,code,price\n1,007,9.50\n")
+    monkeypatch.chdir(landings.project.folder)
+    text = page("docs/start/land.md")
+    (first,), *later = typed(text)
+    said = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
+    assert landings.land(*first.split()[2:]) == said[0]
+    for line in [line for block in later for line in block]:
+        landings.land(*line.split()[2:])
+    copied = landings.lake.rows("select name from raw.customers_copy order by name")
+    assert copied == [{"name": "a"}, {"name": "b"}]
+    assert landings.rows("raw.prices") == [{"id": 1, "code": "007", "price": 9.5}]
