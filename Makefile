@@ -60,7 +60,7 @@ bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB 
 
 # Needs uv on PATH (pip install uv). The newest versions that pyproject.toml allows, for Python
 # 3.10 to 3.12 on every platform; a version already locked stays unless UPGRADE=1 is given.
-lock: ## Write the lock files anew from pyproject.toml (UPGRADE=1: newest versions)
+lock: ## Rewrite the lock files from pyproject.toml (UPGRADE=1: newest versions)
 	$(COMPILE) --python-version 3.10 --extra local --extra server --extra pages --extra bench --extra docs --extra dev \
 		--output-file requirements.lock pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra spark4 --extra dev --output-file requirements-spark4.lock pyproject.toml

@@ -35,7 +35,7 @@ import sys
 version = "%d.%d.%d" % sys.version_info[:3]
 made = [os.path.realpath(folder) for folder in sys.argv[1:]]
 if os.path.realpath(sys.prefix) in made:
-    print(version + " is that of the environment which is made anew")
+    print(version + " belongs to the environment that is rebuilt")
 elif sys.version_info < (3, 10):
     print(version + " is too old")
 elif sys.version_info >= (3, 13):
@@ -131,7 +131,7 @@ here=$(pwd -P)
 locked="$here $(cksum <"$LOCK")"
 project=$(cat pyproject.toml "$0" | cksum)
 
-# Line 1 stands for the locked packages, line 2 for the project itself.
+# Line 1 identifies the locked packages, line 2 the project itself.
 ready=
 if [ -f "$READY" ] && "$VENV/bin/python" -c '' 2>/dev/null; then
     ready=$(sed -n 1p "$READY")

@@ -4,8 +4,8 @@
     {%- set missing = (afterimage._contract_columns() + ['ingested_at']) | reject('in', names) | list -%}
     {%- if missing -%}
         {%- do exceptions.raise_compiler_error(
-            'change_stream ' ~ model.name ~ ": the model's body must give the columns of the change contract, as a source"
-            ~ " macro does. Missing: " ~ missing | join(', ') ~ ". For any other table use dbt's `table` or `incremental`."
+            'change_stream ' ~ model.name ~ ": the model must return the columns of the change contract, as a source"
+            ~ " macro does. For any other table use dbt's `table` or `incremental`. Missing: " ~ missing | join(', ')
         ) -%}
     {%- endif -%}
     {%- set properties = {} -%}
@@ -14,14 +14,14 @@
             change_seq. -#}
         {%- do properties.update({'write.metadata.metrics.column.change_seq': 'full'}) -%}
     {%- endif -%}
-    {%- if afterimage._keeps_mark() -%}
+    {%- if afterimage._tracks_reads() -%}
         {%- do properties.update({
-            'afterimage.read': afterimage._as_property(tojson(afterimage._read_by(intakes))),
+            'afterimage.read': afterimage._as_property(tojson(afterimage._read_states(intakes))),
             'afterimage.snapshot': '',
         }) -%}
     {%- endif -%}
     {%- do afterimage._create_table_as(target_relation, existing_relation, properties, sql) -%}
-    {%- if afterimage._keeps_mark() -%}
+    {%- if afterimage._tracks_reads() -%}
         {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=false) -%}
     {%- endif -%}
     {%- set counts = run_query(

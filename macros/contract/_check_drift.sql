@@ -9,9 +9,9 @@
     {%- set missing = (afterimage._contract_columns() + further_columns) | reject('in', built) | list -%}
     {%- if missing -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ this ~ " lacks " ~ missing ~ ", which the change contract has by now. Run once with"
-            ~ " --full-refresh, this model and those behind it; keep a copy of this model's table first if the raw table"
-            ~ " no longer holds all that was taken in."
+            macro_name ~ ": " ~ this ~ " lacks " ~ missing ~ ", which this release of Afterimage adds. Run"
+            ~ " `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows of the raw table"
+            ~ " have been deleted."
         ) -%}
     {%- endif -%}
     {%- set types = {} -%}
@@ -35,18 +35,18 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set added = columns | reject('in', known) | list -%}
-    {%- set gone = known | reject('in', columns) | list -%}
+    {%- set dropped = known | reject('in', columns) | list -%}
     {%- set differences = [] -%}
     {%- if added -%}
         {%- do differences.append('added: ' ~ added | join(', ')) -%}
     {%- endif -%}
-    {%- if gone -%}
-        {%- do differences.append('gone: ' ~ gone | join(', ')) -%}
+    {%- if dropped -%}
+        {%- do differences.append('dropped: ' ~ dropped | join(', ')) -%}
     {%- endif -%}
     {%- do exceptions.raise_compiler_error(
         macro_name ~ ": the columns of " ~ relation ~ " have changed since " ~ this ~ " was built ("
         ~ (differences | join('; ') or 'a type: ' ~ types[0] ~ ' is now ' ~ types[1])
-        ~ "). Run once with --full-refresh, this model and those behind it; keep a copy of this model's table first if "
-        ~ "the raw table no longer holds all that was taken in."
+        ~ "). Run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows of the raw table"
+        ~ " have been deleted."
     ) -%}
 {%- endmacro -%}

@@ -8,21 +8,21 @@
         {{ return(none) }}
     {%- endif -%}
     {#- Two queries that each stop at the first row: in a healthy table nearly every file has one. -#}
-    {%- set look -%}
+    {%- set place_query -%}
         select {{ place }} from {{ relation }}
         where {{ is_change }} and {{ place }}
     {%- endset -%}
-    {%- if run_query(look ~ ' <= ' ~ afterimage._literal(known) ~ ' limit 1').rows | length > 0 -%}
+    {%- if run_query(place_query ~ ' <= ' ~ afterimage._literal(known) ~ ' limit 1').rows | length > 0 -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set newer = run_query(
-        'select min(place) from (' ~ look ~ ' > ' ~ afterimage._literal(known) ~ ') as newer_rows(place)'
+        'select min(place) from (' ~ place_query ~ ' > ' ~ afterimage._literal(known) ~ ') as newer_rows(place)'
     ).columns[0].values()[0] -%}
     {%- if newer is not none -%}
         {%- set message = (
-            macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", after " ~ known ~ ", up to where " ~ this
-            ~ " has read. Rows between them may have been deleted before they were read. Load the table anew, or, if it "
-            ~ "loses what was read on purpose, set the var afterimage_on_gap to ignore."
+            macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", but " ~ this ~ " has only read up to " ~ known
+            ~ ". Rows between them may have been deleted before they were read. Land them again, or, if the table is"
+            ~ " emptied after each run on purpose, set the var afterimage_on_gap to 'ignore'."
         ) -%}
         {%- if reaction == 'error' -%}
             {%- do exceptions.raise_compiler_error(message) -%}

@@ -10,7 +10,7 @@
     - `place`: the beginning of change_seq. `has_place` is true for rows that have one. Places that share their first
       `reach` characters count as near,
     - `bounds`: the condition that a place is between `<first>` and `<last>`, on a bare column; `column` is its name,
-    - `known_others`: the condition on `known` that a change has no place,
+    - `known_unplaced`: the condition on `known` that a change has no place,
     - `keeps`: the length of a place, if the relation keeps rows for a while after they are read, so that a gap shows;
       `latest`: the last place that may count as the newest.
 
@@ -21,24 +21,24 @@
     - `kind`: `all` (read everything), `new` or `nothing`,
     - `sides`: as given, each with `rows` (what to select from), `condition` (which of them; none for all) and `landed`
       (if the kind is `new`: a query in brackets for the landed rows),
-    - `ranges`: the places of the landed rows; `has_others`: whether some of them have no place,
+    - `ranges`: the places of the landed rows; `has_unplaced`: whether some of them have no place,
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `marker`: what the compiled SQL passes to the materialization. -#}
 {%- macro _intake(macro_name, sides, also=[], extents=[], whole=false) -%}
     {%- set intake = {
-        'kind': 'all', 'sides': [], 'extents': extents + [], 'ranges': [], 'has_others': false, 'known_within': none,
+        'kind': 'all', 'sides': [], 'extents': extents + [], 'ranges': [], 'has_unplaced': false, 'known_within': none,
     } -%}
     {%- for side in sides -%}
         {%- set defaults = {
             'group': none, 'where': 'true', 'time': none, 'place': none, 'has_place': 'false', 'reach': none, 'bounds': none,
-            'column': none, 'keeps': none, 'latest': none, 'condition': none, 'known_others': "known.change_seq = ''",
+            'column': none, 'keeps': none, 'latest': none, 'condition': none, 'known_unplaced': "known.change_seq = ''",
         } -%}
         {%- set side = dict(defaults, **side) -%}
         {%- do intake.sides.append(dict(side, **afterimage._landed_since(side))) -%}
     {%- endfor -%}
     {%- if 'all' not in intake.sides | map(attribute='kind') -%}
         {%- for side in intake.sides if side.kind == 'new' -%}
-            {%- do afterimage._look_at_landed(intake, side) -%}
+            {%- do afterimage._landed_summary(intake, side) -%}
         {%- endfor -%}
         {%- set has_news = also or intake.sides | selectattr('kind', 'equalto', 'new') | list -%}
         {%- do intake.update({'kind': ('all' if whole else 'new') if has_news else 'nothing'}) -%}
@@ -60,7 +60,7 @@
 
 
 {#- One query over the landed rows: their number, their places, and whether some have no place. -#}
-{%- macro _look_at_landed(intake, side) -%}
+{%- macro _landed_summary(intake, side) -%}
     {%- set query -%}
         select
             if(has_place, left(place, {{ side.reach or 0 }}), null) as beginning,
@@ -82,7 +82,7 @@
     {%- for row in run_query(query).rows -%}
         {%- do side.update({'count': side['count'] + row['row_count'] | int}) -%}
         {%- if row['beginning'] is none -%}
-            {%- do intake.update({'has_others': intake.has_others or side.place is not none}) -%}
+            {%- do intake.update({'has_unplaced': intake.has_unplaced or side.place is not none}) -%}
         {%- else -%}
             {%- do intake.extents.append([row['beginning'], row['first_place'], row['last_place']]) -%}
         {%- endif -%}
@@ -96,7 +96,7 @@
 
 {#- Selects the rows to read: those of the groups with landed rows, within the ranges of the landed places. -#}
 {%- macro _read_groups(intake, also) -%}
-    {%- do intake.update({'ranges': afterimage._as_ranges(intake.extents)}) -%}
+    {%- do intake.update({'ranges': afterimage._merge_ranges(intake.extents)}) -%}
     {%- set groups = [] -%}
     {%- for side in intake.sides if side.kind == 'new' and side.group -%}
         {%- do groups.append('select ' ~ side.group ~ ' from ' ~ side.landed ~ ' as landed where ' ~ side.where) -%}
@@ -105,7 +105,7 @@
     {%- for side in intake.sides if side.group -%}
         {%- set conditions = ['(' ~ side.where ~ ')'] -%}
         {%- if side.bounds -%}
-            {%- set places = ['not ' ~ side.has_place] if intake.has_others else [] -%}
+            {%- set places = ['not ' ~ side.has_place] if intake.has_unplaced else [] -%}
             {%- for first, last in intake.ranges -%}
                 {%- do places.append(side.bounds | replace('<first>', first) | replace('<last>', last)) -%}
             {%- endfor -%}
@@ -114,9 +114,9 @@
         {%- do conditions.append(side.group ~ ' in (' ~ groups ~ ')') -%}
         {%- do side.update({'condition': conditions | join(' and ')}) -%}
     {%- endfor -%}
-    {%- if intake.ranges or intake.has_others -%}
+    {%- if intake.ranges or intake.has_unplaced -%}
         {#- A change_seq may continue after its place, with what distinguishes changes that share it. -#}
-        {%- set known = [intake.sides[0].known_others] if intake.has_others else [] -%}
+        {%- set known = [intake.sides[0].known_unplaced] if intake.has_unplaced else [] -%}
         {%- for first, last in intake.ranges -%}
             {%- do known.append("known.change_seq between '" ~ first ~ "' and '" ~ last ~ "~'") -%}
         {%- endfor -%}

@@ -1,7 +1,7 @@
 {#- Landed rows of an Iceberg table: those that its snapshots have added since the last one read. -#}
 {%- macro _landed_in_iceberg(relation, column) -%}
     {%- set read = afterimage._read_before(relation | string) if afterimage._is_incremental() else {} -%}
-    {%- set present = afterimage._present_snapshot(relation) -%}
+    {%- set present = afterimage._current_snapshot(relation) -%}
     {%- if present is none -%}
         {{ return({'kind': 'nothing' if afterimage._is_incremental() else 'all', 'state': '', 'count': 0}) }}
     {%- elif read.get('state') == present -%}
@@ -35,7 +35,7 @@
 
 
 {#- The current snapshot of a table; none if it never had a row. -#}
-{%- macro _present_snapshot(relation) -%}
+{%- macro _current_snapshot(relation) -%}
     {%- set found = run_query(
         "select cast(snapshot_id as string) from " ~ relation ~ ".refs where name = 'main'"
     ).columns[0].values() -%}

@@ -17,7 +17,7 @@
         'is_remembered': false, 'count': none, 'reason': none,
     } -%}
     {%- set is_incremental = afterimage._is_incremental() -%}
-    {%- if not (is_incremental or afterimage._keeps_mark()) or flags.WHICH not in ['run', 'build'] -%}
+    {%- if not (is_incremental or afterimage._tracks_reads()) or flags.WHICH not in ['run', 'build'] -%}
         {{ return(landed) }}
     {%- endif -%}
     {%- set format = afterimage._landing_format(relation) -%}

@@ -7,7 +7,7 @@
       microseconds; that run read what was there by then,
     - `reason`: why both are missing. -#}
 {%- macro _read_before(name) -%}
-    {%- if not afterimage._keeps_mark() -%}
+    {%- if not afterimage._tracks_reads() -%}
         {{ return({'state': none, 'at': afterimage._last_run(), 'reason': none}) }}
     {%- endif -%}
     {%- set remembered = afterimage._remembered() -%}

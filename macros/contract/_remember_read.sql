@@ -6,7 +6,7 @@
     {%- set read = afterimage._remembered().read if keeps_earlier else {} -%}
     {%- call statement('remember') -%}
         alter table {{ target_relation }} set tblproperties (
-            'afterimage.read' = '{{ afterimage._as_property(tojson(dict(read, **afterimage._read_by(intakes)))) }}',
+            'afterimage.read' = '{{ afterimage._as_property(tojson(dict(read, **afterimage._read_states(intakes)))) }}',
             'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}'
         )
     {%- endcall -%}

@@ -1,11 +1,11 @@
 {#- The last step of every source macro: the columns of the change contract in order. An incremental run returns
     only rows that are new or have gained something (a before-image, a copy), so that `ingested_at` stays truthful.
-    `further_columns` follow those of the contract. `intake` says what the run reads. `stays` is a condition on
+    `further_columns` follow those of the contract. `intake` says what the run reads. `unchanged_if` is a condition on
     `known`, the stored row of a change; it keeps that row unchanged. `afterimage_known_seq`, which is not written,
     tells a change_stream which changes are known. -#}
-{%- macro _staged(changes, intake, further_columns=[], stays=none) -%}
+{%- macro _staged(changes, intake, further_columns=[], unchanged_if=none) -%}
     {%- set contract = afterimage._contract_columns() -%}
-    {%- set says_what_is_known = afterimage._keeps_mark() and afterimage._is_incremental() -%}
+    {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
 select
     {%- for column in contract %}
@@ -15,7 +15,7 @@ select
     {%- for column in further_columns %},
     {{ changes }}.{{ afterimage._quote(column) }}
     {%- endfor %}
-    {%- if says_what_is_known %},
+    {%- if marks_known %},
     known.change_seq as afterimage_known_seq
     {%- endif %}
 
@@ -37,8 +37,8 @@ where
             {%- endfor %}
         )
     )
-    {%- if stays %}
-    and not coalesce({{ stays }}, false)
+    {%- if unchanged_if %}
+    and not coalesce({{ unchanged_if }}, false)
     {%- endif %}
 {%- endif %}
 {%- endmacro -%}

@@ -1,7 +1,7 @@
 {#- One incremental run. The model's SQL runs once, into a scratch table that later statements count and write. -#}
 {%- macro _update_stream(target_relation, sql, intakes) -%}
     {%- set landed = afterimage._landed_text(intakes) -%}
-    {%- if afterimage._takes_in_nothing(sql) -%}
+    {%- if afterimage._has_nothing_new(sql) -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
         {%- do log(model.name ~ ': nothing new', info=true) -%}
@@ -69,10 +69,10 @@ and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {
 
 
 {#- Whether the compiled SQL says that nothing is new. -#}
-{%- macro _takes_in_nothing(sql) -%}
-    {%- set said = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
+{%- macro _has_nothing_new(sql) -%}
+    {%- set body = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
     {{ return(modules.re.fullmatch(
-        '\\s*select(\\s+`[^`]+`,?)+\\s+from ' ~ modules.re.escape(this | string) ~ '\\s+where false\\s*', said
+        '\\s*select(\\s+`[^`]+`,?)+\\s+from ' ~ modules.re.escape(this | string) ~ '\\s+where false\\s*', body
     ) is not none) }}
 {%- endmacro -%}
 

@@ -41,7 +41,7 @@ shown_events as (
         | replace('was_alive, has_moved', 'false as was_alive, false as has_moved')
         | replace('state, previous_state', 'if(true, null, image) as state, if(true, null, image) as previous_state') }}
     from judged_events
-    where is_of_an_earlier_row and ended_by = 'delete'
+    where is_earlier_row and ended_by = 'delete'
     {%- endif %}
 
 ),

@@ -18,13 +18,14 @@
     {%- for name in overwrite_columns or [] -%}
         {%- if name | lower in ((track_columns or []) + unique_key) | map('lower') -%}
             {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": `overwrite_columns` must not name a key or a tracked column. Got: " ~ name
+                macro_name ~ ": `overwrite_columns` must not name a key column or a tracked column. Got: " ~ name
             ) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- if meta_column_names is not none and meta_column_names is not mapping -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `meta_column_names` must map our column names to yours. Got: " ~ meta_column_names
+            macro_name ~ ": `meta_column_names` must map Afterimage's column names to yours, such as"
+            ~ " {'version': '_version'}. Got: " ~ meta_column_names
         ) -%}
     {%- endif -%}
     {{ return({

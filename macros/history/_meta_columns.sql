@@ -13,8 +13,8 @@
         {%- set chosen = renamed.get(name, name) -%}
         {%- if chosen | lower in columns | map('lower') -%}
             {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": the data column `" ~ chosen ~ "` bears the name of a column of ours. Rename that: "
-                ~ "meta_column_names={'" ~ name ~ "': '_" ~ name ~ "'}"
+                macro_name ~ ": the data column `" ~ chosen ~ "` has the name of a column that Afterimage adds. Rename"
+                ~ " Afterimage's column: meta_column_names={'" ~ name ~ "': '_" ~ name ~ "'}"
             ) -%}
         {%- endif -%}
         {%- do names.update({name: afterimage._quote(chosen)}) -%}

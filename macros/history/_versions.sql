@@ -1,6 +1,6 @@
-{#- The select that builds versions: all of them, or with `recut` (see _key_events) those of some keys from a place
+{#- The select that builds versions: all of them, or with `rebuilt` (see _key_events) those of some keys from a place
     on. -#}
-{%- macro _versions(changes, typed_columns, options, recut=none, facts=none) -%}
+{%- macro _versions(changes, typed_columns, options, rebuilt=none, facts=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, columns) -%}
     {%- set tracked = [] -%}
@@ -22,7 +22,7 @@
 with
 
 {{ afterimage._key_events(
-    changes, options.unique_key, columns, options.load_valid_from, recut, facts,
+    changes, options.unique_key, columns, options.load_valid_from, rebuilt, facts,
     ends_have_state=options.deletes == 'version'
 ) }},
 
@@ -45,7 +45,7 @@ effective as (
         ) as is_outcome
 
     from states
-    where is_row or was_alive{{ ' or is_known' if recut }}
+    where is_row or was_alive{{ ' or is_known' if rebuilt }}
 
 ),
 
@@ -74,7 +74,7 @@ boundaries as (
         lead(change_seq) over ({{ w_outcome }}) as next_change_seq,
         lead(coalesce(ended_by, 'update')) over ({{ w_outcome }}) as next_cause,
         count_if({{ output }}) over ({{ w_outcome }} rows between unbounded preceding and current row)
-        {%- if recut %}
+        {%- if rebuilt %}
         + coalesce(first(version_base) over ({{ w_outcome }} rows between unbounded preceding and current row), 0)
         {%- endif %} as version_number
 
@@ -82,7 +82,7 @@ boundaries as (
     where
         (is_row and not (lived_before and is_same))
         or (not is_row and lived_before)
-        {%- if recut %}
+        {%- if rebuilt %}
         or is_known
         {%- endif %}
 
@@ -104,10 +104,10 @@ select
     next_cause as {{ meta.closed_by }},
     transaction_id as {{ meta.transaction_id }},
     coalesce(
-        {{ 'if(is_known, change_id, null),' if recut }}
+        {{ 'if(is_known, change_id, null),' if rebuilt }}
         md5({{ afterimage._unambiguous_text(keys + ['change_seq']) }})
     ) as {{ meta.history_id }}
-    {%- if recut %},
+    {%- if rebuilt %},
     is_known as afterimage_is_known
     {%- endif %}
 

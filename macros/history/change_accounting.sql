@@ -2,8 +2,8 @@
     macros/history/_history.yml. -#}
 {%- macro change_accounting(changes, unique_key) -%}
     {%- do afterimage._check_names('change_accounting', 'unique_key', unique_key, required=true) -%}
-    {%- if afterimage._is_ahead_of([changes]) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if afterimage._cannot_read_columns([changes]) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns('change_accounting', changes) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}

@@ -4,8 +4,8 @@
     {%- set meta = afterimage._meta_columns(
         'change_audit', meta_column_names, unique_key, afterimage._audit_columns()
     ) -%}
-    {%- if afterimage._is_ahead_of([changes]) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if afterimage._cannot_read_columns([changes]) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns('change_audit', changes) -%}
     {%- do afterimage._check_known(
@@ -13,6 +13,6 @@
     ) -%}
     {{ return(afterimage._audit_rows(
         changes, typed_columns, unique_key, meta, afterimage._load_valid_from(),
-        afterimage._key_change_facts(changes, unique_key), afterimage._names_user(changes)
+        afterimage._key_change_facts(changes, unique_key), afterimage._has_user(changes)
     )) }}
 {%- endmacro -%}

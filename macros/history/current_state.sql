@@ -1,7 +1,7 @@
 {#- A history -> the rows that live now, without the columns of the history. -#}
 {%- macro current_state(history, meta_column_names=none) -%}
-    {%- if afterimage._is_ahead_of([history]) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if afterimage._cannot_read_columns([history]) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set meta = afterimage._columns_of_history('current_state', history, meta_column_names) -%}
     {%- set columns = [] -%}

@@ -4,12 +4,12 @@
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- if histories is not mapping or not histories -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `histories` must map a prefix of column names to each history, such as "
+            macro_name ~ ": `histories` must map a column prefix to each history, such as "
             ~ "{'customer_': ref('customers_history')}. Got: " ~ histories
         ) -%}
     {%- endif -%}
-    {%- if afterimage._is_ahead_of(histories.values()) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if afterimage._cannot_read_columns(histories.values()) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set output = afterimage._meta_columns(macro_name, meta_column_names, []) -%}
     {%- set metas = {} -%}

@@ -16,8 +16,8 @@
         'scd2', unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names,
         load_valid_from
     ) -%}
-    {%- if afterimage._is_ahead_of([changes] if columns is none else []) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if afterimage._cannot_read_columns([changes] if columns is none else []) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns('scd2', changes, columns) -%}
     {%- do afterimage._check_choice('scd2', 'follow_keys', follow_keys, [true, false]) -%}

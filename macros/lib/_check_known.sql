@@ -2,7 +2,7 @@
     {%- for name in value or [] -%}
         {%- if name | lower not in columns | map('lower') -%}
             {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": `" ~ argument ~ "` names a column that is not there. Allowed: "
+                macro_name ~ ": `" ~ argument ~ "` names a column that does not exist. Allowed: "
                 ~ columns ~ ". Got: " ~ name
             ) -%}
         {%- endif -%}

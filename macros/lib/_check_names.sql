@@ -11,7 +11,7 @@
     {%- endif -%}
     {%- if (value | map('lower') | unique | list | length) != (value | length) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `" ~ argument ~ "` names a column twice. Got: " ~ value
+            macro_name ~ ": `" ~ argument ~ "` names a column twice (case does not matter). Got: " ~ value
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

@@ -4,7 +4,7 @@
 {%- if snapshot is none -%}
 true
 {%- else -%}
-{%- set overtaken = model.name ~ ': another run has changed ' ~ relation ~ ' meanwhile. Run again.' -%}
+{%- set overtaken = model.name ~ ': another run has changed ' ~ relation ~ '. Run again, one run at a time.' -%}
 if(
     (select max(snapshot_id) from {{ relation }}.refs where name = 'main') = {{ snapshot }},
     true,

@@ -42,7 +42,7 @@
         {%- endfor -%}
     {%- endif -%}
 
-    {%- set unique_key = afterimage._as_spelled(unique_key, names) -%}
+    {%- set unique_key = afterimage._match_column_case(unique_key, names) -%}
     {%- set typed = [] -%}
     {%- for column in columns -%}
         {%- do typed.append({'name': column.name, 'type': column.type | lower | trim}) -%}
@@ -86,8 +86,9 @@
         {%- if column is not mapping or column.name is not string or not column.name or column.type is not string
             or not modules.re.fullmatch(allowed, column.type | lower | trim) -%}
             {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": each of `columns` must be a {name, type}, the type one of string, boolean, tinyint,"
-                ~ " smallint, int, bigint, float, double, date, timestamp, timestamp_ntz, binary, decimal(p,s). Got: " ~ column
+                macro_name ~ ": each of `columns` must be a {name, type} with one of the types string, boolean,"
+                ~ " tinyint, smallint, int, bigint, float, double, date, timestamp, timestamp_ntz, binary, "
+                ~ "decimal(p,s). Got: " ~ column
             ) -%}
         {%- endif -%}
     {%- endfor -%}
@@ -109,7 +110,8 @@
         '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?', as_of | string
     ) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `as_of` must be a moment in UTC, as '2024-01-31' or '2024-01-31 12:00:00'. Got: " ~ as_of
+            macro_name ~ ": `as_of` must be a timestamp in UTC without a zone, such as '2024-01-31' or"
+            ~ " '2024-01-31 12:00:00'. Got: " ~ as_of
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

@@ -7,8 +7,8 @@
     ] -%}
     {%- if column_names is not mapping -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `column_names` must map columns of the event log to the names they have here. Got: "
-            ~ column_names
+            macro_name ~ ": `column_names` must map the standard names of the event log's columns to yours, such as"
+            ~ " {'record_id': 'rec_id'}. Got: " ~ column_names
         ) -%}
     {%- endif -%}
     {%- for name, given in column_names.items() -%}
@@ -18,14 +18,14 @@
     {%- set log = {} -%}
     {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list if execute else [] -%}
     {%- for name in standard -%}
-        {%- set here = column_names.get(name, name) -%}
-        {%- if found and here | lower not in found | map('lower') -%}
+        {%- set landed_name = column_names.get(name, name) -%}
+        {%- if found and landed_name | lower not in found | map('lower') -%}
             {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": " ~ relation ~ " has no column '" ~ here ~ "'; an event log has all ten of "
-                ~ standard ~ " (`column_names` says what they are called here). It has: " ~ found
+                macro_name ~ ": " ~ relation ~ " has no column '" ~ landed_name ~ "'. An event log has all ten of "
+                ~ standard ~ "; map renamed columns with `column_names`. Got: " ~ found
             ) -%}
         {%- endif -%}
-        {%- do log.update({name: afterimage._quote(here)}) -%}
+        {%- do log.update({name: afterimage._quote(landed_name)}) -%}
     {%- endfor -%}
     {{ return(log) }}
 {%- endmacro -%}

@@ -18,7 +18,7 @@ case
         if(
             deleted_by is null and misfit is null
             and (changed_columns is null or array_contains(changed_columns, {{ afterimage._literal(column.name) }})),
-            {{ afterimage._netiq_value_read(layout, column) }},
+            {{ afterimage._netiq_query_back_value(layout, column) }},
             null
         )
         {%- endif %}{{ ',' if not loop.last }}
@@ -30,7 +30,7 @@ end
 
 {#- The value that a query-back gives for a column: the present value. With precedence `logged` it is the old value
     in the column's next event, if there is one. -#}
-{%- macro _netiq_value_read(layout, column) -%}
+{%- macro _netiq_query_back_value(layout, column) -%}
     {%- set present = 'present.' ~ afterimage._quote(column.name) -%}
     {%- if layout.precedence == 'driver' -%}
         {{ return(present) }}

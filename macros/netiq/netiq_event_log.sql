@@ -27,7 +27,7 @@
     {%- set side = afterimage._netiq_side(layout) -%}
     {%- set intake = afterimage._intake('netiq_event_log', [side], also=afterimage._netiq_due(layout, side)) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._nothing_staged(['event_ids'])) }}
+        {{ return(intake.marker ~ afterimage._no_new_changes(['event_ids'])) }}
     {%- endif -%}
     {%- do layout.update({'rows': intake.sides[0].rows, 'condition': intake.sides[0].condition}) %}
 {{ intake.marker }}

@@ -21,7 +21,7 @@
         macro_name, 'field_map_bit_order', field_map_bit_order, ['high_first', 'low_first']
     ) -%}
     {%- do afterimage._check_choice(macro_name, 'split_order', split_order, ['zero_first', 'zero_last']) -%}
-    {%- if afterimage._is_ahead_of([relation, tracking]) -%}
+    {%- if afterimage._cannot_read_columns([relation, tracking]) -%}
         {{ return(none) }}
     {%- endif -%}
 
@@ -32,30 +32,30 @@
     {%- endif -%}
     {%- if kept is not none and 'sequence' not in kept.metadata -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `tracking` must have the columns _Change-Sequence and _Operation. " ~ tracking
-            ~ " has: " ~ kept.names
+            macro_name ~ ": `tracking` must have the columns _Change-Sequence and _Operation, such as"
+            ~ " _Cdc-Change-Tracking. Got: " ~ tracking ~ " with " ~ kept.names
         ) -%}
     {%- endif -%}
     {%- set has_changes = 'sequence' in landed.metadata -%}
     {%- if not has_changes and (tracking is none or policy_level not in [0, 1]) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " must have the column _Change-Sequence. (Policy levels 0 and 1 record no"
-            ~ " values: with `policy_level` 0 or 1 and `tracking`, any table with the source table's columns will"
-            ~ " do.) It has: " ~ landed.names
+            macro_name ~ ": " ~ relation ~ " must have the column _Change-Sequence. Give the change table; policy"
+            ~ " levels 0 and 1 record no values, so for them give `policy_level`, `tracking` and any table with the"
+            ~ " source table's columns. Got: " ~ landed.names
         ) -%}
     {%- endif -%}
     {%- if 'operation' not in (landed.metadata if has_changes else kept.metadata) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ (relation if has_changes else tracking) ~ " must have the column _Operation. It has: "
-            ~ (landed.names if has_changes else kept.names)
+            macro_name ~ ": " ~ (relation if has_changes else tracking) ~ " must have the column _Operation. Land its"
+            ~ " metadata columns, or give `tracking`. Got: " ~ (landed.names if has_changes else kept.names)
         ) -%}
     {%- endif -%}
     {%- if source_table_number is none
         and ('table_number' in landed.metadata or 'table_number' in (kept.metadata if kept else {})) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": give `source_table_number`: _Change-Sequence counts the changes of each source table anew,"
-            ~ " and "
-            ~ (relation if 'table_number' in landed.metadata else tracking) ~ " holds those of several. Got: none"
+            macro_name ~ ": give `source_table_number`: "
+            ~ (relation if 'table_number' in landed.metadata else tracking)
+            ~ " can hold changes of several source tables, and each has its own _Change-Sequence. Got: none"
         ) -%}
     {%- endif -%}
     {%- if field_map is not none
@@ -67,13 +67,13 @@
 
     {%- set names = landed.data | map(attribute='name') | list -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, names) -%}
-    {%- set columns = afterimage._as_spelled(columns or names, names) -%}
+    {%- set columns = afterimage._match_column_case(columns or names, names) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
     {#- A list of all columns gives the source's order. With a list of some, their order is that of the table. -#}
     {%- set ordinals = columns if columns | length == names | length else names -%}
     {%- if columns | list != ordinals | select('in', columns) | list -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `columns` leaves out columns, so those it names must stand in the order of the table: "
+            macro_name ~ ": `columns` leaves out columns, so the others must be in the order of the table: "
             ~ names ~ ". Got: " ~ columns
         ) -%}
     {%- endif -%}
@@ -97,7 +97,7 @@
         'has_changes': has_changes,
         'columns': columns,
         'types': types,
-        'unique_key': afterimage._as_spelled(unique_key, columns),
+        'unique_key': afterimage._match_column_case(unique_key, columns),
         'fields': afterimage._openedge_fields(ordinals, columns),
         'change': afterimage._openedge_expressions(landed.metadata),
         'tracking': afterimage._openedge_expressions(source.metadata),
@@ -117,27 +117,27 @@
 {#- The SQL of each metadata column. -#}
 {%- macro _openedge_expressions(metadata) -%}
     {%- set expressions = {} -%}
-    {%- for role, as_what in {
+    {%- for role, form in {
         'sequence': 'text', 'operation': 'text', 'position': 'count', 'array_index': 'count', 'fragment': 'count',
         'time': 'time', 'transaction_id': 'name', 'policy_id': 'text', 'table_number': 'bigint',
         'record_id': 'bigint', 'partition_id': 'bigint', 'tenant_id': 'bigint', 'user_name': 'text',
         'field_map': 'as landed'
     }.items() -%}
-        {%- set has_it = role in metadata -%}
-        {%- set column = afterimage._quote(metadata[role].name) if has_it else none -%}
-        {%- set type = metadata[role].type if has_it else none -%}
-        {%- if as_what == 'count' -%}
-            {%- set sql = 'coalesce(try_cast(' ~ column ~ ' as int), 0)' if has_it else '0' -%}
-        {%- elif as_what == 'text' -%}
+        {%- set is_landed = role in metadata -%}
+        {%- set column = afterimage._quote(metadata[role].name) if is_landed else none -%}
+        {%- set type = metadata[role].type if is_landed else none -%}
+        {%- if form == 'count' -%}
+            {%- set sql = 'coalesce(try_cast(' ~ column ~ ' as int), 0)' if is_landed else '0' -%}
+        {%- elif form == 'text' -%}
             {%- set sql = 'trim(cast(' ~ (column or 'null') ~ ' as string))' -%}
-        {%- elif as_what == 'name' -%}
+        {%- elif form == 'name' -%}
             {%- set sql = 'nullif(trim(cast(' ~ (column or 'null') ~ " as string)), '')" -%}
-        {%- elif as_what == 'bigint' -%}
+        {%- elif form == 'bigint' -%}
             {%- set sql = 'try_cast(' ~ (column or 'null') ~ ' as bigint)' -%}
-        {%- elif as_what == 'time' and type == 'string' -%}
+        {%- elif form == 'time' and type == 'string' -%}
             {%- set sql = afterimage._openedge_time(column) -%}
-        {%- elif as_what == 'time' -%}
-            {%- set sql = afterimage._landed_time(column, type) if has_it else 'cast(null as timestamp)' -%}
+        {%- elif form == 'time' -%}
+            {%- set sql = afterimage._landed_time(column, type) if is_landed else 'cast(null as timestamp)' -%}
         {%- else -%}
             {%- set sql = column or 'cast(null as string)' -%}
         {%- endif -%}

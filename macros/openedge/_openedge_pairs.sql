@@ -7,8 +7,8 @@ judged as (
         case
             {{ afterimage._openedge_unread_reasons() | indent(12) }}
             when split_reason is not null then split_reason
-            when kind in ('insert', 'update', 'delete', 'before_image') and {{ afterimage._lacks_its_key(layout.unique_key) }}
-                then {{ afterimage._null_in_the_key(layout.unique_key) }}
+            when kind in ('insert', 'update', 'delete', 'before_image') and {{ afterimage._has_null_key(layout.unique_key) }}
+                then {{ afterimage._null_key_reason(layout.unique_key) }}
         end as reject_reason,
         row_number() over (
             partition by

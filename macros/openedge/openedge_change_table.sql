@@ -18,16 +18,16 @@
         field_map_encoding, field_map_bit_order, split_order
     ) -%}
     {%- if layout is none -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._check_drift('openedge_change_table', relation, layout.columns) -%}
     {%- set further_columns = ['tracking'] if layout.tracks else [] -%}
     {%- set intake = afterimage._intake('openedge_change_table', afterimage._openedge_sides(layout)) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._nothing_staged(further_columns)) }}
+        {{ return(intake.marker ~ afterimage._no_new_changes(further_columns)) }}
     {%- endif -%}
     {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that. -#}
-    {%- set stays -%}
+    {%- set unchanged_if -%}
 known.reject_reason is null
         and (
             (coalesce(changes.`before`, changes.`after`) is null and coalesce(known.`before`, known.`after`) is not null)
@@ -60,6 +60,6 @@ with
     old_key='before_image is not null',
     source_rows='cast(row_count + if(number_of_identity = 1, tracking_copies, 0) as int)',
     further_columns=further_columns,
-    stays=stays
+    unchanged_if=unchanged_if
 ) }}
 {%- endmacro -%}

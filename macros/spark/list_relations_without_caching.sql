@@ -2,7 +2,7 @@
     them is, as with an Iceberg catalog, dbt-spark describes them one by one, which takes longer than many commands.
     Such a catalog holds only Iceberg tables, so their names are enough. -#}
 {% macro list_relations_without_caching(schema_relation) %}
-    {%- if not afterimage._holds_iceberg_alone(schema_relation.schema) -%}
+    {%- if not afterimage._is_iceberg_only(schema_relation.schema) -%}
         {{ return(dbt.list_relations_without_caching(schema_relation)) }}
     {%- endif -%}
     {%- set relations = [] -%}
@@ -14,7 +14,7 @@
 
 
 {#- A schema named with its catalog may belong to any catalog. -#}
-{% macro _holds_iceberg_alone(schema) %}
+{% macro _is_iceberg_only(schema) %}
     {%- if target.type != 'spark' or '.' in schema -%}
         {{ return(false) }}
     {%- endif -%}

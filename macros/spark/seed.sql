@@ -29,7 +29,8 @@
     {%- for column, type in types.items() -%}
         {%- set name = 'c' ~ loop.index -%}
         {%- set misfit = afterimage._literal(
-            'seed ' ~ model.name ~ ': column ' ~ column ~ ", '<cell>' is no " ~ type
+            'seed ' ~ model.name ~ ': column ' ~ column ~ ", '<cell>' is not a value of type " ~ type
+            ~ '. Correct the cell or its column_types.'
         ) -%}
         {%- do names.append(name) -%}
         {%- do casts.append(

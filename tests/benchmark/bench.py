@@ -101,7 +101,7 @@ class Bench:
         )
 
     def model(self, name: str) -> None:
-        """Build one model anew with dbt, in this process and its session."""
+        """Rebuild one model with dbt, in this process and its session."""
         self.project.dbt("run", "--full-refresh", "--select", name)
 
     def process(self) -> None:
@@ -124,7 +124,7 @@ class Bench:
         )
 
     def create(self, table: str, query: str) -> None:
-        """Write a query's rows into a table that is made anew."""
+        """Replace a table with the rows of a query."""
         self.spark.sql(f"create or replace table {SCHEMA}.{table} using iceberg as {query}")
 
     def duck(self, table: str, query: str) -> None:
@@ -296,8 +296,8 @@ class Bench:
             )
             last += BATCH
 
-        for name, told in kinds.items():
-            seconds |= self.staged_again(name, "arrived", repeats, lambda told=told: land(told))
+        for name, kind in kinds.items():
+            seconds |= self.staged_again(name, "arrived", repeats, lambda kind=kind: land(kind))
         self.stage("arrived_anew", "arriving", "materialized='table'")
         self.model("arrived_anew")
         self.hold_against(

@@ -3,8 +3,8 @@
     `hint` says where no before-image of the stream has a value for a column: the source does not capture it then. -#}
 {% test before_images_agree(model, unique_key, columns=none) %}
     {%- do afterimage._check_names('before_images_agree', 'unique_key', unique_key, required=true) -%}
-    {%- if afterimage._is_ahead_of([model]) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if afterimage._cannot_read_columns([model]) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {#- With a `where` dbt gives a query that has a name already. -#}
     {%- set stream = '(select * from ' ~ model ~ ')' if model is string else model -%}

@@ -1,4 +1,4 @@
-"""Headless Chromium, for tests of pages: what a reader's browser makes of them."""
+"""Headless Chromium, for tests of pages: what a browser shows of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Seen:
     """A page as the browser has it once its scripts have run.
 
     Attributes:
-        console: What stands in its console: errors of scripts, and what the page's policy refused.
+        console: The lines of its console: errors of scripts, and what the page's policy refused.
     """
 
     dom: str
@@ -50,7 +50,7 @@ def look(
     Args:
         page: The file.
         place: What follows `#` in the address.
-        dark: Whether the reader likes it dark.
+        dark: Whether the reader prefers a dark page.
         screenshot: Where to put a picture.
         width: Of the window, or of a frame in it.
         height: Of the window.
@@ -95,7 +95,7 @@ def figures(page: Path) -> Any:
 
 
 def complaints(figure: Any, folder: Path) -> str:
-    """Return what plotly does not know, or cannot use, of a figure.
+    """Return the parts of a figure that plotly does not know or cannot use.
 
     Args:
         figure: The figure; its colours are still names.

@@ -31,7 +31,7 @@ def environment(**variables: str) -> dict[str, str]:
 def run(
     *command: str | Path, cwd: Path, env: dict[str, str] | None = None, timeout: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end, which must be a good one."""
+    """Run a program and check that it succeeds."""
     result = subprocess.run(
         list(map(str, command)),
         cwd=cwd,

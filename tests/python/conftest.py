@@ -106,7 +106,7 @@ class Lake:
         self.spark = spark
 
     def create(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
-        """Make a table anew; `columns` maps names to Spark types, a missing value is NULL."""
+        """Replace a table; `columns` maps names to Spark types, a missing value is NULL."""
         self._frame(columns, rows).writeTo(f"{SCHEMA}.{table}").using("iceberg").createOrReplace()
 
     def append(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
@@ -114,7 +114,7 @@ class Lake:
         self._frame(columns, rows).writeTo(f"{SCHEMA}.{table}").append()
 
     def rows(self, query: str) -> list[dict[str, Any]]:
-        """Return what a query gives; structs come as dictionaries."""
+        """Return the rows of a query, with structs as dictionaries."""
         return [row.asDict(recursive=True) for row in self.spark.sql(query).collect()]
 
     def _frame(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> Any:
@@ -124,7 +124,7 @@ class Lake:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the file that takes longest, so that no process is left alone with it."""
+    """Start with the slowest file, so that no process is left with it at the end."""
     items.sort(key=lambda item: item.path.stem != "test_project")
 
 

@@ -61,7 +61,7 @@ class Split:
 
 
 def carried(stream: Stream, maps: FieldMaps) -> list[Change]:
-    """Return the changes of a stream as OpenEdge can tell them, each once."""
+    """Return the changes of a stream that OpenEdge can express, each once."""
     return [
         _as_told(change, maps)
         for change in stream.distinct

@@ -1,7 +1,7 @@
 """Change streams as replication tools would write them, in plain Python.
 
 A writer takes a logical stream and gives the rows that a tool lands for it. It shares no code with
-the macros, so what it writes and what they read can be held against each other. A tool that cannot
+the macros, so what it writes and what they read can be compared. A tool that cannot
 carry all of a stream has a function beside its writer that says what is left of it.
 """
 
@@ -35,14 +35,14 @@ def db2_columns(stream: Stream, style: Db2Style) -> dict[str, str]:
 
 
 def db2_changes(stream: Stream, style: Db2Style) -> list[Change]:
-    """Say what of an honest stream a Db2 table can tell, in the words of the change contract.
+    """Return what a Db2 table can express of an honest stream, as rows of the change contract.
 
     Rows are whole: what the stream leaves out is what the row held before. A truncate is not
     captured, so its rows live on; a malformed change is not written. All changes of a commit have
     its time. A key that is deleted and inserted again in one commit is updated. In the style
     `pairs` an update has its row before, and one that changes the key is a delete and an insert.
     """
-    told: list[Change] = []
+    expressed: list[Change] = []
     deleted_at: dict[tuple[str | None, Key], int] = {}
     for change in _db2_written(stream, style):
         row = change.before if change.operation == "delete" else change.after
@@ -50,12 +50,12 @@ def db2_changes(stream: Stream, style: Db2Style) -> list[Change]:
         key = (change.transaction_id, tuple(row[name] for name in stream.unique_key))
         place = deleted_at.pop(key, None)
         if place is not None and change.operation == "insert":
-            told[place] = replace(told[place], operation="update", after=change.after)
+            expressed[place] = replace(expressed[place], operation="update", after=change.after)
             continue
         if change.operation == "delete":
-            deleted_at[key] = len(told)
-        told.append(change)
-    return told
+            deleted_at[key] = len(expressed)
+        expressed.append(change)
+    return expressed
 
 
 def db2_cd_rows(stream: Stream, style: Db2Style) -> list[Row]:
@@ -63,7 +63,7 @@ def db2_cd_rows(stream: Stream, style: Db2Style) -> list[Row]:
 
     Args:
         stream: The stream.
-        style: `single`, an update is one row and its before-image stands in columns that begin with
+        style: `single`, an update is one row with its before-image in columns that begin with
             X; or `pairs`, an update is a delete and an insert, and each row has its commit time.
     """
     rows: list[Row] = []
@@ -82,7 +82,7 @@ def db2_cd_rows(stream: Stream, style: Db2Style) -> list[Row]:
 
 
 def db2_uow_rows(stream: Stream) -> list[Row]:
-    """Write the unit-of-work table beside a CD table: a row a commit, in the long form."""
+    """Write the unit-of-work table of a CD table: one row per commit, in the long form."""
     times = {
         change.transaction_id: change.changed_at
         for change in db2_changes(stream, "single")
@@ -158,7 +158,7 @@ def _row(
 
 
 def _parts(change: Change, unique_key: list[str], style: Db2Style) -> list[Change]:
-    """Split an update that `pairs` cannot tell as one."""
+    """Split an update that `pairs` cannot express as one."""
     if style == "single" or change.operation != "update":
         return [change]
     before, after = change.before, change.after

@@ -25,7 +25,7 @@ def typed(text: str) -> list[list[str]]:
 
 
 def spoken_of(text: str) -> list[str]:
-    """Return the commands that stand in the running text."""
+    """Return the commands in the running text."""
     return [
         span
         for span in INLINE.findall(FENCED.sub("", text))

@@ -1,12 +1,12 @@
 """The history of a change stream, worked out one change at a time in plain Python.
 
-This is the oracle that the SQL engine is held against. It shares no code with it and is written for
+The SQL engine is compared with this oracle. It shares no code with it and is written for
 clarity alone: it takes one key, walks that key's events in order, and notes down what a person with
 pencil and paper would note down. The rules are those of the design, section 4; the numbers in the
 comments ("rule 5") are those of the list below.
 
 1.  A rejected change is never applied and counts for nothing.
-2.  The order within a key is `change_seq`, compared as a string; load rows bear `''` and come
+2.  The order within a key is `change_seq`, compared as a string; load rows have `''` and come
     first. Several changes with one key and one `change_seq` are applied in the order load, insert,
     update, delete, then by `change_id` (load rows by `changed_at` first). Events of a key with one
     `change_seq` count as one: only what they came to can open or close a version.
@@ -149,7 +149,7 @@ def history(
     deletes: Deletes = "close",
     load_valid_from: datetime = LOAD_VALID_FROM,
 ) -> list[Row]:
-    """Work out the history of a table from its changes.
+    """Compute the history of a table from its changes.
 
     Args:
         changes: The changes, in any order; the same change may come several times.
@@ -161,7 +161,7 @@ def history(
         overwrite_columns: The columns that show their last value in every version.
         grain: Whether each change counts or only what a transaction came to.
         deletes: Whether the end of a life opens a version of its own.
-        load_valid_from: The time of changes that bear none.
+        load_valid_from: The time of changes without one.
 
     Returns:
         The versions, by key and version number: the data columns, then `META_COLUMNS`.
@@ -264,14 +264,14 @@ def audit(
 
 
 def same(left: Any, right: Any) -> bool:
-    """Tell whether two values are the same as SQL's `<=>` has it: NULL is NULL, NaN is NaN."""
+    """Return whether two values are equal by SQL's `<=>` has it: NULL is NULL, NaN is NaN."""
     if left is None or right is None:
         return left is None and right is None
     return bool(left == right) or bool(left != left and right != right)
 
 
 def sort_key(key: Key) -> tuple[tuple[bool, Any], ...]:
-    """Give something to sort keys by that bears NULLs, which come first."""
+    """Give a sort key that allows NULLs, which come first."""
     return tuple((value is not None, value) for value in key)
 
 
@@ -307,7 +307,7 @@ def _applied(changes: Iterable[Change], unique_key: Sequence[str]) -> list[Chang
             continue
         _check(change, unique_key)
         if distinct.setdefault(change.change_id, change) != change:
-            raise ValueError(f"two different changes bear the change_id {change.change_id!r}")
+            raise ValueError(f"two different changes have the change_id {change.change_id!r}")
     return list(distinct.values())
 
 
@@ -347,7 +347,7 @@ def _own_key(change: Change, unique_key: Sequence[str]) -> Key:
 
 
 def _key_left(change: Change, unique_key: Sequence[str]) -> Key | None:
-    """Give the key that the row bore before an update that changed it; else None (rule 3)."""
+    """Give the key of the row before an update that changed it; else None (rule 3)."""
     if change.operation != "update" or change.before is None:
         return None
     old_key = _key_of(change.before, unique_key)
@@ -419,7 +419,7 @@ def _take_step(
 
 
 def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> bool:
-    """Tell whether an end is that of an earlier row of the key (rule 13)."""
+    """Return whether an end belongs to an earlier row of the key (rule 13)."""
     arrival, upsert, own = life.arrival, life.upsert, end.transaction_id
     if arrival is None or upsert is None or own is None:
         life.takers.append((end, None))
@@ -436,7 +436,7 @@ def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> b
 
 
 def _contradicts(end: Change, said: Row) -> bool:
-    """Tell whether a before-image holds a value that a row is known not to have."""
+    """Return whether a before-image has a value that a row is known not to have."""
     before = end.before or {}
     return any(
         before[name] is not None and not same(before[name], value) for name, value in said.items()
@@ -498,7 +498,7 @@ def _versions(
     tracked: Sequence[str],
     deletes: Deletes,
 ) -> list[Row]:
-    """Cut the versions of one key; the overwritten columns are still to be set."""
+    """Build the versions of one key, except for the overwritten columns."""
     versions: list[Row] = []
 
     def close(step: Step, closed_by: str) -> None:

@@ -28,7 +28,7 @@ T = TypeVar("T")
 START = datetime(2024, 1, 1, 12)
 
 # A change_seq has 35 digits, of which a double keeps 17: two that differ at the end only are one
-# number to whoever reads them as numbers.
+# number if they are read as numbers.
 SEQ_BASE = 20240101120000000000000000000000000
 
 # Each of many cases in one table has so many places to itself.
@@ -83,7 +83,7 @@ class Stream:
         columns: The names of all data columns, the key columns among them.
         types: The Spark type of each column.
         changes: The changes as delivered: in any order, some several times.
-        table: The rows of the source's table at the end; None where the stream may lie.
+        table: The rows of the source's table at the end; None if the stream may contradict itself.
     """
 
     unique_key: list[str]
@@ -110,7 +110,7 @@ def _often(draw: st.DrawFn, percent: int) -> bool:
 
 @dataclass
 class _Source:
-    """A source that writes a change table, and lies in it unless it is honest."""
+    """A source that writes a change table; only an honest one writes a consistent one."""
 
     draw: st.DrawFn
     unique_key: list[str]
@@ -146,7 +146,7 @@ class _Source:
         return None if self.honest and self.key_of(row) in self.table else row
 
     def old_row(self) -> Row | None:
-        """Draw a row that the table holds, or, where the source lies, one that it may not hold."""
+        """Draw a row of the table; a source that is not honest may give another row."""
         if not self.honest and _often(self.draw, 20):
             return self.row()
         if not self.table:
@@ -248,7 +248,7 @@ class _Source:
         return change
 
     def rejected(self) -> Change:
-        """Write something that nobody understands, though it may look well."""
+        """Write a malformed row, which may look well-formed."""
         operations: list[Operation] = ["load", "insert", "update", "delete"]
         operation = self.draw(
             st.sampled_from([*operations, "truncate"] if self.truncates else operations)
@@ -433,7 +433,7 @@ def merged_streams(
         draw: Hypothesis gives it.
         cases: How many streams.
         max_changes: The greatest number of different changes of each.
-        honest: Whether the streams tell the truth (see `streams`).
+        honest: Whether the streams are consistent (see `streams`).
         truncates: Whether the table may be truncated, which in one of many cases it is.
         from_places: Whether runs can begin at places (see `streams`).
     """

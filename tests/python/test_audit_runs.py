@@ -1,4 +1,4 @@
-"""What a run of an audit takes in, and what it leaves alone."""
+"""Which changes a run of an audit reads, and which rows it leaves unchanged."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def names(lake: Lake) -> list[tuple[Any, ...]]:
-    """Return what the audit says of names."""
+    """Return the audit's rows about names."""
     rows = lake.rows(
         f"select * from {SCHEMA}.people_audit where column_name = 'name' order by change_seq, id"
     )
@@ -73,9 +73,7 @@ def test_a_late_change_moves_what_the_next_one_changed(project: Project, lake: L
     ]
 
 
-def test_a_change_that_a_late_one_leaves_without_effect_is_taken_out(
-    project: Project, lake: Lake
-) -> None:
+def test_a_change_without_effect_after_a_late_one_is_removed(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(25, "update", (1, "Eva"), 1)])
     project.dbt("run")
     assert names(lake) == [
@@ -102,9 +100,7 @@ def test_a_run_without_effect_makes_no_commit(project: Project, lake: Lake) -> N
     assert snapshots(lake) == before + 1
 
 
-def test_an_audit_that_was_rolled_back_asks_for_a_full_refresh(
-    project: Project, lake: Lake
-) -> None:
+def test_an_audit_that_was_rolled_back_needs_a_full_refresh(project: Project, lake: Lake) -> None:
     first = lake.rows(f"select snapshot_id from {SCHEMA}.people_audit.snapshots")[-1]
     lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 2)])
     project.dbt("run")
@@ -115,13 +111,13 @@ def test_an_audit_that_was_rolled_back_asks_for_a_full_refresh(
         project.dbt("run")
 
 
-def test_an_audit_without_a_key_says_where_it_belongs(project: Project) -> None:
+def test_an_audit_without_a_key_is_an_error(project: Project) -> None:
     write_model(project, unique_key=None)
     with pytest.raises(DbtError, match="`unique_key` is missing in the model's config"):
         project.dbt("run")
 
 
-def test_a_table_that_something_else_has_built_asks_for_a_full_refresh(
+def test_a_table_of_another_materialization_needs_a_full_refresh(
     project: Project, lake: Lake
 ) -> None:
     lake.spark.sql(f"drop table {SCHEMA}.people_audit")

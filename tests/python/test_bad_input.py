@@ -1,4 +1,4 @@
-"""A million raw rows of which one in a hundred is broken in each known way."""
+"""A million raw rows; one in a hundred is malformed, in each known way."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from qlik_messages import headers, json_message, mask
 ROWS = int(os.environ.get("AFTERIMAGE_BAD_ROWS", "1000000"))
 MOST = 1.15  # what a run over broken rows may cost, a run over good ones being 1
 
-# How rows are broken, by a number of 0 to 99 that depends on the change_seq, and the reason that
-# they must bear. A before-image is broken together with its update.
+# How rows are broken, by a number of 0 to 99 that depends on the change_seq, and the reason
+# expected. A before-image is broken together with its update.
 WAYS = {
     0: "unknown operation",
     1: "change_seq is not 35 digits",
@@ -39,7 +39,7 @@ end
 
 
 @pytest.mark.long
-def test_broken_rows_are_told_apart_and_cost_little(
+def test_broken_rows_have_distinct_ids_and_cost_little(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     spark = lake.spark
@@ -236,7 +236,7 @@ NO_TIME: dict[str, tuple[str, dict[str, str], dict[str, Any], tuple[Any, ...]]] 
 }
 
 
-def test_a_value_that_is_no_time_ends_no_run_in_ansi_mode(
+def test_a_malformed_timestamp_fails_no_run_in_ansi_mode(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     project = make_project("ansi")

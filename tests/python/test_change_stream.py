@@ -1,4 +1,4 @@
-"""A staging run takes in what has landed since the last one, and nothing else."""
+"""A staging run reads what has landed since the last one, and nothing else."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ FIRST = [
 
 
 class Runs:
-    """A staging table on a raw table, and what its runs say."""
+    """A staging table on a raw table, and the log lines of its runs."""
 
     def __init__(
         self, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str], config: str = STREAM
@@ -81,7 +81,7 @@ class Runs:
         self.run()
 
     def run(self, *arguments: str) -> str:
-        """Run the model and return the line that it says."""
+        """Run the model and return its log line."""
         self.capfd.readouterr()
         result = self.project.dbt("--no-quiet", "run", "--select", "stg_stream", *arguments)
         self.sql = result.results[0].node.compiled_code
@@ -94,7 +94,7 @@ class Runs:
         self.lake.append(RAW, COLUMNS, list(rows))
 
     def staged(self) -> list[dict[str, Any]]:
-        """Return the table's rows but for the time of the run."""
+        """Return the table's rows without the time of the run."""
         rows = self.lake.rows(f"select * from {TABLE} order by change_id")
         return [{name: row[name] for name in row if name != "ingested_at"} for row in rows]
 
@@ -117,7 +117,7 @@ def runs(project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]) -> Run
     return Runs(project, lake, capfd)
 
 
-def test_a_run_says_what_has_landed_and_what_it_made_of_it(runs: Runs) -> None:
+def test_a_run_logs_landed_rows_and_new_changes(runs: Runs) -> None:
     runs.land(
         row(at(4), "U", "d"),  # new
         row(at(3), "B", "b"),  # of a known change
@@ -127,12 +127,12 @@ def test_a_run_says_what_has_landed_and_what_it_made_of_it(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
-def test_nothing_new_is_no_commit_and_reads_no_raw_row(runs: Runs) -> None:
+def test_a_run_with_nothing_new_commits_nothing_and_reads_no_raw_row(runs: Runs) -> None:
     runs.assert_nothing_new()
     assert RAW not in re.sub(r"/\*.*?\*/", "", runs.sql)
 
 
-def test_a_change_that_lands_a_year_late_is_taken_in(runs: Runs) -> None:
+def test_a_change_that_lands_a_year_late_is_read(runs: Runs) -> None:
     runs.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(9), "U", "z"))
     assert runs.run() == "2 rows landed, 2 changes: 2 new, 0 known, 0 rejected"
     runs.assert_as_a_full_refresh()
@@ -159,7 +159,7 @@ def test_rows_delivered_twice_are_counted(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
-def test_rows_without_a_place_meet_the_earlier_ones(runs: Runs) -> None:
+def test_rows_without_a_place_are_compared_with_earlier_ones(runs: Runs) -> None:
     """Another load of the key, a malformed row twice, and two rows that share a place of zeros."""
     zeros = "0" * 35
     runs.land(row("17", "U", "?"), row(zeros, "D", "x", 3), row(zeros, "I", "loaded too", 8))
@@ -191,7 +191,7 @@ def test_a_compacted_raw_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
     runs.assert_as_a_full_refresh()
 
 
-def test_a_raw_table_made_anew_is_read_once(runs: Runs, lake: Lake) -> None:
+def test_a_recreated_raw_table_is_read_once(runs: Runs, lake: Lake) -> None:
     lake.create(RAW, COLUMNS, [*FIRST, row(at(4), "U", "d")])
     assert runs.run() == (
         f"read all 6 rows of {SCHEMA}.{RAW} because it was replaced or rolled back, or its"
@@ -216,7 +216,7 @@ def test_a_raw_table_rolled_back_is_read_once(runs: Runs, lake: Lake) -> None:
     assert {change["change_seq"] for change in runs.staged()} == {"", *map(at, range(1, 6))}
 
 
-def test_snapshots_that_have_expired_are_read_once(runs: Runs, lake: Lake) -> None:
+def test_a_raw_table_with_expired_snapshots_is_read_once(runs: Runs, lake: Lake) -> None:
     for number in (4, 5):
         runs.land(row(at(number), "U", f"{number}"))
     lake.spark.sql(
@@ -247,7 +247,7 @@ def test_rows_deleted_from_or_changed_in_the_raw_table(mode: str, runs: Runs, la
     runs.assert_nothing_new()
 
 
-def test_a_run_killed_before_it_remembers_is_done_again(runs: Runs, lake: Lake) -> None:
+def test_a_run_killed_before_it_saves_its_state_is_repeated(runs: Runs, lake: Lake) -> None:
     def properties() -> dict[str, str]:
         rows = lake.rows(f"show tblproperties {TABLE}")
         return {row["key"]: row["value"] for row in rows if row["key"].startswith("afterimage.")}
@@ -275,7 +275,7 @@ def test_a_staging_table_rolled_back_reads_everything_once(runs: Runs, lake: Lak
     runs.assert_nothing_new()
 
 
-def test_a_new_column_asks_for_a_full_refresh(runs: Runs, lake: Lake) -> None:
+def test_a_new_column_needs_a_full_refresh(runs: Runs, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} add column city string")
     with pytest.raises(DbtError, match=r"have changed since .* \(added: city\)"):
         runs.run()
@@ -284,7 +284,7 @@ def test_a_new_column_asks_for_a_full_refresh(runs: Runs, lake: Lake) -> None:
     runs.assert_nothing_new()
 
 
-def test_a_table_that_incremental_has_built_is_taken_over(
+def test_a_table_built_by_incremental_is_taken_over(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
     runs = Runs(project, lake, capfd, INCREMENTAL)
@@ -296,7 +296,7 @@ def test_a_table_that_incremental_has_built_is_taken_over(
 
 
 def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs) -> None:
-    """Such as a filter around the macro: it does not say which changes are known."""
+    """Such as a filter around the macro: it does not mark the known changes."""
     columns = ", ".join(runs.staged()[0]) + ", ingested_at"
     body = project.folder / "models/stg_stream.sql"
     config, call = body.read_text().split("\n", 1)
@@ -314,9 +314,9 @@ def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs)
     assert not lake.rows("show views in spark_catalog.global_temp like 'afterimage_*'")
 
 
-def test_a_body_that_is_no_change_stream_is_said_to_be_none(project: Project) -> None:
+def test_a_model_that_is_not_a_change_stream_is_an_error(project: Project) -> None:
     project.file("models/stg_none.sql", f"{{{{ config({STREAM}) }}}}\nselect 1 as change_id")
-    with pytest.raises(DbtError, match=r"must give the columns of the .*change_seq"):
+    with pytest.raises(DbtError, match=r"must return the columns of the .*change_seq"):
         project.dbt("run", "--select", "stg_none")
 
 
@@ -337,7 +337,7 @@ def test_a_staging_table_copied_to_another_schema_reads_everything_once(
     runs.assert_nothing_new()
 
 
-def test_partitions_that_are_dropped_take_nothing_away(runs: Runs, lake: Lake) -> None:
+def test_dropped_partitions_remove_no_change(runs: Runs, lake: Lake) -> None:
     raw = f"{SCHEMA}.{RAW}"
     lake.spark.sql(f"alter table {raw} add partition field header__change_oper")
     runs.land(row(at(4), "D", "c"), row(at(5), "I", "again"))
@@ -348,7 +348,7 @@ def test_partitions_that_are_dropped_take_nothing_away(runs: Runs, lake: Lake) -
     assert runs.staged() == staged
 
 
-def test_a_branch_is_read_whole(project: Project, runs: Runs, lake: Lake) -> None:
+def test_a_branch_is_read_in_full(project: Project, runs: Runs, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} create branch audited")
     runs.land(row(at(4), "U", "not audited"))
     project.file(
@@ -382,8 +382,8 @@ class Landing:
         self.earlier = self.files()
         for landed in rows:
             values = [landed.get(name) for name in COLUMNS]
-            told = ", ".join("null" if value is None else repr(value) for value in values)
-            self.lake.spark.sql(f"insert into {self.name} values ({told})")
+            literals = ", ".join("null" if value is None else repr(value) for value in values)
+            self.lake.spark.sql(f"insert into {self.name} values ({literals})")
 
     def drop(self) -> None:
         self.lake.spark.sql(f"drop table if exists {self.name}")
@@ -394,7 +394,7 @@ class Landing:
         return set(Path(urlparse(location).path).iterdir())
 
     def age(self, hours: float) -> None:
-        """Make the files that landed last as old as that."""
+        """Set the age of the files that landed last."""
         for file in self.files() - self.earlier:
             time = file.stat().st_mtime - 3600 * hours
             os.utime(file, (time, time))
@@ -428,7 +428,7 @@ def test_files_are_read_by_when_they_were_written(
     landing.drop()
 
 
-def test_a_view_is_read_whole_unless_a_look_back_is_set(
+def test_a_view_is_read_in_full_unless_a_look_back_is_set(
     project: Project, lake: Lake, runs: Runs
 ) -> None:
     landing = Landing(lake, project, "seen__ct", "parquet")
@@ -450,7 +450,7 @@ def test_a_view_is_read_whole_unless_a_look_back_is_set(
     landing.drop()
 
 
-def test_incremental_takes_in_what_lands_a_year_late(
+def test_incremental_reads_rows_that_land_a_year_late(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
     runs = Runs(project, lake, capfd, INCREMENTAL)

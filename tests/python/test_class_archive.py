@@ -73,7 +73,7 @@ def test_other_java_or_jar_has_an_archive_of_its_own(java: JavaChoice, env: dict
     assert not first.exists()
 
 
-def test_java_11_knows_no_such_archive(java: JavaChoice, env: dict[str, str]) -> None:
+def test_java_11_has_no_archive(java: JavaChoice, env: dict[str, str]) -> None:
     assert java_options(replace(java, version="11.0.21"), CONF, env) == ""
 
 
@@ -85,9 +85,7 @@ def test_options_of_the_profile_come_first(
     assert java_options(java, conf, env) == ""
 
 
-def test_java_without_an_archive_of_its_own_classes_does_without(
-    java: JavaChoice, env: dict[str, str]
-) -> None:
+def test_java_without_its_own_archive_uses_none(java: JavaChoice, env: dict[str, str]) -> None:
     (java.home / "lib" / "server" / "classes.jsa").unlink()
     assert java_options(java, CONF, env) == ""
 

@@ -117,7 +117,7 @@ def size(lake: Lake, table: str) -> dict[str, Any]:
 
 
 @pytest.mark.long
-def test_a_million_changes_come_out_the_same_where_a_worker_is_killed(
+def test_a_million_changes_give_the_same_rows_when_a_worker_is_killed(
     million: Project, lake: Lake, cluster: StandaloneCluster
 ) -> None:
     warehouse = os.environ["AFTERIMAGE_WAREHOUSE"]

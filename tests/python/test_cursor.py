@@ -1,4 +1,4 @@
-"""What `cursor.py` replaces in dbt-spark is still there, and errors read well."""
+"""What `cursor.py` replaces in dbt-spark still exists, and errors are readable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dbt_afterimage.runtime.spark_errors import is_overtaken_listing
 
 @pytest.fixture
 def original() -> Iterator[type]:
-    """dbt-spark's own cursor, in its place again for the time of a test."""
+    """dbt-spark's own cursor, restored for the time of a test."""
     own = AfterimageCursor.__mro__[1]
     installed = dbt_spark_session.Cursor
     setattr(dbt_spark_session, "Cursor", own)  # noqa: B010 (a class cannot be assigned to for mypy)
@@ -33,7 +33,7 @@ def test_the_replaced_class_is_dbt_sparks_own(original: type) -> None:
 
 
 @pytest.mark.parametrize("method", ["execute", "fetchall", "fetchone"])
-def test_replaced_methods_take_what_dbt_sparks_take(original: type, method: str) -> None:
+def test_replaced_methods_have_the_signatures_of_dbt_sparks(original: type, method: str) -> None:
     theirs = inspect.signature(getattr(original, method))
     ours = inspect.signature(getattr(AfterimageCursor, method))
     assert list(ours.parameters) == list(theirs.parameters)
@@ -60,7 +60,7 @@ def test_cursor_holds_the_settings_and_the_result_where_ours_puts_them(original:
 
 
 @pytest.mark.usefixtures("original")
-def test_connections_take_the_cursor_that_stands_in_the_module() -> None:
+def test_connections_use_the_cursor_of_the_module() -> None:
     cursor.install()
     connection = dbt_spark_session.Connection(server_side_parameters={"a": "b"})
     opened = connection.cursor()
@@ -92,7 +92,7 @@ def execute(spark: SparkSession) -> Callable[..., Rows]:
     return execute
 
 
-def test_values_take_their_places_and_a_statement_without_keeps_its_percents(
+def test_values_are_bound_and_a_statement_without_values_keeps_its_percents(
     execute: Callable[..., Rows],
 ) -> None:
     assert execute("select %s, %s", "'a'", 1) == [("a", 1)]
@@ -137,7 +137,7 @@ def test_error_begins_with_the_problem_and_shows_no_java_frames_and_no_plan(
     assert len(text.splitlines()) <= 5
 
 
-def test_error_of_a_task_says_its_cause(execute: Callable[..., Rows]) -> None:
+def test_error_of_a_task_names_its_cause(execute: Callable[..., Rows]) -> None:
     with pytest.raises(DbtDatabaseError, match=r"Caused by: .*RuntimeException: in a task"):
         execute("select raise_error('in a task') from range(1)")
 
@@ -147,7 +147,7 @@ def test_error_names_the_place_in_the_statement(execute: Callable[..., Rows]) ->
         execute("select 1 as a\nfrom (select 2 as c)\nwhere b = 1")
 
 
-def test_a_long_statement_says_which_model_it_is_for_and_how_far_it_is(
+def test_a_long_statement_logs_its_model_and_progress(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: list[str] = []
@@ -176,7 +176,7 @@ def test_a_long_statement_says_which_model_it_is_for_and_how_far_it_is(
     assert any("0 of 1 tasks of the present stages done" in line for line in said)
 
 
-def test_only_a_listing_that_another_run_overtakes_is_asked_again() -> None:
+def test_only_a_listing_that_races_another_run_is_repeated() -> None:
     gone = "java.io.IOException: Invalid directory or I/O error occurred for dir: /w/t/metadata"
     assert is_overtaken_listing("/* dbt */ show tables in afterimage", gone)
     assert not is_overtaken_listing("select * from afterimage.t", gone)

@@ -39,7 +39,7 @@ def relation(table: str) -> str:
 
 
 def contents(lake: Lake, *tables: str) -> dict[str, list[Row]]:
-    """Return tables in an order of their own, less the time of the run."""
+    """Return tables in a fixed order, without the time of the run."""
     found = {}
     for table in tables:
         rows = lake.rows(f"select * from {SCHEMA}.{table}")
@@ -53,7 +53,7 @@ def contents(lake: Lake, *tables: str) -> dict[str, list[Row]]:
 
 
 @given(stream=streams(honest=True))
-def test_both_styles_tell_the_same_table(stream: Any) -> None:
+def test_both_styles_give_the_same_history(stream: Any) -> None:
     tables = [
         {
             tuple(row[name] for name in stream.unique_key): {
@@ -71,7 +71,7 @@ def test_both_styles_tell_the_same_table(stream: Any) -> None:
 
 
 @given(stream=streams(honest=True), style=st.sampled_from(STYLES))
-def test_a_row_has_a_place_to_itself(stream: Any, style: Db2Style) -> None:
+def test_each_row_has_its_own_place(stream: Any, style: Db2Style) -> None:
     places = [
         (int.from_bytes(row["IBMSNAP_COMMITSEQ"], "big"), row["IBMSNAP_INTENTSEQ"])
         for row in db2_cd_rows(stream, style)
@@ -88,7 +88,7 @@ def test_a_row_has_a_place_to_itself(stream: Any, style: Db2Style) -> None:
 @pytest.mark.parametrize("style", STYLES)
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
-def test_any_order_any_batches_and_repeats_give_what_the_reference_says(
+def test_any_order_any_batches_and_repeats_equal_the_reference(
     style: Db2Style, data: st.DataObject, project: Project, lake: Lake
 ) -> None:
     stream = data.draw(merged_streams(8, max_changes=12, honest=True))
@@ -128,7 +128,7 @@ def test_any_order_any_batches_and_repeats_give_what_the_reference_says(
 
 
 def as_told(changes: list[Row]) -> list[Row]:
-    """Keep of changes what the source tells, in an order of their own."""
+    """Keep the columns of changes that the source gives, in a fixed order."""
     names = ("change_seq", "operation", "changed_at", "transaction_id", "reject_reason")
     rows = [{name: change[name] for name in (*names, "before", "after")} for change in changes]
     return sorted(rows, key=lambda row: (row["change_seq"], sorted_items(row["after"])))
@@ -177,18 +177,18 @@ HALVES: list[list[Row]] = [
 
 
 @pytest.mark.long
-def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
+def test_halves_of_a_commit_that_arrive_separately_give_the_same_result(
     project: Project, lake: Lake
 ) -> None:
     first, second = in_halves("", project, lake)
 
-    assert told(first, ["a", "b", "c", "d"]) == [
+    assert summary(first, ["a", "b", "c", "d"]) == [
         ("a", 11, "delete", 0, None),
         ("b", 14, "insert", None, 1),
         ("c", 17, "update", 1, 2),
         ("d", 19, "update", 0, 2),
     ]
-    assert told(second, ["a", "b", "c", "d", "g", "moved"]) == [
+    assert summary(second, ["a", "b", "c", "d", "g", "moved"]) == [
         ("a", 11, "update", 0, 1),
         ("b", 13, "update", 0, 1),
         ("c", 15, "update", 0, 1),
@@ -201,15 +201,17 @@ def test_halves_of_a_commit_that_arrive_apart_come_to_the_same(
 
 
 @pytest.mark.long
-def test_key_changes_whose_rows_arrive_apart_come_to_the_same(project: Project, lake: Lake) -> None:
+def test_key_changes_whose_rows_arrive_separately_give_the_same_result(
+    project: Project, lake: Lake
+) -> None:
     first, second = in_halves(", pair_key_changes=true", project, lake)
 
-    assert told(first, ["e", "f2", "g", "moved"]) == [
+    assert summary(first, ["e", "f2", "g", "moved"]) == [
         ("e", 41, "update", 0, 0),
         ("f2", 42, "update", 0, 6),
         ("moved", 30, "insert", None, 5),
     ]
-    assert told(second, ["e", "e2", "f2", "g", "moved"]) == [
+    assert summary(second, ["e", "e2", "f2", "g", "moved"]) == [
         ("e", 41, "delete", 0, None),
         ("e2", 44, "insert", None, 6),
         ("f2", 42, "insert", None, 6),
@@ -255,7 +257,7 @@ def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
     return [after_first["stg_halves"], rows]
 
 
-def told(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
+def summary(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
     """Give key, place in the log, operation and values of the changes after the first commit."""
     found = []
     for row in staged:
@@ -267,7 +269,7 @@ def told(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda change: change[:2])
 
 
-def test_what_lands_late_is_read_with_its_whole_commit(project: Project, lake: Lake) -> None:
+def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "string", "value": "int"}
 
     def row(commit: int, intent: int, letter: str, key: str | None, day: int) -> Row:
@@ -289,7 +291,7 @@ def test_what_lands_late_is_read_with_its_whole_commit(project: Project, lake: L
         "late_ccd",
         columns,
         [
-            row(10, 1, "D", "a", 1),  # makes an update of the insert that it stands before
+            row(10, 1, "D", "a", 1),  # turns the insert after it into an update
             row(15, 5, "I", "late", 7),
             row(20, 6, "D", "c", 8),
             row(0, 0, "I", "load", 1),
@@ -416,7 +418,7 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
     ("arguments", "message"),
     [
         ("unique_key=[]", "db2_change_data: `unique_key` must be a list of column names"),
-        ("unique_key=['ID']", "names a column that is not there. Allowed: ['key_no', 'v']"),
+        ("unique_key=['ID']", "names a column that does not exist. Allowed: ['key_no', 'v']"),
         ("unique_key=['key_no'], columns=['key_no', 'w']", "Got: w"),
         ("unique_key=['key_no'], before_prefix='BEFORE'", "up to 4 characters"),
         ("unique_key=['key_no'], condensed='Y'", "`condensed` must be one of [True, False]"),
@@ -447,7 +449,7 @@ def test_a_compile_may_come_before_the_table_of_commits(project: Project, lake: 
     lake.create("early_cd", {**DB2_HEADER, "id": "int"}, [])
     call = f"unique_key=['id'], before_prefix=none, uow={relation('no_such_uow')}"
     compiled = project.compile(f"{{{{ db2_change_data({relation('early_cd')}, {call}) }}}}")
-    assert "not there yet" in compiled
+    assert "do not exist yet" in compiled
 
 
 def test_a_table_without_the_columns_of_a_capture_table_is_refused(

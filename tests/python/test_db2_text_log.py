@@ -89,7 +89,7 @@ ENTRIES = st.builds(
     present=st.sets(st.tuples(st.integers(0, 60), st.sampled_from(["de", "en"])), min_size=20),
 )
 @settings(fewer_checks, max_examples=1)
-def test_the_index_takes_in_what_the_log_comes_to(
+def test_the_index_gets_the_result_of_the_log(
     log: list[dict[str, Any]], present: set[tuple[int, str]], project: Project, lake: Lake
 ) -> None:
     lake.create("net_log", LOG, log)
@@ -127,7 +127,7 @@ PADDED = {"neither": ("de", "de"), "the log": ("de   ", "de"), "the base": ("de"
 
 
 @pytest.mark.parametrize("padded", list(PADDED))
-def test_blanks_behind_a_key_do_not_count(padded: str, project: Project, lake: Lake) -> None:
+def test_trailing_blanks_of_a_key_are_ignored(padded: str, project: Project, lake: Lake) -> None:
     """CHAR is padded to its length, and Db2 compares texts as if all were."""
     in_log, in_base = PADDED[padded]
     lake.create(
@@ -174,7 +174,7 @@ def padded_ids(project: Project, lake: Lake) -> list[str]:
     return [row["change_id"] for row in staged]
 
 
-def test_what_was_loaded_before_every_commit_is_in_the_index(project: Project, lake: Lake) -> None:
+def test_load_rows_are_in_the_index(project: Project, lake: Lake) -> None:
     columns = {
         "IBMSNAP_COMMITSEQ": "binary",
         "IBMSNAP_INTENTSEQ": "binary",
@@ -201,20 +201,20 @@ def test_what_was_loaded_before_every_commit_is_in_the_index(project: Project, l
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        ("db2_text_log(%(log)s, unique_key=['no'], base=%(base)s)", "['PK01', 'PK02'] stand for"),
-        ("db2_text_log(%(log)s, unique_key=['no', 'x'], base=%(base)s)", "not there. Allowed:"),
+        ("db2_text_log(%(log)s, unique_key=['no'], base=%(base)s)", "for each of ['PK01', 'PK02']"),
+        ("db2_text_log(%(log)s, unique_key=['no', 'x'], base=%(base)s)", "not exist. Allowed:"),
         ("db2_text_log(%(base)s, unique_key=['no'], base=%(base)s)", "must have the columns OPE"),
         ("db2_text_log(%(log)s, unique_key='no', base=%(base)s)", "must be a list of column"),
         (
             "db2_text_log(%(log)s, unique_key=['no', 'lang'], base=%(base)s, columns=['no'])",
-            "`unique_key` names a column that is not there",
+            "`unique_key` names a column that does not exist",
         ),
         ("index_sync(%(log)s, unique_key=['no', 'lang'])", "`base` must be the relation"),
         (
             "index_sync(%(log)s, unique_key=['no', 'lang'], base=%(base)s, synchpoint='00')",
             "`synchpoint` must be left out",
         ),
-        ("index_sync(%(cd)s, unique_key=['no'], base=%(base)s)", "`base` is for a log table"),
+        ("index_sync(%(cd)s, unique_key=['no'], base=%(base)s)", "`base` must be left out"),
         ("index_sync(%(cd)s, unique_key=['no'], synchpoint='12')", "20 or 32 hex digits. Got: 12"),
     ],
 )

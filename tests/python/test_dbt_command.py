@@ -31,7 +31,7 @@ HEADER = {
 WIDE = [f"c{i:04d}" for i in range(1, 1201)]
 FLAGGED = [1, 2, 64, 65, 513, 1018, 1200]  # beside what 64 bits and 128 bytes can hold
 
-# Whoever stands in New York reads UTC all the same.
+# In New York, times are still UTC.
 ELSEWHERE = {"TZ": "America/New_York"}
 
 
@@ -61,7 +61,7 @@ def staging(table: str, unique_key: str) -> str:
 
 
 class Command:
-    """`dbt` in a project's folder, on the warehouse of the tests' own session."""
+    """`dbt` in a project's folder, on the warehouse of the test session."""
 
     def __init__(self, project: Project) -> None:
         self.folder = project.folder
@@ -136,7 +136,7 @@ def test_plain_run_has_the_udfs(lake: Lake) -> None:
     assert lake.rows(f"select * from {SCHEMA}.masks") == [{"ordinals": [1, 2, 4]}]
 
 
-def test_run_says_what_dbt_says_and_nothing_of_spark(
+def test_run_prints_what_dbt_prints_and_nothing_of_spark(
     first_run: subprocess.CompletedProcess[str],
 ) -> None:
     assert first_run.stderr == ""
@@ -146,7 +146,7 @@ def test_run_says_what_dbt_says_and_nothing_of_spark(
 
 
 @pytest.mark.usefixtures("first_run")
-def test_a_schema_is_listed_without_a_question_for_each_table(dbt: Command) -> None:
+def test_a_schema_is_listed_without_a_query_per_table(dbt: Command) -> None:
     log = (dbt.folder / ".afterimage/logs/dbt.log").read_text()
     asked = re.findall(r"On list_None_afterimage: /\*.*?\*/\s*(\w+ \S+)", log, re.DOTALL)
     assert {"set spark", "show tables"} <= {question.split(".")[0] for question in asked}
@@ -191,7 +191,9 @@ def test_table_with_three_header_columns_and_no_mask_stages_with_unknown_changes
 
 @pytest.mark.minutes
 @pytest.mark.usefixtures("first_run")
-def test_second_run_finds_the_first_ones_tables_and_adds_nothing(dbt: Command, lake: Lake) -> None:
+def test_second_run_finds_the_tables_of_the_first_and_adds_nothing(
+    dbt: Command, lake: Lake
+) -> None:
     before = {model: rows_of(lake, model) for model in ("stg_drift", "stg_bare")}
     assert "PASS=3 WARN=0 ERROR=0" in dbt("run", "--exclude", "stg_wide").stdout
     for model, rows in before.items():
@@ -199,7 +201,7 @@ def test_second_run_finds_the_first_ones_tables_and_adds_nothing(dbt: Command, l
 
 
 @pytest.mark.minutes
-def test_times_are_utc_wherever_the_machine_stands(dbt: Command) -> None:
+def test_times_are_utc_in_any_local_time_zone(dbt: Command) -> None:
     query = """
         select
             cast('2023-03-21 21:34:16.123456' as timestamp) as moment,
@@ -220,7 +222,7 @@ def test_times_are_utc_wherever_the_machine_stands(dbt: Command) -> None:
 
 @pytest.mark.minutes
 @pytest.mark.usefixtures("first_run")
-def test_documentation_knows_every_model_and_its_columns(dbt: Command) -> None:
+def test_docs_list_every_model_and_its_columns(dbt: Command) -> None:
     dbt("docs", "generate", "--exclude", "stg_wide")
     catalog = json.loads((dbt.folder / ".afterimage/target/catalog.json").read_text())
     assert catalog["errors"] is None
@@ -233,7 +235,7 @@ def test_documentation_knows_every_model_and_its_columns(dbt: Command) -> None:
 
 
 @pytest.mark.minutes
-def test_documentation_may_come_before_any_table(tmp_path: Path) -> None:
+def test_docs_can_be_generated_before_any_table_exists(tmp_path: Path) -> None:
     run(
         BIN / "dbt",
         *("docs", "generate", "--target-path", str(tmp_path), "--log-path", str(tmp_path)),
@@ -241,7 +243,8 @@ def test_documentation_may_come_before_any_table(tmp_path: Path) -> None:
         env=environment(AFTERIMAGE_WAREHOUSE=str(tmp_path / "warehouse")),
     )
     nodes = json.loads((tmp_path / "manifest.json").read_text())["nodes"].values()
-    unknown = [node["name"] for node in nodes if "not there yet" in node.get("compiled_code", "")]
+    placeholder = "do not exist yet"
+    unknown = [node["name"] for node in nodes if placeholder in node.get("compiled_code", "")]
     assert len(unknown) > 30
     assert {"stg_qlik__customers", "stg_db2__stock", "customers_accounting"} <= set(unknown)
 
@@ -376,7 +379,7 @@ print(json.dumps([list(row) for row in rows]))
 
 
 @pytest.mark.minutes
-def test_a_format_without_merge_is_built_anew_by_every_run(
+def test_a_format_without_merge_is_rebuilt_by_every_run(
     make_project: Callable[[str], Project],
 ) -> None:
     project = make_project("plain")

@@ -1,4 +1,4 @@
-"""`afterimage doctor`: each check on a condition that is really so."""
+"""`afterimage doctor`: each check on a real condition."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:
     assert list(tmp_path.glob(".afterimage-doctor-*")) == []
 
 
-def test_what_is_wrong_is_said_with_its_remedy(tmp_path: Path) -> None:
+def test_each_problem_comes_with_its_remedy(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     result = run(
@@ -81,7 +81,9 @@ def test_a_folder_without_a_project_is_a_problem_and_no_traceback(tmp_path: Path
     assert "Traceback" not in result.stdout + result.stderr
 
 
-def test_an_init_that_an_older_version_broke_off_is_found_and_can_be_mended(tmp_path: Path) -> None:
+def test_an_interrupted_init_of_an_older_version_is_found_and_can_be_repaired(
+    tmp_path: Path,
+) -> None:
     """Property files without the doc blocks that they refer to: then no dbt command works."""
     project(tmp_path)
     models = tmp_path / "models"
@@ -115,7 +117,7 @@ def fake_java(folder: Path, version: str) -> dict[str, str]:
     return {**os.environ, "JAVA_HOME": str(folder)}
 
 
-def test_a_java_that_is_too_old_is_passed_over_with_a_word(tmp_path: Path) -> None:
+def test_a_java_that_is_too_old_is_skipped_with_a_warning(tmp_path: Path) -> None:
     finding = doctor.check_java(fake_java(tmp_path / "jdk", "1.8.0_392"))
     assert finding.level == "warning"
     assert "too old" in finding.found
@@ -130,12 +132,12 @@ def test_no_java_at_all_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert finding.remedy.startswith("Install Afterimage with a Java of its own")
 
 
-def test_python_is_held_against_what_the_package_asks_for() -> None:
+def test_python_is_compared_with_the_requirement_of_the_package() -> None:
     levels = {v: doctor.check_python(v).level for v in ("3.9.18", "3.10.0", "3.12.7", "3.13.1")}
     assert levels == {"3.9.18": "problem", "3.10.0": "ok", "3.12.7": "ok", "3.13.1": "problem"}
 
 
-def test_packages_are_held_against_the_requirements() -> None:
+def test_packages_are_compared_with_the_requirements() -> None:
     requirements = [
         "dbt-core<1.12,>=1.11.16",
         "fastavro",
@@ -166,7 +168,7 @@ def test_packages_are_held_against_the_requirements() -> None:
         ("lots", 8 * GIB, "problem"),
     ],
 )
-def test_memory_is_held_against_the_heap(driver: str, available: int, level: str) -> None:
+def test_memory_is_compared_with_the_heap(driver: str, available: int, level: str) -> None:
     assert doctor.check_memory(driver, (16 * GIB, available)).level == level
 
 
@@ -176,7 +178,7 @@ def test_memory_of_this_machine_is_read() -> None:
     assert total > GIB / 2
 
 
-def test_a_warehouse_that_nobody_may_write_to_is_a_problem() -> None:
+def test_a_read_only_warehouse_is_a_problem() -> None:
     # Not even root makes a folder there.
     (finding,) = doctor.check_warehouse(Path("/proc/afterimage"))
     assert finding.level == "problem"
@@ -202,7 +204,7 @@ def test_a_server_that_does_not_listen_is_a_problem() -> None:
         )
 
 
-def test_a_machine_that_does_not_tell_what_is_available_has_all(
+def test_a_machine_without_a_figure_of_available_memory_has_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """macOS."""

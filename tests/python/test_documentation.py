@@ -55,7 +55,7 @@ def test_every_macro_and_each_of_its_arguments_is_described(
         assert all(described.values()), name
 
 
-def test_a_generic_test_stands_in_the_file_of_its_name(
+def test_a_generic_test_is_in_the_file_of_its_name(
     macros: dict[str, dict[str, Any]],
 ) -> None:
     """For macros see test_rooms.py."""

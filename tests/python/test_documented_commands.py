@@ -19,11 +19,11 @@ from conftest import ROOT, Lake, Project
 from pages import FENCED, PAGES, page, relative, spoken_of, typed
 from standalone import free_port
 
-# What stands for a name of the reader's own, and the name it has among the examples.
+# Placeholders for the reader's own names, and the names in the examples.
 NAMES = {"stg_…": "stg_qlik__customers", "<model>": "stg_qlik__customers"}
 # What the examples are not asked to do, and why.
 NOT_RUN = {
-    r"make .*": "run by whoever works on the project, and by CI",
+    r"make .*": "run by developers of the project, and by CI",
     r"dbt \S+|dbt run-operation \S+|afterimage (init|timeline|serve)": "a name that is spoken of",
     r"afterimage land": "a name that is spoken of",
     r"dbt build --target cluster": "needs a cluster: test_cluster.py",
@@ -69,7 +69,7 @@ def test_every_block_of_commands_is_run_by_a_test(path: Path) -> None:
 
 
 def test_no_block_is_without_its_kind() -> None:
-    """Or its commands would be taken for what a program says."""
+    """Otherwise its commands would be taken for the output of a program."""
     kinds = {kind for path in PAGES for kind, _ in FENCED.findall(path.read_text())}
     assert "" not in kinds
 
@@ -106,7 +106,7 @@ def test_every_command_is_one(name: str, line: str) -> None:
 
 
 def in_a_shell(line: str, folder: Path, **variables: str) -> str:
-    """Return what a command says that is typed as it stands, with our environment activated."""
+    """Return the output of a command as typed, with our environment activated."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         line,
@@ -155,7 +155,7 @@ def examples(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Cal
 
 
 def new_project(shell: Callable[..., str], folder: Path) -> Path:
-    """Make a project as the page of `init` says."""
+    """Make a project as the page of `init` describes."""
     if not (folder / "dbt_project.yml").exists():
         shell("afterimage init", folder)
         shell("dbt deps", folder)
@@ -163,9 +163,7 @@ def new_project(shell: Callable[..., str], folder: Path) -> Path:
 
 
 @pytest.mark.long
-def test_every_command_does_what_it_is_there_for(
-    examples: Callable[..., str], tmp_path: Path
-) -> None:
+def test_every_command_of_the_pages_works(examples: Callable[..., str], tmp_path: Path) -> None:
     own = ("docs/start/land.md", "docs/start/init.md")  # Run in projects of their own.
     lines = list(dict.fromkeys(line for name, line in cases() if name not in own))
     lines = [line for line in lines if not any(re.fullmatch(known, line) for known in NOT_RUN)]

@@ -1,4 +1,4 @@
-"""The SQL that the docs tell people to write gives what they say it gives."""
+"""The SQL of the docs gives the results that the docs show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JANUARY = datetime(2023, 1, 1)
 
 
 def documented(page: str, begins: str) -> str:
-    """Return the SQL of a page from a line on, its tables being those of the test schema."""
+    """Return the SQL of a page from a line on, with the tables of the test schema."""
     text = (ROOT / "docs" / page).read_text()
     sql = next(
         block[block.index(begins) :]
@@ -24,7 +24,7 @@ def documented(page: str, begins: str) -> str:
     return re.sub(r"\{\{ (?:ref|source)\((?:'raw', )?'(\w+)'\) \}\}", rf"{SCHEMA}.\1", sql)
 
 
-def test_a_snapshot_goes_on_until_the_first_change_of_each_key(
+def test_a_snapshot_is_continued_until_the_first_change_of_each_key(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     def changed(
@@ -83,7 +83,7 @@ def test_a_snapshot_goes_on_until_the_first_change_of_each_key(
     ]
 
 
-def test_a_full_load_stands_before_the_changes(
+def test_a_full_load_comes_before_the_changes(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     data = {"id": "int", "name": "string"}

@@ -33,7 +33,7 @@ def change_row(number: int, at: datetime, time: datetime | None = None) -> Row:
 
 
 def message(number: int, at: datetime, time: datetime | None = None) -> Row:
-    told = headers(
+    given_headers = headers(
         "INSERT",
         changeSequence=place(number, at),
         timestamp=f"{time or at:%Y-%m-%dT%H:%M:%S}",
@@ -41,7 +41,9 @@ def message(number: int, at: datetime, time: datetime | None = None) -> Row:
         columnMask=mask(["id"], ["id"]),
     )
     return {
-        "value": json_message("DT", {"data": {"id": number}, "beforeData": None, "headers": told})
+        "value": json_message(
+            "DT", {"data": {"id": number}, "beforeData": None, "headers": given_headers}
+        )
     }
 
 
@@ -100,7 +102,7 @@ def staging(macro: str, make_project: Callable[[str], Project], lake: Lake) -> S
 
 
 @pytest.mark.parametrize("macro", list(DIALECTS))
-def test_a_change_of_the_far_future_hides_no_later_change(staging: Staging) -> None:
+def test_a_change_dated_in_the_far_future_hides_no_later_change(staging: Staging) -> None:
     row = staging.row
     first = [row(1, datetime(2024, 1, 1)), row(2, datetime(2024, 1, 9)), row(7, FAR)]
     staging.take_in(first, "--full-refresh")

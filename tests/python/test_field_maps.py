@@ -29,7 +29,7 @@ def test_m18_field_map_is_read_from_left_to_right() -> None:
         assert ";".join(fields[position - 1] for position in positions) == "F1;F2;F5"
 
 
-def test_bytes_may_be_declared_to_begin_with_their_lowest_bit() -> None:
+def test_bytes_can_be_declared_lowest_bit_first() -> None:
     assert decode_field_map(b"\x13\x01", None, "low_first") == [1, 2, 5, 9]
     assert decode_field_map("1301", "hex", "low_first") == [1, 2, 5, 9]
     assert decode_field_map("11001", None, "low_first") == [1, 2, 5]

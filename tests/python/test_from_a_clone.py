@@ -1,4 +1,4 @@
-"""What is typed in a clone of the repository: the README's first lines, and the benchmark."""
+"""The commands for a clone of the repository: the README's first lines, and the benchmark."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clone of what is committed, made and tried as the README says."""
+    """A clone of the commit, set up and tried as the README says."""
     folder = tmp_path_factory.mktemp("clone")
     blocks = typed(page("README.md"))
     # `pip install` of a checkout is what test_wheel.py does.
@@ -30,7 +30,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "afterimage"
 
 
-def test_demo_leaves_nothing_that_git_would_take(clone: Path) -> None:
+def test_demo_leaves_no_file_that_git_would_track(clone: Path) -> None:
     assert run("git", "status", "--short", cwd=clone).stdout == ""
 
 

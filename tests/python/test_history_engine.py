@@ -1,4 +1,4 @@
-"""The engine against the plain-Python reference, on streams that no one would write by hand."""
+"""The engine against the plain-Python reference, on random streams."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def assert_same_history(
 
 @given(data=st.data())
 @settings(fewer_checks, max_examples=FEW)
-def test_a_full_build_is_what_the_reference_says(
+def test_a_full_build_equals_the_reference(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
     stream = data.draw(merged_streams(CASES))
@@ -194,7 +194,7 @@ def test_a_full_build_is_what_the_reference_says(
 @pytest.mark.minutes
 @given(data=st.data())
 @settings(fewer_checks, max_examples=FEW)
-def test_incremental_runs_give_what_the_reference_says_after_each_batch(
+def test_incremental_runs_equal_the_reference_after_each_batch(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
     cases = []
@@ -322,7 +322,7 @@ def test_keys_and_columns_of_every_type_are_compared_by_value(project: Project, 
     "truncated_at",
     [pytest.param(2, id="behind the row's place"), pytest.param(1, id="in the row's place")],
 )
-def test_no_version_begins_before_the_truncation_that_ended_the_one_before_it(
+def test_no_version_begins_before_the_truncation_that_closed_the_previous_one(
     project: Project, lake: Lake, truncated_at: int
 ) -> None:
     stream = Stream(["id"], ["id"], {"id": "int"}, [])
@@ -350,9 +350,7 @@ def test_no_version_begins_before_the_truncation_that_ended_the_one_before_it(
 
 @given(data=st.data())
 @settings(fewer_checks, max_examples=FEW)
-def test_the_audit_is_what_the_reference_says(
-    data: st.DataObject, project: Project, lake: Lake
-) -> None:
+def test_the_audit_equals_the_reference(data: st.DataObject, project: Project, lake: Lake) -> None:
     stream = data.draw(merged_streams(CASES))
     table = "random_changes"
     users = data.draw(st.lists(st.sampled_from([None, "ann", "ben"]), min_size=1, max_size=5))
@@ -378,7 +376,7 @@ def test_the_audit_is_what_the_reference_says(
 @pytest.mark.minutes
 @given(data=st.data())
 @settings(fewer_checks, max_examples=FEW)
-def test_an_audit_that_grows_by_batches_is_what_the_reference_says_after_each(
+def test_an_incremental_audit_equals_the_reference_after_each_batch(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
     stream = data.draw(merged_streams(CASES))

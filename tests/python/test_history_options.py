@@ -1,4 +1,4 @@
-"""The page on the options of a history, taken at its word: its input in, its outputs out."""
+"""The page on the options of a history: its input gives its outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reads histories and change streams, against rows worked out by hand."""
+"""Readers of histories and change streams, against rows worked out by hand."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def relation(table: str) -> str:
         ("date_add(date'2024-01-08', 1)", ["Kiel"]),
     ],
 )
-def test_as_of_takes_the_versions_of_a_moment(
+def test_as_of_returns_the_versions_of_a_moment(
     project: Project, lake: Lake, moment: str, towns: list[str]
 ) -> None:
     sql = project.compile(f'{{{{ as_of({relation("towns")}, "{moment}") }}}}')
@@ -99,10 +99,10 @@ def test_history_join_cuts_at_every_change_and_leaves_gaps(project: Project, lak
     ]
 
 
-def test_readers_find_the_names_that_a_history_was_given(
+def test_readers_use_the_renamed_columns_of_a_history(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """Of a table with names of ours, such as prices with a validity of their own."""
+    """For a table with our column names, such as prices with their own validity."""
     fields = "moment: int, valid_from: date, `#valid_to`: date, `#next`: int"
     began, ended = date(2020, 1, 1), date(2020, 2, 1)
     rows = [(1, began, ended, number) for number in (1, 2)]
@@ -191,7 +191,7 @@ def stream(lake: Lake, table: str, fields: str, *changes: tuple[Any, ...]) -> st
     return relation(table)
 
 
-def test_an_audit_tells_values_apart_that_read_alike(project: Project, lake: Lake) -> None:
+def test_an_audit_distinguishes_values_that_look_alike(project: Project, lake: Lake) -> None:
     changes = stream(
         lake,
         "nested_changes",
@@ -218,7 +218,7 @@ def test_an_audit_tells_values_apart_that_read_alike(project: Project, lake: Lak
     ]
 
 
-def test_an_audit_says_who_where_the_stream_does(project: Project, lake: Lake) -> None:
+def test_an_audit_has_the_user_if_the_stream_has_it(project: Project, lake: Lake) -> None:
     changes = stream(
         lake,
         "signed_changes",
@@ -246,7 +246,9 @@ def test_an_audit_says_who_where_the_stream_does(project: Project, lake: Lake) -
     assert unsigned == [(place, None, name) for place, _, name in audited]
 
 
-def test_what_changed_nothing_is_accounted_as_without_effect(project: Project, lake: Lake) -> None:
+def test_changes_that_changed_nothing_are_counted_as_without_effect(
+    project: Project, lake: Lake
+) -> None:
     changes = stream(
         lake,
         "idle_changes",
@@ -274,10 +276,10 @@ def test_what_changed_nothing_is_accounted_as_without_effect(project: Project, l
     }
 
 
-def test_before_images_are_held_against_what_came_before_them(
+def test_before_images_are_compared_with_the_previous_state(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """The first change of a key has nothing to agree with, for the table may be older."""
+    """The first change of a key has nothing to agree with, because the table may be older."""
     changes = [
         ("update", (1, "old", "text"), (1, "new", None)),
         ("update", (1, "new", None), (1, "newer", "text")),
@@ -303,15 +305,15 @@ def test_before_images_are_held_against_what_came_before_them(
         project.dbt("build")
     for arguments, message in {
         "unique_key: id": "`unique_key` must be a list of column names, with at least one. Got: id",
-        "unique_key: [nr]": "`unique_key` names a column that is not there",
-        "unique_key: [id], columns: [nr]": "`columns` names a column that is not there",
+        "unique_key: [nr]": "`unique_key` names a column that does not exist",
+        "unique_key: [id], columns: [nr]": "`columns` names a column that does not exist",
     }.items():
         with_test(arguments)
         with pytest.raises(DbtError, match=message):
             project.dbt("build")
 
 
-def test_rows_that_are_to_be_the_same_must_be_there(make_project: Callable[[str], Project]) -> None:
+def test_same_rows_needs_an_existing_relation(make_project: Callable[[str], Project]) -> None:
     project = make_project("same")
     project.file("models/same.sql", "select 1 as id")
 

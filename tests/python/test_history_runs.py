@@ -1,4 +1,4 @@
-"""What a history run promises beside the right rows: no needless commit, clear errors, safety."""
+"""What a history run guarantees besides its rows: no needless commit, clear errors, safety."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_run_that_changes_no_version_makes_no_commit(project: Project, lake: L
     assert snapshots(lake) == before + 1
 
 
-def test_a_batch_of_deletes_does_not_turn_the_watermark_back(project: Project, lake: Lake) -> None:
+def test_a_batch_of_deletes_does_not_move_the_watermark_back(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(2, "delete", (1, None, None), run=5)])
     project.dbt("run")
     lake.append("changes", COLUMNS, [change(3, "insert", (2, "Ben", "Bonn"), run=6)])
@@ -83,7 +83,7 @@ def test_a_batch_of_deletes_does_not_turn_the_watermark_back(project: Project, l
     assert versions(lake) == [(1, "Ada", "Rome", 1, "delete"), (2, "Ben", "Bonn", 1, None)]
 
 
-def test_a_staging_run_that_commits_late_is_still_taken_in(project: Project, lake: Lake) -> None:
+def test_changes_of_a_staging_run_that_commits_late_are_read(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(3, "insert", (3, "Cleo", "Cairo"), run=6)])
     project.dbt("run")
     # It began before the run that was taken in, and has committed only now.
@@ -101,10 +101,10 @@ def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: L
     assert versions(lake) == [(1, "Ada", "Rome", 1, None)]
 
 
-def test_a_row_takes_its_columns_along_from_key_to_key_in_a_later_run(
+def test_a_row_keeps_its_columns_from_key_to_key_in_a_later_run(
     project: Project, lake: Lake
 ) -> None:
-    """The updates did not capture `city`: what the history has at the old key stands."""
+    """The updates did not capture `city`, so it keeps the value of the old key."""
     lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
     project.dbt("run")
     moves = [
@@ -145,7 +145,7 @@ def test_a_new_column_is_added_and_opens_no_version(project: Project, lake: Lake
     ]
 
 
-def test_changed_options_ask_for_a_full_refresh(project: Project) -> None:
+def test_changed_options_need_a_full_refresh(project: Project) -> None:
     write_model(project, ignore_columns=["city"])
     with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
         project.dbt("run")
@@ -154,20 +154,20 @@ def test_changed_options_ask_for_a_full_refresh(project: Project) -> None:
 
 
 @pytest.mark.parametrize("option", ["track_columns", "ignore_columns", "overwrite_columns"])
-def test_a_misspelt_column_is_named_before_a_full_refresh_is_asked_for(
+def test_a_misspelt_column_is_reported_before_changed_options(
     option: str, project: Project
 ) -> None:
     write_model(project, **{option: ["ctiy"]})
     with pytest.raises(DbtError) as error:
         project.dbt("run")
     assert (
-        f"`{option}` names a column that is not there. Allowed: ['id', 'name', 'city']. Got: ctiy"
+        f"`{option}` names a column that does not exist. Allowed: ['id', 'name', 'city']. Got: ctiy"
         in str(error.value)
     )
     assert "full-refresh" not in str(error.value)
 
 
-def test_a_history_without_options_for_its_key_says_where_they_belong(project: Project) -> None:
+def test_a_history_without_a_key_is_an_error(project: Project) -> None:
     project.file(
         "models/people_history.sql",
         f"{{{{ config(materialized='history') }}}}\nselect * from {SCHEMA}.changes",
@@ -176,7 +176,7 @@ def test_a_history_without_options_for_its_key_says_where_they_belong(project: P
         project.dbt("run")
 
 
-def test_another_order_of_the_key_asks_for_a_full_refresh(project: Project) -> None:
+def test_another_order_of_the_key_needs_a_full_refresh(project: Project) -> None:
     write_model(project, unique_key=["id", "name"])
     project.dbt("run", "--full-refresh")
     write_model(project, unique_key=["name", "id"])
@@ -184,8 +184,8 @@ def test_another_order_of_the_key_asks_for_a_full_refresh(project: Project) -> N
         project.dbt("run")
 
 
-def test_a_version_keeps_the_id_that_it_was_given(project: Project, lake: Lake) -> None:
-    """The id is made of the key as text, which a session of other settings writes otherwise."""
+def test_a_version_keeps_its_history_id(project: Project, lake: Lake) -> None:
+    """The id is made of the key as text, which depends on the session's settings."""
     lake.spark.sql(f"update {SCHEMA}.people_history set history_id = 'as it was'")
     lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])
     project.dbt("run")
@@ -195,7 +195,7 @@ def test_a_version_keeps_the_id_that_it_was_given(project: Project, lake: Lake) 
     assert versions(lake) == [(1, "Ada", "Rome", 1, "update"), (1, "Ada", "Oslo", 2, "delete")]
 
 
-def test_a_column_that_is_gone_asks_for_a_full_refresh(project: Project, lake: Lake) -> None:
+def test_a_dropped_column_needs_a_full_refresh(project: Project, lake: Lake) -> None:
     narrower = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string>")
     lake.create("changes", narrower, [change(2, "insert", (2, "Ben"), run=1)])
     with pytest.raises(DbtError, match=r"no longer has the column `city`.*full-refresh"):
@@ -216,7 +216,7 @@ def test_an_end_shows_the_last_values_of_columns_that_open_no_version(
     assert versions(lake) == ends
 
 
-def test_a_truncation_that_comes_again_with_another_time_moves_the_ends_that_it_made(
+def test_a_truncation_delivered_again_with_another_time_moves_the_ends_of_its_versions(
     project: Project, lake: Lake
 ) -> None:
     truncation = change(2, "truncate", (None, None, None)) | {"after": None}
@@ -231,7 +231,7 @@ def test_a_truncation_that_comes_again_with_another_time_moves_the_ends_that_it_
     assert lake.rows(f"select valid_to from {SCHEMA}.people_history") == [{"valid_to": time}]
 
 
-def test_names_that_look_like_a_secrets_do_not_hide_what_the_table_remembers(
+def test_names_that_look_like_secrets_do_not_hide_the_bookkeeping(
     project: Project, lake: Lake
 ) -> None:
     """Spark shows no table property that has `url` or `token` in it."""
@@ -251,18 +251,18 @@ def test_names_that_look_like_a_secrets_do_not_hide_what_the_table_remembers(
 
 
 @pytest.mark.parametrize("count", [3, 60])
-def test_a_column_that_an_update_leaves_out_is_filled_however_many_there_are(
+def test_any_number_of_uncaptured_columns_is_filled(
     count: int, project: Project, lake: Lake
 ) -> None:
-    """By the before-image, else by the version before; the SQL of many columns is another."""
+    """By the before-image, else by the previous version; many columns need other SQL."""
     names = [f"c{number}" for number in range(count)]
     columns = contract_columns(", ".join(["id: int", *(f"{name}: string" for name in names)]))
-    told, empty, first = (["told"] * count, [None] * count, ["first"] * count)
+    shown, empty, first = (["shown"] * count, [None] * count, ["first"] * count)
     unknown = {"absent_columns": names[1:]}
     rows = [
         change(1, "insert", (1, *first)),
         change(2, "update", (1, "second", *empty[1:])) | unknown | {"before": (1, *empty)},
-        change(3, "update", (1, "third", *empty[1:])) | unknown | {"before": (1, *told)},
+        change(3, "update", (1, "third", *empty[1:])) | unknown | {"before": (1, *shown)},
         change(4, "update", (1, *empty)),
     ]
     lake.create("changes", columns, rows)
@@ -273,15 +273,15 @@ def test_a_column_that_an_update_leaves_out_is_filled_however_many_there_are(
     assert [tuple(row.values()) for row in found] == [
         ("first", "first", "first"),
         ("second", "first", "first"),
-        ("third", "told", "told"),
+        ("third", "shown", "shown"),
         (None, None, None),
     ]
 
 
-def test_a_change_that_comes_again_behind_another_of_its_place_moves_what_it_ended(
+def test_a_change_delivered_again_after_another_of_its_place_moves_what_it_ended(
     project: Project, lake: Lake
 ) -> None:
-    """An update gave row 1 the key 2; then an insert of 2 turns up, which was first there."""
+    """An update gave row 1 the key 2; then an earlier insert of 2 arrives."""
     moved = change(5, "update", (2, "Ada", "Rome")) | {"before": (1, "Ada", "Rome")}
     lake.append("changes", COLUMNS, [moved | {"ingested_at": START + timedelta(hours=1)}])
     project.dbt("run")
@@ -299,9 +299,7 @@ def test_a_change_that_comes_again_behind_another_of_its_place_moves_what_it_end
     assert lake.rows(query) == in_batches
 
 
-def test_the_place_that_changes_share_is_without_what_orders_them(
-    project: Project, lake: Lake
-) -> None:
+def test_the_shared_place_has_no_tie_suffix(project: Project, lake: Lake) -> None:
     own, counted = f"{5:035d}", f"{5:035d}.c{2:019d}"
     shared = {
         own: own,
@@ -321,13 +319,13 @@ def test_the_place_that_changes_share_is_without_what_orders_them(
 
 
 def test_tables_have_the_profiles_dictionaries(project: Project, lake: Lake) -> None:
-    """Nothing but the time of a build would tell of a misspelt setting."""
+    """A misspelt setting would show only in the time of a build."""
     properties = lake.rows(f"show tblproperties {SCHEMA}.people_history")
     assert {"key": "write.parquet.dict-size-bytes", "value": "262144"} in properties
 
 
 def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake) -> None:
-    """What dbt's manual runs ahead of unit tests, where nothing is built yet."""
+    """dbt's manual runs this before unit tests, when nothing is built yet."""
     lake.create(
         "people__ct",
         {"header__change_seq": "string", "header__change_oper": "string"} | {"id": "int"},
@@ -368,11 +366,11 @@ def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        ({"file_format": "hudi"}, r"file_format must be one of \['iceberg', 'delta'\].*Got: hudi"),
+        ({"file_format": "hudi"}, r"`file_format` must be one of \['iceberg', 'delta'\].*Got: hud"),
         ({"contract": {"enforced": True}}, "`contract` must not be enforced"),
     ],
 )
-def test_a_config_that_cannot_be_kept_is_refused(
+def test_an_unsupported_config_is_refused(
     config: dict[str, Any], message: str, project: Project
 ) -> None:
     write_model(project, **config)
@@ -384,10 +382,8 @@ def test_a_config_that_cannot_be_kept_is_refused(
         project.dbt("run")
 
 
-def test_before_images_are_compared_where_a_test_is_told_to_look(
-    project: Project, lake: Lake
-) -> None:
-    """dbt hands over a query with a name then; and maps compare by what they hold."""
+def test_before_images_are_compared_in_the_given_columns(project: Project, lake: Lake) -> None:
+    """dbt then passes a query with a name; maps are compared by content."""
     columns = contract_columns("id: int, marks: map<string, int>")
     marks = {"a": 1, "b": 2}
     update = change(2, "update", (1, {})) | {"before": (1, dict(reversed(marks.items())))}
@@ -405,10 +401,10 @@ def test_before_images_are_compared_where_a_test_is_told_to_look(
         project.dbt("build", "--select", "marked_changes")
 
 
-def test_a_column_that_all_before_images_lack_is_named_with_the_remedy(
+def test_a_column_that_all_before_images_lack_is_named_in_a_hint(
     project: Project, lake: Lake
 ) -> None:
-    """`city` is in no before-image; of `name` one is wrong, which is no column's fault."""
+    """No before-image has `city`; one has a wrong `name`, which the hint does not count."""
     rows = [
         change(1, "insert", (1, "Ada", "Rome")),
         change(2, "update", (1, "Ann", "Rome")) | {"before": (1, "Ada", None)},
@@ -431,30 +427,28 @@ def test_a_column_that_all_before_images_lack_is_named_with_the_remedy(
     assert [(row["disagreements"], row["hint"]) for row in lake.rows(query)] == [(["name"], None)]
 
 
-def test_a_history_that_was_rolled_back_asks_for_a_full_refresh(
-    project: Project, lake: Lake
-) -> None:
+def test_a_history_that_was_rolled_back_needs_a_full_refresh(project: Project, lake: Lake) -> None:
     [built] = lake.rows(f"select snapshot_id from {SCHEMA}.people_history.refs")
     lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])
     project.dbt("run")
     lake.spark.sql(
         f"call system.rollback_to_snapshot('{SCHEMA}.people_history', {built['snapshot_id']})"
     )
-    with pytest.raises(DbtError, match=r"was rolled back, so .* Run once with --full-refresh"):
+    with pytest.raises(DbtError, match=r"was rolled back, so .* --full-refresh"):
         project.dbt("run")
     project.dbt("run", "--full-refresh")
     project.dbt("run")
     assert [row[2] for row in versions(lake)] == ["Rome", "Oslo"]
 
 
-def test_a_raw_table_is_no_change_stream(project: Project, lake: Lake) -> None:
+def test_a_raw_table_is_not_a_change_stream(project: Project, lake: Lake) -> None:
     lake.create("changes", {"header__change_seq": "string", "id": "int", "after": "int"}, [])
     for arguments in (["run"], ["run", "--full-refresh"]):
-        with pytest.raises(DbtError, match=r"no change stream; it lacks \['change_id'.*'after'"):
+        with pytest.raises(DbtError, match=r"not a change stream: missing \['change_id'.*'after'"):
             project.dbt(*arguments)
 
 
-def test_some_keys_can_be_rebuilt_and_the_rest_is_untouched(project: Project, lake: Lake) -> None:
+def test_some_keys_can_be_rebuilt_without_the_rest(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
     project.dbt("run")
     lake.spark.sql(f"update {SCHEMA}.people_history set name = 'spoilt'")
@@ -488,7 +482,7 @@ def test_fifty_small_batches_leave_few_files_and_do_not_slow_down(
     assert statistics.median(reads[40:]) < 1.5 * statistics.median(reads[5:15])
 
 
-def test_files_of_a_wide_history_say_what_is_in_them(project: Project, lake: Lake) -> None:
+def test_files_of_a_wide_history_have_metrics_of_our_columns(project: Project, lake: Lake) -> None:
     names = [f"c{number}" for number in range(120)]
     columns = contract_columns(", ".join(["id: int", *(f"{name}: int" for name in names)]))
     rows = [change(n, "update", (1, *[n] * len(names))) for n in (1, 2)]
@@ -505,7 +499,7 @@ def test_files_of_a_wide_history_say_what_is_in_them(project: Project, lake: Lak
     assert [file["valid_to_seq"] for file in files] == [f"{2:035d}", None]
 
 
-def test_an_earlier_run_can_be_read_and_returned_to(project: Project, lake: Lake) -> None:
+def test_an_earlier_run_can_be_read_and_restored(project: Project, lake: Lake) -> None:
     # The newest, for a full refresh keeps the snapshots of the table that it replaces.
     first = lake.rows(
         f"select snapshot_id from {SCHEMA}.people_history.snapshots order by committed_at desc"

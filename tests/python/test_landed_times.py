@@ -1,4 +1,4 @@
-"""Times that land as text: what is one, what is none, and who says so."""
+"""Times that land as text: which are valid, which are not, and where that is reported."""
 
 from __future__ import annotations
 

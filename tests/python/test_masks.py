@@ -1,4 +1,4 @@
-"""Which columns a mask flags: the catalogue's fixtures M1 to M20, and masks no one has seen."""
+"""Which columns a mask flags: the catalogue's fixtures M1 to M20, and random masks."""
 
 from __future__ import annotations
 
@@ -160,13 +160,13 @@ def test_mask_that_cannot_be_read_says_why(mask: Mask, encoding: str | None, mes
 
 
 @pytest.mark.parametrize("header_columns", [-1, None, float("nan"), float("inf"), "seven"])
-def test_header_columns_that_are_no_count_are_refused(header_columns: object) -> None:
+def test_header_columns_that_are_not_a_count_are_refused(header_columns: object) -> None:
     with pytest.raises(MaskError, match="header_columns must be a whole number, 0 or more"):
         decode_change_mask("0B", header_columns)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("header_columns", [7, 7.0])
-def test_header_columns_may_come_as_pandas_makes_them_of_a_column_with_nulls(
+def test_header_columns_may_be_the_floats_that_pandas_makes_of_nulls(
     header_columns: int,
 ) -> None:
     assert decode_change_mask("3a00", header_columns) == [3, 5, 6, 7]
@@ -189,7 +189,7 @@ def test_field_map(field_map: Mask | None, positions: list[int] | None) -> None:
 
 
 @pytest.mark.parametrize("field_map", ["11002", "F1;F2", "1 1", "\u0661"])
-def test_field_map_that_is_no_text_of_bits_says_so(field_map: str) -> None:
+def test_field_map_that_is_not_a_text_of_bits_is_refused(field_map: str) -> None:
     with pytest.raises(MaskError, match="is not a text of bits"):
         decode_field_map(field_map)
 
@@ -266,9 +266,7 @@ def test_field_map_gives_back_what_was_encoded(positions: set[int], padding: int
 )
 @example("\ud800", 0, None)
 @example("0x", 0, "hex_bytes")
-def test_whatever_a_mask_holds_it_is_read_or_refused(
-    mask: Mask, header_columns: int, encoding: str | None
-) -> None:
+def test_any_mask_is_read_or_refused(mask: Mask, header_columns: int, encoding: str | None) -> None:
     with suppress(MaskError):
         ordinals = decode_change_mask(mask, header_columns, encoding)
         assert ordinals is not None
@@ -277,14 +275,14 @@ def test_whatever_a_mask_holds_it_is_read_or_refused(
 
 
 @given(st.binary() | st.text() | st.text("01 \n"))
-def test_whatever_a_field_map_holds_it_is_read_or_refused(field_map: Mask) -> None:
+def test_any_field_map_is_read_or_refused(field_map: Mask) -> None:
     with suppress(MaskError):
         positions = decode_field_map(field_map)
         assert positions == sorted(set(positions or []))
 
 
 @pytest.mark.parametrize("decode", [decode_change_mask, decode_field_map])
-def test_mask_that_is_longer_than_any_table_is_wide_is_refused(decode: Any) -> None:
+def test_mask_longer_than_any_table_is_wide_is_refused(decode: Any) -> None:
     longest = b"\xff" * MAX_LENGTH
     assert len(decode(longest)) == 8 * MAX_LENGTH
     with pytest.raises(MaskError, match="16385 bytes or characters are more than 16384"):

@@ -244,7 +244,7 @@ def test_damaged_value_is_refused_with_the_reason(kind: Any, payload: str, reaso
 
 
 def doubling(depth: int) -> str:
-    """Return a schema of a few lines whose records hold twice as many values at each level."""
+    """Return a short schema whose records hold twice as many values at each level."""
     schema: Any = record("R0", [{"name": "x", "type": "null"}])
     for level in range(1, depth):
         schema = record(
@@ -288,12 +288,12 @@ def doubling(depth: int) -> str:
         ),
     ],
 )
-def test_schema_that_is_none_or_too_much_is_refused(schema: str, reason: str) -> None:
+def test_malformed_or_oversized_schema_is_refused(schema: str, reason: str) -> None:
     with pytest.raises(MessageError, match=f"the schema of the message: .*{reason}"):
         decode_avro_message(hand_made(), schema)
 
 
-def test_message_that_is_too_long_or_no_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_message_that_is_too_long_or_not_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 10)
     with pytest.raises(MessageError, match="18 bytes are more than 10"):
         decode_avro_message(hand_made())
@@ -304,7 +304,7 @@ def test_message_that_is_too_long_or_no_bytes_is_refused(monkeypatch: pytest.Mon
 
 
 def test_message_that_nests_too_deeply_is_refused() -> None:
-    """Each record holds the one before it, which no branch of the schema shows to be deep."""
+    """Each record holds the previous one, so no branch of the schema looks deep."""
     records: list[Any] = [{"type": "record", "name": "R0", "fields": []}]
     for number in range(1, 1000):
         inner = {"name": "f", "type": f"R{number - 1}"}
@@ -313,7 +313,7 @@ def test_message_that_nests_too_deeply_is_refused() -> None:
         decode_avro_message(message_of(encode("long", 999)), json.dumps(records))
 
 
-def test_lists_of_a_message_hold_so_many_values_and_no_more() -> None:
+def test_lists_of_a_message_have_a_limit() -> None:
     fields = [{"name": f"n{number}", "type": "null"} for number in range(98)]
     fields.append({"name": "flag", "type": "boolean"})
     item = {"type": "record", "name": "R", "fields": fields}
@@ -328,7 +328,7 @@ def test_lists_of_a_message_hold_so_many_values_and_no_more() -> None:
         read(listed(most + 1), schema)
 
 
-def test_schemas_that_are_kept_are_few() -> None:
+def test_few_schemas_are_cached() -> None:
     for number in range(2 * messages.MAX_SCHEMAS_KEPT):
         name = f"R{number}"
         read(hand_made(), json.dumps(record(name, [{"name": "a", "type": "string"}])))
@@ -375,7 +375,7 @@ def value_of(kind: str) -> st.SearchStrategy[Any]:
 
 
 def numbered(kind: Any, numbers: Iterator[int]) -> Any:
-    """Give each record a name of its own, as a schema must."""
+    """Give each record its own name, as a schema requires."""
     if isinstance(kind, dict) and kind["type"] == "record":
         fields = [{**part, "type": numbered(part["type"], numbers)} for part in kind["fields"]]
         return record(f"R{next(numbers)}", fields)
@@ -383,7 +383,7 @@ def numbered(kind: Any, numbers: Iterator[int]) -> Any:
 
 
 def as_text(value: Any) -> Any:
-    """Write a value as our reader promises it, from what fastavro's own reader gives."""
+    """Convert what fastavro's reader gives to the form of our reader."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
@@ -475,7 +475,7 @@ def assert_read_or_refused(value: bytes, schema: str | None) -> None:
 
 
 def fuzz(rounds: int, seed: int) -> None:
-    """Read bytes that nobody wrote: cut, changed and put together, or plain noise."""
+    """Read damaged bytes: cut, changed and joined, or plain noise."""
     chance = random.Random(seed)
     good = a_good_message()
     schemas = [None, ONE_TEXT, QLIK_SCHEMA, LISTS_SCHEMA]
@@ -517,9 +517,7 @@ def test_a_million_damaged_messages_are_read_or_refused() -> None:
 
 @given(st.binary(), st.none() | st.text())
 @example(b"atMSG", "{}")
-def test_whatever_bytes_and_schema_hold_they_are_read_or_refused(
-    value: bytes, schema: str | None
-) -> None:
+def test_any_bytes_and_schema_are_read_or_refused(value: bytes, schema: str | None) -> None:
     assert_read_or_refused(value, schema)
     assert_read_or_refused(b"atMSG" + value, schema)
 
@@ -544,9 +542,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.binary(max_size=30))
-def test_whatever_json_the_schema_is_the_message_is_read_or_refused(
-    schema: Any, payload: bytes
-) -> None:
+def test_a_message_with_any_json_as_schema_is_read_or_refused(schema: Any, payload: bytes) -> None:
     with suppress(MessageError):
         decoded = decode_avro_message(message_of(payload), json.dumps(schema))
         assert decoded is not None
@@ -568,13 +564,13 @@ def test_numbers_of_a_json_text_keep_their_digits(text: str, quoted: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "[" * 100_000, '{"a": 01.5}'])
-def test_text_that_is_no_json_is_refused(text: str) -> None:
+def test_text_that_is_not_json_is_refused(text: str) -> None:
     with pytest.raises(MessageError, match=r"not JSON|nests too deeply"):
         quote_json_numbers(text)
 
 
 @given(st.text() | st.text('{}[]":,0.1eE-\\ '))
-def test_whatever_a_text_holds_its_numbers_are_quoted_or_it_is_refused(text: str) -> None:
+def test_any_text_has_its_numbers_quoted_or_is_refused(text: str) -> None:
     with suppress(MessageError):
         quoted = quote_json_numbers(text)
         assert quoted is not None

@@ -1,4 +1,4 @@
-"""Event logs: the manual's documents, any delivery of a log, and what an earlier run has seen."""
+"""Event logs: the manual's documents, any delivery of a log, and what earlier runs have read."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def documents(project: Project, lake: Lake, table: str, **arguments: str) -> dic
     return {row["change_id"]: canonicalize(row["document"], strip_text=True) for row in rows}
 
 
-def test_documents_are_the_manuals(project: Project, lake: Lake) -> None:
+def test_documents_equal_those_of_the_manual(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
     present = {"fname": "John", "lname": "Doe", "photo": b"\xbb\xbb"}
     lake.create("xds_usr", types, [{"idu": key, **present} for key in (1, 6, 7, 8)])
@@ -159,7 +159,7 @@ def test_documents_are_the_manuals(project: Project, lake: Lake) -> None:
     }
 
 
-def test_query_back_inserts_may_be_adds(project: Project, lake: Lake) -> None:
+def test_query_back_inserts_can_be_adds(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
     present = {"fname": "John", "lname": "Doe", "photo": b"\xbb\xbb"}
     lake.create("xds_usr", types, [{"idu": 1, **present}, {"idu": 2, "photo": b"x" * 99}])
@@ -241,14 +241,14 @@ def call(macro: str = "netiq_event_log", **arguments: str) -> str:
     ("arguments", "message"),
     [
         ({"unique_key": "'id'"}, "`unique_key` must be a list of column names, with at least one"),
-        ({"unique_key": "['b']"}, "`unique_key` names a column that is not there"),
+        ({"unique_key": "['b']"}, "`unique_key` names a column that does not exist"),
         ({"table": "none"}, "`table` must be a text that is not empty. Got: None"),
         ({"columns": "['id']"}, "each of `columns` must be a {name, type}"),
         ({"columns": "[]"}, "`columns` must be a list of {name, type}, with at least one"),
         (
             {"columns": "[{'name': 'id', 'type': 'int) or (1'}]"},
-            "the type one of string, boolean, tinyint, smallint, int, bigint, float, double, date,"
-            " timestamp, timestamp_ntz, binary, decimal(p,s)."
+            "with one of the types string, boolean, tinyint, smallint, int, bigint, float, double,"
+            " date, timestamp, timestamp_ntz, binary, decimal(p,s)."
             " Got: {'name': 'id', 'type': 'int) or (1'}",
         ),
         ({"columns": "[{'name': 'id'}]"}, "each of `columns` must be a {name, type}"),
@@ -267,8 +267,8 @@ def call(macro: str = "netiq_event_log", **arguments: str) -> str:
         ({"statuses": "'N'"}, "`statuses` must be a list of texts, with at least one. Got: N"),
         ({"precedence": "'base'"}, "`precedence` must be one of ['driver', 'logged']. Got: base"),
         ({"time_zone": "1"}, "`time_zone` must be a text that is not empty. Got: 1"),
-        ({"as_of": "'today'"}, "`as_of` must be a moment in UTC, as '2024-01-31'"),
-        ({"column_names": "['id']"}, "`column_names` must map columns of the event log"),
+        ({"as_of": "'today'"}, "`as_of` must be a timestamp in UTC without a zone"),
+        ({"column_names": "['id']"}, "`column_names` must map the standard names"),
         ({"column_names": "{'seq': 'id'}"}, "`column_names` must be one of ['record_id', 'status'"),
         ({"column_names": "{'status': 1}"}, "`column_names` must be a text that is not empty"),
     ],
@@ -319,14 +319,14 @@ def test_a_log_without_one_of_its_ten_columns_is_refused(project: Project, lake:
 
 def test_a_base_without_a_column_is_refused(project: Project, lake: Lake) -> None:
     lake.create("no_a", {"ID": "int"}, [])
-    with pytest.raises(DbtError, match=r"`columns \(of `base`\)` names a column that is not there"):
+    with pytest.raises(DbtError, match=r"`columns \(of `base`\)` names a column that does not"):
         project.compile(call(base=relation("no_a")))
 
 
 # --- Keys of other types than text and int -------------------------------------------------------
 
 
-def test_keys_are_told_apart_to_their_last_digit_and_a_time_is_no_date(
+def test_keys_differ_by_their_last_digit_and_a_time_is_not_a_date(
     project: Project, lake: Lake
 ) -> None:
     whole = "1234567890123456789012345678"
@@ -359,7 +359,7 @@ def test_keys_are_told_apart_to_their_last_digit_and_a_time_is_no_date(
     ]
 
 
-def test_a_present_value_that_does_not_fit_its_type_rejects_the_query_back(
+def test_a_current_value_that_does_not_fit_its_type_rejects_the_query_back(
     project: Project, lake: Lake
 ) -> None:
     """A base often has wider types than the log's columns are declared with."""
@@ -409,10 +409,10 @@ KINDS = {1: "insert", 2: "update", 3: "update", 7: "insert back", 8: "update bac
 
 
 class Judge:
-    """What must become of a log's events, judged one row of the table at a time, in runs.
+    """The expected changes of a log, worked out one row of the table at a time, in runs.
 
-    It knows the rules of the design and nothing of the SQL. Keys are whole numbers, fields `a` and
-    `b` are texts. `changes` holds what the staging table must hold after the last run.
+    It follows the rules of the design and shares nothing with the SQL. Keys are integers, fields
+    `a` and `b` are texts. `changes` holds what the staging table must hold after the last run.
     """
 
     def __init__(self, by_time: bool, precedence: str = "driver") -> None:
@@ -422,7 +422,7 @@ class Judge:
         self.taken_in: dict[int, str] = {}  # the change that each record became part of
 
     def read(self, rows: list[Row], base: list[Row]) -> dict[str, Row]:
-        """Judge the log as it is now; what earlier runs took in is not judged again."""
+        """Judge the log as it is now, except for events that earlier runs read."""
         self.base = {row["id"]: row for row in base}
         self.copies: dict[int, list[Row]] = {}
         for row in rows:
@@ -460,7 +460,7 @@ class Judge:
             change["source_rows"] = max(change["source_rows"], self.count(parts))
 
     def is_kept(self, row: Row) -> bool:
-        """Tell whether what an earlier run made of an event stays as it is."""
+        """Return whether the change that an earlier run made of an event stays unchanged."""
         name = self.earlier.get(row["record_id"])
         if name is None:
             return False
@@ -544,7 +544,7 @@ class Judge:
         self.changes[change_id(first)] = change
 
     def read_back(self, field: str, behind: list[Row]) -> tuple[Any, bool]:
-        """Say what a query-back reads of a field, and whether that is known."""
+        """Return the value that a query-back gives for a field, and whether it is known."""
         if self.precedence == "logged":
             for row in behind:
                 if row["column_name"] == field and row["event_type"] in (1, 2, 3):
@@ -613,7 +613,7 @@ def stage_random(project: Project, by_time: bool, precedence: str) -> None:
 def batches_of(
     source: random.Random, rows: list[Row], batches: int, in_order: bool
 ) -> list[list[Row]]:
-    """Deliver a log in batches: in order and once, or in any order and some of it twice."""
+    """Deliver a log in batches: in order and once, or in any order with repeats."""
     if not in_order:
         again = [{**row, "status": source.choice("NS")} for row in rows if source.random() < 0.1]
         rows = rows + again
@@ -656,7 +656,7 @@ def test_any_delivery_gives_what_one_reading_gives(
 
 
 @deliveries
-def test_query_backs_are_judged_run_by_run(
+def test_query_backs_follow_the_rules_in_each_run(
     seed: int, by_time: bool, in_order: bool, batches: int, project: Project, lake: Lake
 ) -> None:
     """Between the runs the driver marks events or deletes them, and the table moves on."""
@@ -698,7 +698,7 @@ def staged(lake: Lake, table: str) -> dict[str, Row]:
     return changes
 
 
-def test_an_event_that_comes_late_is_taken_in(project: Project, lake: Lake) -> None:
+def test_a_late_event_is_read(project: Project, lake: Lake) -> None:
     project.file(
         "models/stg_late.sql",
         "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
@@ -730,9 +730,7 @@ def test_an_event_that_comes_late_is_taken_in(project: Project, lake: Lake) -> N
 
 
 @pytest.mark.minutes
-def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
-    project: Project, lake: Lake
-) -> None:
+def test_changes_stay_when_the_driver_and_the_table_move_on(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
     project.file(
         "models/stg_moving.sql",
@@ -805,7 +803,7 @@ def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
     assert third[12]["source_rows"] == 1
 
     # What an earlier run took in overrules nothing. An event that arrives after another of its
-    # change, but stands before it, gives the change another identity.
+    # change, but comes before it, gives the change another identity.
     logged = event(10, 2, 9, "fname", new_value="New", event_time=tomorrow)
     late = event(11, 2, 7, "lname", new_value="y", event_time=tomorrow)
     fourth = run(
@@ -822,11 +820,13 @@ def test_what_was_taken_in_stays_when_the_driver_and_the_table_move_on(
 
 @pytest.mark.minutes
 def test_a_change_that_has_moved_leaves_no_version(project: Project, lake: Lake) -> None:
-    """The history takes back what a change said that is part of another one by now."""
-    told = Told("moved", project, lake, base="none")
+    """The history removes the version of a change that is now part of another one."""
+    log_runs = LogRuns("moved", project, lake, base="none")
     name = at(9, 2, 2, "fname", new_value="John")
-    assert told.run([name]) == [("John", 9, None, None)]
-    assert told.run([at(9, 1, 2, "lname", new_value="Frost"), name]) == [("John", 9, None, None)]
+    assert log_runs.run([name]) == [("John", 9, None, None)]
+    assert log_runs.run([at(9, 1, 2, "lname", new_value="Frost"), name]) == [
+        ("John", 9, None, None)
+    ]
     versions = lake.rows(f"select lname, valid_from_seq from {SCHEMA}.moved_history")
     assert [tuple(row.values()) for row in versions] == [("Frost", f"{1:020d}")]
 
@@ -846,7 +846,7 @@ def processed(row: Row) -> Row:
     return {**row, "status": "S"}
 
 
-class Told:
+class LogRuns:
     """A log of user 1, its staging model and its history, read in runs."""
 
     def __init__(self, name: str, project: Project, lake: Lake, **arguments: str) -> None:
@@ -867,7 +867,7 @@ class Told:
         self.full = ["--full-refresh"]
 
     def run(self, log: list[Row], *base: Row) -> list[tuple[Any, ...]]:
-        """Read the log and the base as they are now; return fname, from, to and what closed it."""
+        """Read the log and the base as they are now; return fname, from, to and closed_by."""
         self.lake.create(f"{self.name}_log", LOG, log)
         self.lake.create(f"{self.name}_base", PERSON, list(base))
         models = (f"stg_{self.name}", f"{self.name}_history")
@@ -881,14 +881,14 @@ class Told:
             )
         ]
 
-    def verdicts(self) -> dict[int, str | None]:
-        """Return what became of each change, by its record."""
+    def reject_reasons(self) -> dict[int, str | None]:
+        """Return the reject reason of each change, by its record."""
         rows = self.lake.rows(f"select change_id, reject_reason from {SCHEMA}.stg_{self.name}")
         return {int(row["change_id"][:20]): row["reject_reason"] for row in rows}
 
 
 @pytest.mark.parametrize("kind", [6, 8])
-def test_a_query_back_of_a_row_that_is_gone_overrules_nothing(
+def test_a_query_back_of_a_deleted_row_overrules_nothing(
     kind: int, project: Project, lake: Lake
 ) -> None:
     log = [
@@ -898,9 +898,14 @@ def test_a_query_back_of_a_row_that_is_gone_overrules_nothing(
         at(10, 4, kind, "fname" if kind == 8 else None),
     ]
     life = [("A", 8, 9, "update"), ("B", 9, 11, "delete")]
-    deleted = Told(f"deleted_{kind}", project, lake)
+    deleted = LogRuns(f"deleted_{kind}", project, lake)
     assert deleted.run([*log, at(11, 5, 4)]) == life
-    assert deleted.verdicts() == {1: None, 3: None, 4: "row gone: deleted by record 5", 5: None}
+    assert deleted.reject_reasons() == {
+        1: None,
+        3: None,
+        4: "row gone: deleted by record 5",
+        5: None,
+    }
     # The same of a row that came to be again: the delete parts the two lives.
     deleted.full = ["--full-refresh"]
     assert deleted.run([*log, at(11, 5, 4), at(12, 6, 5)], {"idu": 1, "fname": "C"}) == [
@@ -908,31 +913,31 @@ def test_a_query_back_of_a_row_that_is_gone_overrules_nothing(
         ("C", 12, None, None),
     ]
     # No delete was logged, but the row is not there.
-    absent = Told(f"absent_{kind}", project, lake)
+    absent = LogRuns(f"absent_{kind}", project, lake)
     assert absent.run(log, {"idu": 2}) == [("A", 8, 9, "update"), ("B", 9, None, None)]
-    assert absent.verdicts() == {1: None, 3: None, 4: "row gone: it is not in `base`"}
+    assert absent.reject_reasons() == {1: None, 3: None, 4: "row gone: it is not in `base`"}
 
 
 @pytest.mark.parametrize("mark", ["processed", "pending", "gone"])
-def test_what_an_earlier_run_took_in_overrules_nothing(
+def test_an_event_of_an_earlier_run_overrules_nothing(
     mark: str, project: Project, lake: Lake
 ) -> None:
     first = at(9, 1, 5)
-    told = Told(f"earlier_{mark}", project, lake)
-    assert told.run([first], {"idu": 1, "fname": "Jack"}) == [("Jack", 9, None, None)]
+    log_runs = LogRuns(f"earlier_{mark}", project, lake)
+    assert log_runs.run([first], {"idu": 1, "fname": "Jack"}) == [("Jack", 9, None, None)]
     left = {"processed": [processed(first)], "pending": [first], "gone": []}[mark]
     later = at(12, 2, 2, "fname", old_value="Jack", new_value="John")
-    assert told.run([*left, later], {"idu": 1, "fname": "John"}) == [
+    assert log_runs.run([*left, later], {"idu": 1, "fname": "John"}) == [
         ("Jack", 9, 12, "update"),
         ("John", 12, None, None),
     ]
-    assert told.verdicts() == {1: None, 2: None}
+    assert log_runs.reject_reasons() == {1: None, 2: None}
 
 
 @pytest.mark.parametrize(
     ("kind", "mark"), [(6, "processed"), (8, "processed"), (6, "pending"), (8, "gone")]
 )
-def test_what_an_earlier_run_took_in_is_not_overruled(
+def test_an_event_of_an_earlier_run_is_not_overruled(
     kind: int, mark: str, project: Project, lake: Lake
 ) -> None:
     taken_in = [
@@ -940,34 +945,34 @@ def test_what_an_earlier_run_took_in_is_not_overruled(
         at(8, 2, 1, "lname", new_value="L"),
         at(9, 3, 2, "fname", old_value="A", new_value="B"),
     ]
-    told = Told(f"later_{kind}_{mark}", project, lake)
+    log_runs = LogRuns(f"later_{kind}_{mark}", project, lake)
     present = {"idu": 1, "fname": "B", "lname": "L"}
-    assert told.run(taken_in, present) == [("A", 8, 9, "update"), ("B", 9, None, None)]
+    assert log_runs.run(taken_in, present) == [("A", 8, 9, "update"), ("B", 9, None, None)]
     left = {"processed": list(map(processed, taken_in)), "pending": taken_in, "gone": []}[mark]
     query_back = at(10, 4, kind, "fname" if kind == 8 else None)
-    assert told.run([*left, query_back], {**present, "fname": "C"}) == [
+    assert log_runs.run([*left, query_back], {**present, "fname": "C"}) == [
         ("A", 8, 9, "update"),
         ("B", 9, 10, "update"),
         ("C", 10, None, None),
     ]
-    assert told.verdicts() == {1: None, 3: None, 4: None}
+    assert log_runs.reject_reasons() == {1: None, 3: None, 4: None}
 
 
 def test_an_event_stays_in_its_change_when_the_driver_deletes_the_others(
     project: Project, lake: Lake
 ) -> None:
     names = [at(8, 1, 1, "fname", new_value="A"), at(8, 2, 1, "lname", new_value="L")]
-    told = Told("halved", project, lake)
-    told.run(names)
-    assert told.run([names[1], at(9, 3, 3, "fname", new_value="B")]) == [
+    log_runs = LogRuns("halved", project, lake)
+    log_runs.run(names)
+    assert log_runs.run([names[1], at(9, 3, 3, "fname", new_value="B")]) == [
         ("A", 8, 9, "update"),
         ("B", 9, None, None),
     ]
-    assert told.verdicts() == {1: None, 3: None}
+    assert log_runs.reject_reasons() == {1: None, 3: None}
 
 
 @pytest.mark.parametrize("precedence", ["driver", "logged"])
-def test_precedence_says_whether_logged_values_stand(
+def test_precedence_says_whether_logged_values_count(
     precedence: str, project: Project, lake: Lake
 ) -> None:
     log = [
@@ -975,9 +980,9 @@ def test_precedence_says_whether_logged_values_stand(
         at(12, 2, 2, "fname", old_value="Jack", new_value="John"),
         at(15, 3, 2, "fname", old_value="John", new_value="Jim"),
     ]
-    told = Told(f"by_{precedence}", project, lake, precedence=repr(precedence))
+    log_runs = LogRuns(f"by_{precedence}", project, lake, precedence=repr(precedence))
     assert (
-        told.run(log, {"idu": 1, "fname": "Jim"})
+        log_runs.run(log, {"idu": 1, "fname": "Jim"})
         == {
             "driver": [("Jim", 9, None, None)],
             "logged": [
@@ -989,8 +994,8 @@ def test_precedence_says_whether_logged_values_stand(
     )
 
 
-def test_a_query_back_gives_what_no_event_says(project: Project, lake: Lake) -> None:
-    """Each query-back, what the first event behind it says, and what it reads."""
+def test_a_query_back_gives_values_that_no_event_has(project: Project, lake: Lake) -> None:
+    """Each query-back, the first event after it, and the value that it reads."""
     log = [
         event(1, 6, 1),  # type 2: its old value, NULL too
         event(2, 2, 1, "fname", old_value="x", new_value="y"),
@@ -1000,7 +1005,7 @@ def test_a_query_back_gives_what_no_event_says(project: Project, lake: Lake) -> 
         event(6, 3, 2, "lname", new_value="y"),
         event(7, 5, 3),  # type 1 does not say
         event(8, 1, 3, "fname", new_value="y"),
-        event(9, 8, 4, "fname"),  # what stands before, and other fields, say nothing
+        event(9, 8, 4, "fname"),  # earlier events and other fields do not count
         event(10, 2, 4, "lname", old_value="x", new_value="y"),
         event(11, 2, 5, "fname", old_value="x", new_value="y"),
         event(12, 7, 5, "fname"),

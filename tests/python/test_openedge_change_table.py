@@ -1,4 +1,4 @@
-"""OpenEdge rows in, history out: whatever the order, the batches and the repeats of delivery."""
+"""OpenEdge rows in, history out, with any order, batches and repeats of delivery."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def deliver(lake: Lake, types: dict[str, dict[str, str]], batch: list[tuple[str,
 
 
 def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, less the time of the run."""
+    """Return both tables, without the time of the run."""
     staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
     for row in staged:
         del row["ingested_at"]
@@ -141,21 +141,23 @@ def contents(lake: Lake) -> list[list[dict[str, Any]]]:
 
 
 def assert_same_changes(lake: Lake, changes: list[Change], stream: Stream) -> None:
-    """Compare the staging model with what the stream says, change for change."""
+    """Compare the staging model with the stream, change by change."""
     staged = {row["change_id"]: row for row in lake.rows(f"select * from {SCHEMA}.stg_random")}
     expected = {change.change_seq: change for change in changes}
     assert sorted(staged) == sorted(expected)
     for change_id, change in expected.items():
         row = staged[change_id]
-        told = {name: getattr(change, name) for name in STAGED}
-        if told["changed_columns"] is not None:
-            told["changed_columns"] = [c for c in stream.columns if c in told["changed_columns"]]
-        assert {name: row[name] for name in STAGED} == told
+        carried_change = {name: getattr(change, name) for name in STAGED}
+        if carried_change["changed_columns"] is not None:
+            carried_change["changed_columns"] = [
+                c for c in stream.columns if c in carried_change["changed_columns"]
+            ]
+        assert {name: row[name] for name in STAGED} == carried_change
         assert row["tracking"]["user_name"] == row["changed_by"] == "somebody"
 
 
-def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lake) -> None:
-    """Watermark 20 was processed, then row 18 comes, and the after-image of 17.
+def test_o7_a_late_change_with_a_low_sequence_is_read(project: Project, lake: Lake) -> None:
+    """Watermark 20 was processed; then row 18 and the after-image of 17 arrive.
 
     The rows of a sequence are read together, whenever they landed.
     """
@@ -194,15 +196,15 @@ def test_o7_low_sequence_that_comes_late_is_taken_in(project: Project, lake: Lak
 
     # As if the table had been built before the contract had that column.
     lake.spark.sql(f"alter table {SCHEMA}.stg_late drop column changed_by")
-    with pytest.raises(DbtError, match=r"stg_late lacks .*changed_by.* once with --full-refresh"):
+    with pytest.raises(DbtError, match=r"stg_late lacks .*changed_by.* --full-refresh"):
         project.dbt(*run)
 
 
 @pytest.mark.parametrize("pruned", ["pruned__cdc", "pruned_tracking"])
-def test_a_change_keeps_what_one_of_its_two_tables_no_longer_has(
+def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
     pruned: str, project: Project, lake: Lake
 ) -> None:
-    """A row of the other one lands again, when a consumer has deleted its rows from one table."""
+    """A row of one table lands again after a consumer has deleted its rows from the other."""
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
     at = datetime(2024, 3, 1)
 
@@ -278,7 +280,7 @@ def test_the_two_tables_may_land_days_apart(first: str, project: Project, lake: 
 
 
 def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
-    """Other tables than those of Iceberg have it: a time, and a field that two rows share."""
+    """Tables of other formats have it: a time, and a field that two rows share."""
     table = "spark_catalog.default.short_text__cdc"
     lake.spark.sql(f"drop table if exists {table}")
     lake.spark.sql(
@@ -333,10 +335,10 @@ def landed(project: Project, lake: Lake) -> str:
     return relation("landed__cdc")
 
 
-def test_tracking_columns_may_stand_in_the_change_table(
+def test_tracking_columns_may_be_in_the_change_table(
     project: Project, lake: Lake, landed: str
 ) -> None:
-    """Then nobody counts the tracking rows; and columns of the source may look like metadata."""
+    """Then tracking rows are not counted, and columns of the source may look like metadata."""
     sql = project.compile(
         f"{{{{ openedge_change_table({landed}, unique_key=['cust-num'], source_table_number=12,"
         " field_map='Changed_Fields', columns=['_version', 'Cust-Num', '_hidden']) }}"
@@ -360,7 +362,7 @@ def test_tracking_columns_may_stand_in_the_change_table(
     ("arguments", "message"),
     [
         ("unique_key=[]", "`unique_key` must be a list of column names, with at least one"),
-        ("unique_key=['no_such']", "`unique_key` names a column that is not there"),
+        ("unique_key=['no_such']", "`unique_key` names a column that does not exist"),
         ("policy_level=4", r"`policy_level` must be one of \[None, 0, 1, 2, 3\]. Got: 4"),
         ("partition_resets='x'", r"`partition_resets` must be one of \['reject', 'truncate'\]"),
         ("split_order='x'", r"`split_order` must be one of \['zero_first', 'zero_last'\]. Got: x"),
@@ -369,13 +371,13 @@ def test_tracking_columns_may_stand_in_the_change_table(
         ("source_table_number='12'", "`source_table_number` must be a whole number"),
         ("source_table_number=none", "give `source_table_number`: .* Got: none"),
         ("field_map='x'", "`field_map` must name a column of .*landed__cdc.*. Got: x"),
-        ("columns=['_hidden', 'Cust-Num']", "must stand in the order of the table"),
+        ("columns=['_hidden', 'Cust-Num']", "must be in the order of the table"),
         ("tracking=%s" % relation("bare__cdc"), "`tracking` must have the columns _Change-Seq"),
         ("relation=%s" % relation("bare__cdc"), "must have the column _Change-Seq"),
         ("relation=%s" % relation("no_such"), "the columns of .*no_such.* cannot be read"),
     ],
 )
-def test_wrong_argument_is_refused_with_what_is_allowed(
+def test_wrong_argument_is_refused_with_the_allowed_values(
     project: Project,
     landed: str,
     capfd: pytest.CaptureFixture[str],

@@ -63,7 +63,7 @@ def test_project_with_the_local_package_builds(
     )
     second = [datetime(2024, 3, 1, 12, 0, seconds) for seconds in range(4)]
     assert [tuple(row.values()) for row in history] == [
-        # The load row bears no time: it begins when this project's own var says.
+        # The load row has no timestamp: it begins when this project's own var says.
         (1, "open", "10.00", datetime(2000, 1, 1), second[2], "update"),
         (1, "paid", "10.00", second[2], None, None),
         (2, "open", "7.50", second[1], second[3], "delete"),
@@ -90,7 +90,7 @@ def test_project_with_the_local_package_builds(
 
 
 @pytest.mark.long
-def test_project_with_the_package_from_git_builds_as_a_user_types_it(
+def test_project_with_the_package_from_git_builds_by_the_documented_commands(
     project: Path, tmp_path: Path
 ) -> None:
     repository = tmp_path / "afterimage.git"

@@ -1,6 +1,6 @@
-"""What Spark does for each model: how often it reads, shuffles and sorts, against what we mean.
+"""How often Spark reads, shuffles and sorts for each model, against the intended numbers.
 
-One more of any of these is seen nowhere but in minutes, and only where there is much data.
+One more of any of these would only show in the run time, and only with much data.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Proj
 
 
 def select_of(project: Project, model: str) -> str:
-    """Return the select that a model has run."""
+    """Return the select that a model runs."""
     text = (
         project.folder / ".afterimage/target/run/afterimage/models" / f"{model}.sql"
     ).read_text()
@@ -107,7 +107,7 @@ def select_of(project: Project, model: str) -> str:
 
 
 def shape(project: Project, lake: Lake, model: str) -> dict[str, int]:
-    """Return how often each node is in the plan that a model's select has run by."""
+    """Return how often each node is in the executed plan of a model's select."""
     frame = lake.spark.sql(select_of(project, model))
     frame.collect()
     plan = frame._jdf.queryExecution().executedPlan().toString()
@@ -117,16 +117,14 @@ def shape(project: Project, lake: Lake, model: str) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("model", MEANT)
-def test_a_model_reads_shuffles_and_sorts_as_often_as_we_mean(
+def test_a_model_reads_shuffles_and_sorts_as_often_as_intended(
     model: str, project: Project, lake: Lake
 ) -> None:
     assert shape(project, lake, model) == MEANT[model]
 
 
-def test_where_all_rows_are_plain_none_is_read_to_be_taken_out(
-    project: Project, lake: Lake
-) -> None:
-    """They are read for themselves, and to see that there is no other among them."""
+def test_plain_rows_are_read_only_twice(project: Project, lake: Lake) -> None:
+    """They are read once for their values, and once to check that all rows are plain."""
     # A join that is compiled begins with its first side, one that is not with its second.
     compiled = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
     as_before = {name: lake.spark.conf.get(name) or "" for name in compiled}
@@ -149,8 +147,10 @@ def test_where_all_rows_are_plain_none_is_read_to_be_taken_out(
     assert times_read[rows] == 2
 
 
-def test_a_history_reads_of_before_images_what_it_looks_at(project: Project, lake: Lake) -> None:
-    """The key, for deletes and key changes, and the one column that updates leave out."""
+def test_a_history_reads_only_the_before_image_columns_it_needs(
+    project: Project, lake: Lake
+) -> None:
+    """The key, for deletes and key changes, and the one column that updates omit."""
     frame = lake.spark.sql(select_of(project, "planned_history"))
     leaves = frame._jdf.queryExecution().optimizedPlan().collectLeaves()
     images = [
@@ -162,7 +162,7 @@ def test_a_history_reads_of_before_images_what_it_looks_at(project: Project, lak
     assert images == [{"id", "notes"}, {"id"}]
 
 
-def test_the_newest_change_is_known_without_reading(project: Project, lake: Lake) -> None:
+def test_the_newest_change_is_found_without_reading(project: Project, lake: Lake) -> None:
     """Where no change is rejected, and with the table property that the scaffold sets."""
     for query in ("count(reject_reason)", "left(max(change_seq), 35)"):
         frame = lake.spark.sql(f"select {query} from {SCHEMA}.stg_planned")

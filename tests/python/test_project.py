@@ -26,14 +26,14 @@ QLIK = [
 
 @dataclass
 class Built:
-    """What `dbt build` of the project came to."""
+    """The result of `dbt build` of the project."""
 
     results: list[Any]
     nodes: list[dict[str, Any]]
 
 
 def run_dbt(target: Path, *arguments: str) -> list[Any]:
-    """Run dbt on the project itself, into the tests' warehouse; return what came of each node."""
+    """Run dbt on the project itself, into the tests' warehouse; return each node's result."""
     before = Path.cwd()
     os.chdir(ROOT)
     try:
@@ -106,9 +106,9 @@ def test_every_model_and_each_of_its_columns_is_described(
 
 @pytest.mark.minutes
 @pytest.mark.skipif(
-    os.environ.get("DBT_TARGET") == "parquet", reason="each run builds Parquet tables anew"
+    os.environ.get("DBT_TARGET") == "parquet", reason="each run rebuilds Parquet tables"
 )
-def test_a_second_run_takes_no_change_for_a_new_one(
+def test_a_second_run_finds_no_new_change(
     built: Built, spark: SparkSession, tmp_path: Path
 ) -> None:
     models = [

@@ -1,4 +1,4 @@
-"""Raw rows in, history out: whatever the order, the batches and the repeats of delivery."""
+"""Raw rows in, history out, with any order, batches and repeats of delivery."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def landed_rows(stream: Stream) -> list[dict[str, Any]]:
-    """Write a stream as Qlik would: a row a change, and one more for each before-image."""
+    """Write a stream as Qlik would: one row per change, and one more for each before-image."""
     rows = []
     for change in stream.distinct:
         if change.reject_reason is not None:
@@ -66,7 +66,7 @@ def landed(
 
 
 def mask(change: Change, columns: list[str]) -> bytes | None:
-    """Flag the changed columns; where the stream does not say, all that were captured."""
+    """Flag the changed columns; if the stream does not say, all captured ones."""
     if change.operation != "update":
         return None
     flagged = change.changed_columns
@@ -132,7 +132,7 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
 
 
 def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, less the time of the run."""
+    """Return both tables, without the time of the run."""
     staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
     for row in staged:
         del row["ingested_at"]
@@ -214,7 +214,7 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]], bool]] = 
 }
 
 
-def test_a_run_takes_in_what_has_arrived(project: Project, lake: Lake) -> None:
+def test_a_run_reads_what_has_landed(project: Project, lake: Lake) -> None:
     relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{ARRIVALS_RAW}')"
     project.file(
         "models/stg_arrivals.sql",
@@ -242,7 +242,7 @@ def test_a_run_takes_in_what_has_arrived(project: Project, lake: Lake) -> None:
 
 
 @pytest.mark.parametrize("times", [(None, None, None), (1, 2, 3)])
-def test_a_load_into_an_emptied_table_takes_the_place_of_earlier_ones(
+def test_a_load_into_an_emptied_table_replaces_earlier_ones(
     times: tuple[int | None, ...], project: Project, lake: Lake
 ) -> None:
     relation = f"api.Relation.create(schema='{SCHEMA}', identifier='reloaded__ct')"
@@ -280,7 +280,7 @@ def compiled(project: Project, table: str, arguments: str = "") -> str:
     )
 
 
-def test_a_load_row_keeps_its_id_whatever_the_order_and_spelling_of_the_key(
+def test_a_load_row_keeps_its_id_with_any_order_and_case_of_the_key(
     project: Project, lake: Lake
 ) -> None:
     loaded = {"header__change_oper": "I", "c01": "1", "c02": "a"}
@@ -312,7 +312,7 @@ def test_the_place_of_a_second_is_in_utc_in_any_session(project: Project, lake: 
 def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     project: Project, lake: Lake
 ) -> None:
-    """A landed table may have it behind the data, and one of the landing's own besides."""
+    """A landed table may have it after the data, and a column of the landing besides."""
     moved = dict.fromkeys(["header__landed_by", "header__partition_name"], "string")
     types = HEADER | dict.fromkeys(DATA, "string") | moved
     update = {
@@ -331,10 +331,10 @@ def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     assert rows[0]["transaction_id"] is None  # a blank one would be one for all
 
 
-def test_table_that_does_not_begin_with_its_header_is_asked_for_its_order(
+def test_table_that_does_not_begin_with_its_header_needs_an_order(
     project: Project, lake: Lake
 ) -> None:
-    """A column of the landing's own in front of all, which no bit of the mask stands for."""
+    """The first column is one of the landing, and no bit of the mask belongs to it."""
     update = {
         "_landed_by": "nobody",
         "header__change_seq": f"2024010112010000{1:019}",
@@ -374,7 +374,7 @@ def flags(columns: list[str], header_columns: int = len(HEADER)) -> bytes:
 
 
 @pytest.mark.parametrize("deliveries", [1, 2], ids=["plain", "delivered twice"])
-def test_a_mask_that_leaves_out_what_changed_is_warned_of(
+def test_a_mask_that_leaves_out_a_change_gets_a_warning(
     deliveries: int, project: Project, lake: Lake
 ) -> None:
     """NULL on either side contradicts nothing: Qlik writes it for what it did not capture."""
@@ -411,7 +411,7 @@ SHIFTED = "stg_shifted"
         ([], None),
     ],
 )
-def test_masks_that_contradict_most_updates_are_warned_of_with_what_would_fit(
+def test_masks_that_contradict_most_updates_get_a_warning_with_a_remedy(
     lost: list[str],
     expected: str | None,
     project: Project,
@@ -471,7 +471,7 @@ def repeated(rows: list[dict[str, Any]], turn: int) -> list[dict[str, Any]]:
 def test_more_than_a_thousand_changes_of_a_key_may_share_a_change_seq(
     project: Project, lake: Lake
 ) -> None:
-    """They are ordered by their time; the vendor's number has room for no more."""
+    """They are ordered by time, because the vendor's number has too few digits."""
     start = datetime(2024, 1, 1, 12, 1)
     inserts = [
         arrived(at(1), "I", f"name {number}")
@@ -519,10 +519,10 @@ def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: La
             ", header_prefix=''",
             "is not a Qlik change table: it has none of the columns change_seq,",
         ),
-        (", header_prefix=none", "`header_prefix` must be a text, empty where"),
+        (", header_prefix=none", "`header_prefix` must be a text, empty if"),
     ],
 )
-def test_a_plain_table_is_said_to_be_no_change_table(
+def test_a_plain_table_is_not_a_change_table(
     arguments: str,
     expected: str,
     project: Project,

@@ -371,7 +371,7 @@ class Partition:
             )
 
     def row_found(self, row: Row) -> Row:
-        """Give the row as it is, or as a change that was never captured has left it."""
+        """Give the row as it is, or as an uncaptured change has left it."""
         if self.draw(st.booleans()):
             return row
         keys = self.stream.unique_key
@@ -383,7 +383,7 @@ class Partition:
 def topics(
     draw: st.DrawFn, stream: Stream, form: str, columns: list[Column]
 ) -> tuple[list[dict[str, Any]], list[Change]]:
-    """Draw the messages of a stream, a partition a case, and the changes that they mean."""
+    """Draw the messages of a stream, one partition per case, and their changes."""
     partitions: dict[int, Partition] = {}
     for change in sorted(stream.distinct, key=lambda change: change.change_seq):
         if change.operation == "truncate" or change.reject_reason is not None:
@@ -419,7 +419,7 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
 def check_batches(
     form: str, data: st.DataObject, project: Project, lake: Lake, cases: int, max_batches: int
 ) -> None:
-    """Deliver drawn messages in drawn batches, and hold the history against the oracle."""
+    """Deliver drawn messages in drawn batches, and compare the history with the oracle."""
     stream = data.draw(merged_streams(cases, max_changes=12, honest=True))
     columns = [qlik_column(name, stream.types[name], stream.unique_key) for name in stream.columns]
     messages, good = data.draw(topics(stream, form, columns))
@@ -467,7 +467,7 @@ def check_batches(
 
 
 def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, less the time of the run."""
+    """Return both tables, without the time of the run."""
     table = f"{SCHEMA}.random_messages_history"
     return [
         staged(lake, "stg_random_messages"),
@@ -475,7 +475,7 @@ def contents(lake: Lake) -> list[list[dict[str, Any]]]:
     ]
 
 
-def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
+def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     project: Project, lake: Lake
 ) -> None:
     project.file(
@@ -512,10 +512,10 @@ def test_transaction_that_was_held_back_is_taken_in_once_it_is_complete(
     assert staged(lake, "stg_held") == in_batches
 
 
-def test_an_event_of_a_transaction_that_was_given_up_lands_days_later(
+def test_an_event_lands_days_after_its_transaction_was_released(
     project: Project, lake: Lake
 ) -> None:
-    """Its events lie more than an hour apart, and no more than an hour each from the next."""
+    """The first and last event are over an hour apart, neighbours at most an hour."""
     project.file(
         "models/stg_given_up.sql",
         f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('given_up')}, unique_key=['ID'],"
@@ -545,7 +545,7 @@ def test_an_event_of_a_transaction_that_was_given_up_lands_days_later(
     project.dbt("run", "--select", "stg_given_up", "--full-refresh")
     warned = ["the transaction is not complete: 2 of more events"]
     assert incomplete() == [warned, warned, []]
-    # More than an hour after the first event, which its transaction is told by.
+    # More than an hour after the first event, which identifies its transaction.
     lake.append("given_up", landing("json"), [event("20240101112000", "T", 3, True)])
     project.dbt("run", "--select", "stg_given_up")
     assert incomplete() == [[]] * 4
@@ -555,9 +555,7 @@ def test_an_event_of_a_transaction_that_was_given_up_lands_days_later(
 
 
 @pytest.mark.minutes
-def test_metadata_that_comes_to_have_a_column_asks_for_a_full_refresh(
-    project: Project, lake: Lake
-) -> None:
+def test_a_new_column_in_the_metadata_needs_a_full_refresh(project: Project, lake: Lake) -> None:
     """One landing holds both, in a column of another name; the key is spelt in lower case."""
     project.file(
         "models/stg_grown.sql",
@@ -625,7 +623,7 @@ def deliveries(messages: list[dict[str, Any]]) -> list[list[list[dict[str, Any]]
     return [[messages], [messages[half:], messages[:half]]]
 
 
-def test_the_counter_orders_changes_of_one_change_sequence_whatever_their_keys(
+def test_the_counter_orders_changes_of_one_change_sequence_with_any_keys(
     project: Project, lake: Lake
 ) -> None:
     """1 becomes 2 and then 3, in one changeSequence; the counter of the last has two digits."""
@@ -667,7 +665,7 @@ def test_the_counter_orders_changes_of_one_change_sequence_whatever_their_keys(
 
 
 def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: Lake) -> None:
-    """The second reload finds the row as the first load did, byte for byte, and comes twice."""
+    """The second reload has the same bytes as the first load, and arrives twice."""
     run = version_models(project, "reloaded")
     first, second = (f"2024010112{number:025d}" for number in (1, 2))
 
@@ -716,13 +714,13 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
             (3, "y", at[0], None, ""),
         ]
         ways.append(staged(lake, "stg_reloaded"))
-    told = [
+    rows_of_key = [
         (row["change_seq"], row["operation"], row["reject_reason"], row["source_rows"])
         for row in sorted(ways[0], key=lambda row: (row["change_seq"], row["after"]["NAME"]))
         if row["after"]["ID"] == 1
     ]
     superseded = "superseded: a later load of this key came"
-    assert told == [
+    assert rows_of_key == [
         ("", "load", None, 1),
         (first, "update", None, 1),
         (behind_first, "update", None, 1),
@@ -736,14 +734,12 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
 
 
 def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
-    """Return what the macro makes of landed messages of ID and NAME, in order."""
+    """Return the macro's rows for landed messages of ID and NAME, in order."""
     call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={ROW})"
     return sorted(lake.rows(project.compile(f"{{{{ {call} }}}}")), key=lambda r: r["change_seq"])
 
 
-def test_a_delete_takes_from_its_before_image_what_its_data_lack(
-    project: Project, lake: Lake
-) -> None:
+def test_a_delete_is_filled_from_its_before_image(project: Project, lake: Lake) -> None:
     images: list[tuple[Any, Any, Any]] = [
         ({"ID": 1}, {"ID": 1, "NAME": "a"}, "a"),
         ({"ID": 1, "NAME": None}, {"ID": 1, "NAME": "a"}, "a"),
@@ -762,7 +758,7 @@ def test_a_delete_takes_from_its_before_image_what_its_data_lack(
     assert {row["reject_reason"] for row in rows} == {None}
 
 
-def test_a_key_change_whose_old_key_is_unknown_is_warned_of(project: Project, lake: Lake) -> None:
+def test_a_key_change_with_an_unknown_old_key_gets_a_warning(project: Project, lake: Lake) -> None:
     unknown = "the key changed, but without a before-image the old key is unknown"
     updates: list[tuple[str | None, Any, list[str] | None]] = [
         ("01", None, [unknown]),
@@ -799,8 +795,8 @@ def test_a_key_change_whose_old_key_is_unknown_is_warned_of(project: Project, la
 UNKNOWN = "changed_at is unknown: neither timestamp nor change_seq has it"
 
 
-def test_what_is_no_time_is_none_and_is_warned_of(project: Project, lake: Lake) -> None:
-    """A time of day alone would be one of today; the hour 24 is no hour."""
+def test_a_malformed_timestamp_is_null_and_gets_a_warning(project: Project, lake: Lake) -> None:
+    """A time of day alone would become one of today; the hour 24 does not exist."""
     noon, none = datetime(2024, 1, 1, 12), "202401012400000"
     taken = "changed_at is taken from change_seq"
     cases: list[tuple[str, str | None, Any, list[str] | None]] = [
@@ -818,9 +814,9 @@ def test_what_is_no_time_is_none_and_is_warned_of(project: Project, lake: Lake) 
             "INSERT",
             f"{begin}{number:0{35 - len(begin)}d}",
             data={"ID": number},
-            headers={"timestamp": told},
+            headers={"timestamp": header},
         )
-        for number, (begin, told, *_) in enumerate(cases)
+        for number, (begin, header, *_) in enumerate(cases)
     ]
     loaded = at_offset(9, "REFRESH", None, data={"ID": 9}, headers={"timestamp": "10:00:00"})
     lake.create("no_times", landing("json"), [*messages, {**loaded, "partition": 1}])
@@ -831,7 +827,7 @@ def test_what_is_no_time_is_none_and_is_warned_of(project: Project, lake: Lake) 
     assert rows[9]["warnings"] == ['timestamp is no time: "10:00:00"']
 
 
-def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake) -> None:
+def test_a_text_cut_within_a_character_fails_no_run(project: Project, lake: Lake) -> None:
     """Half of a pair of surrogates, beside a number that is read digit by digit."""
     columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
     columns.append({"name": "BALANCE", "type": "decimal(12,2)"})
@@ -847,8 +843,8 @@ def test_a_text_cut_within_a_character_ends_no_run(project: Project, lake: Lake)
     assert row["after"]["BALANCE"] == Decimal("1.50")
 
 
-def test_a_message_that_names_no_schema_is_not_lost(project: Project, lake: Lake) -> None:
-    """Which of two tables of one name it is of, nobody can tell; what is of another is known."""
+def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) -> None:
+    """It could be of either of two tables of one name; messages of another are known."""
     columns = [{"name": "ID", "type": "int"}]
     sent = [
         message("json", "v1", "INSERT", number, {"ID": number}, table=table, schema=schema)
@@ -867,7 +863,7 @@ def test_a_message_that_names_no_schema_is_not_lost(project: Project, lake: Lake
 
 
 @pytest.mark.parametrize("landed_as", ["string", "binary"])
-def test_a_load_message_is_read_whatever_digits_its_data_hold(
+def test_a_load_message_is_read_with_any_digits_in_its_data(
     landed_as: str, project: Project, lake: Lake
 ) -> None:
     columns = [{"name": "ID", "type": "int"}, {"name": "PAD", "type": "string"}]
@@ -891,7 +887,7 @@ def test_a_load_message_is_read_whatever_digits_its_data_hold(
 
 
 @pytest.mark.long
-def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lake: Lake) -> None:
+def test_unknown_types_are_an_error(project: Project, lake: Lake) -> None:
     lake.create("typeless", landing("json"), [])
     lake.create("typeless_metadata", landing("json"), [described("json", "v1")])
     call = f"qlik_messages({relation('typeless')}, unique_key=['ID'], %s)"
@@ -899,12 +895,12 @@ def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lak
     def compiled(arguments: str) -> str:
         return project.compile("{{ " + call % arguments + " }}")
 
-    with pytest.raises(DbtError, match="`columns` leaves out the type of ID, NAME, so `metadata`"):
+    with pytest.raises(DbtError, match="`columns` leaves out the type of ID, NAME"):
         compiled("columns=['ID', 'NAME']")
     known = f"metadata={relation('typeless_metadata')}"
     with pytest.raises(DbtError, match="the type of the column EMAIL is not known: no metadata"):
         compiled(f"columns=['ID', 'EMAIL'], {known}")
-    with pytest.raises(DbtError, match=r"no metadata message in .* of the table ORDERS is there"):
+    with pytest.raises(DbtError, match=r"no metadata message in .* of the table ORDERS has"):
         compiled(f"{known}, table='ORDERS'")
     sql = compiled(f"columns=['ID', {{'name': 'BALANCE'}}], {known}, table='dbo.accounts'")
     assert "as decimal(12,2))" in sql
@@ -922,7 +918,7 @@ def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lak
         ("unique_key=['ID'], columns=['ID', 'id']", "`columns` names a column twice"),
         (
             "unique_key=['ID'], columns=[{'name': 'ID', 'type': 'array<int>'}]",
-            "gives ID a type that must be one of .* Got: array<int>",
+            "must give ID one of the types .* Got: array<int>",
         ),
         ("unique_key=['ID'], columns=['ID'], table=5", "`table` must be a text"),
         ("unique_key=['ID'], columns=['ID'], value=''", "`value` must be a text"),
@@ -933,7 +929,7 @@ def test_types_that_nobody_knows_are_an_error_that_says_so(project: Project, lak
         ("unique_key=['ID'], columns=['ID'], hold_back_hours=-1", "`hold_back_hours` must be"),
     ],
 )
-def test_wrong_argument_is_an_error_that_says_what_is_allowed(
+def test_wrong_argument_is_an_error_with_the_allowed_values(
     arguments: str, message: str, project: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(DbtError):
@@ -942,20 +938,20 @@ def test_wrong_argument_is_an_error_that_says_what_is_allowed(
 
 
 @pytest.mark.long
-def test_landing_that_cannot_be_read_is_an_error_that_says_why(
+def test_landing_that_cannot_be_read_is_an_error_with_the_reason(
     project: Project, lake: Lake
 ) -> None:
     lake.create("odd_landing", {"value": "int", "payload": "string"}, [])
     columns = "unique_key=['ID'], columns=[{'name': 'ID', 'type': 'int'}]"
     with pytest.raises(DbtError, match=r"`value` must be a column .* Got: value int"):
         project.compile(f"{{{{ qlik_messages({relation('odd_landing')}, {columns}) }}}}")
-    with pytest.raises(DbtError, match=r"`value` names a column that is not there.* Got: body"):
+    with pytest.raises(DbtError, match=r"`value` names a column that does not exist.* Got: body"):
         project.compile(
             f"{{{{ qlik_messages({relation('odd_landing')}, {columns}, value='body') }}}}"
         )
     with pytest.raises(DbtError, match=r"the columns of .* cannot be read"):
         project.compile(f"{{{{ qlik_messages({relation('not_there')}, {columns}) }}}}")
-    with pytest.raises(DbtError, match="`unique_key` names a column that is not there"):
+    with pytest.raises(DbtError, match="`unique_key` names a column that does not exist"):
         project.compile(
             f"{{{{ qlik_messages({relation('odd_landing')}, unique_key=['NO'],"
             " columns=[{'name': 'ID', 'type': 'int'}], value='payload') }}"
@@ -1003,7 +999,7 @@ def test_value_that_does_not_fit_its_type_is_found(
 
 @pytest.fixture(scope="module")
 def checked_values(project: Project, lake: Lake) -> dict[tuple[str, str], Any]:
-    """What the macro makes of the values above: all in one query, NULL for those it rejects."""
+    """The macro's results for the values above: all in one query, NULL for rejected ones."""
     columns = [{"name": "ID", "type": "int"}]
     rows = []
     for number, (text, spark_type, _) in enumerate(VALUES):

@@ -130,16 +130,16 @@ def ver(
     }
 
 
-def told(*changes: Change, **chosen: Any) -> list[Row]:
-    """Work out the history of the table of all cases."""
+def history_of(*changes: Change, **chosen: Any) -> list[Row]:
+    """Compute the history of the table of all cases."""
     return history(changes, KEY, COLUMNS, **chosen)
 
 
 # --- the plain way ------------------------------------------------------------------------------
 
 
-def test_a_life_from_insert_to_delete() -> None:
-    assert told(
+def test_a_row_from_insert_to_delete() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x"), tx="t1"),
         upd(2, 20, rec(1, "y"), rec(1, "x"), tx="t2"),
         dele(3, 30, rec(1, "y"), tx="t3"),
@@ -150,16 +150,16 @@ def test_a_life_from_insert_to_delete() -> None:
 
 
 def test_columns_come_in_order() -> None:
-    (row,) = told(ins(1, 10, rec(1, "x")))
+    (row,) = history_of(ins(1, 10, rec(1, "x")))
     assert list(row) == ["id", "a", "b", *META_COLUMNS]
 
 
 def test_no_changes_no_history() -> None:
-    assert told() == []
+    assert history_of() == []
 
 
 def test_arrival_order_does_not_matter() -> None:
-    assert told(
+    assert history_of(
         dele(3, 30, rec(1, "y")), upd(2, 20, rec(1, "y")), ins(1, 10, rec(1, "x")), load(rec(1))
     ) == [
         ver(1, rec(1), ("load", 0, Y1900), ("update", 1, 10)),
@@ -182,7 +182,7 @@ def test_keys_of_several_columns_are_kept_apart() -> None:
 
 
 def test_change_seq_is_a_string() -> None:
-    rows = told(
+    rows = history_of(
         replace(ins(1, 10, rec(1, "x")), change_seq="9"),
         replace(upd(2, 20, rec(1, "y")), change_seq="10"),
     )
@@ -192,8 +192,8 @@ def test_change_seq_is_a_string() -> None:
 # --- rule 1: rejected changes -------------------------------------------------------------------
 
 
-def test_rejected_changes_count_for_nothing() -> None:
-    assert told(
+def test_rejected_changes_are_ignored() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         upd(2, 99, rec(1, "bad"), reject="?"),
         upd(3, 30, rec(1, "y")),
@@ -212,17 +212,17 @@ def test_rejected_changes_count_for_nothing() -> None:
 
 def test_the_same_change_twice_is_one() -> None:
     once = ins(1, 10, rec(1, "x"))
-    assert told(once, replace(once), once) == [ver(1, rec(1, "x"), ("insert", 1, 10))]
+    assert history_of(once, replace(once), once) == [ver(1, rec(1, "x"), ("insert", 1, 10))]
 
 
 def test_one_id_with_two_contents_is_refused() -> None:
     with pytest.raises(ValueError, match="'c1'"):
-        told(ins(1, 10, rec(1, "x"), cid="c1"), ins(1, 10, rec(1, "y"), cid="c1"))
+        history_of(ins(1, 10, rec(1, "x"), cid="c1"), ins(1, 10, rec(1, "y"), cid="c1"))
 
 
-def test_of_one_place_the_delete_comes_last() -> None:
+def test_at_one_place_the_delete_comes_last() -> None:
     # The insert and the update of place 2 leave no version, but their times count.
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         ins(2, 80, rec(1, "i"), cid="z"),
         upd(2, 90, rec(1, "u"), cid="y"),
@@ -234,27 +234,27 @@ def test_of_one_place_the_delete_comes_last() -> None:
     ]
 
 
-def test_of_one_place_the_update_goes_before_the_insert() -> None:
-    assert told(ins(1, 10, rec(1, "i"), cid="z"), upd(1, 11, rec(1, "u"), cid="a")) == [
+def test_at_one_place_the_update_comes_before_the_insert() -> None:
+    assert history_of(ins(1, 10, rec(1, "i"), cid="z"), upd(1, 11, rec(1, "u"), cid="a")) == [
         ver(1, rec(1, "u"), ("update", 1, 11))
     ]
 
 
-def test_of_one_place_and_operation_the_greatest_id_comes_last_as_a_string() -> None:
-    assert told(upd(1, 10, rec(1, "nine"), cid="c9"), upd(1, 11, rec(1, "ten"), cid="c10")) == [
-        ver(1, rec(1, "nine"), ("update", 1, 11))
-    ]
+def test_at_one_place_and_operation_the_greatest_id_as_a_string_comes_last() -> None:
+    assert history_of(
+        upd(1, 10, rec(1, "nine"), cid="c9"), upd(1, 11, rec(1, "ten"), cid="c10")
+    ) == [ver(1, rec(1, "nine"), ("update", 1, 11))]
 
 
-def test_one_place_of_two_keys_is_no_tie() -> None:
-    assert told(ins(1, 10, rec(1, "x")), dele(1, 10, rec(2)), ins(1, 11, rec(3, "z"))) == [
+def test_one_place_of_two_keys_is_not_a_tie() -> None:
+    assert history_of(ins(1, 10, rec(1, "x")), dele(1, 10, rec(2)), ins(1, 11, rec(3, "z"))) == [
         ver(1, rec(1, "x"), ("insert", 1, 10)),
         ver(1, rec(3, "z"), ("insert", 1, 11)),
     ]
 
 
 def test_a_reload_leaves_the_later_load_row() -> None:
-    assert told(
+    assert history_of(
         load(rec(1, "late"), 20, cid="a"),
         load(rec(1, "early"), 10, cid="c"),
         load(rec(1, "timeless"), cid="d"),
@@ -262,7 +262,7 @@ def test_a_reload_leaves_the_later_load_row() -> None:
 
 
 def test_a_reload_at_one_time_leaves_the_greatest_id() -> None:
-    assert told(
+    assert history_of(
         load(rec(1, "p"), 20, cid="a"), load(rec(1, "q"), 20, cid="b"), load(rec(2, "r"), cid="d"),
         load(rec(2, "s"), cid="c"),
     ) == [
@@ -271,8 +271,8 @@ def test_a_reload_at_one_time_leaves_the_greatest_id() -> None:
     ]  # fmt: skip
 
 
-def test_an_update_that_another_one_overrules_still_takes_the_row_out_of_its_old_key() -> None:
-    assert told(
+def test_an_overruled_update_still_moves_the_row_out_of_its_old_key() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         upd(2, 20, rec(9, "moved"), rec(1, "x"), cid="a"),
         upd(2, 21, rec(9, "stays"), cid="b"),
@@ -286,7 +286,7 @@ def test_an_update_that_another_one_overrules_still_takes_the_row_out_of_its_old
 
 
 def test_a_key_change_closes_the_old_key_and_opens_the_new_one() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x"), tx="t1"), upd(2, 20, rec(2, "x"), rec(1, "x"), tx="t2")
     ) == [
         ver(1, rec(1, "x"), ("insert", 1, 10), ("key_change", 2, 20), tx="t1"),
@@ -294,14 +294,14 @@ def test_a_key_change_closes_the_old_key_and_opens_the_new_one() -> None:
     ]
 
 
-def test_a_key_change_from_a_key_never_seen() -> None:
-    assert told(upd(2, 20, rec(2, "x"), rec(1, "x")), deletes="version") == [
+def test_a_key_change_from_an_unknown_key() -> None:
+    assert history_of(upd(2, 20, rec(2, "x"), rec(1, "x")), deletes="version") == [
         ver(1, rec(2, "x"), ("update", 2, 20))
     ]
 
 
-def test_a_key_change_onto_a_living_key_is_an_update_there() -> None:
-    assert told(
+def test_a_key_change_to_an_existing_key_is_an_update_there() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         ins(2, 20, rec(2, "y")),
         upd(3, 30, rec(2, "x"), rec(1, "x")),
@@ -312,8 +312,8 @@ def test_a_key_change_onto_a_living_key_is_an_update_there() -> None:
     ]
 
 
-def test_a_key_change_onto_a_living_key_with_the_same_values_opens_nothing() -> None:
-    assert told(
+def test_a_key_change_to_an_existing_key_with_the_same_values_opens_nothing() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         ins(2, 20, rec(2, "x")),
         upd(3, 30, rec(2, "x"), rec(1, "x")),
@@ -325,7 +325,7 @@ def test_a_key_change_onto_a_living_key_with_the_same_values_opens_nothing() -> 
 
 def test_two_keys_swapped_in_one_place() -> None:
     # Each key loses its row before it gets the other's; what counts is that it has one again.
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         ins(2, 11, rec(2, "y")),
         upd(3, 30, rec(2, "x"), rec(1, "x")),
@@ -339,7 +339,7 @@ def test_two_keys_swapped_in_one_place() -> None:
 
 
 def test_a_row_leaves_before_the_keys_own_change_of_that_place() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         upd(2, 20, rec(2, "x"), rec(1, "x"), cid="z"),
         ins(2, 20, rec(1, "z"), cid="a"),
@@ -351,15 +351,15 @@ def test_a_row_leaves_before_the_keys_own_change_of_that_place() -> None:
 
 
 def test_the_delete_of_a_key_that_was_left_in_that_place_does_nothing() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         upd(2, 20, rec(2, "x"), rec(1, "x"), cid="z"),
         dele(2, 21, rec(1, "x"), cid="a"),
     )[0] == ver(1, rec(1, "x"), ("insert", 1, 10), ("key_change", 2, 20))
 
 
-def test_of_two_rows_that_leave_one_key_in_one_place_the_smaller_id_is_first() -> None:
-    rows = told(
+def test_if_two_rows_leave_one_key_at_one_place_the_smaller_id_is_first() -> None:
+    rows = history_of(
         ins(1, 10, rec(1, "x")),
         upd(2, 21, rec(3, "x"), rec(1, "x"), cid="b", tx="tb"),
         upd(2, 20, rec(2, "x"), rec(1, "x"), cid="a", tx="ta"),
@@ -373,8 +373,8 @@ def test_of_two_rows_that_leave_one_key_in_one_place_the_smaller_id_is_first() -
     ]
 
 
-def test_a_key_that_comes_back() -> None:
-    assert told(
+def test_a_key_that_is_used_again() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x")),
         upd(2, 20, rec(2, "x"), rec(1, "x")),
         upd(3, 30, rec(1, "x"), rec(2, "x")),
@@ -389,7 +389,7 @@ def test_a_key_that_comes_back() -> None:
 
 
 def test_a_truncate_closes_all_that_is_open() -> None:
-    assert told(
+    assert history_of(
         load(rec(1, "x")),
         ins(1, 10, rec(2, "y")),
         ins(2, 20, rec(3, "z")),
@@ -405,21 +405,21 @@ def test_a_truncate_closes_all_that_is_open() -> None:
 
 
 def test_a_truncate_comes_last_in_its_place() -> None:
-    assert told(trunc(1, 12, cid="a"), ins(1, 11, rec(1, "x"), cid="z")) == []
+    assert history_of(trunc(1, 12, cid="a"), ins(1, 11, rec(1, "x"), cid="z")) == []
 
 
-def test_of_two_truncates_the_first_closes() -> None:
-    assert told(ins(1, 10, rec(1, "x")), trunc(3, 30), trunc(2, 20)) == [
+def test_the_first_of_two_truncates_closes() -> None:
+    assert history_of(ins(1, 10, rec(1, "x")), trunc(3, 30), trunc(2, 20)) == [
         ver(1, rec(1, "x"), ("insert", 1, 10), ("truncate", 2, 20))
     ]
 
 
 def test_a_truncate_of_an_empty_table_does_nothing() -> None:
-    assert told(trunc(1, 10)) == []
+    assert history_of(trunc(1, 10)) == []
 
 
-def test_a_truncate_while_the_key_is_not_alive_does_not_count_for_time() -> None:
-    assert told(
+def test_a_truncate_while_the_key_does_not_exist_does_not_count_for_time() -> None:
+    assert history_of(
         trunc(1, 90),
         ins(2, 20, rec(1, "x")),
         dele(3, 30, rec(1, "x")),
@@ -435,46 +435,48 @@ def test_a_truncate_while_the_key_is_not_alive_does_not_count_for_time() -> None
 
 
 def test_an_absent_column_comes_from_the_before_image() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x", "s")),
         upd(2, 20, rec(1, "y"), rec(1, "x", "t"), absent=["b"]),
     )[1] == ver(2, rec(1, "y", "t"), ("update", 2, 20))
 
 
 def test_an_absent_column_without_before_image_comes_from_the_state() -> None:
-    assert told(ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1, "y"), absent=["b"]))[1] == ver(
-        2, rec(1, "y", "s"), ("update", 2, 20)
-    )
-
-
-def test_a_null_in_the_before_image_says_nothing_about_an_absent_column() -> None:
-    assert told(ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1, "y"), rec(1, "x"), absent=["b"]))[
+    assert history_of(ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1, "y"), absent=["b"]))[
         1
     ] == ver(2, rec(1, "y", "s"), ("update", 2, 20))
 
 
-def test_a_null_that_was_captured_is_a_null() -> None:
-    assert told(ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1, "x", None), rec(1, "x", "s"))) == [
+def test_a_null_in_the_before_image_says_nothing_about_an_absent_column() -> None:
+    assert history_of(
+        ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1, "y"), rec(1, "x"), absent=["b"])
+    )[1] == ver(2, rec(1, "y", "s"), ("update", 2, 20))
+
+
+def test_a_captured_null_is_a_null() -> None:
+    assert history_of(
+        ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1, "x", None), rec(1, "x", "s"))
+    ) == [
         ver(1, rec(1, "x", "s"), ("insert", 1, 10), ("update", 2, 20)),
         ver(2, rec(1, "x", None), ("update", 2, 20)),
     ]
 
 
-def test_an_absent_column_of_a_key_never_seen_is_null() -> None:
-    assert told(upd(2, 20, rec(1, "y"), absent=["b"])) == [
+def test_an_absent_column_of_an_unknown_key_is_null() -> None:
+    assert history_of(upd(2, 20, rec(1, "y"), absent=["b"])) == [
         ver(1, rec(1, "y", None), ("update", 2, 20))
     ]
 
 
-def test_an_absent_column_does_not_come_from_an_earlier_life() -> None:
-    assert told(
+def test_an_absent_column_does_not_come_from_before_a_delete() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x", "s")), dele(2, 20, rec(1)), upd(3, 30, rec(1, "y"), absent=["b"])
     )[1] == ver(2, rec(1, "y", None), ("update", 3, 30))
 
 
-def test_the_state_moves_on_without_a_version() -> None:
+def test_the_state_changes_without_a_version() -> None:
     # Place 2 opens nothing, as b is ignored; place 3 still finds its b.
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x", "old")),
         upd(2, 20, rec(1, "x", "new")),
         upd(3, 30, rec(1, "y"), absent=["b"]),
@@ -486,22 +488,22 @@ def test_the_state_moves_on_without_a_version() -> None:
 
 
 def test_an_update_with_nothing_captured_changes_nothing() -> None:
-    assert told(ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1), absent=["a", "b"])) == [
+    assert history_of(ins(1, 10, rec(1, "x", "s")), upd(2, 20, rec(1), absent=["a", "b"])) == [
         ver(1, rec(1, "x", "s"), ("insert", 1, 10))
     ]
 
 
 def test_an_absent_column_of_a_key_change_comes_from_the_row_that_left_the_old_key() -> None:
     # a: the before-image has it. b: it does not, so it is key 1's "s", not the "t" of key 2.
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x", "s")),
         ins(2, 20, rec(2, "y", "t")),
         upd(3, 30, rec(2), rec(1, "x", None), absent=["a", "b"]),
     )[2] == ver(2, rec(2, "x", "s"), ("update", 3, 30))
 
 
-def test_an_absent_column_goes_with_the_row_through_a_chain_of_key_changes() -> None:
-    assert told(
+def test_an_absent_column_moves_with_the_row_through_a_chain_of_key_changes() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x", "s")),
         upd(2, 20, rec(2, "x"), rec(1, "x"), absent=["b"]),
         upd(3, 30, rec(3, "y"), rec(2, "x"), absent=["b"]),
@@ -514,8 +516,8 @@ def test_an_absent_column_goes_with_the_row_through_a_chain_of_key_changes() -> 
     ]
 
 
-def test_an_absent_column_of_a_row_that_nobody_saw_before_is_unknown() -> None:
-    assert told(
+def test_an_absent_column_of_an_unknown_row_is_unknown() -> None:
+    assert history_of(
         ins(1, 10, rec(2, "y", "t")),
         upd(2, 20, rec(2, "x"), rec(1, "x"), absent=["b"]),
     )[1] == ver(2, rec(2, "x", None), ("update", 2, 20))
@@ -525,26 +527,26 @@ def test_an_absent_column_of_a_row_that_nobody_saw_before_is_unknown() -> None:
 
 
 def test_a_change_that_changes_nothing_opens_nothing() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x")), upd(2, 20, rec(1, "x"), rec(1, "w")), ins(3, 30, rec(1, "x"))
     ) == [ver(1, rec(1, "x"), ("insert", 1, 10))]
 
 
-def test_an_insert_over_a_living_key_is_an_update() -> None:
-    assert told(ins(1, 10, rec(1, "x")), ins(2, 20, rec(1, "y"))) == [
+def test_an_insert_of_an_existing_key_is_an_update() -> None:
+    assert history_of(ins(1, 10, rec(1, "x")), ins(2, 20, rec(1, "y"))) == [
         ver(1, rec(1, "x"), ("insert", 1, 10), ("update", 2, 20)),
         ver(2, rec(1, "y"), ("insert", 2, 20)),
     ]
 
 
-def test_an_update_of_a_key_never_seen_opens_a_version() -> None:
-    assert told(upd(1, 10, rec(1, "y"), rec(1, "x"))) == [
+def test_an_update_of_an_unknown_key_opens_a_version() -> None:
+    assert history_of(upd(1, 10, rec(1, "y"), rec(1, "x"))) == [
         ver(1, rec(1, "y"), ("update", 1, 10)),
     ]
 
 
 def test_only_tracked_columns_open_versions() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x", "s")),
         upd(2, 20, rec(1, "x", "t")),
         upd(3, 30, rec(1, "y", "u")),
@@ -557,7 +559,7 @@ def test_only_tracked_columns_open_versions() -> None:
 
 
 def test_null_and_value_differ_and_null_and_null_do_not() -> None:
-    rows = told(
+    rows = history_of(
         ins(1, 10, rec(1, None)),
         upd(2, 20, rec(1, None)),
         upd(3, 30, rec(1, "")),
@@ -573,8 +575,8 @@ def test_null_and_value_differ_and_null_and_null_do_not() -> None:
 # --- rule 7: overwritten columns ----------------------------------------------------------------
 
 
-def test_an_overwritten_column_shows_its_last_value_in_all_lives() -> None:
-    assert told(
+def test_an_overwritten_column_shows_its_last_value_before_and_after_a_delete() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x", "1")),
         dele(2, 20, rec(1, "x", "1")),
         ins(3, 30, rec(1, "y", "2")),
@@ -593,7 +595,7 @@ def test_an_overwritten_column_shows_its_last_value_in_all_lives() -> None:
 
 
 def test_an_overwritten_column_that_is_absent_at_last_keeps_its_value() -> None:
-    rows = told(
+    rows = history_of(
         ins(1, 10, rec(1, "x", "1")),
         upd(2, 20, rec(1, "x", "2")),
         upd(3, 30, rec(1, "y"), absent=["b"]),
@@ -606,14 +608,16 @@ def test_an_overwritten_column_that_is_absent_at_last_keeps_its_value() -> None:
 
 
 def test_delete_and_insert_again_leave_a_gap() -> None:
-    assert told(ins(1, 10, rec(1, "x")), dele(2, 20, rec(1, "x")), ins(3, 30, rec(1, "x"))) == [
+    assert history_of(
+        ins(1, 10, rec(1, "x")), dele(2, 20, rec(1, "x")), ins(3, 30, rec(1, "x"))
+    ) == [
         ver(1, rec(1, "x"), ("insert", 1, 10), ("delete", 2, 20)),
         ver(2, rec(1, "x"), ("insert", 3, 30)),
     ]
 
 
-def test_deletes_of_a_key_that_is_not_alive_do_nothing() -> None:
-    assert told(
+def test_deletes_of_a_key_that_does_not_exist_do_nothing() -> None:
+    assert history_of(
         dele(1, 10, rec(1)), ins(2, 20, rec(1, "x")), dele(3, 30, rec(1)), dele(4, 40, rec(1)),
         dele(5, 50, rec(7)), deletes="version",
     ) == [
@@ -625,8 +629,8 @@ def test_deletes_of_a_key_that_is_not_alive_do_nothing() -> None:
 # --- rule 9: deleted versions -------------------------------------------------------------------
 
 
-def test_each_end_of_a_life_opens_a_deleted_version() -> None:
-    assert told(
+def test_each_end_of_a_row_opens_a_deleted_version() -> None:
+    assert history_of(
         ins(1, 10, rec(1, "x"), tx="t1"),
         dele(2, 20, rec(1), tx="t2"),
         ins(3, 30, rec(1, "y"), tx="t3"),
@@ -646,7 +650,7 @@ def test_each_end_of_a_life_opens_a_deleted_version() -> None:
 
 
 def test_a_deleted_version_shows_the_last_state_not_the_last_version() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x", "old")),
         upd(2, 20, rec(1, "x", "new")),
         dele(3, 30, rec(1, "before", "image")),
@@ -662,7 +666,7 @@ def test_a_deleted_version_shows_the_last_state_not_the_last_version() -> None:
 
 
 def test_time_running_backward_stands_still() -> None:
-    assert told(
+    assert history_of(
         ins(1, 30, rec(1, "x")),
         upd(2, 20, rec(1, "y")),
         dele(3, 10, rec(1)),
@@ -675,14 +679,14 @@ def test_time_running_backward_stands_still() -> None:
 
 
 def test_the_running_maximum_is_that_of_the_key() -> None:
-    assert told(ins(1, 90, rec(1, "x")), ins(2, 20, rec(2, "y")))[1] == ver(
+    assert history_of(ins(1, 90, rec(1, "x")), ins(2, 20, rec(2, "y")))[1] == ver(
         1, rec(2, "y"), ("insert", 2, 20)
     )
 
 
 def test_events_without_effect_count_for_time() -> None:
     # The delete of a key never seen, an update that changes nothing, a row that left long since.
-    assert told(
+    assert history_of(
         dele(1, 15, rec(1)),
         ins(2, 10, rec(1, "x")),
         upd(3, 35, rec(1, "x")),
@@ -698,7 +702,7 @@ def test_events_without_effect_count_for_time() -> None:
 
 
 def test_a_truncate_that_closed_counts_for_time() -> None:
-    assert told(ins(1, 10, rec(1, "x")), trunc(2, 30), ins(3, 20, rec(1, "y"))) == [
+    assert history_of(ins(1, 10, rec(1, "x")), trunc(2, 30), ins(3, 20, rec(1, "y"))) == [
         ver(1, rec(1, "x"), ("insert", 1, 10), ("truncate", 2, 30)),
         ver(2, rec(1, "y"), ("insert", 3, 30)),
     ]
@@ -706,7 +710,7 @@ def test_a_truncate_that_closed_counts_for_time() -> None:
 
 def test_a_change_without_time_has_that_of_load_rows() -> None:
     since = datetime(2023, 1, 1)
-    assert told(
+    assert history_of(
         load(rec(1, "x")),
         upd(1, None, rec(1, "y")),
         upd(2, 20, rec(1, "z")),
@@ -722,7 +726,7 @@ def test_a_change_without_time_has_that_of_load_rows() -> None:
 
 
 def test_a_load_row_with_a_late_time_pushes_the_changes_behind_it() -> None:
-    assert told(ins(1, 10, rec(1, "y")), load(rec(1, "x"), 60)) == [
+    assert history_of(ins(1, 10, rec(1, "y")), load(rec(1, "x"), 60)) == [
         ver(1, rec(1, "x"), ("load", 0, 60), ("update", 1, 60)),
         ver(2, rec(1, "y"), ("insert", 1, 60)),
     ]
@@ -731,26 +735,26 @@ def test_a_load_row_with_a_late_time_pushes_the_changes_behind_it() -> None:
 # --- rule 11: transactions ----------------------------------------------------------------------
 
 
-def test_a_transaction_counts_by_its_last_state() -> None:
+def test_only_the_last_state_of_a_transaction_counts() -> None:
     changes = [
         ins(1, 10, rec(1, "x"), tx="t"),
         upd(2, 12, rec(1, "y"), tx="t"),
         upd(3, 11, rec(1, "z"), tx="t"),
         upd(4, 40, rec(1, "w"), tx="u"),
     ]
-    assert told(*changes, grain="transaction") == [
+    assert history_of(*changes, grain="transaction") == [
         ver(1, rec(1, "z"), ("update", 3, 12), ("update", 4, 40), tx="t"),
         ver(2, rec(1, "w"), ("update", 4, 40), tx="u"),
     ]
-    assert len(told(*changes)) == 4
+    assert len(history_of(*changes)) == 4
 
 
-def test_changes_without_transaction_stand_alone() -> None:
-    assert len(told(ins(1, 1, rec(1, "x")), upd(2, 2, rec(1, "y")), grain="transaction")) == 2
+def test_changes_without_transaction_are_separate() -> None:
+    assert len(history_of(ins(1, 1, rec(1, "x")), upd(2, 2, rec(1, "y")), grain="transaction")) == 2
 
 
 def test_a_transaction_id_used_again_is_another_transaction() -> None:
-    rows = told(
+    rows = history_of(
         ins(1, 1, rec(1, "x"), tx="t"),
         upd(2, 2, rec(1, "y"), tx="u"),
         upd(3, 3, rec(1, "z"), tx="t"),
@@ -759,8 +763,8 @@ def test_a_transaction_id_used_again_is_another_transaction() -> None:
     assert [row["a"] for row in rows] == ["x", "y", "z"]
 
 
-def test_changes_of_other_keys_do_not_part_a_transaction() -> None:
-    rows = told(
+def test_changes_of_other_keys_do_not_split_a_transaction() -> None:
+    rows = history_of(
         ins(1, 1, rec(1, "x"), tx="t"),
         ins(2, 2, rec(2, "o"), tx="u"),
         upd(3, 3, rec(1, "z"), tx="t"),
@@ -769,9 +773,9 @@ def test_changes_of_other_keys_do_not_part_a_transaction() -> None:
     assert [row["a"] for row in rows] == ["z", "o"]
 
 
-def test_there_and_back_in_one_transaction_opens_nothing() -> None:
+def test_a_change_undone_in_the_same_transaction_opens_nothing() -> None:
     # Also with a delete between; but the times of the transaction count for what follows.
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x"), tx="t"),
         upd(2, 50, rec(1, "y"), tx="u"),
         dele(3, 30, rec(1), tx="u"),
@@ -786,7 +790,7 @@ def test_there_and_back_in_one_transaction_opens_nothing() -> None:
 
 
 def test_delete_and_insert_in_one_transaction_are_an_update() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x"), tx="t"),
         dele(2, 20, rec(1), tx="u"),
         ins(3, 30, rec(1, "y"), tx="u"),
@@ -797,9 +801,9 @@ def test_delete_and_insert_in_one_transaction_are_an_update() -> None:
     ]
 
 
-def test_a_row_born_and_dead_in_one_transaction_was_never_there() -> None:
+def test_a_row_inserted_and_deleted_in_one_transaction_has_no_version() -> None:
     assert (
-        told(
+        history_of(
             ins(1, 10, rec(1, "x"), tx="t"),
             dele(2, 20, rec(1), tx="t"),
             grain="transaction",
@@ -809,9 +813,9 @@ def test_a_row_born_and_dead_in_one_transaction_was_never_there() -> None:
     )
 
 
-def test_a_transaction_that_ends_a_life_ends_it_where_it_ended_last() -> None:
+def test_a_transaction_that_ends_a_row_ends_it_at_its_last_end() -> None:
     # update, delete, insert, key change, delete without effect: the key change ended it, at 4.
-    assert told(
+    assert history_of(
         ins(0, 5, rec(1, "x"), tx="s"),
         upd(1, 10, rec(1, "y"), tx="t"),
         dele(2, 20, rec(1), tx="t"),
@@ -829,7 +833,7 @@ def test_a_transaction_that_ends_a_life_ends_it_where_it_ended_last() -> None:
 
 
 def test_columns_are_filled_step_by_step_within_a_transaction() -> None:
-    assert told(
+    assert history_of(
         ins(1, 10, rec(1, "x", "s"), tx="t"),
         upd(2, 20, rec(1, "y"), absent=["b"], tx="t"),
         upd(3, 30, rec(1, None, "u"), absent=["a"], tx="t"),
@@ -837,16 +841,16 @@ def test_columns_are_filled_step_by_step_within_a_transaction() -> None:
     ) == [ver(1, rec(1, "y", "u"), ("update", 3, 30), tx="t")]
 
 
-def test_an_event_without_effect_does_not_part_a_transaction() -> None:
+def test_an_event_without_effect_does_not_split_a_transaction() -> None:
     start = [ins(1, 10, rec(1, "x"), tx="s"), dele(2, 20, rec(1), tx="t")]
     again = ins(4, 40, rec(1, "y"), tx="t")
     for nothing in (dele(3, 30, rec(1), tx="u"), trunc(3, 30, tx="u")):
-        whole = told(*start, nothing, again, grain="transaction")
+        whole = history_of(*start, nothing, again, grain="transaction")
         assert [row["closed_by"] for row in whole] == ["update", None]
 
 
-def test_a_state_that_died_within_its_transaction_still_overwrites() -> None:
-    rows = told(
+def test_a_state_deleted_in_its_transaction_still_overwrites() -> None:
+    rows = history_of(
         ins(1, 10, rec(1, "x", "1"), tx="s"),
         upd(2, 20, rec(1, "y", "2"), tx="t"),
         dele(3, 30, rec(1), tx="t"),
@@ -860,7 +864,7 @@ def test_a_state_that_died_within_its_transaction_still_overwrites() -> None:
 
 
 def test_current_and_as_of() -> None:
-    rows = told(
+    rows = history_of(
         ins(1, 10, rec(1, "x")),
         upd(2, 20, rec(1, "y")),
         upd(3, 20, rec(1, "z")),
@@ -895,7 +899,7 @@ def audited(*changes: Change) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in names) for row in audit(changes, KEY, COLUMNS)]
 
 
-def test_audit_of_a_life() -> None:
+def test_audit_from_insert_to_delete() -> None:
     rows = audit(
         [ins(1, 10, rec(1, "x")), upd(2, 20, rec(1, "y"), rec(1, "x")), dele(3, None, rec(1, "y"))],
         KEY,
@@ -934,7 +938,7 @@ def test_audit_of_absent_columns_and_captured_nulls() -> None:
     )[3:] == [(1, seq(2), "update", "a", "x", None)]
 
 
-def test_audit_of_keys_never_seen() -> None:
+def test_audit_of_unknown_keys() -> None:
     assert audited(
         upd(1, 10, rec(1, "y", "s"), rec(1, "x", "s")), upd(2, 20, rec(2, "z")),
         dele(3, 30, rec(3, "w")), dele(4, 40, rec(3)),
@@ -948,14 +952,14 @@ def test_audit_of_keys_never_seen() -> None:
     ]  # fmt: skip
 
 
-def test_audit_of_a_delete_with_the_key_alone_knows_the_state() -> None:
+def test_audit_of_a_delete_with_only_the_key_uses_the_state() -> None:
     assert audited(ins(1, 10, rec(1, "x")), dele(2, 20, rec(1)))[2:] == [
         (1, seq(2), "delete", "id", 1, None),
         (1, seq(2), "delete", "a", "x", None),
     ]
 
 
-def test_audit_of_a_truncate_has_the_living_keys() -> None:
+def test_audit_of_a_truncate_has_the_existing_keys() -> None:
     assert audited(
         ins(1, 10, rec(1, "x")),
         ins(2, 20, rec(2, None, "s")),
@@ -978,7 +982,7 @@ def test_audit_of_a_truncate_has_the_living_keys() -> None:
     ]
 
 
-def test_audit_of_a_key_change_is_told_at_the_new_key() -> None:
+def test_audit_of_a_key_change_is_at_the_new_key() -> None:
     assert audited(
         ins(1, 10, rec(1, "x", "s")),
         upd(2, 20, rec(2, "y", "s"), rec(1, "x", "s")),
@@ -990,7 +994,7 @@ def test_audit_of_a_key_change_is_told_at_the_new_key() -> None:
     ]
 
 
-def test_audit_of_a_key_change_onto_a_living_key_asks_the_before_image_alone() -> None:
+def test_audit_of_a_key_change_to_an_existing_key_uses_only_the_before_image() -> None:
     assert audited(
         ins(1, 10, rec(1, "x", None)),
         ins(2, 20, rec(2, "y", "t")),
@@ -1001,7 +1005,7 @@ def test_audit_of_a_key_change_onto_a_living_key_asks_the_before_image_alone() -
     ]
 
 
-def test_audit_of_an_insert_over_a_living_key_has_what_it_changed() -> None:
+def test_audit_of_an_insert_of_an_existing_key_has_the_changed_columns() -> None:
     assert audited(ins(1, 10, rec(1, "x", "s")), ins(2, 20, rec(1, "y", "s")))[3:] == [
         (1, seq(2), "insert", "a", "x", "y")
     ]
@@ -1022,8 +1026,8 @@ def test_audit_of_an_insert_over_a_living_key_has_what_it_changed() -> None:
 )
 def test_a_broken_change_is_refused(broken: Change, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        told(broken)
-    told(replace(broken, reject_reason="broken"))
+        history_of(broken)
+    history_of(replace(broken, reject_reason="broken"))
 
 
 @pytest.mark.parametrize(
@@ -1039,7 +1043,7 @@ def test_an_argument_that_is_not_allowed_is_refused(chosen: dict[str, Any], mess
 
 
 def of(stream: Stream, **chosen: Any) -> list[Row]:
-    """Work out the history of a stream."""
+    """Compute the history of a stream."""
     return history(stream.changes, stream.unique_key, stream.columns, **chosen)
 
 
@@ -1107,7 +1111,7 @@ def test_rejected_changes_make_no_difference(data: st.DataObject) -> None:
 
 @wild
 @given(st.data())
-def test_as_of_finds_one_row_a_key_and_agrees_with_current(data: st.DataObject) -> None:
+def test_as_of_finds_one_row_per_key_and_agrees_with_current(data: st.DataObject) -> None:
     stream = data.draw(streams())
     rows = of(stream, **data.draw(options(stream)))
     moments = {row["valid_from"] for row in rows} | {row["valid_to"] for row in rows} - {None}
@@ -1136,7 +1140,7 @@ def test_a_transaction_never_has_more_versions_than_its_changes(data: st.DataObj
 
 @wild
 @given(st.data())
-def test_grains_agree_where_no_transaction_has_two_changes(data: st.DataObject) -> None:
+def test_grains_agree_if_no_transaction_has_two_changes(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen: Any = data.draw(options(stream))
     alone = [replace(one, transaction_id=f"tx-{one.change_id}") for one in stream.changes]
@@ -1147,7 +1151,7 @@ def test_grains_agree_where_no_transaction_has_two_changes(data: st.DataObject) 
 
 @wild
 @given(st.data())
-def test_deleted_versions_are_all_that_deletes_version_adds(data: st.DataObject) -> None:
+def test_deletes_version_adds_only_deleted_versions(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen: Any = data.draw(options(stream))
     closed = of(stream, **{**chosen, "deletes": "close"})
@@ -1158,7 +1162,7 @@ def test_deleted_versions_are_all_that_deletes_version_adds(data: st.DataObject)
 
 @wild
 @given(st.data())
-def test_neighbours_differ_in_what_is_tracked(data: st.DataObject) -> None:
+def test_adjacent_versions_differ_in_a_tracked_column(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen = data.draw(options(stream))
     assume(not chosen["overwrite_columns"] and not chosen["ignore_columns"])
@@ -1171,7 +1175,7 @@ def test_neighbours_differ_in_what_is_tracked(data: st.DataObject) -> None:
 
 @wild
 @given(st.data())
-def test_overwritten_columns_have_one_value_a_key(data: st.DataObject) -> None:
+def test_overwritten_columns_have_one_value_per_key(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen = data.draw(options(stream))
     for versions in by_key(stream, of(stream, **chosen)).values():
@@ -1181,14 +1185,14 @@ def test_overwritten_columns_have_one_value_a_key(data: st.DataObject) -> None:
 
 @wild
 @given(streams(honest=True), st.sampled_from(["change", "transaction"]))
-def test_what_is_current_is_what_an_honest_source_holds(stream: Stream, grain: str) -> None:
+def test_the_current_rows_equal_those_of_a_consistent_source(stream: Stream, grain: str) -> None:
     assert stream.table is not None
     assert data_of(stream, current(of(stream, grain=grain))) == data_of(stream, stream.table)
 
 
 @wild
 @given(streams(honest=True))
-def test_the_audit_of_an_honest_source_leads_to_what_it_holds(stream: Stream) -> None:
+def test_the_audit_of_a_consistent_source_leads_to_its_rows(stream: Stream) -> None:
     # Each row of the audit is true of the table before it and makes it that after it. A key change
     # has rows for what it changed, so the row is moved first; the key columns tell from where.
     told_rows = audit(stream.changes, stream.unique_key, stream.columns)
@@ -1202,7 +1206,7 @@ def test_the_audit_of_an_honest_source_leads_to_what_it_holds(stream: Stream) ->
             new = {row["column_name"]: row["new_value"] for row in rows}
             is_update = rows[0]["operation"] == "update"
             left = key
-            if is_update:  # a key column that is not told is as it was
+            if is_update:  # a key column that is not history_of is as it was
                 left = tuple(
                     old.get(name, value) for name, value in zip(stream.unique_key, key, strict=True)
                 )
@@ -1216,7 +1220,7 @@ def test_the_audit_of_an_honest_source_leads_to_what_it_holds(stream: Stream) ->
 
 @wild
 @given(st.data())
-def test_splits_deliver_every_row(data: st.DataObject) -> None:
+def test_splits_contain_every_row(data: st.DataObject) -> None:
     rows = data.draw(st.lists(st.integers(), unique=True, max_size=10))
     delivered = [row for batch in data.draw(splits(rows)) for row in batch]
     assert set(delivered) == set(rows)
@@ -1224,7 +1228,7 @@ def test_splits_deliver_every_row(data: st.DataObject) -> None:
 
 @wild
 @given(st.data())
-def test_streams_are_what_they_say(data: st.DataObject) -> None:
+def test_streams_have_the_promised_properties(data: st.DataObject) -> None:
     stream = data.draw(streams())
     chosen: Options = data.draw(options(stream))
     assert set(stream.types) == set(stream.columns) > set(stream.unique_key)

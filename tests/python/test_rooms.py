@@ -1,4 +1,4 @@
-"""A macro lives where its name says, and a dialect is known in its own room only."""
+"""A macro is in the file of its name, and a dialect is named only in its own room."""
 
 from __future__ import annotations
 

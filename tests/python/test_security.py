@@ -36,7 +36,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def jinja(value: Any) -> str:
-    """Write a value as a Jinja literal, so that none of its characters means anything to Jinja."""
+    """Write a value as a Jinja literal, so that no character has a meaning for Jinja."""
     if isinstance(value, str):
         characters = ", ".join(str(ord(character)) for character in value)
         return f"('%c' * {len(value)}) % ({characters},)"
@@ -47,9 +47,7 @@ def jinja(value: Any) -> str:
 
 @given(texts=st.lists(HOSTILE, min_size=30, max_size=60, unique=True))
 @settings(fewer_checks, max_examples=3)
-def test_a_text_stays_a_text_and_a_name_a_name(
-    texts: list[str], project: Project, lake: Lake
-) -> None:
+def test_texts_and_names_are_quoted(texts: list[str], project: Project, lake: Lake) -> None:
     columns = [
         f"{{{{ afterimage._literal({jinja(text)}) }}}} as "
         f"{{{{ afterimage._quote({jinja(f'{number} {text}')}) }}}}"
@@ -160,7 +158,7 @@ def pass_through(
         "scd2({raw}, unique_key=['id'], grain={bad})",
     ],
 )
-def test_what_would_stand_bare_in_the_sql_is_refused(
+def test_values_that_would_be_unquoted_in_the_sql_are_refused(
     call: str, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
     lake.create("plain__ct", {**HEADER, "id": "int"}, [])
@@ -172,9 +170,7 @@ def test_what_would_stand_bare_in_the_sql_is_refused(
     capfd.readouterr()
 
 
-def test_a_seed_with_spark_s_own_variables_is_loaded_as_it_stands(
-    project: Project, lake: Lake
-) -> None:
+def test_a_seed_with_spark_variables_is_loaded_verbatim(project: Project, lake: Lake) -> None:
     texts = ["${env:HOME}", "${spark.app.name}", "'); drop table sentinel --", "\\", "{{ 1 }}"]
     project.file("seeds/hostile.csv", "text\n" + "\n".join(f'"{text}"' for text in texts) + "\n")
     project.dbt("seed")
@@ -232,7 +228,7 @@ def test_every_package_in_the_lock_is_pinned_with_its_hashes() -> None:
     assert len(locked()) > 30
 
 
-def test_what_is_installed_is_what_the_lock_says() -> None:
+def test_installed_packages_equal_the_lock() -> None:
     packages = locked()
     site = [sysconfig.get_path("purelib")]  # not what some packages carry inside
     found = {normal(each.metadata["Name"]): each.version for each in distributions(path=site)}

@@ -28,7 +28,7 @@ TYPES = {
     "ratio": "double",
 }
 
-# Cells as they stand in the file, and what the table has to hold.
+# Cells of the file, and the expected values of the table.
 ROWS: list[tuple[list[str], dict[str, Any]]] = [
     (
         [SEQUENCE[:0]] * 10,
@@ -161,7 +161,7 @@ def test_every_declared_type_is_loaded_exactly_and_an_empty_cell_is_null(load: L
     assert sorted(rows, key=repr) == sorted(expected, key=repr)
 
 
-def test_text_is_loaded_to_the_letter(load: Load) -> None:
+def test_text_is_loaded_verbatim(load: Load) -> None:
     cells = [[str(place), words] for place, words in enumerate(WORDS)]
     rows = load("texts", ["place", "words"], cells, {"place": "int", "words": "string"})
     assert {row["place"]: row["words"] for row in rows} == dict(enumerate(WORDS))
@@ -173,9 +173,7 @@ def test_cell_that_says_null_is_null_as_in_every_dbt_seed(load: Load) -> None:
     assert sorted(str(row["words"]) for row in rows) == ["None", "None", "nullable"]
 
 
-def test_types_that_are_not_declared_are_found_and_nothing_is_rounded(
-    load: Load, lake: Lake
-) -> None:
+def test_undeclared_types_are_detected_and_nothing_is_rounded(load: Load, lake: Lake) -> None:
     header = ["id", "sequence", "small", "words", "moment", "day", "flag"]
     rows = load(
         "undeclared",
@@ -224,17 +222,15 @@ def test_types_that_are_not_declared_are_found_and_nothing_is_rounded(
         ("boolean", "maybe"),
     ],
 )
-def test_cell_that_is_no_value_of_its_type_fails_the_seed_by_name(
-    load: Load, kind: str, cell: str
-) -> None:
+def test_cell_that_does_not_fit_its_type_fails_the_seed(load: Load, kind: str, cell: str) -> None:
     with pytest.raises(DbtError) as failure:
         load("misfit", ["id", "amount"], [["1", ""], ["2", cell]], {"id": "int", "amount": kind})
-    message = f"seed misfit: column amount, {cell!r} is no {kind}"
+    message = f"seed misfit: column amount, {cell!r} is not a value of type {kind}."
     assert message in str(failure.value)
 
 
-def test_number_too_wide_for_any_number_type_is_not_rounded_in_silence(load: Load) -> None:
-    with pytest.raises(DbtError, match=r"seed too_wide: column wide, '.*' is no decimal\(38,0\)"):
+def test_number_too_wide_for_any_type_is_not_rounded(load: Load) -> None:
+    with pytest.raises(DbtError, match=r"seed too_wide: column wide, '.*' is not .* decimal\(38"):
         load("too_wide", ["wide"], [["1" * 39]])
 
 

@@ -161,7 +161,7 @@ def project(served: Served, monkeypatch: pytest.MonkeyPatch) -> Project:
     return served.project
 
 
-def test_status_tells_of_the_server_and_a_second_one_is_refused(
+def test_status_describes_the_server_and_a_second_one_is_refused(
     served: Served, make_project: Callable[[str], Project], tmp_path: Path
 ) -> None:
     status = served.serve("--status")
@@ -192,7 +192,7 @@ def test_status_tells_of_the_server_and_a_second_one_is_refused(
         ),
     ],
 )
-def test_server_that_would_be_wrong_is_refused_with_one_line(
+def test_wrong_server_options_are_refused_with_one_line(
     make_project: Callable[[str], Project],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -227,7 +227,7 @@ def test_files_are_landed_through_the_server(
 
 
 @pytest.mark.parametrize("name", ["HIVE_SERVER2_THRIFT_BIND_HOST", "HIVE_SERVER2_TRANSPORT_MODE"])
-def test_what_would_overrule_the_address_is_refused(name: str) -> None:
+def test_settings_that_would_override_the_address_are_refused(name: str) -> None:
     """Hive takes these before any setting, so a server that is to be local would be open to all."""
     clean: dict[str, str] = {}
     serve._check_environment(clean.get)
@@ -235,12 +235,12 @@ def test_what_would_overrule_the_address_is_refused(name: str) -> None:
         serve._check_environment({name: "0.0.0.0"}.get)
 
 
-def server_here(**told: Any) -> serve._Server:
+def server_here(**changed: Any) -> serve._Server:
     given = {"pid": os.getpid(), "host": "127.0.0.1", "port": 1, "warehouse": "w", "machine": "m"}
-    return serve._Server(**{**given, **told})
+    return serve._Server(**{**given, **changed})
 
 
-def test_a_claim_is_good_only_while_its_file_has_a_name(
+def test_a_claim_holds_only_while_its_file_is_not_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A server that ends takes the file away while the next one already has it open."""
@@ -260,7 +260,7 @@ def test_a_claim_is_good_only_while_its_file_has_a_name(
     second.give_back()
 
 
-def test_a_server_of_another_machine_is_not_stopped_by_its_number(
+def test_a_server_of_another_machine_is_not_stopped_by_its_pid(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A folder may be shared, and the number is another process here: in this test, this one."""
@@ -517,7 +517,7 @@ def test_server_in_the_foreground_ends_on_a_signal_and_another_can_start(
 
 
 class Directory(socketserver.BaseRequestHandler):
-    """As much of an LDAP server as a simple bind needs: one user with one password."""
+    """A minimal LDAP server for a simple bind: one user with one password."""
 
     NAME = b"uid=ann,ou=people,dc=example,dc=org"
     PASSWORD = b"right horse"
@@ -542,7 +542,7 @@ def value(encoded: bytes) -> tuple[int, bytes]:
 
 
 @pytest.mark.long
-def test_server_that_asks_a_directory_lets_in_whom_it_knows(
+def test_server_with_a_directory_accepts_its_users(
     make_project: Callable[[str], Project],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -57,14 +57,14 @@ def test_file_uri_is_kept_and_its_folder_made(tmp_path: Path, slashes: str) -> N
 
 
 @pytest.mark.parametrize("location", ["s3://bucket/w", "hdfs://host:8020/w", "abfss://c@a/w", ""])
-def test_storage_of_another_kind_is_left_alone(tmp_path: Path, location: str) -> None:
+def test_storage_of_another_kind_is_left_unchanged(tmp_path: Path, location: str) -> None:
     conf = profile(location)
     complete(conf)
     assert conf[f"{CATALOG}.warehouse"] == location
     assert list(tmp_path.iterdir()) == []
 
 
-def test_tables_that_another_process_may_write_are_not_kept_in_memory() -> None:
+def test_tables_that_another_process_may_write_are_not_cached() -> None:
     conf = profile()
     complete(conf)
     assert conf[f"{CATALOG}.cache-enabled"] == "false"
@@ -91,7 +91,7 @@ def test_iceberg_is_on_the_class_path_of_the_one_process(master: str) -> None:
 
 
 @pytest.mark.parametrize("master", ["local", *MASTERS_OUTSIDE])
-def test_iceberg_travels_to_executors_of_their_own(master: str) -> None:
+def test_iceberg_is_sent_to_separate_executors(master: str) -> None:
     conf = profile(spark__master=master)
     complete(conf)
     assert Path(conf["spark.jars"]).is_file()
@@ -126,7 +126,7 @@ def test_iceberg_of_the_profile_is_the_only_one(master: str, key: str, value: st
     assert sum("iceberg-spark-runtime" in setting for setting in conf.values()) == 1
 
 
-def test_other_packages_of_the_profile_do_not_stand_for_iceberg() -> None:
+def test_other_packages_of_the_profile_do_not_replace_iceberg() -> None:
     conf = profile() | {"spark.jars.packages": "org.postgresql:postgresql:42.7.0"}
     complete(conf)
     assert "iceberg-spark-runtime" in conf["spark.driver.extraClassPath"]
@@ -139,7 +139,7 @@ def test_profile_without_an_iceberg_catalog_gets_no_iceberg() -> None:
 
 
 @pytest.mark.usefixtures("_own_environment")
-def test_machine_without_the_wheel_is_left_with_the_clusters_own_iceberg(
+def test_machine_without_the_wheel_uses_the_iceberg_of_the_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "snowpark_connect_deps_iceberg", None)
@@ -176,13 +176,13 @@ def test_python_and_address_that_the_user_set_are_kept(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize("master", MASTERS_OUTSIDE[:3])
-def test_clusters_workers_are_not_told_of_this_machines_python(master: str) -> None:
+def test_workers_of_a_cluster_do_not_get_the_python_of_this_machine(master: str) -> None:
     complete({"spark.master": master})
     assert "PYSPARK_PYTHON" not in os.environ
     assert "SPARK_LOCAL_IP" not in os.environ
 
 
-def test_completing_twice_changes_nothing_more() -> None:
+def test_completing_twice_changes_nothing() -> None:
     conf = profile()
     complete(conf)
     once = dict(conf)
@@ -204,9 +204,9 @@ key = "spark.sql.catalog.x.jdbc."
 spark = open_session({"spark.ui.enabled": "false", key + "password": secret, key + "user": known})
 assert spark.conf.get(key + "password") == secret
 seen = b""
-for told in Path("/proc").glob("[0-9]*/cmdline"):
+for command_line in Path("/proc").glob("[0-9]*/cmdline"):
     with suppress(OSError):
-        seen += told.read_bytes()
+        seen += command_line.read_bytes()
 assert known.encode() in seen
 assert secret.encode() not in seen
 """

@@ -15,7 +15,7 @@ TOOLS = ["cat", "dirname", "sh"]
 
 
 class Machine:
-    """A machine with nothing on PATH but what setup.sh calls and what a test puts there."""
+    """A machine whose PATH has only what setup.sh calls and what a test adds."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -87,7 +87,7 @@ def machine(tmp_path: Path) -> Machine:
 BROKEN = "echo 'pyenv: python3.11: command not found' >&2; exit 127"
 
 
-def test_311_goes_before_the_others(machine: Machine) -> None:
+def test_311_is_preferred(machine: Machine) -> None:
     for name in ["python", "python3", "python3.10", "python3.12"]:
         machine.python(name)
     wanted = machine.python("python3.11", "last")
@@ -95,12 +95,12 @@ def test_311_goes_before_the_others(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.10.0", "3.11.9", "3.12.13"])
-def test_plain_python3_is_judged_by_its_version(machine: Machine, version: str) -> None:
+def test_plain_python3_is_chosen_by_its_version(machine: Machine, version: str) -> None:
     wanted = machine.python("python3", version=version)
     assert machine.chosen() == str(wanted)
 
 
-def test_broken_shim_is_passed_over(machine: Machine) -> None:
+def test_broken_shim_is_skipped(machine: Machine) -> None:
     machine.program("python3.11", BROKEN)
     wanted = machine.python("python3.12")
     assert machine.chosen() == str(wanted)
@@ -113,40 +113,40 @@ def test_broken_shim_does_not_hide_a_python_of_the_same_name(machine: Machine) -
     assert machine.chosen() == str(wanted)
 
 
-def test_folder_with_a_space_is_no_trouble(machine: Machine) -> None:
+def test_folder_with_a_space_works(machine: Machine) -> None:
     wanted = machine.python("python3.11", "my tools")
     assert machine.chosen() == str(wanted)
 
 
-def test_python_that_says_success_but_nothing_else_is_passed_over(machine: Machine) -> None:
+def test_python_that_exits_with_0_but_does_not_run_is_skipped(machine: Machine) -> None:
     machine.program("python3.11", "exit 0")
     assert "python3.11: does not run as Python\n" in machine.refused()
 
 
-def test_message_has_the_last_line_of_what_a_python_said(machine: Machine) -> None:
+def test_message_has_the_last_line_that_a_python_printed(machine: Machine) -> None:
     machine.program("python3.11", "printf 'Traceback …\\n  in site\\nNo encodings\\n' >&2; exit 1")
     assert "python3.11: does not run as Python: No encodings\n" in machine.refused()
 
 
-def test_pyenvs_own_pythons_are_found_behind_their_shims(machine: Machine) -> None:
+def test_pythons_of_pyenv_are_found_behind_their_shims(machine: Machine) -> None:
     machine.program("python3.11", BROKEN)
     machine.python("python", "home/.pyenv/versions/3.10.13/bin")
     wanted = machine.python("python", "home/.pyenv/versions/3.11.7/bin")
     assert machine.chosen() == str(wanted)
 
 
-def test_pyenv_root_is_heeded(machine: Machine) -> None:
+def test_pyenv_root_is_respected(machine: Machine) -> None:
     wanted = machine.python("python", "home/elsewhere/versions/3.12.1/bin")
     assert machine.chosen(PYENV_ROOT=str(machine.root / "home" / "elsewhere")) == str(wanted)
 
 
-def test_uv_brings_a_python_where_none_fits(machine: Machine) -> None:
+def test_uv_installs_a_python_if_none_fits(machine: Machine) -> None:
     machine.python("python3", version="3.13.0")
     machine.program("uv", "exit 0")
     assert machine.chosen() == "uv"
 
 
-def test_python_that_fits_goes_before_uv(machine: Machine) -> None:
+def test_python_that_fits_is_preferred_to_uv(machine: Machine) -> None:
     machine.program("uv", "exit 0")
     wanted = machine.python("python3")
     assert machine.chosen() == str(wanted)
@@ -165,7 +165,7 @@ def test_message_names_every_python_that_was_found(machine: Machine) -> None:
     assert "make PYTHON=" in message
 
 
-def test_message_without_any_python_says_what_to_install(machine: Machine) -> None:
+def test_message_without_any_python_names_what_to_install(machine: Machine) -> None:
     message = machine.refused()
     assert "Looked at" not in message
     assert "apt install python3 python3-venv" in message
@@ -182,7 +182,7 @@ def test_python_without_ensurepip_is_named_with_the_remedy(machine: Machine) -> 
     )
 
 
-def test_named_python_goes_before_all(machine: Machine) -> None:
+def test_named_python_is_preferred(machine: Machine) -> None:
     machine.python("python3.11")
     wanted = machine.python("mine", "home/other")
     assert machine.chosen(PYTHON=str(wanted)) == str(wanted)
@@ -194,7 +194,7 @@ def test_named_python_may_be_a_name_on_path(machine: Machine) -> None:
     assert machine.chosen(PYTHON="python3.12") == str(wanted)
 
 
-def test_named_python_that_does_not_fit_is_an_error_not_a_hint(machine: Machine) -> None:
+def test_named_python_that_does_not_fit_is_an_error(machine: Machine) -> None:
     machine.python("python3.11")
     wrong = machine.python("mine", version="3.9.18")
     message = machine.refused(PYTHON=str(wrong))
@@ -202,7 +202,7 @@ def test_named_python_that_does_not_fit_is_an_error_not_a_hint(machine: Machine)
     assert f"{wrong}: 3.9.18 is too old" in message
 
 
-def test_named_python_that_is_not_there_is_named(machine: Machine) -> None:
+def test_named_python_that_does_not_exist_is_reported(machine: Machine) -> None:
     machine.python("python3.11")
     assert "nowhere/python: does not run as Python" in machine.refused(PYTHON="nowhere/python")
 
@@ -215,8 +215,8 @@ def test_unknown_option_is_refused() -> None:
     assert "usage:" in result.stderr
 
 
-def test_python_of_the_environment_that_is_made_anew_is_passed_over(machine: Machine) -> None:
-    """An activated one is the first on PATH, and would be removed before it is called."""
+def test_python_of_the_environment_that_is_rebuilt_is_skipped(machine: Machine) -> None:
+    """An activated one is first on PATH, but would be removed before it is called."""
     machine.python("python3.11")
     said = machine.refused(AFTERIMAGE_VENV=sys.prefix)
-    assert "is that of the environment which is made anew" in said
+    assert "belongs to the environment that is rebuilt" in said

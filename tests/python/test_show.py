@@ -51,7 +51,7 @@ def shown(project: Project, name: str, *more: str) -> list[dict[str, Any]]:
     return [dict(zip(table.column_names, row, strict=True)) for row in table.rows]
 
 
-def test_show_gives_what_was_built(project: Project) -> None:
+def test_show_returns_the_built_rows(project: Project) -> None:
     # Not built: the model's own query, as dbt does it.
     operations = ["insert", "update", "update"]
     assert sorted(row["operation"] for row in shown(project, "stg_shown")) == operations

@@ -1,4 +1,4 @@
-"""Keys of an event log: the catalogue's, what is refused and where, and keys no one has seen."""
+"""Keys of an event log: the catalogue's, what is refused and where, and random keys."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_what_is_malformed_is_refused_where_it_goes_wrong(table_key: str, reason
     assert str(refusal.value) == reason
 
 
-def test_null_is_no_key() -> None:
+def test_null_is_not_a_key() -> None:
     assert parse_table_key(None) is None
     assert format_table_key(None) is None
 
@@ -105,7 +105,7 @@ def test_null_is_no_key() -> None:
         ('a=""+b="+"', 'b="+"+a=""', 'a=""+b="+"'),
     ],
 )
-def test_canonical_form_heeds_neither_order_nor_needless_quotes(
+def test_canonical_form_ignores_order_and_needless_quotes(
     left: str, right: str, canonical: str
 ) -> None:
     assert parsed(left)["canonical"] == parsed(right)["canonical"] == canonical
@@ -122,7 +122,7 @@ def test_canonical_form_heeds_neither_order_nor_needless_quotes(
         ("idu= 1 2", " 1 2", " 1 2", False),
     ],
 )
-def test_blanks_around_a_number_are_warned_of_and_go_if_asked(
+def test_blanks_around_a_number_get_a_warning_and_can_be_trimmed(
     table_key: str, value: str, trimmed: str, is_warned: bool
 ) -> None:
     assert parsed(table_key)["parts"] == {"idu": value}
@@ -157,7 +157,7 @@ def test_canonical_form_is_one_for_all_orders_and_quotings(
 
 
 @given(st.text(SPECIAL + "ab1 \n", max_size=30))
-def test_whatever_is_read_is_the_grammars(text: str) -> None:
+def test_every_key_that_is_read_follows_the_grammar(text: str) -> None:
     try:
         result = parsed(text)
     except TableKeyError as refusal:
@@ -200,12 +200,12 @@ def by_the_book(text: str) -> dict[str, str]:
         *('{"a": 1, "a": 2}', "[" * 100_000, '{"a": "' + "x" * 2 * MAX_LENGTH + '"}', {1: "x"}, 5),
     ],
 )
-def test_what_is_no_key_cannot_be_written(parts: Any) -> None:
+def test_a_malformed_key_cannot_be_written(parts: Any) -> None:
     with pytest.raises(TableKeyError):
         format_table_key(parts)
 
 
-def test_numbers_are_written_as_they_stand() -> None:
+def test_numbers_are_written_verbatim() -> None:
     assert format_table_key('{"a": 1.10, "b": 12345678901234567890, "c": true}') == (
         "a=1.10+b=12345678901234567890+c=true"
     )

@@ -21,7 +21,7 @@ from standalone import StandaloneCluster
 
 
 def decoded(lake: Lake, *calls: str) -> list[object]:
-    """Return what SQL calls give, each as a column of one row."""
+    """Return the results of SQL calls as one row."""
     row = lake.rows(f"select {', '.join(f'{call} as c{i}' for i, call in enumerate(calls))}")[0]
     return list(row.values())
 
@@ -52,7 +52,7 @@ def test_null_is_unknown_and_empty_is_nothing(lake: Lake) -> None:
     ) == [None, None, None, [], [], [], []]
 
 
-def test_what_cannot_be_decoded_is_null_and_the_query_goes_on(lake: Lake) -> None:
+def test_a_mask_that_cannot_be_decoded_is_null_and_the_query_continues(lake: Lake) -> None:
     assert decoded(
         lake,
         "decode_change_mask('0G', 0)",
@@ -67,7 +67,7 @@ def test_what_cannot_be_decoded_is_null_and_the_query_goes_on(lake: Lake) -> Non
     ) == [None] * 8 + [[1, 2, 4]]
 
 
-def test_good_bad_and_null_masks_may_stand_in_one_batch(lake: Lake) -> None:
+def test_good_bad_and_null_masks_may_be_in_one_batch(lake: Lake) -> None:
     rows = lake.rows(
         """
         select place, decode_change_mask(mask, header_columns) as ordinals
@@ -97,7 +97,7 @@ def test_ordinals_are_an_array_of_int_for_sql(lake: Lake) -> None:
     assert query.schema.simpleString() == "struct<ordinals:array<int>>"
 
 
-def test_every_function_of_the_registry_is_known_by_its_sql_name(lake: Lake) -> None:
+def test_every_function_of_the_registry_has_its_sql_name(lake: Lake) -> None:
     known = {row["function"] for row in lake.rows("show user functions")}
     assert {udf.sql_name for udf in REGISTRY} <= {name.split(".")[-1] for name in known}
 
@@ -116,7 +116,7 @@ def test_each_distinct_mask_of_a_batch_is_decoded_once() -> None:
     assert len(calls) == 4
 
 
-def test_refusal_is_remembered_too() -> None:
+def test_refusal_is_cached_too() -> None:
     calls = []
 
     def refusing(mask: str) -> list[int]:
@@ -127,14 +127,14 @@ def test_refusal_is_remembered_too() -> None:
     assert calls == ["0G"]
 
 
-def test_null_is_none_whatever_pandas_holds_in_its_place() -> None:
+def test_null_is_none_for_every_null_of_pandas() -> None:
     masks = pd.Series(["0B", None, "0B"], dtype="string")
     places = pd.Series([1.0, None, None])
     seen = vectorised(lambda mask, place: [mask, place])(masks, places)
     assert list(seen) == [["0B", 1.0], [None, None], ["0B", None]]
 
 
-def test_mistake_in_a_function_is_not_taken_for_a_refusal() -> None:
+def test_bug_in_a_function_is_not_a_refusal() -> None:
     def mistaken(mask: str) -> list[int]:
         raise KeyError(mask)
 

@@ -1,4 +1,4 @@
-"""Which statements take turns between processes, and how."""
+"""Which statements wait for other processes, and how."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ PREFIXES = ["", "\n  ", DBT_COMMENT, "-- a note\n", "/**/ /* * ** */ -- x\n\t", 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("sql", WRITES)
-def test_statement_that_writes_is_known_by_its_first_word(prefix: str, sql: str) -> None:
+def test_statement_that_writes_is_detected_by_its_first_word(prefix: str, sql: str) -> None:
     assert _WRITES.match(prefix + sql)
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize("sql", READS)
-def test_statement_that_reads_waits_for_no_one(prefix: str, sql: str) -> None:
+def test_statement_that_reads_does_not_wait(prefix: str, sql: str) -> None:
     assert not _WRITES.match(prefix + sql)
 
 
-def test_long_statement_is_judged_at_once() -> None:
+def test_long_statement_is_classified_at_once() -> None:
     comments = "/* one of many */ " * 200
     columns = ", ".join(f"'update' as update_{i} /* c */" for i in range(2000))
     begun = time.monotonic()
@@ -101,7 +101,7 @@ def test_location_is_a_folder_or_not(location: str, folder: str | None) -> None:
 
 
 class Conf(dict[str, str]):
-    """A session's settings; `get` is all that is asked of them."""
+    """A session's settings, of which only `get` is used."""
 
 
 class Session:
@@ -133,7 +133,7 @@ with open(sys.argv[1], "w") as file:
 
 
 class OtherProcess:
-    """A process that takes the lock of a warehouse and holds it until it is told to let go."""
+    """A process that holds the lock of a warehouse until it is asked to release it."""
 
     def __init__(self, folder: Path) -> None:
         self.said: list[str] = []
@@ -206,7 +206,7 @@ def test_threads_of_one_process_write_at_once(tmp_path: Path) -> None:
     assert not together.broken
 
 
-def test_last_thread_to_end_gives_the_lock_back(tmp_path: Path) -> None:
+def test_last_thread_to_end_releases_the_lock(tmp_path: Path) -> None:
     with exclusive_writes(session(tmp_path), "insert into a values (1)"):
         with exclusive_writes(session(tmp_path), "insert into b values (1)"):
             pass
@@ -217,7 +217,7 @@ def test_last_thread_to_end_gives_the_lock_back(tmp_path: Path) -> None:
     other.let_go()
 
 
-def test_statement_that_fails_gives_the_lock_back(tmp_path: Path) -> None:
+def test_statement_that_fails_releases_the_lock(tmp_path: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="refused"),
         exclusive_writes(session(tmp_path), "insert into a values (1)"),
@@ -263,7 +263,7 @@ def test_storage_without_a_folder_here_needs_no_lock(
 def test_warehouse_that_cannot_be_made_is_named_with_its_setting(
     tmp_path: Path, command: list[str], below: str
 ) -> None:
-    """A path below a file: nobody, not even root, can make a folder there."""
+    """A path below a file, where not even root can make a folder."""
     project = Project(tmp_path)
     project.file("models/first.sql", "select 1 as id")
     blocked = tmp_path / "blocked"
@@ -289,9 +289,7 @@ def test_warehouse_that_cannot_be_made_is_named_with_its_setting(
 
 
 @pytest.mark.parametrize("sql", ["insert into a values (1)", "create schema if not exists lake.a"])
-def test_warehouse_that_may_only_be_read_is_named_once_a_statement_writes(
-    tmp_path: Path, sql: str
-) -> None:
+def test_read_only_warehouse_is_reported_once_a_statement_writes(tmp_path: Path, sql: str) -> None:
     # A folder in the place of the file, for root may write everywhere.
     (tmp_path / ".afterimage-lock").mkdir()
     with exclusive_writes(session(tmp_path), "select 1"):
@@ -304,7 +302,7 @@ def test_warehouse_that_may_only_be_read_is_named_once_a_statement_writes(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_read_only_warehouse_is_said_to_be_one(tmp_path: Path) -> None:
+def test_read_only_warehouse_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o555)
     with (
         pytest.raises(AfterimageError, match="Permission denied"),

@@ -1,4 +1,4 @@
-"""The release: what a user who only pip-installs gets."""
+"""The release: what a user gets from `pip install`."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_source_archive_gives_the_same_wheel(source: Path, wheel: Path, tmp_path
 
 
 @pytest.mark.long
-def test_installed_as_the_page_says_it_begins_a_project_that_dbt_takes(
+def test_installed_by_the_documented_commands_it_begins_a_project_that_dbt_accepts(
     wheel: Path, tmp_path: Path
 ) -> None:
     ((line,),) = typed(page("docs/start/as_a_package.md"))

@@ -1,4 +1,4 @@
-"""XDS documents: the manual's own, letter for letter, and well-formed ones of any values."""
+"""XDS documents: those of the manual, verbatim, and well-formed ones of any values."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def attribute(name: str, kind: str, **values: Any) -> dict[str, Any]:
     return {"name": name, "type": kind, **values}
 
 
-def test_each_way_to_report_a_value() -> None:
+def test_every_way_to_report_a_value() -> None:
     change = {
         "event": "modify",
         "class_name": "usr",
@@ -68,7 +68,7 @@ def test_each_way_to_report_a_value() -> None:
     )
 
 
-def test_an_add_reports_new_values_alone() -> None:
+def test_an_add_reports_only_new_values() -> None:
     change = {
         "event": "add",
         "class_name": "usr",
@@ -95,7 +95,7 @@ def test_a_delete_reports_no_values() -> None:
 
 
 @given(texts, texts, st.lists(attributes, max_size=4))
-def test_whatever_the_values_the_document_holds_them(
+def test_a_document_holds_any_values(
     class_name: str, association: str, given_attributes: list[dict[str, Any]]
 ) -> None:
     change = {
@@ -107,13 +107,13 @@ def test_whatever_the_values_the_document_holds_them(
     root = ElementTree.fromstring(written(change))
     assert root.get("class-name") == class_name
     assert (root[0].text or "") == association
-    told = [
+    reported = [
         a
         for a in given_attributes
         if a["remove_all"] or a["remove"] is not None or a["add"] is not None
     ]
-    assert [child.get("attr-name") for child in root[1:]] == [a["name"] for a in told]
-    for child, expected in zip(root[1:], told, strict=True):
+    assert [child.get("attr-name") for child in root[1:]] == [a["name"] for a in reported]
+    for child, expected in zip(root[1:], reported, strict=True):
         values = {part.tag: part.find("value") for part in child}
         assert ("remove-all-values" in values) == expected["remove_all"]
         removed = None if expected["remove_all"] else expected["remove"]
@@ -128,7 +128,7 @@ def test_whatever_the_values_the_document_holds_them(
     "character", ["\0", "\x01", "\x08", "\x0b", "\x1f", "\ud800", "\ufffe", "\uffff"]
 )
 @pytest.mark.parametrize("place", ["class_name", "association", "name", "add", "remove"])
-def test_what_xml_has_no_place_for_is_refused(character: str, place: str) -> None:
+def test_characters_that_xml_does_not_allow_are_refused(character: str, place: str) -> None:
     change: dict[str, Any] = {"event": "modify", "class_name": "usr", "association": "idu=1"}
     fields: dict[str, Any] = {"name": "a", "type": "string", "add": "x"}
     (fields if place in ("name", "add", "remove") else change)[place] = f"ab{character}"
@@ -157,10 +157,10 @@ def test_what_xml_has_no_place_for_is_refused(character: str, place: str) -> Non
         },
     ],
 )
-def test_what_is_no_change_is_refused(change: Any) -> None:
+def test_an_event_that_is_not_a_change_is_refused(change: Any) -> None:
     with pytest.raises(XdsError):
         xds_document(change)
 
 
-def test_null_is_no_change() -> None:
+def test_null_is_not_a_change() -> None:
     assert xds_document(None) is None

@@ -5,11 +5,11 @@
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
     {%- if before_prefix is not none and (before_prefix is not string or before_prefix | length > 4) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `before_prefix` must be a text of up to 4 characters, or none where the table has no"
-            ~ " before-images. Got: " ~ before_prefix
+            macro_name ~ ": `before_prefix` must be the prefix that the table was registered with, a text of up to 4"
+            ~ " characters, or none if the table has no before-images. Got: " ~ before_prefix
         ) -%}
     {%- endif -%}
-    {%- if afterimage._is_ahead_of([relation]) -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
 
@@ -30,15 +30,15 @@
     {%- set needed = ['IBMSNAP_COMMITSEQ', 'IBMSNAP_INTENTSEQ', 'IBMSNAP_OPERATION'] -%}
     {%- for name in needed if name not in header -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " must have the columns " ~ needed | join(', ') ~ ". It has: "
-            ~ (header.keys() | list + found)
+            macro_name ~ ": " ~ relation ~ " must have the columns " ~ needed | join(', ') ~ ". Give the CD or CCD"
+            ~ " table, not the source table. Got: " ~ (header.keys() | list + found)
         ) -%}
     {%- endfor -%}
 
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
     {%- set images = afterimage._db2_before_columns(found, types, columns or [], before_prefix or '') -%}
     {%- set data = found | reject('in', images.values()) | list -%}
-    {%- set data = afterimage._as_spelled(columns, found) if columns else data -%}
+    {%- set data = afterimage._match_column_case(columns, found) if columns else data -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
     {%- set image_of = {} -%}
     {%- for name in data if name | lower in images -%}
@@ -47,7 +47,7 @@
 
     {{ return({
         'columns': data,
-        'unique_key': afterimage._in_order(unique_key, data),
+        'unique_key': afterimage._in_column_order(unique_key, data),
         'types': types,
         'image_of': image_of,
         'commitseq': afterimage._db2_hex(header['IBMSNAP_COMMITSEQ']),

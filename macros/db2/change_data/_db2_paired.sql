@@ -55,12 +55,12 @@ paired as (
         if(is_pair, next_row.image, image) as image,
         case
             when is_pair then image
-            when kind = 'update' and has_before_values and not {{ afterimage._lacks_its_key(layout.unique_key, 'landed_before') }}
+            when kind = 'update' and has_before_values and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}
                 then landed_before
         end as before_image,
         has_before_values,
         kind = 'update' and has_before_values
-        and {{ afterimage._lacks_its_key(layout.unique_key, 'landed_before') }} as lost_before,
+        and {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }} as lost_before,
         {%- if pair_key_changes %}
         row_group,
         place_in_commit,

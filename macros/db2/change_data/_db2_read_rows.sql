@@ -81,7 +81,7 @@ judged as (
                     'no place in the log, which is 10 or 16 bytes: IBMSNAP_COMMITSEQ ', coalesce(commit_digits, 'NULL'),
                     ', IBMSNAP_INTENTSEQ ', coalesce(intent_digits, 'NULL')
                 )
-            when {{ afterimage._lacks_its_key(keys) }} then {{ afterimage._null_in_the_key(keys) }}
+            when {{ afterimage._has_null_key(keys) }} then {{ afterimage._null_key_reason(keys) }}
         end as reject_reason,
         md5({{ afterimage._exact_json(afterimage._struct(keys, 'image.')) }}) as key_hash
 

@@ -15,8 +15,8 @@
     {%- do afterimage._check_choice('db2_change_data', 'complete', complete, [none, true, false]) -%}
     {%- do afterimage._check_choice('db2_change_data', 'pair_key_changes', pair_key_changes, [true, false]) -%}
     {%- do afterimage._check_text('db2_change_data', 'time_zone', time_zone) -%}
-    {%- if layout is none or afterimage._is_ahead_of([uow]) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if layout is none or afterimage._cannot_read_columns([uow]) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._db2_check_uow('db2_change_data', uow) -%}
     {%- set complete = complete if complete is not none else layout.has_logmarker -%}
@@ -26,7 +26,7 @@
         'db2_change_data', afterimage._db2_sides(layout, relation, uow, condensed), whole=condensed
     ) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._nothing_staged()) }}
+        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
     {%- endif -%}
     {%- set side = intake.sides[0] %}
 {{ intake.marker }}

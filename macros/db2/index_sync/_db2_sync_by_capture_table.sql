@@ -4,15 +4,15 @@
     {%- set digits = '^([0-9A-Fa-f]{20}|[0-9A-Fa-f]{32})$' -%}
     {%- if synchpoint is not none and not modules.re.match(digits, synchpoint | string) -%}
         {%- do exceptions.raise_compiler_error(
-            "index_sync: `synchpoint` must be the IBMSNAP_COMMITSEQ of the last commit that is in the index, 20 or 32"
-            ~ " hex digits. Got: " ~ synchpoint
+            "index_sync: `synchpoint` must be hex(IBMSNAP_COMMITSEQ) of the last commit in the index, 20 or 32 hex"
+            ~ " digits. Got: " ~ synchpoint
         ) -%}
     {%- endif -%}
     {%- set is_unread = none if synchpoint is none else 'not (' ~ afterimage._db2_has_place(layout) ~ ' and '
         ~ afterimage._db2_place(layout.commitseq) ~ " <= '" ~ ('0' * 32 ~ synchpoint | upper)[-32:] ~ "')" -%}
     {%- set keys = afterimage._key_names(layout.unique_key) %}
     {%- set has_moved -%}
-        has_before_values and not {{ afterimage._lacks_its_key(layout.unique_key, 'landed_before') }}
+        has_before_values and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}
         and not ({{ afterimage._same_columns('image', 'landed_before', layout.unique_key) }})
     {%- endset -%}
     {%- set place = "struct(coalesce(commit_place, ''), coalesce(intent_place, ''), row_rank, image_hash)" -%}

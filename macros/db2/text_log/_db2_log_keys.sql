@@ -51,7 +51,7 @@ judged as (
             when logged_at is null
                 then concat('no TIME: ', coalesce(cast(landed_time as string), 'NULL'))
             when {% for key in layout.key_names %}{{ key }} is null{{ ' or ' if not loop.last }}{% endfor %}
-                then {{ afterimage._null_in_the_key(layout.log_keys) }}
+                then {{ afterimage._null_key_reason(layout.log_keys) }}
         end as reject_reason
 
     from log_entries

@@ -3,7 +3,7 @@
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
     {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
-    {%- if afterimage._is_ahead_of([relation, base]) -%}
+    {%- if afterimage._cannot_read_columns([relation, base]) -%}
         {{ return(none) }}
     {%- endif -%}
 
@@ -24,14 +24,14 @@
     {%- endfor -%}
     {%- if 'OPERATION' not in log or 'TIME' not in log or not log_keys -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " must have the columns OPERATION, TIME and PK01 (PK02, …). It has: "
-            ~ (log.values() | list)
+            macro_name ~ ": " ~ relation ~ " must have the columns OPERATION, TIME and PK01 (PK02, …). Give the log"
+            ~ " table of the text index; for a CD or CCD table use db2_change_data. Got: " ~ (log.values() | list)
         ) -%}
     {%- endif -%}
     {%- if log_keys | length != unique_key | length -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `unique_key` must name the columns of the base that " ~ log_keys ~ " stand for, in that"
-            ~ " order. Got: " ~ unique_key
+            macro_name ~ ": `unique_key` must name one column of the base for each of " ~ log_keys ~ ", in this order."
+            ~ " Got: " ~ unique_key
         ) -%}
     {%- endif -%}
 
@@ -39,11 +39,11 @@
     {%- set found = base_columns | map(attribute='name') | list -%}
     {%- if not found -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `base` must be a table that exists and holds the rows that the log speaks of. Got: " ~ base
+            macro_name ~ ": `base` must be an existing table with the current rows of the source table. Got: " ~ base
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
-    {%- set data = afterimage._as_spelled(columns, found) if columns else found -%}
+    {%- set data = afterimage._match_column_case(columns, found) if columns else found -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
     {%- set types = {} -%}
     {%- for column in base_columns -%}
@@ -52,7 +52,7 @@
 
     {{ return({
         'columns': data,
-        'unique_key': afterimage._as_spelled(unique_key, data),
+        'unique_key': afterimage._match_column_case(unique_key, data),
         'types': types,
         'operation': afterimage._quote(log['OPERATION']),
         'landed_time': afterimage._quote(log['TIME']),

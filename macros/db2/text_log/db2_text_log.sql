@@ -2,14 +2,14 @@
 {%- macro db2_text_log(relation, unique_key, base, columns=none, time_zone='UTC') -%}
     {%- set layout = afterimage._db2_log_layout('db2_text_log', relation, unique_key, base, columns, time_zone) -%}
     {%- if layout is none -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._check_drift('db2_text_log', base, layout.columns) -%}
     {%- set keys = layout.unique_key -%}
     {#- Each key has one row, which any run with news writes again. The base may land before or after the log. -#}
     {%- set intake = afterimage._intake('db2_text_log', [{'relation': relation}, {'relation': base}], whole=true) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._nothing_staged()) }}
+        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
     {%- endif %}
 {{ intake.marker }}
 

@@ -1,6 +1,6 @@
 {#- The CTEs from a stream to all events: `events`, or `judged_events` if rows may take each other's keys. `of_keys`
     is a query; events that touch none of its keys are left out. -#}
-{%- macro _all_events(changes, unique_key, columns, load_valid_from, plan, recut=none, of_keys=none) -%}
+{%- macro _all_events(changes, unique_key, columns, load_valid_from, plan, rebuilt=none, of_keys=none) -%}
 {%- set keys = plan.key_names -%}
 good_changes as (
 
@@ -21,8 +21,8 @@ good_changes as (
     from {{ changes }} as changes
     where
         reject_reason is null
-        {%- if recut %}
-        and ({{ recut.slice }})
+        {%- if rebuilt %}
+        and ({{ rebuilt.slice }})
         {%- endif %}
         {%- if of_keys %}
         and (
@@ -87,7 +87,7 @@ own_events as (
         unknown_columns,
         case
             when operation = 'insert' then 'insert'
-            when {{ afterimage._changes_the_key(unique_key) }} then 'key_change'
+            when {{ afterimage._changes_key(unique_key) }} then 'key_change'
         end as arrived_by,
         `before` as before_image,
         changed_at,
@@ -126,19 +126,19 @@ departures as (
         {%- endif %}
 
     from good_changes
-    where {{ afterimage._changes_the_key(unique_key) }}
+    where {{ afterimage._changes_key(unique_key) }}
 
 ),
-{%- if recut %}
+{%- if rebuilt %}
 
-{{ afterimage._recut_events(recut, keys, unique_key, columns, load_valid_from) }}
+{{ afterimage._rebuilt_events(rebuilt, keys, unique_key, columns, load_valid_from) }}
 {%- endif %}
-{%- set rows_given = 'recut_events' if recut else 'own_events' %}
+{%- set rows_given = 'rebuilt_events' if rebuilt else 'own_events' %}
 {%- if plan.truncates %}
 
 ends_by_truncation as (
 
-    {{ afterimage._ends_by_truncation(rows_given, keys, recut is not none, plan.names_user) | indent(4) }}
+    {{ afterimage._ends_by_truncation(rows_given, keys, rebuilt is not none, plan.names_user) | indent(4) }}
 
 ),
 {%- endif %}
@@ -146,7 +146,7 @@ ends_by_truncation as (
 events as (
 
     select * from {{ rows_given }}
-    {%- if not recut %}
+    {%- if not rebuilt %}
     union all
     select * from departures
     {%- endif %}

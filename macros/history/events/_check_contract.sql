@@ -15,8 +15,8 @@
     {%- endfor -%}
     {%- if missing -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": this is no change stream; it lacks " ~ missing ~ " (`before` and `after` are structs). A raw "
-            ~ "table goes through the macro of its source system first. Got: " ~ found.keys() | list
+            macro_name ~ ": this is not a change stream: missing " ~ missing ~ " (`before` and `after` must be"
+            ~ " structs). Stage a raw table with the macro of its source system first. Got: " ~ found.keys() | list
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

@@ -1,6 +1,6 @@
 {#- Every row that a key was given meets the next truncation. If it ended earlier, the truncation does nothing to
     it. -#}
-{%- macro _ends_by_truncation(rows_given, keys, is_recut, names_user) -%}
+{%- macro _ends_by_truncation(rows_given, keys, is_rebuilt, names_user) -%}
 select
     {%- for key in keys %}
     {{ key }},
@@ -21,7 +21,7 @@ select
     {%- if names_user %},
     next_truncation.changed_by
     {%- endif %}
-    {%- if is_recut %},
+    {%- if is_rebuilt %},
     start_seq,
     false as is_known,
     cast(null as int) as version_base
@@ -31,7 +31,7 @@ from (
     select
         rows_given.*,
         try_element_at(
-            filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if is_recut else 'change_seq' }}), 1
+            filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if is_rebuilt else 'change_seq' }}), 1
         ) as next_truncation
 
     from {{ rows_given }} as rows_given

@@ -1,7 +1,7 @@
 {#- Rows that take each other's keys within a transaction (`update t set id = id + 1`, a swap): a row comes to a key
     before the row that lived there has left it. The row that leaves then is the earlier one, and the key lives on.
 
-    The CTEs from `events` to `judged_events`, which adds `is_of_an_earlier_row`. An end belongs to an earlier row
+    The CTEs from `events` to `judged_events`, which adds `is_earlier_row`. An end belongs to an earlier row
     if the key's last arrival (an insert, or a row from another key) and its last row belong to the same transaction
     as the end, and the before-image shows a row other than the last. If it could be either, the end belongs to an
     earlier row if it directly follows the arrival and the key was taken by a row that looks alike. -#}
@@ -9,7 +9,7 @@
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
 {%- set is_end = "coalesce(ended_by in ('delete', 'key_change'), false)" -%}
-{%- set shows_another_row -%}
+{%- set shows_other_row -%}
 {{ is_end }}
         and coalesce(transaction_id = last_arrival.transaction_id and transaction_id = last_row.transaction_id, false)
         and {{ afterimage._contradicts('last_row') | indent(8) }}
@@ -29,14 +29,14 @@ compared_events as (
 
     select
         *,
-        {{ shows_another_row }} as shows_another_row,
+        {{ shows_other_row }} as shows_other_row,
         {{ is_end }}
-        and not ({{ shows_another_row }})
+        and not ({{ shows_other_row }})
         and coalesce(
             lag(if(arrived_by is not null, transaction_id, null)) over ({{ w }}) = transaction_id, false
         ) as is_behind_arrival,
         arrived_by is not null and coalesce(
-            lead(if({{ is_end }} and not ({{ shows_another_row }}), transaction_id, null)) over ({{ w }}) = transaction_id,
+            lead(if({{ is_end }} and not ({{ shows_other_row }}), transaction_id, null)) over ({{ w }}) = transaction_id,
             false
         ) as is_before_end
 
@@ -52,7 +52,7 @@ taken_keys as (
         *,
         last(
             if(
-                is_behind_arrival or is_before_end or shows_another_row,
+                is_behind_arrival or is_before_end or shows_other_row,
                 null,
                 struct(is_row, image, unknown_columns)
             ),
@@ -67,11 +67,11 @@ judged_events as (
 
     select
         *,
-        shows_another_row or (
+        shows_other_row or (
             is_behind_arrival
             and coalesce(taker.is_row, false)
             and not {{ afterimage._contradicts('taker') | indent(12) }}
-        ) as is_of_an_earlier_row
+        ) as is_earlier_row
 
     from taken_keys
 

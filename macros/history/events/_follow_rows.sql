@@ -1,10 +1,10 @@
 {#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history
     until the run ends. Returns the last of these tables. Each step follows twice as many key changes as the one
-    before. With `recut` (see _key_events) it starts at those places: the history holds what the rows had brought by
+    before. With `rebuilt` (see _key_events) it starts at those places: the history holds what the rows had carried by
     then. -#}
-{%- macro _follow_rows(target_relation, stream, columns, options, facts, recut=none) -%}
+{%- macro _follow_rows(target_relation, stream, columns, options, facts, rebuilt=none) -%}
     {%- set names = columns | map(attribute='name') | list -%}
-    {%- set plan = afterimage._event_plan(options.unique_key, names, facts, recut is not none) -%}
+    {%- set plan = afterimage._event_plan(options.unique_key, names, facts, rebuilt is not none) -%}
     {%- set old_keys -%}
         select
             {%- for key in options.unique_key %}
@@ -17,29 +17,29 @@
     {%- for column in plan.sparse -%}
         {%- do is_open.append('not coalesce(value_' ~ loop.index ~ '.is_known, false)') -%}
     {%- endfor -%}
-    {%- set followed = namespace(query=none, brought=none, is_done=false) -%}
+    {%- set followed = namespace(query=none, carried=none, is_done=false) -%}
     {%- set followed.query -%}
         with
 
         {{ afterimage._all_events(
-            stream, options.unique_key, names, options.load_valid_from, plan, recut,
-            of_keys=old_keys if recut is none else none
+            stream, options.unique_key, names, options.load_valid_from, plan, rebuilt,
+            of_keys=old_keys if rebuilt is none else none
         ) }},
 
-        {{ afterimage._brought_values(plan) }}
+        {{ afterimage._carried_values(plan) }}
 
-        select * from brought
+        select * from carried
     {%- endset -%}
     {#- This allows 2 to the power of 40 key changes. -#}
     {%- for step in range(40) if not followed.is_done -%}
         {%- set table = afterimage._scratch_table(target_relation, 'brought_' ~ step, followed.query) -%}
-        {%- do afterimage._drop_scratch_tables([followed.brought]) -%}
-        {%- set followed.brought = table -%}
+        {%- do afterimage._drop_scratch_tables([followed.carried]) -%}
+        {%- set followed.carried = table -%}
         {%- set open_rows = run_query(
-            'select count(*) from ' ~ table ~ ' where brought_by is not null and (' ~ is_open | join(' or ') ~ ')'
+            'select count(*) from ' ~ table ~ ' where carried_by is not null and (' ~ is_open | join(' or ') ~ ')'
         ).columns[0].values()[0] -%}
         {%- set followed.is_done = open_rows == 0 -%}
-        {%- set followed.query = afterimage._brought_from_further(table, plan) -%}
+        {%- set followed.query = afterimage._carried_from_earlier_keys(table, plan) -%}
     {%- endfor -%}
-    {{ return(followed.brought) }}
+    {{ return(followed.carried) }}
 {%- endmacro -%}

@@ -6,8 +6,8 @@
     `valid_at`, the running maximum of the change times. `ensuing_change_seq` and `ensuing_transaction_id` are those of
     the key's next event that has an effect.
 
-    Args: changes (a relation, or SQL for a FROM clause), unique_key, columns, load_valid_from, and `recut`. With
-    `recut`, an incremental run of the history materialization rebuilds only some keys, each from a place on; what the
+    Args: changes (a relation, or SQL for a FROM clause), unique_key, columns, load_valid_from, and `rebuilt`. With
+    `rebuilt`, an incremental run of the history materialization rebuilds only some keys, each from a place on; what the
     history knows of a key before that place replaces its earlier events (`is_known`).
 
     Two more arguments skip needless work: `facts` (which columns are ever absent, whether the table was ever
@@ -16,22 +16,22 @@
     With `names_user`, events have the stream's `changed_by`. `of_keys` is a query; events that touch none of its
     keys are left out. -#}
 {%- macro _key_events(
-    changes, unique_key, columns, load_valid_from, recut=none, facts=none, ends_have_state=true, names_user=false,
+    changes, unique_key, columns, load_valid_from, rebuilt=none, facts=none, ends_have_state=true, names_user=false,
     of_keys=none
 ) -%}
-{%- set plan = afterimage._event_plan(unique_key, columns, facts, recut is not none, names_user) -%}
+{%- set plan = afterimage._event_plan(unique_key, columns, facts, rebuilt is not none, names_user) -%}
 {%- if facts is none -%}
     {%- do afterimage._allow_many_steps() -%}
 {%- endif -%}
 {%- set keys = plan.key_names -%}
 {%- set w = afterimage._event_window(keys) -%}
 {%- set state_and_time = afterimage._state_and_time(
-    w, columns, plan.sparse, load_valid_from, recut is not none, plan.truncates, ends_have_state
+    w, columns, plan.sparse, load_valid_from, rebuilt is not none, plan.truncates, ends_have_state
 ) -%}
 {#- Without these two, no state and no time depends on whether the key lived, so one window is enough. -#}
 {%- set in_one_look = not (plan.truncates or ends_have_state) -%}
 
-{{ afterimage._all_events(changes, unique_key, columns, load_valid_from, plan, recut, of_keys) }},
+{{ afterimage._all_events(changes, unique_key, columns, load_valid_from, plan, rebuilt, of_keys) }},
 {%- if plan.carries %}
 
 {{ afterimage._complete_events(plan, columns) }},
@@ -61,7 +61,7 @@ lives as (
 
     from {{ 'complete_events' if plan.carries else plan.events }}
     {%- if plan.trades and not plan.carries %}
-    where not is_of_an_earlier_row
+    where not is_earlier_row
     {%- endif %}
 
 ),
@@ -81,10 +81,10 @@ states as (
 
 
 {#- The `state` after an event, and the time from which it is valid. -#}
-{%- macro _state_and_time(w, columns, sparse, load_valid_from, is_recut, truncates, ends_have_state) -%}
+{%- macro _state_and_time(w, columns, sparse, load_valid_from, is_rebuilt, truncates, ends_have_state) -%}
 {%- set image -%}
     {%- if ends_have_state -%}
-if(is_row{{ ' or is_known' if is_recut }}, image, image_before)
+if(is_row{{ ' or is_known' if is_rebuilt }}, image, image_before)
     {%- else -%}
 image
     {%- endif -%}
@@ -100,7 +100,7 @@ image
             last(
                 {%- if ends_have_state %}
                 if(
-                    {{ '(is_row or is_known)' if is_recut else 'is_row' }}
+                    {{ '(is_row or is_known)' if is_rebuilt else 'is_row' }}
                     and (not was_alive or not {{ is_unknown }} or arrived_by = 'key_change'),
                     struct(image.{{ name }} as value),
                     null
@@ -125,18 +125,18 @@ image
         {{ image }} as state,
         {%- endif %}
         -- Clocks are set back and placeholder times occur, and an interval must not end before it begins.
-        {{ afterimage._running_time(w, load_valid_from, truncates, is_recut) }} as valid_at
+        {{ afterimage._running_time(w, load_valid_from, truncates, is_rebuilt) }} as valid_at
 {%- endmacro -%}
 
 
 {#- The latest time so far. A truncation that found no row does not concern the key, but one that the history knows
     does. -#}
-{%- macro _running_time(w, load_valid_from, truncates, is_recut) -%}
+{%- macro _running_time(w, load_valid_from, truncates, is_rebuilt) -%}
     {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
     {%- if truncates -%}
-        {%- set found_a_row = '(was_alive or is_known)' if is_recut else 'was_alive' -%}
-        {%- set time = "if(ended_by = 'truncate' and not " ~ found_a_row ~ ", null, " ~ time ~ ")" -%}
+        {%- set found_row = '(was_alive or is_known)' if is_rebuilt else 'was_alive' -%}
+        {%- set time = "if(ended_by = 'truncate' and not " ~ found_row ~ ", null, " ~ time ~ ")" -%}
     {%- endif -%}
     {%- set latest = 'max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)' -%}
-    {{ return('if(is_known, changed_at, ' ~ latest ~ ')' if is_recut else latest) }}
+    {{ return('if(is_known, changed_at, ' ~ latest ~ ')' if is_rebuilt else latest) }}
 {%- endmacro -%}

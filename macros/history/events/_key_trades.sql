@@ -31,7 +31,7 @@ from (
     where
         reject_reason is null
         and transaction_id is not null
-        and (operation in ('insert', 'delete') or {{ afterimage._changes_the_key(unique_key) }})
+        and (operation in ('insert', 'delete') or {{ afterimage._changes_key(unique_key) }})
         and ({{ condition }})
 ) as touches
 where touch is not null

@@ -6,7 +6,7 @@
     ) -%}
     {{ return(afterimage._audit_rows(
         stream, columns, options.unique_key, afterimage._audit_names(options), options.load_valid_from, facts,
-        afterimage._names_user(stream),
+        afterimage._has_user(stream),
         of_keys='select ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ' ~ touched if touched
     )) }}
 {%- endmacro -%}

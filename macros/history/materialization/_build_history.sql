@@ -10,7 +10,7 @@
     }) -%}
     {%- set facts = afterimage._remember(none, pending) -%}
     {%- if facts.carries -%}
-        {%- do facts.update({'brought': afterimage._follow_rows(target_relation, stream, columns, options, facts)}) -%}
+        {%- do facts.update({'carried': afterimage._follow_rows(target_relation, stream, columns, options, facts)}) -%}
     {%- endif -%}
 
     {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
@@ -42,7 +42,7 @@
         afterimage._versions(stream, columns, options, facts=facts),
         'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
     ) -%}
-    {%- do afterimage._drop_scratch_tables([facts.get('brought')]) -%}
+    {%- do afterimage._drop_scratch_tables([facts.get('carried')]) -%}
     {%- if is_iceberg -%}
         {%- do run_query(
             'alter table ' ~ target_relation ~ " set tblproperties ('afterimage.snapshot' = '"

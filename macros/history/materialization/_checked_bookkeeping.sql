@@ -8,8 +8,8 @@
     {%- set built_with = afterimage._from_property(properties.get('afterimage.options')) -%}
     {%- if taken_in is none or built_with is none -%}
         {%- do exceptions.raise_compiler_error(
-            options.macro_name ~ ": " ~ target_relation ~ " was not built by this materialization. "
-            ~ "Run once with --full-refresh."
+            options.macro_name ~ ": " ~ target_relation ~ " was not built by this materialization. To replace it, run"
+            ~ " `dbt run --full-refresh --select " ~ model.name ~ "`."
         ) -%}
     {%- endif -%}
     {%- set now = afterimage._options_text(options) -%}
@@ -18,14 +18,14 @@
         {%- set names = afterimage._stream_columns(options.macro_name, stream) | map(attribute='name') | list -%}
         {%- do afterimage._history_plan(options, names) -%}
         {%- do exceptions.raise_compiler_error(
-            options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built, so its versions "
-            ~ "no longer fit. Run once with --full-refresh.\n  built with: " ~ built_with ~ "\n  now:        " ~ now
+            options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built. Restore them, or"
+            ~ " run `dbt run --full-refresh --select " ~ model.name ~ "`. Built with: " ~ built_with ~ ". Got: " ~ now
         ) -%}
     {%- endif -%}
     {%- if afterimage._is_rolled_back(target_relation, properties.get('afterimage.snapshot'), snapshot) -%}
         {%- do exceptions.raise_compiler_error(
-            options.macro_name ~ ": " ~ target_relation ~ " was rolled back, so it no longer holds all the changes "
-            ~ "that it has taken in. Run once with --full-refresh."
+            options.macro_name ~ ": " ~ target_relation ~ " was rolled back, so changes that it took in are missing."
+            ~ " Run `dbt run --full-refresh --select " ~ model.name ~ "`."
         ) -%}
     {%- endif -%}
     {{ return(fromjson(taken_in)) }}

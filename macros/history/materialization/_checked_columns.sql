@@ -21,7 +21,8 @@
         {%- elif afterimage._stored_type(known[column.name | lower]) != afterimage._stored_type(column.type) -%}
             {%- do exceptions.raise_compiler_error(
                 options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ known[column.name | lower]
-                ~ " in " ~ target_relation ~ " and " ~ column.type ~ " in the stream. Run once with --full-refresh."
+                ~ " in " ~ target_relation ~ " but " ~ column.type ~ " in the stream. Run"
+                ~ " `dbt run --full-refresh --select " ~ model.name ~ "`."
             ) -%}
         {%- endif -%}
         {%- set place.after = 'after ' ~ afterimage._quote(column.name) -%}
@@ -30,7 +31,7 @@
         {%- if name not in columns | map(attribute='name') | map('lower') -%}
             {%- do exceptions.raise_compiler_error(
                 options.macro_name ~ ": the stream no longer has the column `" ~ name ~ "` of " ~ target_relation
-                ~ ". Run once with --full-refresh."
+                ~ ". Select it again, or run `dbt run --full-refresh --select " ~ model.name ~ "`."
             ) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -12,9 +12,9 @@
             {%- endif %}
             'min_time', unix_micros(min(coalesce(changed_at, {{ options.load_valid_from }}))),
             'truncates', count_if(operation = 'truncate'),
-            'ends', count_if(reject_reason is null and {{ afterimage._ends_a_row_of_a_transaction(options.unique_key) }}),
-            'first_ender', min(if({{ afterimage._ends_a_row_of_a_transaction(options.unique_key) }}, transaction_id, null)),
-            'last_ender', max(if({{ afterimage._ends_a_row_of_a_transaction(options.unique_key) }}, transaction_id, null)),
+            'ends', count_if(reject_reason is null and {{ afterimage._ends_row_in_transaction(options.unique_key) }}),
+            'first_ender', min(if({{ afterimage._ends_row_in_transaction(options.unique_key) }}, transaction_id, null)),
+            'last_ender', max(if({{ afterimage._ends_row_in_transaction(options.unique_key) }}, transaction_id, null)),
             'sparse_moves', count_if(reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}),
             'movable', count_if({{ afterimage._has_movable_place('change_seq') }}),
             'sparse_columns', array_distinct(flatten(collect_set(absent_columns))),

@@ -1,5 +1,5 @@
 {#- What a run needs to know about key changes. `trades`: whether rows may have taken each other's keys from the first
-    new place on. `asks_for_all`: whether keys must be rebuilt from their first change because of that. They must if
+    new place on. `needs_all`: whether keys must be rebuilt from their first change because of that. They must if
 
     - such a transaction began before the place from which its key is rebuilt,
     - the history knows only part of the row that lived at the key, or
@@ -10,12 +10,12 @@
     {%- set slice = afterimage._slice(pending, options) -%}
     {%- set seen = afterimage._pending_changes(stream, slice, options) if is_late else pending -%}
     {%- if not (seen.ends or seen.sparse_moves) -%}
-        {{ return({'trades': false, 'sparse_moves': 0, 'asks_for_all': false}) }}
+        {{ return({'trades': false, 'sparse_moves': 0, 'needs_all': false}) }}
     {%- endif -%}
     {%- set found = {
         'trades': false,
         'sparse_moves': seen.sparse_moves,
-        'asks_for_all': is_late and seen.sparse_moves > 0,
+        'needs_all': is_late and seen.sparse_moves > 0,
     } -%}
     {%- if not seen.ends -%}
         {{ return(found) }}
@@ -40,7 +40,7 @@
                 {%- if is_partly_known %}
                 or (starts.start_seq is not null and known.{{ afterimage._quote(options.unique_key[0]) }} is not null)
                 {%- endif %}
-            ), false) as asks_for_all
+            ), false) as needs_all
 
         from ({{ afterimage._key_trades(stream, options.unique_key, meets_slice) }}) as key_trades
         left outer join (
@@ -80,7 +80,7 @@
                 )
         {%- endif %}
     {%- endset -%}
-    {%- set asks_for_all = run_query(query).rows[0][0] -%}
-    {%- do found.update({'trades': true, 'asks_for_all': found.asks_for_all or asks_for_all}) -%}
+    {%- set needs_all = run_query(query).rows[0][0] -%}
+    {%- do found.update({'trades': true, 'needs_all': found.needs_all or needs_all}) -%}
     {{ return(found) }}
 {%- endmacro -%}

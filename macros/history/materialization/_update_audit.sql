@@ -17,7 +17,7 @@
     {%- set touched = none if pending.truncates > 0 else afterimage._scratch_table(
         target_relation, 'touched', afterimage._touched_keys(stream, condition, options.unique_key, facts)
     ) -%}
-    {%- set brought = afterimage._audit_brought(target_relation, stream, options, facts) -%}
+    {%- set carried = afterimage._audit_carried_values(target_relation, stream, options, facts) -%}
     {%- set names = afterimage._audit_names(options) -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set identity = afterimage._quoted(options.unique_key) + [names.change_id, names.column_name] -%}
@@ -37,10 +37,10 @@
             {%- endfor %}
             known.{{ names.change_seq }} as afterimage_known_seq
 
-        from ({{ afterimage._of_touched(
-            '(' ~ afterimage._audit_of_keys(stream, options, dict(facts, brought=brought), touched) ~ ')', touched, options
+        from ({{ afterimage._rows_of_touched_keys(
+            '(' ~ afterimage._audit_of_keys(stream, options, dict(facts, carried=carried), touched) ~ ')', touched, options
         ) }}) as fresh
-        full outer join ({{ afterimage._of_touched(target_relation, touched, options) }}) as known
+        full outer join ({{ afterimage._rows_of_touched_keys(target_relation, touched, options) }}) as known
             on
                 {%- for name in identity %}
                 fresh.{{ name }} <=> known.{{ name }}{{ ' and' if not loop.last }}
@@ -95,7 +95,7 @@ select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
         {%- endcall -%}
     {%- endif -%}
     {%- do afterimage._remember_taken_in(target_relation, facts) -%}
-    {%- do afterimage._drop_scratch_tables([difference, touched, brought]) -%}
+    {%- do afterimage._drop_scratch_tables([difference, touched, carried]) -%}
 {%- endmacro -%}
 
 
@@ -122,7 +122,7 @@ select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
 
 
 {#- The rows of an audit that belong to touched keys. -#}
-{%- macro _of_touched(audit, touched, options) -%}
+{%- macro _rows_of_touched_keys(audit, touched, options) -%}
     select audit.*
     from {{ audit }} as audit
     {%- if touched %}

@@ -19,22 +19,22 @@
         target_relation, stream, columns, options, taken_in, condition, pending
     )) -%}
     {%- set remembered = afterimage._remember(taken_in, pending) -%}
-    {%- set recut = afterimage._recut_scope(
+    {%- set rebuilt = afterimage._rebuild_scope(
         target_relation, stream, columns, options, taken_in, remembered, condition, pending
     ) -%}
-    {%- set facts = remembered if recut.from_the_beginning
+    {%- set facts = remembered if rebuilt.from_first_change
         else dict(remembered, trades=pending.trades, carries=pending.sparse_moves > 0) -%}
     {%- if facts.carries -%}
-        {%- set facts = dict(facts, brought=afterimage._follow_rows(
-            target_relation, stream, columns, options, facts, none if recut.from_the_beginning else recut
+        {%- set facts = dict(facts, carried=afterimage._follow_rows(
+            target_relation, stream, columns, options, facts, none if rebuilt.from_first_change else rebuilt
         )) -%}
     {%- endif -%}
-    {%- set difference = afterimage._apply_recut(
-        target_relation, stream, columns, options, recut, facts, pending, snapshot
+    {%- set difference = afterimage._apply_rebuild(
+        target_relation, stream, columns, options, rebuilt, facts, pending, snapshot
     ) -%}
     {%- if not rebuild -%}
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
-    {%- do afterimage._drop_scratch_tables([difference, recut.touched, facts.get('brought')]) -%}
+    {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, facts.get('carried')]) -%}
     {%- do afterimage._compact_when_due(target_relation) -%}
 {%- endmacro -%}

@@ -29,15 +29,14 @@
     ) -%}
     {%- if config.get('file_format') == 'hudi' -%}
         {%- do exceptions.raise_compiler_error(
-            'history ' ~ model.name ~ ": file_format must be one of ['iceberg', 'delta'], or one that every run builds"
-            ~ " anew, such as 'parquet'. Of a Hudi table dbt makes the model's key the key of the rows, and a history has"
-            ~ " several rows of one. Got: hudi"
+            'history ' ~ model.name ~ ": `file_format` must be one of ['iceberg', 'delta'], or a format that every run"
+            ~ " rebuilds, such as 'parquet'. A Hudi table would keep one version per key. Got: hudi"
         ) -%}
     {%- endif -%}
     {%- if config.get('contract') and config.get('contract').enforced -%}
         {%- do exceptions.raise_compiler_error(
-            'history ' ~ model.name ~ ": `contract` must not be enforced, for this materialization does not hold its columns"
-            ~ " against one. Test them instead. Got: enforced"
+            'history ' ~ model.name ~ ": `contract` must not be enforced, because this materialization does not check"
+            ~ " its columns against a contract. Use data tests instead. Got: enforced"
         ) -%}
     {%- endif -%}
     {%- set can_merge = config.get('file_format') in ['iceberg', 'delta'] -%}

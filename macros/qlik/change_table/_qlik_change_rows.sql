@@ -81,8 +81,8 @@ judged as (
                 then concat('change_seq is not 35 digits: ', coalesce(concat('"', landed_seq, '"'), 'NULL'))
             when
                 kind <> 'truncate'
-                and {{ afterimage._lacks_its_key(unique_key) }}
-                then {{ afterimage._null_in_the_key(unique_key) }}
+                and {{ afterimage._has_null_key(unique_key) }}
+                then {{ afterimage._null_key_reason(unique_key) }}
         end as reject_reason,
         -- A group is the rows of one change_seq, the load rows of one key, or a single malformed row.
         case

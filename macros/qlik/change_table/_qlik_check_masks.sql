@@ -85,11 +85,12 @@
         {%- do exceptions.warn(
             "qlik_change_table: the change masks contradict the before-images in " ~ (row['updates'] - row['fitting'])
             ~ " of " ~ row['updates'] ~ " updates of " ~ relation ~ ": they do not flag what changed. " ~ (
-                "With `header_columns`=" ~ best['header_columns'] ~ " (now " ~ counted ~ "), " ~ best['fitting'] ~ " of "
-                ~ best['updates'] ~ " fit: the landed table may have lost or gained a header column."
+                "With `header_columns`=" ~ best['header_columns'] ~ " (now " ~ counted ~ "), " ~ best['fitting']
+                ~ " of " ~ best['updates'] ~ " fit: set it if the landed table has lost or gained a header column, and run"
+                ~ " with --full-refresh."
                 if best['fitting'] * 2 > best['updates']
-                else "No number of `header_columns` fits (now " ~ counted ~ "): check `mask_encoding` and the order of"
-                ~ " `columns`."
+                else "No value of `header_columns` fits (now " ~ counted ~ "): check `mask_encoding` and the order of"
+                ~ " `columns`, and run with --full-refresh."
             )
         ) -%}
     {%- endfor -%}

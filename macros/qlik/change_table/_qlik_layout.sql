@@ -7,7 +7,7 @@
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
     {%- if header_prefix is not string -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `header_prefix` must be a text, empty where Qlik's columns have no prefix. Got: "
+            macro_name ~ ": `header_prefix` must be a text, empty if Qlik's columns have no prefix. Got: "
             ~ header_prefix
         ) -%}
     {%- endif -%}
@@ -17,7 +17,7 @@
             macro_name, 'mask_encoding', mask_encoding, ['bytes', 'hex', 'hex_bytes']
         ) -%}
     {%- endif -%}
-    {%- if afterimage._is_ahead_of([relation]) -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
 
@@ -47,19 +47,19 @@
                 'no columns with the prefix ' ~ header_prefix if header_prefix
                 else 'none of the columns ' ~ of_qlik | join(', ')
             )
-            ~ ". It has: " ~ found.data | join(', ')
+            ~ ". Give the change table (`<table>__ct`), or set `header_prefix`. Got: " ~ found.data | join(', ')
         ) -%}
     {%- endif -%}
     {%- if found.leading == 0 and 'change_mask' in found.header and (header_columns is none or columns is none) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " does not begin with a header column, as Qlik's own table does, so nobody can"
-            ~ " tell which columns the bits of " ~ header_prefix ~ "change_mask stand for. Say how many header columns"
-            ~ " that table has (`header_columns`), and all its data columns in their order (`columns`). Got: "
+            macro_name ~ ": " ~ relation ~ " does not begin with a header column, so the columns behind the bits of "
+            ~ header_prefix ~ "change_mask are unknown. Set `header_columns` to the number of header columns in Qlik's"
+            ~ " own table (7, or 8 if partitioned), and `columns` to all data columns in the source's order. Got: "
             ~ header_columns ~ " and " ~ columns
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found.data) -%}
-    {%- set columns = afterimage._as_spelled(columns or found.data, found.data) -%}
+    {%- set columns = afterimage._match_column_case(columns or found.data, found.data) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
 
     {#- A list of all columns gives the source's order. A list of some cannot, so their order is that of the table,
@@ -68,7 +68,7 @@
     {%- set ordinals = found.data if is_in_order and columns | length < found.data | length else columns -%}
     {%- if columns | list != ordinals | select('in', columns) | list -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `columns` leaves out columns, so those it names must stand in the order of the table: "
+            macro_name ~ ": `columns` leaves out columns, so the others must be in the order of the table: "
             ~ found.data ~ ". Got: " ~ columns
         ) -%}
     {%- endif -%}
@@ -76,8 +76,8 @@
         or ('change_oper' not in found.header and 'operation' not in found.header) -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": " ~ relation ~ " must have the columns " ~ header_prefix ~ "change_seq and "
-            ~ header_prefix ~ "change_oper (or " ~ header_prefix ~ "operation). With the `header_prefix` '"
-            ~ header_prefix ~ "' it has: " ~ (found.header.keys() | list)
+            ~ header_prefix ~ "change_oper (or " ~ header_prefix ~ "operation). Give the `__ct` table, or set"
+            ~ " `header_prefix`. Got: " ~ (found.header.keys() | list) ~ " with the prefix '" ~ header_prefix ~ "'"
         ) -%}
     {%- endif -%}
     {%- set expressions = {} -%}
@@ -102,7 +102,7 @@
 
     {{ return({
         'columns': columns,
-        'unique_key': afterimage._in_order(unique_key, columns),
+        'unique_key': afterimage._in_column_order(unique_key, columns),
         'types': found.types,
         'ordinals': ordinals,
         'header': expressions,

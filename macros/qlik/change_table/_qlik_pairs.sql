@@ -1,7 +1,7 @@
 {#- The CTEs from `grouped` to `paired`: each row once, with an update's before-image beside it. With
-    `has_short_way` only those of `intricate_groups`. -#}
+    `has_short_way` only those of `complex_groups`. -#}
 {%- macro _qlik_pairs(layout, has_short_way) -%}
-intricate as (
+complex_rows as (
 
     select
         grouped.*,
@@ -10,12 +10,12 @@ intricate as (
     {%- if has_short_way %}
     -- Each group occurs once. The hashes come first, so that a compiled join reads and sorts the rows only if there is
     -- a group. The groups must be equal too; a plain equality would shuffle the rows again.
-    from intricate_groups
+    from complex_groups
     inner join grouped
         on
-            intricate_groups.group_hash = grouped.group_hash
+            complex_groups.group_hash = grouped.group_hash
             and coalesce(
-                grouped.change_group between intricate_groups.change_group and intricate_groups.change_group, false
+                grouped.change_group between complex_groups.change_group and complex_groups.change_group, false
             )
     {%- else %}
     from grouped
@@ -38,7 +38,7 @@ copies as (
         count(*) over (partition by group_hash, change_group, kind, image_hash) as copies,
         max(source_time) over (partition by group_hash, change_group, kind, image_hash) as last_time
 
-    from intricate
+    from complex_rows
 
 ),
 

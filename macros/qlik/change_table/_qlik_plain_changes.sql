@@ -1,5 +1,5 @@
 {#- The short way for changes that need no pairing: `plain`. In a full build it spares nearly all rows the windows
-    of _qlik_pairs. Every group must be found either here or among `intricate_groups`, never in both or neither: a
+    of _qlik_pairs. Every group must be found either here or among `complex_groups`, never in both or neither: a
     change to one condition needs the same change to the other. -#}
 {%- macro _qlik_plain_changes() -%}
 {%- set by_kind = 'partition by group_hash, change_group order by kind' -%}
@@ -55,7 +55,7 @@ plain as (
 
 -- The other groups: those with copies, ties or orphans. No change_group is empty. The condition on an empty one only
 -- makes this reader need the same columns as the other two, so that Spark shuffles the rows once for all three.
-intricate_groups as (
+complex_groups as (
 
     select
         group_hash,

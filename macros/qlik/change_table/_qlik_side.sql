@@ -30,7 +30,7 @@ if(
         'reach': 8,
         'bounds': '(' ~ bounds ~ ')',
         'column': layout.text_seq or none,
-        'known_others': "known.change_seq < '" ~ '0' * 34 ~ "1'",
+        'known_unplaced': "known.change_seq < '" ~ '0' * 34 ~ "1'",
         'time': afterimage._qlik_seq_time(header.change_seq),
         'keeps': 35,
         'latest': afterimage._qlik_latest_seq(),

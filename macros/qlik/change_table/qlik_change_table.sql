@@ -11,12 +11,12 @@
         relation, unique_key, columns, header_prefix, header_columns, mask_encoding
     ) -%}
     {%- if layout is none -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._check_drift('qlik_change_table', relation, layout.columns) -%}
     {%- set intake = afterimage._intake('qlik_change_table', [afterimage._qlik_side(relation, layout)]) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._nothing_staged()) }}
+        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
     {%- endif -%}
     {%- set side = intake.sides[0] -%}
     {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, side) -%}

@@ -65,7 +65,7 @@ judged as (
                 then concat('columnMask cannot be decoded: "', left(column_mask, 60), '"')
             when row_values is null then 'the message holds no data'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))
-            when {{ afterimage._lacks_its_key(layout.unique_key) }} then {{ afterimage._null_in_the_key(layout.unique_key) }}
+            when {{ afterimage._has_null_key(layout.unique_key) }} then {{ afterimage._null_key_reason(layout.unique_key) }}
             {%- if layout.complete_transactions %}
             when is_held_back
                 then concat(

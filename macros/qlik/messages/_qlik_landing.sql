@@ -2,7 +2,7 @@
     the table does not exist yet. -#}
 {%- macro _qlik_landing(macro_name, relation, value) -%}
     {%- do afterimage._check_text(macro_name, 'value', value) -%}
-    {%- if afterimage._is_ahead_of([relation]) -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set found = {} -%}
@@ -16,7 +16,7 @@
     {%- set value_type = found[value | lower].type -%}
     {%- if value_type not in ['string', 'binary'] -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `value` must be a column of the type string (JSON) or binary (Avro). Got: "
+            macro_name ~ ": `value` must be a column of type string (JSON) or binary (Avro). Got: "
             ~ value ~ " " ~ value_type
         ) -%}
     {%- endif -%}

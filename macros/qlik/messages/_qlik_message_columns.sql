@@ -9,8 +9,8 @@
     ] -%}
     {%- if columns is none and metadata is none -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `columns` must be a list of {name, type} in ordinal order, or `metadata` must be given, from"
-            ~ " which they are then taken. Got: none of both"
+            macro_name ~ ": `columns` must be a list of {name, type} in ordinal order, or `metadata` must be given to"
+            ~ " read them from. Got: neither"
         ) -%}
     {%- endif -%}
     {%- set given = [] -%}
@@ -21,7 +21,8 @@
     {%- if not is_list or (columns is not none and not columns)
         or given | reject('mapping') | list or given | rejectattr('name', 'string') | list -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `columns` must be a list of {name, type} in ordinal order, with at least one. Got: " ~ columns
+            macro_name ~ ": `columns` must be a list of {name, type} in ordinal order, with at least one. Got: "
+            ~ columns
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_names(macro_name, 'columns', given | map(attribute='name') | list) -%}
@@ -29,12 +30,11 @@
         {%- set type = column.type if column.type is defined else none -%}
         {%- if type is not none and (type is not string or type.split('(')[0] | trim | lower not in allowed) -%}
             {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": `columns` gives " ~ column.name ~ " a type that must be one of " ~ allowed ~ ". Got: "
-                ~ type
+                macro_name ~ ": `columns` must give " ~ column.name ~ " one of the types " ~ allowed ~ ". Got: " ~ type
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if afterimage._is_ahead_of([metadata]) -%}
+    {%- if afterimage._cannot_read_columns([metadata]) -%}
         {{ return([]) }}
     {%- endif -%}
 
@@ -62,16 +62,15 @@
 {#- The columns of a table's newest schema by lower-case name, and from older schemas those in `wanted`. -#}
 {%- macro _qlik_known_columns(metadata, schema_rows, table, wanted) -%}
     {%- set macro_name = 'qlik_messages' -%}
-    {%- set wish = 'the type of ' ~ (wanted | join(', ')) if wanted else 'the columns' -%}
+    {%- set missing_text = 'the type of ' ~ (wanted | join(', ')) if wanted else 'the columns' -%}
     {%- if metadata is none -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `columns` leaves out " ~ wish ~ ", so `metadata` must be given, from which it is then taken."
-            ~ " Got: none"
+            macro_name ~ ": `columns` leaves out " ~ missing_text ~ ". Give it, or give `metadata` to read it from."
         ) -%}
     {%- endif -%}
     {%- if metadata is not string and metadata.identifier.startswith('__dbt__cte__') -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ wish ~ " cannot be known while a unit test compiles: say it in `columns`."
+            macro_name ~ ": " ~ missing_text ~ " cannot be read in a unit test. Give `columns` with types."
         ) -%}
     {%- endif -%}
     {%- set query -%}
@@ -104,20 +103,20 @@
     {%- endfor -%}
     {%- if found.tables | length > 1 -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ metadata ~ " describes several tables, so `table` must say whose columns these are: one of "
+            macro_name ~ ": `table` must be given, because " ~ metadata ~ " describes several tables. Allowed: "
             ~ found.tables ~ ". Got: " ~ table
         ) -%}
     {%- endif -%}
     {%- for name in wanted if name | lower not in known -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": the type of the column " ~ name ~ " is not known: no metadata message in " ~ metadata
-            ~ (" of the table " ~ table if table else "") ~ " has it. Say it in `columns`."
+            ~ (" of the table " ~ table if table else "") ~ " has it. Give it in `columns`, or land newer messages."
         ) -%}
     {%- endfor -%}
     {%- if not known -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": no metadata message in " ~ metadata ~ (" of the table " ~ table if table else "")
-            ~ " is there yet, so the columns are not known. Say them in `columns`."
+            ~ " has landed yet, so the columns are not known. Land one first, or give `columns` with types."
         ) -%}
     {%- endif -%}
     {{ return(known) }}

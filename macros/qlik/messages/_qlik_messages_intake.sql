@@ -24,7 +24,8 @@
     {%- set intake = afterimage._intake('qlik_messages', sides, extents=held_back) -%}
     {%- set side = intake.sides[0] -%}
     {%- if intake.kind == 'new' -%}
-        {%- if schema_rows is not none and intake.sides[-1].kind == 'new' and afterimage._qlik_has_come(schema_rows) -%}
+        {%- if schema_rows is not none and intake.sides[-1].kind == 'new'
+            and afterimage._qlik_has_arrived(schema_rows) -%}
             {%- do intake.update({'kind': 'all', 'known_within': none}) -%}
             {%- do side.update({'landed': none}) -%}
         {%- elif side.kind == 'nothing' -%}
@@ -50,7 +51,7 @@
             {%- endif -%}
             {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
         {%- endif -%}
-        {%- if intake.has_others or has_reloads -%}
+        {%- if intake.has_unplaced or has_reloads -%}
             {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0') -%}
         {%- endif -%}
         {%- do side.update({'condition': conditions | join(' or ')}) -%}
@@ -139,12 +140,12 @@ regexp_extract_all(
     {%- for row in run_query(query).rows -%}
         {%- do extents.append([row[0], row[1], row[2]]) -%}
     {%- endfor -%}
-    {{ return(near ~ ' or ' ~ afterimage._qlik_within('s', afterimage._as_ranges(extents)) if extents else near) }}
+    {{ return(near ~ ' or ' ~ afterimage._qlik_within('s', afterimage._merge_ranges(extents)) if extents else near) }}
 {%- endmacro -%}
 
 
 {#- Whether a schema has arrived that messages of earlier runs wait for. They may have any place. -#}
-{%- macro _qlik_has_come(schema_rows) -%}
+{%- macro _qlik_has_arrived(schema_rows) -%}
     {%- set query -%}
         select 1
         from {{ this }} as staged

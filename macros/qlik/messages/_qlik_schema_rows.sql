@@ -2,7 +2,7 @@
     made from its metadata messages, which are in the same column as the data messages if that exists. None if the
     tables do not exist yet, or without metadata. -#}
 {%- macro _qlik_schema_rows(metadata, value='value') -%}
-    {%- if metadata is none or afterimage._is_ahead_of([metadata]) -%}
+    {%- if metadata is none or afterimage._cannot_read_columns([metadata]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set names = afterimage._relation_columns(metadata) | map(attribute='name') | map('lower') | list -%}

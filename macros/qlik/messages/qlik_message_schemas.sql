@@ -2,7 +2,7 @@
 {%- macro qlik_message_schemas(relation, value='value') -%}
     {%- set landing = afterimage._qlik_landing('qlik_message_schemas', relation, value) -%}
     {%- if landing is none -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif %}
 
 with

@@ -18,19 +18,19 @@
     {%- set landing = afterimage._qlik_landing('qlik_messages', relation, value) -%}
     {%- set schema_rows = afterimage._qlik_schema_rows(metadata, value) -%}
     {%- set columns = afterimage._qlik_message_columns(columns, metadata, schema_rows, table) -%}
-    {%- if landing is none or afterimage._is_ahead_of([metadata]) -%}
-        {{ return(afterimage._ahead_of_its_tables()) }}
+    {%- if landing is none or afterimage._cannot_read_columns([metadata]) -%}
+        {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('qlik_messages', 'unique_key', unique_key, names) -%}
     {%- do afterimage._check_drift('qlik_messages', metadata or relation, columns) -%}
-    {%- set keys = afterimage._in_order(unique_key, names) -%}
+    {%- set keys = afterimage._in_column_order(unique_key, names) -%}
     {%- set intake = afterimage._qlik_messages_intake(
         relation, landing, metadata, schema_rows, hold_back_hours if complete_transactions else none
     ) -%}
     {%- set further_columns = ['schema_id', 'message_position'] -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._nothing_staged(further_columns)) }}
+        {{ return(intake.marker ~ afterimage._no_new_changes(further_columns)) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
     {%- set side = intake.sides[0] -%}

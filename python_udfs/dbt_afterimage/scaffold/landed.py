@@ -77,7 +77,7 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
             f" {project.credentials.schema}, by its name alone. Got: {name}"
         )
 
-    # The session's own catalog may stand before the schema or not.
+    # The session's own catalog may come before the schema or not.
     catalog = f"{project.rows('select current_catalog()')[0][0]}.".lower()
     full_name = f"{schema}.{identifier}".lower()
     names = {full_name, full_name.removeprefix(catalog), catalog + full_name}

@@ -169,7 +169,7 @@ def qlik_messages(question: Question) -> Plan:
 
 
 def _json_columns(question: Question, value: str) -> tuple[list[Column], list[str], int]:
-    """Return the columns of the `data` of JSON messages, the key, and how many messages told it.
+    """Return the columns of the `data` of JSON messages, the key, and how many messages were read.
 
     The types hold all the values seen. The key is what the mask of a DELETE flags.
     """

@@ -1,5 +1,5 @@
 {#- The condition that an image has NULL in its key. -#}
-{%- macro _lacks_its_key(unique_key, image='image') -%}
+{%- macro _has_null_key(unique_key, image='image') -%}
     {%- set conditions = [] -%}
     {%- for key in afterimage._quoted(unique_key, image ~ '.') -%}
         {%- do conditions.append(key ~ ' is null') -%}

@@ -1,5 +1,5 @@
 {#- The placeholder for such a query. It never runs, but people read it. -#}
-{%- macro _ahead_of_its_tables() -%}
+{%- macro _placeholder_query() -%}
 -- This query depends on the columns of the tables it reads, and they do not exist yet. Build them first.
 select 1 as nothing
 {%- endmacro -%}

@@ -1,6 +1,6 @@
 {#- Whether a query that depends on the columns of these relations must do without them: while dbt parses, and when
     `dbt compile` or `dbt docs generate` runs before they are built. -#}
-{%- macro _is_ahead_of(relations) -%}
+{%- macro _cannot_read_columns(relations) -%}
     {%- if not execute -%}
         {{ return(true) }}
     {%- endif -%}

@@ -1,19 +1,19 @@
 {#- The events of the keys that an incremental run rebuilds, each from its place on. What the history knows comes
     before them: the version that lived at that place, or the end of the last one. -#}
-{%- macro _recut_events(recut, keys, unique_key, columns, load_valid_from) -%}
+{%- macro _rebuilt_events(rebuilt, keys, unique_key, columns, load_valid_from) -%}
 located_events as (
 
     select
         given_events.*,
         affected.start_seq,
-        given_events.change_seq >= affected.start_seq as is_recut
+        given_events.change_seq >= affected.start_seq as is_rebuilt
 
     from (
         select * from own_events
         union all
         select * from departures
     ) as given_events
-    inner join {{ recut.touched }} as affected
+    inner join {{ rebuilt.touched }} as affected
         on
             affected.is_key and
             {%- for key in keys %}
@@ -40,7 +40,7 @@ last_known as (
         transaction_id,
         version - 1 as version_base
 
-    from {{ recut.touched }}
+    from {{ rebuilt.touched }}
     where is_touched and valid_from_seq < start_seq
     union all
     select
@@ -58,31 +58,31 @@ last_known as (
         cast(null as string) as transaction_id,
         max(version) filter (where not is_touched) as version_base
 
-    from {{ recut.touched }}
+    from {{ rebuilt.touched }}
     where not is_key
     group by {{ keys | join(', ') }}, start_seq
     having bool_or(not is_touched) and not bool_or(is_touched and valid_from_seq < start_seq)
 
 ),
 
-recut_events as (
+rebuilt_events as (
 
     -- Of earlier events only the times still matter, because a later change cannot be valid before them.
     select
         {%- for key in keys %}
         {{ key }},
         {%- endfor %}
-        if(is_recut, change_seq, '') as change_seq,
-        if(is_recut, event_rank, -1) as event_rank,
+        if(is_rebuilt, change_seq, '') as change_seq,
+        if(is_rebuilt, event_rank, -1) as event_rank,
         load_time,
         change_id,
         operation,
-        if(is_recut, ended_by, null) as ended_by,
-        is_recut and is_row as is_row,
-        if(is_recut, image, null) as image,
-        if(is_recut, unknown_columns, null) as unknown_columns,
-        if(is_recut, arrived_by, null) as arrived_by,
-        if(is_recut, before_image, null) as before_image,
+        if(is_rebuilt, ended_by, null) as ended_by,
+        is_rebuilt and is_row as is_row,
+        if(is_rebuilt, image, null) as image,
+        if(is_rebuilt, unknown_columns, null) as unknown_columns,
+        if(is_rebuilt, arrived_by, null) as arrived_by,
+        if(is_rebuilt, before_image, null) as before_image,
         changed_at,
         transaction_id,
         start_seq,

@@ -1,16 +1,16 @@
 {#- A scratch table of the keys to rebuild, the place from which each is rebuilt, and what the table knows of them. -#}
-{%- macro _recut_scope(target_relation, stream, columns, options, taken_in, facts, condition, pending) -%}
+{%- macro _rebuild_scope(target_relation, stream, columns, options, taken_in, facts, condition, pending) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, names) -%}
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set slice = afterimage._slice(pending, options) -%}
 
-    {%- set from_the_beginning = afterimage._asks_for_the_beginning(
+    {%- set from_first_change = afterimage._rebuilds_from_first_change(
         stream, options, plan, taken_in, facts, pending, slice
     ) -%}
-    {%- set start_seq = "''" if from_the_beginning else 'min(' ~ afterimage._shared_place('change_seq') ~ ')' -%}
-    {%- set slice = 'true' if from_the_beginning else slice -%}
+    {%- set start_seq = "''" if from_first_change else 'min(' ~ afterimage._shared_place('change_seq') ~ ')' -%}
+    {%- set slice = 'true' if from_first_change else slice -%}
 
     {#- A late truncation may separate the changes of a transaction from a truncation of its own, and so bring back
         rows of which the history knows nothing. -#}
@@ -39,7 +39,7 @@
             where {{ image }} is not null
             {{ 'union all' if not loop.last }}
             {%- endfor %}
-            {%- if from_the_beginning and facts.carries %}
+            {%- if from_first_change and facts.carries %}
             -- Rows have taken values with them to these keys, and the values may differ now.
             union all
             select
@@ -72,8 +72,8 @@
     {%- endset -%}
     {#- Few keys are sent to the versions, not the versions to the keys. Spark cannot know beforehand that they are
         few. -#}
-    {%- set are_few =
-        pending.changes <= 500000 and pending.truncates == 0 and not (from_the_beginning and facts.carries)
+    {%- set can_broadcast =
+        pending.changes <= 500000 and pending.truncates == 0 and not (from_first_change and facts.carries)
     -%}
     {%- set of_history = [
         'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation', 'closed_by',
@@ -82,7 +82,7 @@
     {#- Adds the ends of earlier rows to the versions that the run may change: they give the number of a key's next
         version. One scan of the history gives both. Each key also has one row without a version (`is_key`). -#}
     {%- set touched -%}
-        select {{ '/*+ broadcast(affected) */' if are_few }}
+        select {{ '/*+ broadcast(affected) */' if can_broadcast }}
             {%- for key in keys %}
             affected.{{ key }},
             {%- endfor %}
@@ -100,7 +100,7 @@
                 {%- for key in options.unique_key %}
                 history.{{ afterimage._quote(key) }} <=> affected.{{ keys[loop.index0] }}{{ ' and' if not loop.last }}
                 {%- endfor %}
-        {%- if not from_the_beginning %}
+        {%- if not from_first_change %}
         where
             (
                 history.{{ meta.valid_to_seq }} is null
@@ -139,6 +139,6 @@
         'key_count': counts[0],
         'all_is_new': counts[1] == 0,
         'slice': slice,
-        'from_the_beginning': from_the_beginning,
+        'from_first_change': from_first_change,
     }) }}
 {%- endmacro -%}

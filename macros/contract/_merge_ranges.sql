@@ -1,6 +1,6 @@
 {#- Merges stretches, given as [beginning, first place, last place], into at most 30 ranges [first place, last
     place]. Beginnings are hex or decimal numbers; the ranges split at the widest gaps between them. -#}
-{%- macro _as_ranges(extents) -%}
+{%- macro _merge_ranges(extents) -%}
     {%- set extents = extents | sort -%}
     {%- set gaps = [] -%}
     {%- for beginning, _first, _last in extents -%}

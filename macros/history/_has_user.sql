@@ -1,5 +1,5 @@
 {#- Whether a stream says who made a change. A stream from elsewhere may leave that out. -#}
-{%- macro _names_user(changes) -%}
+{%- macro _has_user(changes) -%}
     {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
     {%- set found = [] -%}
     {%- for column in run_query('describe query select * from ' ~ stream ~ ' as changes') -%}

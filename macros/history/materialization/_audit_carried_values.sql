@@ -1,5 +1,5 @@
 {#- The scratch table of the values that rows have taken to other keys; none if no row did. -#}
-{%- macro _audit_brought(target_relation, stream, options, facts) -%}
+{%- macro _audit_carried_values(target_relation, stream, options, facts) -%}
     {%- if not facts.carries -%}
         {{ return(none) }}
     {%- endif -%}

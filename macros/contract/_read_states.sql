@@ -1,5 +1,5 @@
 {#- Raw table -> its state. -#}
-{%- macro _read_by(intakes) -%}
+{%- macro _read_states(intakes) -%}
     {%- set read = {} -%}
     {%- for intake in intakes -%}
         {%- do read.update({intake.name: intake.state}) -%}

@@ -1,11 +1,11 @@
-{#- The CTEs from all events to `brought`, one row per key change that lacks columns. It has `change_id`; for the
-    n-th sparse column `value_n`, a struct of the value and whether it is known; and `brought_by`, the key change
-    that had brought the row to the old key. -#}
-{%- macro _brought_values(plan) -%}
+{#- The CTEs from all events to `carried`, one row per key change that lacks columns. It has `change_id`; for the
+    n-th sparse column `value_n`, a struct of the value and whether it is known; and `carried_by`, the key change
+    that had carried the row to the old key. -#}
+{%- macro _carried_values(plan) -%}
 {%- set before = afterimage._event_window(plan.key_names) ~ ' rows between unbounded preceding and 1 preceding' -%}
-{%- set is_real_end = 'not is_row' ~ (' and not is_of_an_earlier_row' if plan.trades else '') -%}
+{%- set is_real_end = 'not is_row' ~ (' and not is_earlier_row' if plan.trades else '') -%}
 -- What is known of the row at the key just before each event. An end leaves nothing behind. A row that comes from
--- another key has the values captured then, and for the others the change that brought it.
+-- another key has the values captured then, and for the others the change that carried it.
 held_values as (
 
     select
@@ -17,7 +17,7 @@ held_values as (
                     when arrived_by = 'key_change' then struct(change_id as change_id)
                 end,
                 true
-            ) over ({{ before }}).change_id as brought_by
+            ) over ({{ before }}).change_id as carried_by
             {%- for column in plan.sparse %},
             {%- set value = 'image.' ~ afterimage._quote(column) %}
             last(
@@ -36,7 +36,7 @@ held_values as (
 
 ),
 
-brought as (
+carried as (
 
     select
         change_id,
@@ -48,7 +48,7 @@ brought as (
             {%- if plan.trades %}
             -- If another row has already come to the key, the row that leaves is the one that the newcomer found there.
             if(
-                is_of_an_earlier_row,
+                is_earlier_row,
                 last(if(arrived_by is not null, held, null), true) over ({{ before }}),
                 held
             ) as leaver,

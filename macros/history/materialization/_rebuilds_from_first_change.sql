@@ -1,13 +1,13 @@
 {#- Whether a run must rebuild its keys from their first change, because the history does not hold all that their
     later versions need. -#}
-{%- macro _asks_for_the_beginning(stream, options, plan, taken_in, facts, pending, slice) -%}
+{%- macro _rebuilds_from_first_change(stream, options, plan, taken_in, facts, pending, slice) -%}
     {%- set reasons = {
         'the caller asks for it': afterimage._setting('afterimage_rebuild') is not none,
         'a version is what a whole transaction did': options.grain == 'transaction',
         'all versions show the last values of some columns': plan.overwritten | length > 0,
         'a change has left its place': pending.movable > 0,
         'a change was taken back': pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq,
-        'rows took keys or columns along': pending.asks_for_all,
+        'rows took keys or columns along': pending.needs_all,
     } -%}
     {%- if reasons.values() | select | list -%}
         {{ return(true) }}
@@ -20,7 +20,7 @@
     {%- if plan.untracked | length > 0 and options.deletes == 'version' -%}
         {#- An end shows the same values. -#}
         {%- do conditions.append(
-            slice ~ " and (operation in ('delete', 'truncate') or " ~ afterimage._changes_the_key(options.unique_key) ~ ')'
+            slice ~ " and (operation in ('delete', 'truncate') or " ~ afterimage._changes_key(options.unique_key) ~ ')'
         ) -%}
     {%- endif -%}
     {%- if facts.truncates -%}

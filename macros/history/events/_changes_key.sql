@@ -1,5 +1,5 @@
 {#- The condition that a change gave its row another key. -#}
-{%- macro _changes_the_key(unique_key) -%}
+{%- macro _changes_key(unique_key) -%}
     {{ return(
         "operation = 'update' and `before` is not null and not ("
         ~ afterimage._same_columns('`before`', '`after`', unique_key) ~ ')'

@@ -1,6 +1,6 @@
 {#- Builds the versions, compares them with the table, and writes the difference in one MERGE. Returns the scratch
     table of the difference. -#}
-{%- macro _apply_recut(target_relation, stream, columns, options, recut, facts, pending, snapshot) -%}
+{%- macro _apply_rebuild(target_relation, stream, columns, options, rebuilt, facts, pending, snapshot) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
     {%- set written = [] -%}
@@ -9,9 +9,9 @@
     {%- endfor -%}
     {%- do written.extend(meta.values()) -%}
 
-    {%- set versions = afterimage._versions(stream, columns, options, recut, facts) -%}
+    {%- set versions = afterimage._versions(stream, columns, options, rebuilt, facts) -%}
     {%- set difference -%}
-        {%- if recut.all_is_new %}
+        {%- if rebuilt.all_is_new %}
         -- Each key has at most its open version here, which ends now or stays as it is, so there is nothing to compare.
         select
             if(cut.afterimage_is_known, 'closed', 'opened') as afterimage_action,
@@ -26,13 +26,13 @@
                 when cut.{{ meta.history_id }} is null then 'removed'
                 when touched.history_id is null then 'opened'
                 when touched.is_current and not cut.{{ meta.is_current }} then 'closed'
-                else 'recut'
+                else 'rebuilt'
             end as afterimage_action,
             coalesce(cut.{{ meta.history_id }}, touched.history_id) as afterimage_id,
             cut.*
 
         from ({{ versions }}) as cut
-        full outer join (select * from {{ recut.touched }} where is_touched) as touched
+        full outer join (select * from {{ rebuilt.touched }} where is_touched) as touched
             on cut.{{ meta.history_id }} = touched.history_id
         where
             cut.{{ meta.history_id }} is null
@@ -55,7 +55,7 @@
         select to_json(named_struct(
             'opened', count_if(afterimage_action = 'opened'),
             'closed', count_if(afterimage_action = 'closed'),
-            'recut', count_if(afterimage_action = 'recut'),
+            'rebuilt', count_if(afterimage_action = 'rebuilt'),
             'removed', count_if(afterimage_action = 'removed')
         ))
 
@@ -63,13 +63,13 @@
     {%- endset -%}
     {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
     {%- do log(
-        model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ recut.key_count ~ ' keys touched; versions: '
-        ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.recut ~ ' re-cut, '
+        model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ rebuilt.key_count ~ ' keys touched; versions: '
+        ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.rebuilt ~ ' changed, '
         ~ counts.removed ~ ' removed',
         info=true
     ) -%}
 
-    {%- if counts.opened + counts.closed + counts.recut + counts.removed == 0 -%}
+    {%- if counts.opened + counts.closed + counts.rebuilt + counts.removed == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- no version has changed {%- endcall -%}
         {%- if snapshot is not none -%}
             {%- do run_query('select ' ~ afterimage._is_at_snapshot(target_relation, snapshot)) -%}
@@ -77,7 +77,7 @@
     {%- else -%}
         {%- set matches -%}
 known.{{ meta.history_id }} = fresh.afterimage_id
-            {%- if not recut.from_the_beginning %}
+            {%- if not rebuilt.from_first_change %}
 and (
     known.{{ meta.valid_to_seq }} is null
     or known.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
