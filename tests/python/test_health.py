@@ -15,7 +15,7 @@ from browser import complaints, figures, look, needs_chromium
 from conftest import Lake, Project, contract_columns
 from dbt_afterimage.cli import main
 from dbt_afterimage.pages.health import DAY, HOUR, Health, Run, worst_first
-from dbt_afterimage.pages.text import duration
+from dbt_afterimage.text import duration
 
 CONTRACT = contract_columns("id: int, region: string, name: string, credit: decimal(10, 2)") | {
     "warnings": "array<string>",

@@ -22,8 +22,8 @@ from command_line import environment
 from conftest import ROOT, Lake, Project
 from dbt_afterimage import cli
 from dbt_afterimage.commands.init import PACKAGE
-from dbt_afterimage.commands.project import Project as Opened
-from dbt_afterimage.commands.project import Where
+from dbt_afterimage.runtime.project import Project as Opened
+from dbt_afterimage.runtime.project import Where
 from dbt_afterimage.scaffold import drafts, files
 from dbt_afterimage.scaffold.entries import Entry
 

@@ -20,10 +20,10 @@ from pyarrow import orc, parquet
 
 from conftest import Lake, Project
 from dbt_afterimage.cli import main
-from dbt_afterimage.commands.project import Project as Asked
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing import sources
 from dbt_afterimage.landing.sources import Entry
+from dbt_afterimage.runtime.project import Project as Asked
 from pages import page, typed
 
 ROWS: list[dict[str, Any]] = [

@@ -16,11 +16,11 @@ from plotly.offline import get_plotlyjs
 from browser import complaints, figures, look, needs_chromium
 from conftest import Lake, Project, contract_columns
 from dbt_afterimage.cli import main
-from dbt_afterimage.commands.project import Column, equals, literal
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page, timeline
-from dbt_afterimage.pages.text import time_text, visible
 from dbt_afterimage.pages.timeline import Key, Record, Version
+from dbt_afterimage.runtime.project import Column, equals, literal
+from dbt_afterimage.text import time_text, visible
 
 HOSTILE = "</script><script>document.title=\"pwned\"</script><b onclick='x'>&amp;{{ 1 }}\u202e\x07"
 # A key that would end the literal and the statement, were it put into SQL as it is.

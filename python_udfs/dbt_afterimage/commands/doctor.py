@@ -17,10 +17,11 @@ from typing import Any
 
 import click
 
-from dbt_afterimage.commands.project import Project, Where, where_options
+from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime import java
 from dbt_afterimage.runtime.locks import check_system
+from dbt_afterimage.runtime.project import Project, Where
 from dbt_afterimage.runtime.warehouse import local_folder
 
 GIB = 1024**3
@@ -53,10 +54,10 @@ class Finding:
 @click.option("--connect", is_flag=True, help="Also start Spark, or reach the server, and ask it.")
 @where_options
 def command(connect: bool, where: Where) -> int:
-    """Check Java, Python, memory, disk, packages, profile and warehouse.
+    """Check the machine and the project.
 
-    Prints what is wrong and what to do. The exit code is 1 where there is a problem; a warning is
-    none.
+    Looks at Java, Python, memory, disk, packages, profile and warehouse. Prints what is wrong
+    and what to do. The exit code is 1 where there is a problem; a warning is none.
     """
     worst = 0
     for finding in findings(where, connect=connect):

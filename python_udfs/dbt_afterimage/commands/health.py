@@ -10,19 +10,12 @@ from typing import Any
 
 import click
 
-from dbt_afterimage.commands.project import (
-    CONTRACT,
-    Project,
-    Where,
-    found_at,
-    output_option,
-    step,
-    where_options,
-)
+from dbt_afterimage.commands.options import found_at, output_option, where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page
 from dbt_afterimage.pages.health import HOUR, Health, Run, counted, document, worst_first
-from dbt_afterimage.pages.text import EPOCH
+from dbt_afterimage.runtime.project import CONTRACT, Project, Where, step
+from dbt_afterimage.text import EPOCH
 
 
 @click.command("health")
@@ -57,7 +50,10 @@ def command(
     output: Path | None,
     where: Where,
 ) -> None:
-    """Write a page on how the changes of staging models come in, with a summary here."""
+    """Write a page on how changes come in.
+
+    It shows the changes of staging models; the terminal gets a summary.
+    """
     if bool(models) + bool(source) + is_all != 1:
         raise click.UsageError("Give --model, --source or --all, one of them.")
     project = Project(where)

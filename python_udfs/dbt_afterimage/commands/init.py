@@ -14,8 +14,9 @@ from typing import Any
 
 import click
 
-from dbt_afterimage.commands.project import Project, Where, parse_csv, where_options
+from dbt_afterimage.commands.options import parse_csv, where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.project import Project, Where
 from dbt_afterimage.scaffold import drafts, entries, files
 from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
@@ -109,7 +110,7 @@ def command(
     where: Where,
     **options: str | None,
 ) -> int:
-    """Begin a project, or write the models of landed change tables.
+    """Begin a project, or write models of landed tables.
 
     Without RELATION: begin a dbt project in this folder. With it: look at the landed tables, write
     the models that turn them into history, and add them to afterimage.yml. RELATION is

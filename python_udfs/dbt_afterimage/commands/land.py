@@ -10,13 +10,14 @@ from typing import Any
 
 import click
 
-from dbt_afterimage.commands.project import Column, Project, Where, step, where_options
+from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing import sources
 from dbt_afterimage.landing.files import Landing, is_hidden, look, shown, sql_path
 from dbt_afterimage.landing.stage import check_same_columns
 from dbt_afterimage.landing.tables import Table, columns_at
-from dbt_afterimage.pages.text import visible
+from dbt_afterimage.runtime.project import Column, Project, Where, step
+from dbt_afterimage.text import visible
 
 SCHEMA = "raw"
 _TITLES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro", "csv": "CSV", "json": "JSON"}
@@ -56,10 +57,11 @@ class Raw:
 )
 @where_options
 def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) -> None:
-    """Make raw tables of landed files: Parquet, ORC, CSV, JSON or Avro.
+    """Make raw tables of landed files.
 
-    Each PATH is a file, or a folder with the files of one table. Without --copy nothing is loaded:
-    a dbt source names the path, and each `dbt run` takes in what has landed there since.
+    The files are Parquet, ORC, CSV, JSON or Avro. Each PATH is a file, or a folder with the
+    files of one table. Without --copy nothing is loaded: a dbt source names the path, and each
+    `dbt run` takes in what has landed there since.
     """
     raws = named(paths, name)
     land(Project(where), raws, copy=copy)

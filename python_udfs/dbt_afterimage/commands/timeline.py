@@ -12,21 +12,13 @@ from typing import Any
 
 import click
 
-from dbt_afterimage.commands import project as p
-from dbt_afterimage.commands.project import (
-    CONTRACT,
-    Column,
-    Project,
-    Where,
-    output_option,
-    parse_csv,
-    step,
-    where_options,
-)
+from dbt_afterimage.commands.options import found_at, output_option, parse_csv, where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page
-from dbt_afterimage.pages.text import EPOCH, visible
 from dbt_afterimage.pages.timeline import Key, Record, Version, document
+from dbt_afterimage.runtime import project as p
+from dbt_afterimage.runtime.project import CONTRACT, Column, Project, Where, step
+from dbt_afterimage.text import EPOCH, visible
 
 META = (
     *("valid_from", "valid_to", "valid_from_seq", "valid_to_seq", "is_current", "is_deleted"),
@@ -73,7 +65,7 @@ def command(
     output: Path | None,
     where: Where,
 ) -> None:
-    """Write a page with the versions of some records of a history on a time line."""
+    """Write a page with the versions of some records."""
     drawn_until = _until(until)
     project = Project(where)
     node = project.model(model)
@@ -85,7 +77,7 @@ def command(
     page.write(path, made, shares_script=output is None)
     shown = sum(len(record.versions) for record in asked)
     plural = "s" if shown != 1 else ""
-    place, address = p.found_at(path)
+    place, address = found_at(path)
     print(f"{place}: {shown} version{plural} of {len(asked)} record{'s'[: len(asked) > 1]}")
     print(f"  {address}")
 

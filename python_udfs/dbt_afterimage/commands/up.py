@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from dbt_afterimage.commands import health, init, land
-from dbt_afterimage.commands.project import Project, Where, where_options
+from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.project import Project, Where
 from dbt_afterimage.runtime.run_dbt import run_dbt
 from dbt_afterimage.scaffold.entries import FILE
 
@@ -20,9 +21,10 @@ from dbt_afterimage.scaffold.entries import FILE
 @where_options
 @click.pass_context
 def command(context: click.Context, paths: Sequence[str], where: Where) -> int:
-    """Land files, write the models of all change tables, build them, and write a health page.
+    """Land, init, build and health in one.
 
-    PATH is a file or a folder of one table, as for `land`. Without it: the tables of the project's
+    Lands files, writes the models of all change tables, builds them, and writes a health page. PATH
+    is a file or a folder of one table, as for `land`. Without it: the tables of the project's
     sources, of the catalog, and of afterimage.yml. In an empty folder it begins a dbt project. All
     runs in one Spark session; a second run takes in what has landed since. The exit code is 1 where
     a table needs an answer first, or where a test fails.

@@ -9,7 +9,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.pages.text import visible
+from dbt_afterimage.text import visible
 
 
 @dataclass(frozen=True)

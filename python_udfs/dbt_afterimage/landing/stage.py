@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing.files import File, shown
-from dbt_afterimage.pages.text import visible
+from dbt_afterimage.text import visible
 
 if TYPE_CHECKING:
     import pyarrow as pa

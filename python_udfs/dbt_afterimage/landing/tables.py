@@ -20,13 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dbt_afterimage.commands.project import Column, Project, quote
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing.files import File, Landing, shown, sql_path
 from dbt_afterimage.landing.stage import Group, stage
-from dbt_afterimage.pages.text import visible
 from dbt_afterimage.runtime.locks import lock
+from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.runtime.state import state_folder
+from dbt_afterimage.text import visible
 
 _PROPERTY = "afterimage.landed"
 _BRANCH = "afterimage_land"

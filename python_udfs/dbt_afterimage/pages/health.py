@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 from dbt_afterimage.pages.page import KINDS, Document, fill, layout
-from dbt_afterimage.pages.text import duration, moment, time_text, visible
+from dbt_afterimage.text import duration, moment, time_text, visible
 
 HOUR = 60 * 60 * 1_000_000
 DAY = 24 * HOUR

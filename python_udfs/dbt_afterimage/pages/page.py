@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.pages.text import duration, time_text, visible
+from dbt_afterimage.text import duration, time_text, visible
 
 _HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from dbt_afterimage.pages.page import KINDS, Document, fill, layout, macro, now
-from dbt_afterimage.pages.text import moment, time_text, visible
+from dbt_afterimage.text import moment, time_text, visible
 
 DAY = 24 * 60 * 60 * 1_000_000
 # How large a page becomes, beside the script that draws it, if nobody asks for more of it.

@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dbt_afterimage.commands.project import Column, Project
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.project import Column, Project
 from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold import plans
 from dbt_afterimage.scaffold.entries import Entry

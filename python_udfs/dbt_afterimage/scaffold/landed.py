@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from dbt_afterimage.commands.project import Column, Project, quote
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.project import Column, Project, quote
 
 # `parquet.`/folder``: files that Spark reads by their path.
 _FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]+)`", re.IGNORECASE)

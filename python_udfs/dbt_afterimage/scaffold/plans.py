@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dbt_afterimage.commands.project import Column, Project, literal, quote
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.project import Column, Project, literal, quote
 from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, text_literal
 from dbt_afterimage.scaffold.systems import header_name, header_prefix
 

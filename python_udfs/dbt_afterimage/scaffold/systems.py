@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbt_afterimage.commands.project import Column
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.project import Column
 
 ENVELOPE = "an envelope"
 

@@ -6,25 +6,21 @@ target is: a session in this process, a cluster, or a Thrift server.
 
 from __future__ import annotations
 
-import csv
 import difflib
 import json
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
-from functools import wraps
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.pages.text import visible
 from dbt_afterimage.runtime.run_dbt import readable, run_dbt
 from dbt_afterimage.runtime.state import state_folder
+from dbt_afterimage.text import visible
 
 # What a table has by which a change stream is known.
 CONTRACT = (
@@ -73,45 +69,6 @@ class Where:
         raise AfterimageError(
             f"run this in a dbt project, or give --project-dir: {here} has no dbt_project.yml"
         )
-
-
-def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `Where` to a command, which gets them as one argument `where`."""
-
-    @wraps(function)
-    def with_where(**options: Any) -> Any:
-        given = {one.name: options.pop(one.name) for one in fields(Where)}
-        return function(**options, where=Where(**given))
-
-    for name, text in reversed(
-        (
-            ("project-dir", "Folder of the dbt project (default: this one)."),
-            ("profiles-dir", "Folder of profiles.yml."),
-            ("profile", "Profile to use."),
-            ("target", "Target of the profile."),
-        )
-    ):
-        with_where = click.option(f"--{name}", help=text)(with_where)
-    return with_where
-
-
-output_option = click.option(
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write this file, complete in itself (default: below .afterimage/pages of the project,"
-    " where all pages share one script).",
-)
-
-
-def found_at(path: Path) -> tuple[str, str]:
-    """Return where a page is: as a path from the working directory, and as an address to click.
-
-    Args:
-        path: The page.
-    """
-    path = path.absolute()
-    here = Path.cwd()
-    return str(path.relative_to(here) if path.is_relative_to(here) else path), path.as_uri()
 
 
 class Project:
@@ -409,8 +366,3 @@ def equals(column: Column, value: str) -> str:
     if column.type == "binary":
         return f"{quote(column.name)} = unhex({literal(value)})"
     return f"{quote(column.name)} = try_cast({literal(value)} as {column.type})"
-
-
-def parse_csv(text: str) -> Sequence[str]:
-    """Return the fields of one line of CSV."""
-    return next(csv.reader([text], strict=True), [""])

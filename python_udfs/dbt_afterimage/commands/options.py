@@ -1,0 +1,58 @@
+"""What commands share: the options that choose a project, and how they take and show things."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dbt_afterimage.runtime.project import Where
+
+
+def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `Where` to a command, which gets them as one argument `where`."""
+
+    @wraps(function)
+    def with_where(**options: Any) -> Any:
+        given = {one.name: options.pop(one.name) for one in fields(Where)}
+        return function(**options, where=Where(**given))
+
+    for name, text in reversed(
+        (
+            ("project-dir", "Folder of the dbt project (default: this one)."),
+            ("profiles-dir", "Folder of profiles.yml."),
+            ("profile", "Profile to use."),
+            ("target", "Target of the profile."),
+        )
+    ):
+        with_where = click.option(f"--{name}", help=text)(with_where)
+    return with_where
+
+
+output_option = click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write this file, complete in itself (default: below .afterimage/pages of the project,"
+    " where all pages share one script).",
+)
+
+
+def found_at(path: Path) -> tuple[str, str]:
+    """Return where a page is: as a path from the working directory, and as an address to click.
+
+    Args:
+        path: The page.
+    """
+    path = path.absolute()
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path), path.as_uri()
+
+
+def parse_csv(text: str) -> Sequence[str]:
+    """Return the fields of one line of CSV."""
+    return next(csv.reader([text], strict=True), [""])
