@@ -158,7 +158,6 @@ def new_project(shell: Callable[..., str], folder: Path) -> Path:
     """Make a project as the page of `init` describes."""
     if not (folder / "dbt_project.yml").exists():
         shell("afterimage init", folder)
-        shell("dbt deps", folder)
     return folder
 
 

@@ -16,7 +16,8 @@ import click
 
 from dbt_afterimage.commands.options import parse_csv, where_options
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.project import Project, Where
+from dbt_afterimage.runtime.project import Project, Where, step
+from dbt_afterimage.runtime.run_dbt import run_dbt
 from dbt_afterimage.scaffold import drafts, entries, files
 from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
@@ -410,4 +411,7 @@ def begin(folder: Path) -> None:
     lacking = [line for line in _GITIGNORE.split() if line not in ignored]
     if lacking:
         print(f"Add to .gitignore what is missing there: {' '.join(lacking)}")
-    print("Next: dbt deps, then: afterimage init SCHEMA.TABLE")
+    if "packages.yml" in written:
+        with step("installing the dbt package"):
+            run_dbt("deps", flags=["--project-dir", str(folder)])
+    print("Next: afterimage land PATH, or afterimage init SCHEMA.TABLE")

@@ -31,8 +31,6 @@ def command(context: click.Context, paths: Sequence[str], where: Where) -> int:
     """
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
         init.begin(Path.cwd())
-    if not (where.folder() / "dbt_packages").exists():
-        run_dbt("deps", flags=where.flags())
     if paths:
         land.land(Project(where), land.named(paths, None), copy=False)
     stagings, open_questions = init.add(Project(where), [], True, {})
