@@ -172,12 +172,12 @@ class Table:
         types = self._types(read, {one.name.lower() for one in present or []})
         if present is None:
             present = self._made(read, types)
-        selects, known = [], len(present)
-        for group, columns in read:
-            select, added = self._select(group, columns, present, types)
-            selects.append(select)
-            present = [*present, *added]
-        if new := present[known:]:
+        # Before any query is written: Spark wants each to give all columns.
+        names = {one.name.lower() for one in present}
+        new = [one for one in _united(read, types) if one.name.lower() not in names]
+        present = [*present, *new]
+        selects = [self._select(group, columns, present) for group, columns in read]
+        if new:
             self._project.rows(f"alter table {self._name} add columns ({_listed(new)})")
         contents = [[file.size, file.modified, file.content()] for file in files]
         self._rows(f"alter table {{}} create branch {_BRANCH}")
@@ -185,9 +185,9 @@ class Table:
             self._project.rows(f"insert into {self._name}.branch_{_BRANCH} {select}")
         for file in files:
             file.check_unchanged()
-        names = [file.name for file in files]
-        memory.files.setdefault(path, {}).update(zip(names, contents, strict=True))
-        memory.latest = (path, names)
+        loaded = [file.name for file in files]
+        memory.files.setdefault(path, {}).update(zip(loaded, contents, strict=True))
+        memory.latest = (path, loaded)
         memory.snapshot = self._branch()
         self._remember(memory)
         if not self._publish(memory):
@@ -202,20 +202,14 @@ class Table:
         self, read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
     ) -> list[Column]:
         """Make the table, empty, with the columns of all groups."""
-        columns: dict[str, Column] = {}
-        for group, found in read:
-            for column in found:
-                kind = types[column.name.lower()] if column.name in group.texts else column.type
-                known = columns.setdefault(column.name.lower(), Column(column.name, kind))
-                wider = _wider(known.type, kind)
-                columns[column.name.lower()] = Column(known.name, wider)
+        columns = _united(read, types)
         if not columns:
             raise AfterimageError(f"no file for {self._shown} has a column; land it when one has")
         self._project.rows(f"create schema if not exists {self._schema}")
         verb = "create table" if self.columns() is None else "create or replace table"
         try:
             self._project.rows(
-                f"{verb} {self._name} ({_listed([*columns.values()])}) using iceberg"
+                f"{verb} {self._name} ({_listed(columns)}) using iceberg"
                 f" tblproperties ('{_PROPERTY}' = '{_as_property(_Memory())}')"
             )
         except AfterimageError as error:
@@ -268,14 +262,8 @@ class Table:
             (name, *row[number * width : (number + 1) * width]) for number, name in enumerate(names)
         ]
 
-    def _select(
-        self,
-        group: Group,
-        columns: Sequence[Column],
-        present: Sequence[Column],
-        types: Mapping[str, str],
-    ) -> tuple[str, list[Column]]:
-        """Return the query of a group's rows as the table has them, and the columns it lacks.
+    def _select(self, group: Group, columns: Sequence[Column], present: Sequence[Column]) -> str:
+        """Return the query of a group's rows as the table has them.
 
         Raises:
             AfterimageError: A value would not be the same in the table.
@@ -307,14 +295,8 @@ class Table:
                 if count:
                     plural = "s"[: count != 1]
                     raise self._misfit(f"{count} value{plural}", own, column)
-        added = []
-        for name, own in found.items():
-            is_text = own.name in group.texts
-            added.append(Column(own.name, types[name] if is_text else own.type))
-            text = f"nullif({quote(own.name)}, '')" if is_text and types[name] != "string" else ""
-            expressions.append(f"cast({text} as {types[name]})" if text else quote(own.name))
-        names = ", ".join(quote(one.name) for one in (*present, *added))
-        return f"({names}) select {', '.join(expressions)} from {_source(group)}", added
+        names = ", ".join(quote(one.name) for one in present)
+        return f"({names}) select {', '.join(expressions)} from {_source(group)}"
 
     def _misfit(self, what: str, own: Column, column: Column) -> AfterimageError:
         return AfterimageError(
@@ -379,6 +361,18 @@ def _as_property(memory: _Memory) -> str:
     # As hex: `show tblproperties` hides a value with `token` or the like in it, as names may have.
     said = {"files": memory.files, "latest": memory.latest, "snapshot": memory.snapshot}
     return zlib.compress(json.dumps(said, separators=(",", ":")).encode()).hex()
+
+
+def _united(read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]) -> list[Column]:
+    """Return the columns of all groups, each with the type that holds its values."""
+    columns: dict[str, Column] = {}
+    for group, found in read:
+        for column in found:
+            name = column.name.lower()
+            kind = types.get(name, column.type) if column.name in group.texts else column.type
+            known = columns.setdefault(name, Column(column.name, kind))
+            columns[name] = Column(known.name, _wider(known.type, kind))
+    return list(columns.values())
 
 
 def _listed(columns: Sequence[Column]) -> str:
