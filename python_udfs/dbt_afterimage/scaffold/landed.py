@@ -87,7 +87,9 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
             nodes[node.unique_id] = node
     elsewhere = [n for n in nodes.values() if not re.fullmatch(own_files, n.original_file_path)]
     known = (elsewhere or [*nodes.values(), None])[-1]
-    table = identifier if files is None else PurePosixPath(identifier).stem
+    table = declared.name if declared is not None else identifier
+    if files is not None:
+        table = PurePosixPath(identifier).stem
     source = Source(model_name(schema), schema, table, identifier)
     if known is None:
         reference = f"source('{source.name}', '{source.table}')"
