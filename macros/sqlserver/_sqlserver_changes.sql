@@ -1,6 +1,15 @@
 {#- The CTEs from `distinct_rows` to `described`, the rows that `_finish` takes. -#}
-{%- macro _sqlserver_changes(instances, columns, unique_key) -%}
-{%- set lacking = columns | reject('in', instances[-1].data) | list -%}
+{%- macro _sqlserver_changes(instances, columns, common, unique_key) -%}
+{%- set lacking = afterimage._string_array(columns | reject('in', common) | list) -%}
+{%- set before = [] -%}
+{%- set unflagged = [] -%}
+{%- for column in columns -%}
+    {%- set values = ['found.image.' ~ afterimage._quote(column), 'image.' ~ afterimage._quote(column)] -%}
+    {%- set literal = afterimage._literal(column) -%}
+    {%- set is_kept = 'not array_contains(flagged_columns, ' ~ literal ~ ')' -%}
+    {%- do before.append(literal ~ ', coalesce(' ~ values[0] ~ ', if(' ~ is_kept ~ ', ' ~ values[1] ~ ', null))') -%}
+    {%- do unflagged.append('if(' ~ values | join(' <> ') ~ ' and ' ~ is_kept ~ ', ' ~ literal ~ ', null)') -%}
+{%- endfor -%}
 -- What an update found and what it left are two rows: 3 and 4, or 1 and 2 where a unique key was in it. They belong
 -- together by key, and rows of different keys only where no other row has their place.
 paired as (
@@ -12,7 +21,7 @@ paired as (
 
     from distinct_rows
     window in_pair as (
-        partition by change_group, operation in ('1', '2'), if(rows_in_group = 2, null, key)
+        partition by change_group, operation in ('1', '2'), if(rows_in_group = 2, null, own_key)
         order by is_before desc, row_id
     )
 
@@ -24,19 +33,21 @@ flags as (
     select
         update_mask,
         is_earlier,
-        ordinals,
         array_intersect(transform(ordinals, k -> get(names, k - 1)), {{ afterimage._string_array(columns) }}) as flagged_columns,
-        filter(ordinals, k -> k > array_size(names)) as unknown_ordinals
+        case
+            when ordinals is null then concat('the update mask cannot be decoded: ', update_mask)
+            when array_max(ordinals) > array_size(names)
+                then concat('the update mask has bits past the last column: ', update_mask)
+        end as mask_warning
 
     from (
         select
-            update_mask,
-            is_earlier,
+            *,
             decode_change_mask(update_mask, 0, 'hex') as ordinals,
             if(
                 is_earlier,
-                {{ afterimage._string_array(instances[-1].data) }},
-                {{ afterimage._string_array(instances[0].data) }}
+                {{ afterimage._string_array(instances[-1].columns) }},
+                {{ afterimage._string_array(instances[0].columns) }}
             ) as names
 
         from (select distinct update_mask, is_earlier from source_rows where operation = '4') as masks
@@ -47,8 +58,8 @@ flags as (
 described as (
 
     select /*+ broadcast(flags) */
-        paired.change_group,
-        paired.change_group as identity,
+        change_group,
+        change_group as identity,
         coalesce(found.row_place, row_place) as place,
         operation,
         row_id,
@@ -58,65 +69,37 @@ described as (
             when operation = '2' then 'insert'
             else 'unknown'
         end as kind,
-        key as own_key,
+        own_key,
         if(operation = '3', null, image) as image,
+        -- A large value that an update left is NULL in the row before it.
         case
             when operation = '3' then image
-            -- A large value that did not change is NULL in the row before.
-            when found is not null
-                then named_struct(
-                    {%- for column in columns %}
-                    {%- set name = afterimage._quote(column) %}
-                    {{ afterimage._literal(column) }},
-                    coalesce(
-                        found.image.{{ name }},
-                        if(not array_contains(flagged_columns, {{ afterimage._literal(column) }}), image.{{ name }}, null)
-                    ){{ ',' if not loop.last }}
-                    {%- endfor %}
-                )
+            when found is not null then named_struct({{ before | join(', ') }})
         end as before_image,
         flagged_columns as changed_columns,
-        {{ 'if(paired.is_earlier and not is_before, ' ~ afterimage._string_array(lacking) ~ ', null)' if lacking
-            else 'cast(null as array<string>)' }} as absent_columns,
+        if(paired.is_earlier and not is_before, {{ lacking }}, null) as absent_columns,
         changed_at,
-        if(has_place, start_lsn, null) as transaction_id,
+        if(row_place = '', null, start_lsn) as transaction_id,
         if(
             operation = '3' and row_reason is null,
             'before-image without its update: no update of this key has this __$seqval',
             row_reason
         ) as reject_reason,
         nullif(array_compact(array(
-            if(has_place and changed_at is null, 'changed_at is unknown: lsn_times does not have the commit', null),
+            if(row_place <> '' and changed_at is null, 'changed_at is unknown: lsn_times does not have the commit', null),
             if(
                 operation = '2' and found is not null and not ({{ afterimage._same_columns('found.image', 'image', unique_key) }}),
                 'a delete and an insert of different keys are read as a key change',
                 null
             ),
-            if(
-                operation = '4' and ordinals is null and paired.update_mask is not null,
-                concat('the update mask cannot be decoded: ', paired.update_mask),
-                null
-            ),
-            if(
-                array_size(unknown_ordinals) > 0,
-                concat('the update mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
-                null
-            ),
-            {%- for column in columns %}
-            {%- set name = afterimage._quote(column) %}
-            if(
-                found.image.{{ name }} <> image.{{ name }}
-                and not array_contains(flagged_columns, {{ afterimage._literal(column) }}),
-                {{ afterimage._literal('the update mask leaves out what changed: ' ~ column) }},
-                null
-            ){{ ',' if not loop.last }}
-            {%- endfor %}
+            mask_warning,
+            concat('the update mask leaves out what changed: ', nullif(concat_ws(', ', {{ unflagged | join(', ') }}), ''))
         )), cast(array() as array<string>)) as warnings,
         cast(copies + coalesce(found.copies, 0) as int) as source_rows
 
     from paired
     left outer join flags
-        on paired.update_mask = flags.update_mask and paired.is_earlier = flags.is_earlier and paired.operation = '4'
+        on paired.update_mask = flags.update_mask and paired.is_earlier = flags.is_earlier and operation = '4'
     where not is_told
 
 )

@@ -7,41 +7,62 @@
     {%- if afterimage._is_ahead_of([relation, earlier, lsn_times]) -%}
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
-    {%- set given = {'relation': relation, 'earlier': earlier, 'lsn_times': lsn_times} -%}
-    {%- set tables = [] -%}
-    {%- for argument, table in given.items() if table is not none -%}
-        {%- do tables.append(afterimage._sqlserver_table(argument, table)) -%}
-    {%- endfor -%}
-    {%- set instances = tables | selectattr('is_instance') | list -%}
-    {%- set found = instances[0].data -%}
-    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
-    {%- set columns = afterimage._as_spelled(columns or found, found) -%}
-    {%- for instance in instances -%}
-        {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns | select('in', instance.data) | list) -%}
-    {%- endfor -%}
-    {%- set unique_key = afterimage._in_order(unique_key, columns) -%}
-    {#- The bits of a mask are in the order of the table, or, if it names all, of `columns`. -#}
-    {%- do instances[0].update({'data': columns if columns | length == found | length else found}) -%}
+    {%- set instances = [afterimage._sqlserver_table('relation', relation)] -%}
+    {%- if earlier is not none -%}
+        {%- do instances.append(afterimage._sqlserver_table('earlier', earlier)) -%}
+    {%- endif -%}
     {#- Of two instances the earlier one has what there was before the other began. -#}
     {%- do instances[-1].side.update({'keeps': 20}) -%}
+    {%- set sides = instances | map(attribute='side') | list -%}
+    {%- if lsn_times is not none -%}
+        {%- do sides.append(afterimage._sqlserver_commits(lsn_times)) -%}
+    {%- endif -%}
+    {%- set found = instances[0].columns -%}
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
+    {%- set columns = afterimage._as_spelled(columns or found, found) -%}
+    {#- The bits of a mask are in the order of the table, or, if it names all, of `columns`. -#}
+    {%- do instances[0].update({'columns': columns if columns | length == found | length else found}) -%}
+    {%- set common = columns | select('in', instances[-1].columns) | list -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, common) -%}
+    {%- set unique_key = afterimage._in_order(unique_key, columns) -%}
     {%- do afterimage._check_drift(macro_name, relation, columns) -%}
-    {%- set intake = afterimage._intake(macro_name, tables | map(attribute='side') | list) -%}
+    {%- set intake = afterimage._intake(macro_name, sides) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._nothing_staged()) }}
     {%- endif %}
 {{ intake.marker }}
 with
 
-{{ afterimage._sqlserver_rows(tables, intake.sides, columns, unique_key, time_zone) }},
+{{ afterimage._sqlserver_rows(instances, intake.sides, columns, common, unique_key, time_zone) }},
 
-{{ afterimage._sqlserver_changes(instances, columns, unique_key) }},
+{{ afterimage._sqlserver_changes(instances, columns, common, unique_key) }},
 
 {{ afterimage._finish(
     'described', intake, columns, unique_key,
-    lacks=['changed_by'] if earlier is not none else ['changed_by', 'absent_columns'],
+    lacks=['changed_by'] + (['absent_columns'] if earlier is none else []),
     within=['change_group'],
     identity_order='place asc, operation asc, row_id asc',
     tie_order='place asc, row_id asc',
     old_key='before_image is not null'
 ) }}
+{%- endmacro -%}
+
+
+{#- cdc.lsn_time_mapping for the intake: a commit whose time has come is read again. -#}
+{%- macro _sqlserver_commits(lsn_times) -%}
+    {%- do afterimage._check_columns('sqlserver_change_table', 'lsn_times', lsn_times, ['start_lsn', 'tran_end_time']) -%}
+    {%- set types = {} -%}
+    {%- for column in afterimage._relation_columns(lsn_times) -%}
+        {%- do types.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
+    {%- set commit = afterimage._hex_digits({'name': 'start_lsn', 'type': types.start_lsn}) -%}
+    {{ return({
+        'relation': lsn_times,
+        'group': commit,
+        'place': commit,
+        'has_place': 'true',
+        'where': commit ~ " rlike '^[0-9A-F]{20}$'",
+        'reach': 12,
+        'committed_at': afterimage._landed_time('tran_end_time', types.tran_end_time),
+    }) }}
 {%- endmacro -%}
