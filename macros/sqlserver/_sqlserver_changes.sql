@@ -1,6 +1,7 @@
-{#- The CTEs from `distinct_rows` to `described`, the rows that `_finish` takes. -#}
+{#- The CTEs from `paired_rows` to `described`, the rows that `_finish` takes. -#}
 {%- macro _sqlserver_changes(instances, columns, common, unique_key) -%}
 {%- set lacking = afterimage._string_array(columns | reject('in', common) | list) -%}
+{%- set is_same_key = afterimage._same_columns('found.image', 'image', unique_key) -%}
 {%- set before = [] -%}
 {%- set unflagged = [] -%}
 {%- for column in columns -%}
@@ -10,48 +11,19 @@
     {%- do before.append(literal ~ ', coalesce(' ~ values[0] ~ ', if(' ~ is_kept ~ ', ' ~ values[1] ~ ', null))') -%}
     {%- do unflagged.append('if(' ~ values | join(' <> ') ~ ' and ' ~ is_kept ~ ', ' ~ literal ~ ', null)') -%}
 {%- endfor -%}
--- What an update found and what it left are two rows: 3 and 4, or 1 and 2 where a unique key was in it. They belong
--- together by key, and rows of different keys only where no other row has their place.
-paired as (
-
-    select
-        *,
-        if(is_before, null, lag(if(is_before, struct(row_place, image, copies), null)) over in_pair) as found,
-        is_before and coalesce(lead(not is_before) over in_pair, false) as is_told
-
-    from distinct_rows
-    window in_pair as (
-        partition by change_group, operation in ('1', '2'), if(rows_in_group = 2, null, own_key)
-        order by is_before desc, row_id
-    )
-
-),
-
--- A change table holds few distinct masks.
 flags as (
 
+    {%- for instance in instances %}
+    {{- '\n    union all' if not loop.first }}
     select
-        update_mask,
-        is_earlier,
-        array_intersect(transform(ordinals, k -> get(names, k - 1)), {{ afterimage._string_array(columns) }}) as flagged_columns,
-        case
-            when ordinals is null then concat('the update mask cannot be decoded: ', update_mask)
-            when array_max(ordinals) > array_size(names)
-                then concat('the update mask has bits past the last column: ', update_mask)
-        end as mask_warning
+        *,
+        {{ not loop.first }} as is_of_earlier
 
-    from (
-        select
-            *,
-            decode_change_mask(update_mask, 0, 'hex') as ordinals,
-            if(
-                is_earlier,
-                {{ afterimage._string_array(instances[-1].columns) }},
-                {{ afterimage._string_array(instances[0].columns) }}
-            ) as names
-
-        from (select distinct update_mask, is_earlier from source_rows where operation = '4') as masks
-    ) as decoded
+    from ({{ afterimage._decoded_masks(
+        "select distinct update_mask as change_mask from source_rows where operation = '4' and is_earlier = "
+        ~ (not loop.first), instance.columns, columns, 'hex'
+    ) }}) as decoded
+    {%- endfor %}
 
 ),
 
@@ -63,12 +35,7 @@ described as (
         coalesce(found.row_place, row_place) as place,
         operation,
         row_id,
-        case
-            when found is not null or operation in ('3', '4') then 'update'
-            when operation = '1' then 'delete'
-            when operation = '2' then 'insert'
-            else 'unknown'
-        end as kind,
+        if(found is null, row_kind, 'update') as kind,
         own_key,
         if(operation = '3', null, image) as image,
         -- A large value that an update left is NULL in the row before it.
@@ -77,30 +44,28 @@ described as (
             when found is not null then named_struct({{ before | join(', ') }})
         end as before_image,
         flagged_columns as changed_columns,
-        if(paired.is_earlier and not is_before, {{ lacking }}, null) as absent_columns,
+        if(is_earlier and not is_before, {{ lacking }}, null) as absent_columns,
         changed_at,
-        if(row_place = '', null, start_lsn) as transaction_id,
-        if(
-            operation = '3' and row_reason is null,
-            'before-image without its update: no update of this key has this __$seqval',
-            row_reason
+        if(has_place, start_lsn, null) as transaction_id,
+        coalesce(
+            row_reason,
+            if(operation = '3', 'before-image without its update: no update of this key has this __$seqval', null)
         ) as reject_reason,
         nullif(array_compact(array(
-            if(row_place <> '' and changed_at is null, 'changed_at is unknown: lsn_times does not have the commit', null),
+            if(has_place and changed_at is null, 'changed_at is unknown: lsn_times does not have the commit', null),
             if(
-                operation = '2' and found is not null and not ({{ afterimage._same_columns('found.image', 'image', unique_key) }}),
+                operation = '2' and found is not null and not ({{ is_same_key }}),
                 'a delete and an insert of different keys are read as a key change',
                 null
             ),
             mask_warning,
-            concat('the update mask leaves out what changed: ', nullif(concat_ws(', ', {{ unflagged | join(', ') }}), ''))
+            concat('the mask leaves out what changed: ', nullif(concat_ws(', ', {{ unflagged | join(', ') }}), ''))
         )), cast(array() as array<string>)) as warnings,
         cast(copies + coalesce(found.copies, 0) as int) as source_rows
 
-    from paired
+    from paired_rows
     left outer join flags
-        on paired.update_mask = flags.update_mask and paired.is_earlier = flags.is_earlier and operation = '4'
-    where not is_told
+        on update_mask = change_mask and is_earlier = is_of_earlier and operation = '4'
 
 )
 {%- endmacro -%}

@@ -8,15 +8,10 @@
         {{ return(afterimage._ahead_of_its_tables()) }}
     {%- endif -%}
     {%- set instances = [afterimage._sqlserver_table('relation', relation)] -%}
-    {%- if earlier is not none -%}
-        {%- do instances.append(afterimage._sqlserver_table('earlier', earlier)) -%}
-    {%- endif -%}
+    {%- do instances.append(afterimage._sqlserver_table('earlier', earlier)) if earlier is not none -%}
     {#- Of two instances the earlier one has what there was before the other began. -#}
     {%- do instances[-1].side.update({'keeps': 20}) -%}
-    {%- set sides = instances | map(attribute='side') | list -%}
-    {%- if lsn_times is not none -%}
-        {%- do sides.append(afterimage._sqlserver_commits(lsn_times)) -%}
-    {%- endif -%}
+    {%- set commits = afterimage._sqlserver_table('lsn_times', lsn_times) if lsn_times is not none -%}
     {%- set found = instances[0].columns -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
     {%- set columns = afterimage._as_spelled(columns or found, found) -%}
@@ -26,6 +21,7 @@
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, common) -%}
     {%- set unique_key = afterimage._in_order(unique_key, columns) -%}
     {%- do afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set sides = (instances + ([commits] if commits else [])) | map(attribute='side') | list -%}
     {%- set intake = afterimage._intake(macro_name, sides) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._nothing_staged()) }}
@@ -33,7 +29,15 @@
 {{ intake.marker }}
 with
 
-{{ afterimage._sqlserver_rows(instances, intake.sides, columns, common, unique_key, time_zone) }},
+{{ afterimage._sqlserver_rows(instances, commits, intake.sides, columns, common, unique_key, time_zone) }},
+
+{{ afterimage._distinct_rows(
+    'judged_rows', by='change_group, operation, row_id', first='is_earlier, row_place desc, update_mask'
+) }},
+
+{{ afterimage._paired_rows(
+    'distinct_rows', 'change_group', "operation in ('1', '2')", ['row_place', 'image', 'copies'], 'row_id'
+) }},
 
 {{ afterimage._sqlserver_changes(instances, columns, common, unique_key) }},
 
@@ -45,24 +49,4 @@ with
     tie_order='place asc, row_id asc',
     old_key='before_image is not null'
 ) }}
-{%- endmacro -%}
-
-
-{#- cdc.lsn_time_mapping for the intake: a commit whose time has come is read again. -#}
-{%- macro _sqlserver_commits(lsn_times) -%}
-    {%- do afterimage._check_columns('sqlserver_change_table', 'lsn_times', lsn_times, ['start_lsn', 'tran_end_time']) -%}
-    {%- set types = {} -%}
-    {%- for column in afterimage._relation_columns(lsn_times) -%}
-        {%- do types.update({column.name | lower: column.type}) -%}
-    {%- endfor -%}
-    {%- set commit = afterimage._hex_digits({'name': 'start_lsn', 'type': types.start_lsn}) -%}
-    {{ return({
-        'relation': lsn_times,
-        'group': commit,
-        'place': commit,
-        'has_place': 'true',
-        'where': commit ~ " rlike '^[0-9A-F]{20}$'",
-        'reach': 12,
-        'committed_at': afterimage._landed_time('tran_end_time', types.tran_end_time),
-    }) }}
 {%- endmacro -%}
