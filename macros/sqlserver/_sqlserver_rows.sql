@@ -1,5 +1,5 @@
-{#- The CTEs from the landed rows to `judged_rows`: what each is or why nobody can tell, its place, its commit's time, and
-    the `change_group` of the rows that may be one change. -#}
+{#- The CTEs from the landed rows to `judged_rows`: what each is or why nobody can tell, its place, its commit's time,
+    and the `change_group` of the rows that may be one change. -#}
 {%- macro _sqlserver_rows(instances, commits, sides, columns, common, unique_key, time_zone) -%}
 source_rows as (
 

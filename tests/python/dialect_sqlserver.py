@@ -1,9 +1,10 @@
 """Writes a change stream as SQL Server's change data capture would: rows of `cdc.<instance>_CT`.
 
-It shares no code with the macro. An update is two rows, 3 and 4, of one `__$seqval`; one that changes
-the key, and every fifth of the others, is a delete and an insert there, as a deferred update is.
-Within a transaction the places run backward, so that `__$command_id` alone tells the order. Texts are
-taken for nvarchar(max): in the row before an update they are NULL unless they changed.
+It shares no code with the macro. An update is two rows, 3 and 4, of one `__$seqval`; one that
+changes the key, and every fifth of the others, is a delete and an insert there, as a deferred
+update is. Within a transaction the places run backward, so that `__$command_id` alone tells the
+order. Texts are taken for nvarchar(max): in the row before an update they are NULL unless they
+changed.
 
 There are two capture instances: the earlier one, whose columns stand the other way round, ends in
 the last third of the transactions, the later one begins in the second.
