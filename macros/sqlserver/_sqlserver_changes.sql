@@ -32,7 +32,8 @@ described as (
     select /*+ broadcast(flags) */
         change_group,
         change_group as identity,
-        coalesce(found.row_place, row_place) as place,
+        -- The rows of a statement have one place, its first, lest a change moves back when a row of it comes late.
+        min(least(row_place, found.row_place)) over (partition by change_group) as place,
         operation,
         row_id,
         if(found is null, row_kind, 'update') as kind,

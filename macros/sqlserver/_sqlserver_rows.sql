@@ -43,7 +43,8 @@ judged_rows as (
             when row_kind = 'unknown' then concat('unknown operation: ', coalesce(operation, 'NULL'))
             when {{ afterimage._lacks_its_key(unique_key) }} then {{ afterimage._null_in_the_key(unique_key) }}
         end as row_reason,
-        if(has_place, concat(start_lsn, lpad(coalesce(command_id, '0'), 10, '0'), seqval), '') as row_place,
+        -- The later instance may bring the command: a change that was read may move to the front, but not back.
+        if(has_place, concat(start_lsn, lpad(coalesce(command_id, '9999999999'), 10, '0'), seqval), '') as row_place,
         -- The delete and the insert that tell an update share a seqval, but not always a command.
         if(row_reason is null, concat(start_lsn, seqval), concat('rejected-', md5(
             {{ afterimage._exact_json('struct(start_lsn, seqval, command_id, operation, image)') }}

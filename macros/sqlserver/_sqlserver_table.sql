@@ -11,14 +11,16 @@
         {%- do table.header.update({name: column}) if is_header else table.types.update({column.name: column.type}) -%}
     {%- endfor -%}
     {%- set commit = afterimage._hex_digits(table.header[needed[0]]) -%}
-    {%- set command = 'trim(cast(`__$command_id` as string))' if '__$command_id' in table.header else "'0'" -%}
+    {%- set command = 'trim(cast(`__$command_id` as string))' if '__$command_id' in table.header
+        else 'cast(null as string)' -%}
     {%- set seqval = afterimage._hex_digits(table.header['__$seqval']) if argument != 'lsn_times' -%}
+    {%- set has_place = "(concat_ws(',', " ~ commit ~ (", coalesce(" ~ seqval ~ ", ''), " ~ command if seqval)
+        ~ ") rlike '^[0-9A-F]{20}(,[0-9A-F]{20}(,[0-9]{1,10})?)?$')" -%}
     {%- do table.update({'columns': table.types.keys() | list, 'seqval': seqval, 'command': command, 'side': {
         'relation': relation,
-        'group': 'coalesce(' ~ commit ~ ", '')",
+        'group': 'if(' ~ has_place ~ ', ' ~ commit ~ ", '')",
         'place': commit,
-        'has_place': "(concat_ws(',', " ~ commit ~ (", coalesce(" ~ seqval ~ ", ''), " ~ command if seqval)
-            ~ ") rlike '^[0-9A-F]{20}(,[0-9A-F]{20}(,[0-9]{1,10})?)?$')",
+        'has_place': has_place,
         'reach': 12,
         'bounds': "`__$start_lsn` between X'<first>' and X'<last>'" if table.header[needed[0]].type == 'binary'
             else commit ~ " between '<first>' and '<last>'",

@@ -32,7 +32,7 @@ with
 {{ afterimage._sqlserver_rows(instances, commits, intake.sides, columns, common, unique_key, time_zone) }},
 
 {{ afterimage._distinct_rows(
-    'judged_rows', by='change_group, operation, row_id', first='is_earlier, row_place desc, update_mask'
+    'judged_rows', by='change_group, operation, row_id', first='is_earlier, row_place, update_mask'
 ) }},
 
 {{ afterimage._paired_rows(
@@ -45,8 +45,8 @@ with
     'described', intake, columns, unique_key,
     lacks=['changed_by'] + (['absent_columns'] if earlier is none else []),
     within=['change_group'],
-    identity_order='place asc, operation asc, row_id asc',
-    tie_order='place asc, row_id asc',
+    identity_order='own_key asc, operation asc, row_id asc',
+    tie_order='row_id asc',
     old_key='before_image is not null'
 ) }}
 {%- endmacro -%}
