@@ -22,8 +22,8 @@
         'place': commit,
         'has_place': has_place,
         'reach': 12,
-        'bounds': "`__$start_lsn` between X'<first>' and X'<last>'" if table.header[needed[0]].type == 'binary'
-            else commit ~ " between '<first>' and '<last>'",
+        'bounds': afterimage._quote(needed[0]) ~ " between X'<first>' and X'<last>'"
+            if table.header[needed[0]].type == 'binary' else commit ~ " between '<first>' and '<last>'",
     }}) -%}
     {{ return(table) }}
 {%- endmacro -%}
