@@ -12,6 +12,7 @@ import pytest
 from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
+import dialect_sqlserver
 from conftest import ROOT, SCHEMA, Lake, Project
 from dialect_netiq import LOG, TABLE, log_rows
 from dialect_openedge import TABLE_NUMBER, carried, change_rows, tracking_row, types_of
@@ -47,6 +48,7 @@ MACRO = {
     "db2_single": "db2_change_data (one row an update)",
     "db2_pairs": "db2_change_data (delete and insert)",
     "openedge": "openedge_change_table",
+    "sqlserver": "sqlserver_change_table",
     "netiq": "netiq_event_log",
 }
 CARRIES = {
@@ -316,6 +318,17 @@ def in_dialect(dialect: str, told: Told) -> Landed:
             f"tracking={relation(f'{raw}_tracking')}, source_table_number={TABLE_NUMBER}, "
             "partition_resets='truncate')",
         )
+    if dialect == "sqlserver":
+        later, earlier = dialect_sqlserver.change_rows(whole)
+        return Landed(
+            {
+                raw: (dialect_sqlserver.columns_of(whole), later),
+                f"{raw}_earlier": (dialect_sqlserver.columns_of(whole, earlier=True), earlier),
+                f"{raw}_times": (dialect_sqlserver.LSN_TIMES, dialect_sqlserver.lsn_times(whole)),
+            },
+            f"sqlserver_change_table({relation(raw)}, unique_key={key}, "
+            f"earlier={relation(f'{raw}_earlier')}, lsn_times={relation(f'{raw}_times')})",
+        )
     return Landed(
         {raw: (LOG, log_rows(whole.changes, key))},
         f"netiq_event_log({relation(raw)}, unique_key={key}, table='{TABLE}', columns={typed})",
@@ -331,6 +344,9 @@ def name_in(dialect: str, told: Told) -> Callable[[str | None], str | None]:
         return lambda name: name and commits[name]
     if dialect == "openedge":
         return lambda name: name and name.removeprefix("tx")
+    if dialect == "sqlserver":
+        numbers = dialect_sqlserver.commits(told.of(dialect, whole=True))
+        return lambda name: name and numbers[name].hex().upper()
     return lambda name: None if dialect == "netiq" else name
 
 

@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import dialect_sqlserver
 from conftest import SCHEMA, DbtError, Lake, Project
 from dialect_openedge import CHANGE_COLUMNS
 from dialects import DB2_HEADER
@@ -487,6 +488,15 @@ def openedge_row(number: int) -> dict[str, Any]:
     }
 
 
+def sqlserver_row(number: int) -> dict[str, Any]:
+    return {
+        "__$start_lsn": number.to_bytes(10, "big"),
+        "__$seqval": number.to_bytes(10, "big"),
+        "__$operation": 2,
+        "id": number,
+    }
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("macro", "columns", "row"),
@@ -497,6 +507,7 @@ def openedge_row(number: int) -> dict[str, Any]:
             db2_row,
         ),
         ("openedge_change_table", {**CHANGE_COLUMNS, "id": "int"}, openedge_row),
+        ("sqlserver_change_table", {**dialect_sqlserver.HEADER, "id": "int"}, sqlserver_row),
     ],
 )
 def test_retention_gap_in_other_dialects(

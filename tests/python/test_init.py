@@ -434,6 +434,40 @@ CRATES = Landed(
 )
 
 
+SQLSERVER = {"__$start_lsn": "binary", "__$seqval": "binary", "__$operation": "int"}
+LEASES = Landed(
+    tables={
+        "dbo_leases_CT": (
+            {**SQLSERVER, "__$update_mask": "binary", "lease": "int", "rent": "int"},
+            [
+                {
+                    "__$start_lsn": number.to_bytes(10, "big"),
+                    "__$seqval": number.to_bytes(10, "big"),
+                    "__$operation": operation,
+                    "__$update_mask": mask,
+                    "lease": 3,
+                    "rent": rent,
+                }
+                for number, operation, mask, rent in [
+                    (1, 2, b"\x03", 10),
+                    (2, 3, b"\x02", 10),
+                    (2, 4, b"\x02", 20),
+                ]
+            ],
+        ),
+        "lsn_times": (
+            {"start_lsn": "binary", "tran_end_time": "timestamp"},
+            [{"start_lsn": n.to_bytes(10, "big"), "tran_end_time": AT} for n in (1, 2)],
+        ),
+    },
+    command=["landing.dbo_leases_CT", "--key", "lease", "--lsn-times", "landing.lsn_times"],
+    recognised="landing.dbo_leases_CT is a SQL Server change table: 4 of the 6",
+    history="leases_history",
+    columns="lease, rent, version, valid_from",
+    versions=[(3, 10, 1, AT), (3, 20, 2, AT)],
+)
+
+
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
     """A project, and the folder that commands run in."""
@@ -543,8 +577,8 @@ def test_a_change_table_without_a_prefix_is_recognised(
 @pytest.mark.long
 @pytest.mark.parametrize(
     "landed",
-    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES],
-    ids=["metadata", "avro", "messages", "event log", "cd", "text index", "openedge"],
+    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES],
+    ids=["metadata", "avro", "messages", "event log", "cd", "text index", "openedge", "sql server"],
 )
 def test_every_system_builds_as_it_is(
     landed: Landed, project: Project, lake: Lake, init: Init

@@ -15,11 +15,11 @@ commits as (
 
     from (
         select
-            {{ afterimage._db2_place(afterimage._db2_hex(found['IBMSNAP_COMMITSEQ'])) }} as commit_place,
+            {{ afterimage._db2_place(afterimage._hex_digits(found['IBMSNAP_COMMITSEQ'])) }} as commit_place,
             {{ afterimage._in_utc(afterimage._db2_time(found['IBMSNAP_LOGMARKER']), time_zone) }} as committed_at
 
         from {{ uow }}
-        where {{ afterimage._db2_is_place(afterimage._db2_hex(found['IBMSNAP_COMMITSEQ'])) }}
+        where {{ afterimage._db2_is_place(afterimage._hex_digits(found['IBMSNAP_COMMITSEQ'])) }}
     ) as units_of_work
     group by commit_place
 

@@ -50,10 +50,10 @@
         'unique_key': afterimage._in_column_order(unique_key, data),
         'types': types,
         'image_of': image_of,
-        'commitseq': afterimage._db2_hex(header['IBMSNAP_COMMITSEQ']),
+        'commitseq': afterimage._hex_digits(header['IBMSNAP_COMMITSEQ']),
         'commit_bytes': afterimage._quote(header['IBMSNAP_COMMITSEQ'].name)
             if header['IBMSNAP_COMMITSEQ'].type == 'binary' else none,
-        'intentseq': afterimage._db2_hex(header['IBMSNAP_INTENTSEQ']),
+        'intentseq': afterimage._hex_digits(header['IBMSNAP_INTENTSEQ']),
         'operation': 'upper(trim(cast(' ~ afterimage._quote(header['IBMSNAP_OPERATION'].name) ~ ' as string)))',
         'logmarker': afterimage._db2_time(header['IBMSNAP_LOGMARKER'])
             if 'IBMSNAP_LOGMARKER' in header else 'cast(null as timestamp)',

@@ -18,7 +18,7 @@
         {%- for column in afterimage._relation_columns(uow) -%}
             {%- do found.update({column.name | upper: column}) -%}
         {%- endfor -%}
-        {%- set commitseq = afterimage._db2_hex(found['IBMSNAP_COMMITSEQ']) -%}
+        {%- set commitseq = afterimage._hex_digits(found['IBMSNAP_COMMITSEQ']) -%}
         {%- do sides.append({
             'relation': uow,
             'group': afterimage._db2_place(commitseq),

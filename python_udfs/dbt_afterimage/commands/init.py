@@ -39,6 +39,7 @@ _TEXTS = {
     "metadata": "The table with Qlik's metadata messages.",
     "tracking": "OpenEdge's change tracking table.",
     "uow": "Db2's IBMSNAP_UOW.",
+    "lsn_times": "SQL Server's cdc.lsn_time_mapping.",
     "file_format": "Table format of the models that merge (default: iceberg).",
 }
 

@@ -17,7 +17,7 @@ _HEAD = """\
 # `afterimage init --from afterimage.yml` writes the models, `--check` says what differs.
 tables:
 """
-_OTHERS = ("base", "metadata", "tracking", "uow")
+_OTHERS = ("base", "metadata", "tracking", "uow", "lsn_times")
 _KINDS: Mapping[str, type] = {"arguments": dict, "history": dict, "key": list, "models": list}
 _ALL = ("history", "current", "audit")
 
@@ -46,6 +46,7 @@ class Entry:
     metadata: str | None = None
     tracking: str | None = None
     uow: str | None = None
+    lsn_times: str | None = None
     file_format: str = "iceberg"
     arguments: Mapping[str, Any] = field(default_factory=dict)
     history: Mapping[str, Any] = field(default_factory=dict)

@@ -418,6 +418,29 @@ def openedge_change_table(question: Question) -> Plan:
     return plan
 
 
+def sqlserver_change_table(question: Question) -> Plan:
+    """Plan for a SQL Server change table. Nothing in it says which columns are the key."""
+    landed = question.landed
+    columns = [column for column in landed.columns if not column.name.startswith("__$")]
+    if not question.key:
+        raise _no_key(landed, "change tables do not tell it", columns)
+    plan = Plan(
+        # A capture instance is called after the schema and the table: dbo_orders_CT.
+        re.sub(r"(?i)^dbo_|_+ct$", "", landed.identifier),
+        list(question.key),
+        columns,
+        landed_rows=landed.reference,
+    )
+    if "lsn_times" in question.others:
+        plan.call["lsn_times"] = question.others["lsn_times"].reference
+    else:
+        plan.notes.append(
+            "changed_at will not be known: a change table has no commit times. Give --lsn-times, the"
+            " table cdc.lsn_time_mapping."
+        )
+    return plan
+
+
 PLANS: Mapping[str, Callable[[Question], Plan]] = {
     plan.__name__: plan
     for plan in (
@@ -427,6 +450,7 @@ PLANS: Mapping[str, Callable[[Question], Plan]] = {
         db2_change_data,
         db2_text_log,
         openedge_change_table,
+        sqlserver_change_table,
     )
 }
 

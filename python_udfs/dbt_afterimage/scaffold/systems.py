@@ -100,6 +100,13 @@ SYSTEMS = (
             "_Operation": "operation",
         },
     ),
+    System(
+        "sqlserver_change_table",
+        "sqlserver",
+        "a SQL Server change table",
+        (("__$start_lsn",), ("__$seqval",), ("__$operation",)),
+        _prefixed("__$", "start_lsn end_lsn seqval operation update_mask command_id"),
+    ),
 )
 
 

@@ -1,0 +1,27 @@
+{#- The CTE `paired_rows`, for a source that tells an update in two rows: what it found (`is_before`) and what it left.
+    The second gets the first as `found`, a struct of the `fields`, and the first goes. Two rows of a group belong
+    together if they have one `own_key` and are alike in `form`; of two keys only where the group has no other row. -#}
+{%- macro _paired_rows(rows, group, form, fields, order) -%}
+neighbours as (
+
+    select
+        *,
+        if(is_before, null, lag(if(is_before, struct({{ fields | join(', ') }}), null)) over in_pair) as found,
+        is_before and coalesce(lead(not is_before) over in_pair, false) as is_found
+
+    from (select *, count(*) over (partition by {{ group }}) as rows_in_group from {{ rows }}) as counted
+    window in_pair as (
+        partition by {{ group }}, {{ form }}, if(rows_in_group = 2, null, own_key)
+        order by is_before desc, {{ order }}
+    )
+
+),
+
+paired_rows as (
+
+    select *
+    from neighbours
+    where not is_found
+
+)
+{%- endmacro -%}

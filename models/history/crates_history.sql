@@ -1,0 +1,3 @@
+{{ config(unique_key=['crate_id']) }}
+
+select * from {{ ref('stg_sqlserver__crates') }}

@@ -1,0 +1,240 @@
+"""Rows of SQL Server's change tables in, changes and history out, whatever arrives when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, DbtError, Lake, Project
+from dialect_sqlserver import HEADER, LSN_TIMES
+from reference import Row
+
+STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+COLUMNS = {**HEADER, "id": "string", "value": "int", "__$command_id": "int"}
+EARLIER = {**HEADER, "id": "string"}
+TABLES = ("stg_parts", "parts_history")
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("sqlserver_change_table")
+
+
+def relation(table: str) -> str:
+    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+
+
+def row(
+    commit: int, place: int, operation: int, key: str | None, value: int | None, command: int = 1
+) -> Row:
+    return {
+        "__$start_lsn": commit.to_bytes(10, "big"),
+        "__$seqval": place.to_bytes(10, "big"),
+        "__$operation": operation,
+        "__$update_mask": b"\x02" if operation > 2 else b"\x03",
+        "id": key,
+        "value": value,
+        "__$command_id": command,
+    }
+
+
+def time_of(commit: int) -> Row:
+    return {"start_lsn": commit.to_bytes(10, "big"), "tran_end_time": datetime(2024, 1, commit)}
+
+
+BATCHES: list[list[Row]] = [
+    [
+        *(row(10, number, 2, key, 0, number) for number, key in enumerate("abcdefgh", 1)),
+        row(12, 1, 3, "a", 0),  # its row 4 comes later
+        row(12, 2, 1, "b", 0, 1),  # its insert does
+        row(12, 3, 1, "c", 0, 1),  # a key change, until it is seen that others share its place
+        row(12, 3, 2, "c2", 0, 2),
+        row(12, 4, 4, "d", 1),  # its row 3 comes later
+        row(13, 1, 2, "moved", 0, 2),  # the old key comes later
+        {**row(13, 2, 2, "nowhere", 0), "__$seqval": None},
+    ],
+    [
+        row(12, 1, 4, "a", 1),
+        row(12, 2, 2, "b", 1, 2),
+        row(12, 3, 1, "e", 0, 0),
+        row(12, 3, 2, "c", 5, 9),
+        row(12, 4, 3, "d", 0),
+        row(10, 1, 2, "a", 0, 1),
+        row(13, 1, 1, "f", 0, 1),
+    ],
+    [
+        row(11, 1, 4, "g", 1),  # older than what was read, and its other row comes too
+        row(11, 1, 3, "g", 0),
+        row(14, 1, 1, "h", 0),
+        row(14, 2, 2, None, 0),
+        {**row(13, 2, 2, "nowhere", 0), "__$seqval": None},
+    ],
+]
+TIMES = [[time_of(10), time_of(13)], [time_of(12), time_of(9)], [time_of(11), time_of(14)]]
+
+
+def contents(lake: Lake) -> dict[str, list[Row]]:
+    """Return both tables in an order of their own, less the time of the run."""
+    found = {}
+    for table in TABLES:
+        rows = lake.rows(f"select * from {SCHEMA}.{table}")
+        for one in rows:
+            one.pop("ingested_at", None)
+        found[table] = sorted(rows, key=repr)
+    return found
+
+
+def models(project: Project, arguments: str) -> None:
+    project.file(
+        "models/stg_parts.sql",
+        f"{STAGED}{{{{ sqlserver_change_table({relation('parts_ct')}, unique_key=['id'], "
+        f"lsn_times={relation('parts_times')}{arguments}) }}}}",
+    )
+    project.file(
+        "models/parts_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('stg_parts') }}",
+    )
+
+
+def told(staged: list[Row], after: int) -> list[tuple[Any, ...]]:
+    """Give key before and after, operation, values and copies of the changes behind a commit."""
+    found = []
+    for change in staged:
+        if change["reject_reason"] is None and change["transaction_id"] > f"{after:020X}":
+            old, new = change["before"] or {}, change["after"] or {}
+            found.append(
+                (
+                    int(change["transaction_id"], 16),
+                    change["operation"],
+                    *(old.get("id"), old.get("value"), new.get("id"), new.get("value")),
+                    change["source_rows"],
+                )
+            )
+    return sorted(found, key=repr)
+
+
+@pytest.mark.minutes
+def test_three_batches_give_what_a_full_refresh_gives(project: Project, lake: Lake) -> None:
+    models(project, "")
+    run = ("run", "--select", *TABLES)
+    lake.create("parts_ct", COLUMNS, [])
+    lake.create("parts_times", LSN_TIMES, [])
+    for number, (rows, times) in enumerate(zip(BATCHES, TIMES, strict=True)):
+        lake.append("parts_ct", COLUMNS, rows)
+        lake.append("parts_times", LSN_TIMES, times)
+        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+        if number == 0:
+            first = contents(lake)["stg_parts"]
+    in_batches = contents(lake)
+    project.dbt(*run, "--full-refresh")
+
+    assert contents(lake) == in_batches
+    assert told(first, 10) == [
+        (12, "delete", "b", 0, None, None, 1),
+        (12, "update", "c", 0, "c2", 0, 2),
+        (12, "update", None, None, "d", 1, 1),
+        (13, "insert", None, None, "moved", 0, 1),
+    ]
+    assert told(in_batches["stg_parts"], 10) == [
+        (11, "update", "g", 0, "g", 1, 2),
+        (12, "delete", "e", 0, None, None, 1),
+        (12, "insert", None, None, "c2", 0, 1),
+        (12, "update", "a", 0, "a", 1, 2),
+        (12, "update", "b", 0, "b", 1, 2),
+        (12, "update", "c", 0, "c", 5, 2),
+        (12, "update", "d", 0, "d", 1, 2),
+        (13, "update", "f", 0, "moved", 0, 2),
+        (14, "delete", "h", 0, None, None, 1),
+    ]
+    staged = in_batches["stg_parts"]
+    assert sum(change["source_rows"] for change in staged) == sum(map(len, BATCHES))
+    assert {change["changed_at"] for change in staged if change["transaction_id"]} == {
+        datetime(2024, 1, commit) for commit in (10, 11, 12, 13, 14)
+    }
+    assert sorted(change["reject_reason"] for change in staged if change["reject_reason"]) == [
+        "NULL in the key (id)",
+        f"no place in the log (start_lsn, seqval, command): {13:020X} 1",
+    ]
+
+
+@pytest.mark.minutes
+def test_what_the_later_instance_brings_fills_the_change(project: Project, lake: Lake) -> None:
+    models(project, f", earlier={relation('parts_earlier_ct')}")
+    run = ("run", "--select", *TABLES)
+    rows = [row(10, 1, 2, "a", 1), row(11, 1, 2, "b", 2), row(12, 1, 1, "b", 2)]
+    lake.create("parts_ct", COLUMNS, [])
+    lake.create("parts_times", LSN_TIMES, [time_of(commit) for commit in (10, 11, 12)])
+    lake.create("parts_earlier_ct", EARLIER, rows)
+    project.dbt(*run, "--full-refresh")
+    assert told(contents(lake)["stg_parts"], 0) == [
+        (10, "insert", None, None, "a", None, 1),
+        (11, "insert", None, None, "b", None, 1),
+        (12, "delete", "b", None, None, None, 1),
+    ]
+    lake.append("parts_ct", COLUMNS, rows[1:])
+    project.dbt(*run)
+    in_batches = contents(lake)
+    project.dbt(*run, "--full-refresh")
+
+    assert contents(lake) == in_batches
+    assert told(in_batches["stg_parts"], 0) == [
+        (10, "insert", None, None, "a", None, 1),
+        (11, "insert", None, None, "b", 2, 2),
+        (12, "delete", "b", 2, None, None, 2),
+    ]
+    absent = {
+        change["after"]["id"]: change["absent_columns"]
+        for change in in_batches["stg_parts"]
+        if change["after"]
+    }
+    assert absent == {"a": ["value"], "b": None}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            "{ct}, unique_key=[]",
+            "sqlserver_change_table: `unique_key` must be a list of column names",
+        ),
+        ("{ct}, unique_key=['no']", "names a column that is not there. Allowed: ['id', 'value']"),
+        ("{ct}, unique_key=['id'], columns=['id', 'w']", "Got: w"),
+        ("{ct}, unique_key=['id'], time_zone=''", "`time_zone` must be a text that is not empty"),
+        (
+            "{times}, unique_key=['id']",
+            "`relation` must be a relation with the columns __$start_lsn, __$seqval, __$operation.",
+        ),
+        (
+            "{ct}, unique_key=['id'], earlier={times}",
+            "`earlier` must be a relation with the columns",
+        ),
+        (
+            "{ct}, unique_key=['id'], lsn_times={ct}",
+            "`lsn_times` must be a relation with the columns start_lsn, tran_end_time. ",
+        ),
+        ("{ct}, unique_key=['value'], earlier={earlier}", "Allowed: ['id']. Got: value"),
+    ],
+)
+def test_an_argument_that_is_wrong_is_named(
+    arguments: str,
+    message: str,
+    project: Project,
+    lake: Lake,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake.create("errors_ct", COLUMNS, [])
+    lake.create("errors_earlier_ct", EARLIER, [])
+    lake.create("errors_times", LSN_TIMES, [])
+    call = arguments.format(
+        ct=relation("errors_ct"),
+        times=relation("errors_times"),
+        earlier=relation("errors_earlier_ct"),
+    )
+    with pytest.raises(DbtError) as error:
+        project.compile(f"{{{{ sqlserver_change_table({call}) }}}}")
+    # What fails while parsing is only printed.
+    assert message in f"{error.value} {capsys.readouterr().out}"
