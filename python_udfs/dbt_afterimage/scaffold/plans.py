@@ -435,8 +435,8 @@ def sqlserver_change_table(question: Question) -> Plan:
         plan.call["lsn_times"] = question.others["lsn_times"].reference
     else:
         plan.notes.append(
-            "changed_at will not be known: a change table has no commit times. Give --lsn-times, the"
-            " table cdc.lsn_time_mapping."
+            "changed_at will not be known: a change table has no commit times. Give --lsn-times,"
+            " the table cdc.lsn_time_mapping."
         )
     return plan
 
