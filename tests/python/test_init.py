@@ -22,9 +22,10 @@ from command_line import environment
 from conftest import ROOT, Lake, Project
 from dbt_afterimage import cli
 from dbt_afterimage.commands.init import PACKAGE
+from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
-from dbt_afterimage.scaffold import drafts, files
+from dbt_afterimage.scaffold import drafts
 from dbt_afterimage.scaffold.entries import Entry
 
 AT = datetime(2024, 5, 1, 8, 0)
@@ -876,7 +877,7 @@ def test_each_table_of_a_topic_has_a_stream_of_its_own(
 STOPPED = """
 import json, os, sys
 from pathlib import Path
-from dbt_afterimage.scaffold import files
+from dbt_afterimage.runtime import files
 
 folder, step, signal = Path(sys.argv[1]), *map(int, sys.argv[2:])
 texts = json.loads(Path(folder, "files.json").read_text())
@@ -918,7 +919,7 @@ def unwritten(
     land(lake, POLICIES)
     monkeypatch.chdir(shop.folder)
     draft = drafts.draft(Opened(Where()), Entry("landing.policies__ct"))
-    found = files.changes(shop.folder, [draft], whole=False)
+    found = files.changes(shop.folder, [draft.texts], whole=False)
     texts = {change.path: change.new for change in found}
     (shop.folder / "files.json").write_text(json.dumps(texts))
     return shop, texts

@@ -21,8 +21,8 @@ from pyarrow import orc, parquet
 from conftest import Lake, Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.landing import sources
-from dbt_afterimage.landing.sources import Entry
+from dbt_afterimage.runtime import files
+from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Project as Asked
 from pages import page, typed
 
@@ -180,15 +180,21 @@ def test_several_paths_and_the_names_that_they_give(landings: Landings) -> None:
     assert "n array<struct<a:bigint>>" in said
     assert landings.source("customers_ct") == ROWS
     assert landings.rows("raw.t_2024_orders") == [{"id": 1, "n": 2}]
-    text = (landings.project.folder / "models/sources/src_raw.yml").read_text()
-    assert re.findall(r"- name: (\w+)", text) == ["raw", "items", "raw", "customers_ct"]
+    texts = {
+        path.name: re.findall(r"- name: (\w+)", path.read_text())
+        for path in (landings.project.folder / "models/sources").iterdir()
+    }
+    assert texts == {
+        "_src_raw_parquet.yml": ["raw", "customers_ct"],
+        "_src_raw_json.yml": ["raw", "items"],
+    }
 
 
 def test_the_same_path_again_changes_nothing(landings: Landings) -> None:
     landings.parquet("one/a.parquet", [{"id": 1}])
     landings.parquet("two/a.parquet", [{"id": 1}])
     landings.land(landings.folder / "two")
-    file = landings.project.folder / "models/sources/src_raw.yml"
+    file = landings.project.folder / "models/sources/_src_raw_parquet.yml"
     # What people write stays, to the byte.
     file.write_text(
         file.read_text()
@@ -199,28 +205,25 @@ def test_the_same_path_again_changes_nothing(landings: Landings) -> None:
     assert "wrote" not in landings.land(landings.folder / "two")
     assert file.read_text() == before
     landings.land(landings.folder / "one")
-    lines = file.read_text().splitlines(keepends=True)
-    added = [line for line in lines if line not in before.splitlines(keepends=True)]
-    assert [line.strip() for line in added] == [
+    assert file.read_text().startswith(before)
+    added = file.read_text().removeprefix(before).split("\n")
+    assert [line.strip() for line in added if line] == [
         "- name: one",
         f'identifier: "{landings.folder / "one"}"',
     ]
-    assert "".join(line for line in lines if line not in added) == before
     assert landings.source("one") == landings.source("two") == [{"id": 1}]
 
 
 def test_a_file_that_nothing_can_be_added_to_safely(tmp_path: Path) -> None:
-    file = tmp_path / "src_raw.yml"
-    entry = Entry("parquet", "b", "/b")
-    flow = (
-        "sources: [{name: raw, schema: parquet, quoting: {identifier: true},"
-        " tables: [{name: a, identifier: /a}]}]\n"
-    )
+    path = "models/_src_raw_parquet.yml"
+    file = tmp_path / path
+    file.parent.mkdir()
+    wanted = Texts("raw.b", {}, {path: {"b": "      - name: b\n"}}, {path: "sources:\n"})
+    flow = "sources: [{name: raw, schema: parquet, tables: [{name: a, identifier: /a}]}]\n"
     for text in (flow, "models: []\n", "sources: {\n", "", "- a\n"):
         file.write_text(text)
-        with pytest.raises(AfterimageError, match=r"add to its sources: .*\"/b\"") as error:
-            sources.write(file, "raw", [entry])
-        assert "\n" not in str(error.value)
+        with pytest.raises(AfterimageError, match=r"Add this yourself:\n      - name: b"):
+            files.changes(tmp_path, [wanted], whole=False)
         assert file.read_text() == text
 
 
@@ -252,7 +255,7 @@ def test_late_files_are_taken_in_by_the_next_run(landings: Landings) -> None:
     landings.parquet("people__ct/day=2/b.parquet", changes((3, "U", 1, "c")))
     assert names() == ["a", "b", "c"]
     # The same rows again, copied, for the same model.
-    source = project.folder / "models/sources/src_raw.yml"
+    source = project.folder / "models/sources/_src_raw_parquet.yml"
     source.write_text("sources: [{name: raw, tables: [{name: people__ct}]}]\n")
     landings.land(landings.folder / "people__ct", "--copy")
     assert names() == ["a", "b", "c"]

@@ -16,12 +16,13 @@ import click
 
 from dbt_afterimage.commands.options import parse_csv, where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime import files
+from dbt_afterimage.runtime.files import Change
 from dbt_afterimage.runtime.project import Project, Where, step
 from dbt_afterimage.runtime.run_dbt import run_dbt
-from dbt_afterimage.scaffold import drafts, entries, files
+from dbt_afterimage.scaffold import drafts, entries
 from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
-from dbt_afterimage.scaffold.files import Change
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"
@@ -170,12 +171,12 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
             continue
         outcome.drafts.append((entry, made))
         if len(wanted) == 1:
-            print(f"{made.table} is {made.found}")
+            print(f"{made.texts.table} is {made.found}")
         else:
             share = f"{len(made.found.here)} of {len(made.found.system.signs)} signs"
             seconds = time.monotonic() - started
             print(
-                f"{made.table}: {made.found.system.macro} ({share}),"
+                f"{made.texts.table}: {made.found.system.macro} ({share}),"
                 f" key {', '.join(made.key)} [{seconds:.1f} s]",
                 flush=True,
             )
@@ -223,7 +224,7 @@ def add(
     outcome = _look(project, wanted, is_pattern=is_pattern)
     if not outcome.drafts or (outcome.problems and not is_pattern):
         raise _nothing_written(outcome, wanted)
-    found = files.changes(project.folder, [made for _, made in outcome.drafts], whole=False)
+    found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=False)
     new = [
         replace(entry, key=made.key)
         for entry, made in outcome.drafts
@@ -258,7 +259,7 @@ def _write_listed(project: Project, listing: entries.Listing) -> int:
     outcome = _look(project, listing.entries)
     if outcome.problems:
         raise _nothing_written(outcome, listing.entries)
-    found = files.changes(project.folder, [made for _, made in outcome.drafts], whole=True)
+    found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=True)
     _write(project, found)
     for path in _left_over(project, found):
         print(f"left   {path}: its table is not in the list")
@@ -284,7 +285,7 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 
 def _check(project: Project, listing: entries.Listing) -> int:
     outcome = _look(project, listing.entries)
-    found = files.changes(project.folder, [made for _, made in outcome.drafts], whole=True)
+    found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=True)
     said = [f"{entry.relation}: {problem}" for entry, problem in outcome.problems]
     said += [
         f"{change.path}: {files.differences(change)}"
@@ -316,7 +317,7 @@ def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
 
 def _left_over(project: Project, found: Sequence[Change]) -> list[str]:
     wanted = {change.path for change in found}
-    return [path for path in files.written_by_init(project.folder) if path not in wanted]
+    return [path for path in files.written_by_us(project.folder) if path not in wanted]
 
 
 def _any(name: str, patterns: Sequence[str]) -> bool:

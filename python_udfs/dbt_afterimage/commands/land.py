@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,14 +13,23 @@ import click
 
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.landing import sources
 from dbt_afterimage.landing.files import Landing, is_hidden, look, shown, sql_path
 from dbt_afterimage.landing.stage import check_same_columns
 from dbt_afterimage.landing.tables import Table, columns_at
+from dbt_afterimage.runtime import files
+from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, step
 from dbt_afterimage.text import visible
 
 SCHEMA = "raw"
+_SOURCE = """\
+sources:
+  - name: {name}
+    schema: {format}
+    quoting:
+      identifier: true
+    tables:
+"""
 _TITLES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro", "csv": "CSV", "json": "JSON"}
 _MOST_COLUMNS, _MOST_CHARACTERS = 12, 40
 
@@ -92,7 +102,7 @@ def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
     for raw in in_place:
         _say(raw, "read in place", columns[str(raw)])
     for path in written:
-        print(f"wrote  {path.relative_to(project.folder).as_posix()}")
+        print(f"wrote  {path}")
     for raw in copied:
         table = Table(project, raw.schema, raw.table)
         with step(f"loading {raw}"):
@@ -188,19 +198,26 @@ def _is_this(source: Any, raw: Raw) -> bool:
     )
 
 
-def _write_sources(project: Project, raws: Sequence[Raw]) -> list[Path]:
+def _write_sources(project: Project, raws: Sequence[Raw]) -> list[str]:
     """Write sources for the paths that have none, and return the files."""
-    wanted: dict[str, list[sources.Entry]] = {}
+    wanted = []
     for raw in raws:
         if project.source(raw.schema, raw.table) is None:
-            entry = sources.Entry(raw.landing.format, raw.table, sql_path(raw.landing.path))
-            wanted.setdefault(raw.schema, []).append(entry)
-    written = []
-    for schema, entries in wanted.items():
-        path = project.folder / "models" / "sources" / f"src_{schema}.yml"
-        sources.write(path, schema, entries)
-        written.append(path)
-    return written
+            # Of two sources with one name in a file, dbt's partial parsing sees only the last.
+            path = f"models/sources/_src_{raw.schema}_{raw.landing.format}.yml"
+            identifier = json.dumps(_template(sql_path(raw.landing.path)), ensure_ascii=False)
+            block = f"      - name: {raw.table}\n        identifier: {identifier}\n"
+            head = _SOURCE.format(name=raw.schema, format=raw.landing.format)
+            wanted.append(Texts(str(raw), {}, {path: {raw.table: block}}, {path: head}))
+    found = files.changes(project.folder, wanted, whole=False)
+    files.write(project.folder, {change.path: change.new for change in found})
+    return [change.path for change in found]
+
+
+def _template(text: str) -> str:
+    """Return the Jinja that gives a text; dbt reads each identifier as Jinja."""
+    is_plain = not any(sign in text for sign in ("{{", "{%", "{#"))
+    return text if is_plain else f"{{{{ {json.dumps(text)} }}}}"
 
 
 def _say(raw: Raw, what: str, columns: Sequence[Column]) -> None:

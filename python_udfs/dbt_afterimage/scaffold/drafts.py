@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Column, Project
 from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold import plans
@@ -32,24 +33,18 @@ class NoChangeTable(AfterimageError):
 
 @dataclass
 class Draft:
-    """What is to be written for a table.
+    """What was found out about a table, and what is to be written for it.
 
     Attributes:
-        table: The landed table, and how it was recognised.
+        found: How the table was recognised.
         staging: The name of the staging model, which may be there already.
-        models: Path -> the text of a model.
-        blocks: Path -> block -> text, for the files that several tables share: properties, docs.
-        heads: Path -> the text before the blocks.
         notes: What was guessed, and what to look over.
     """
 
-    table: str
     found: Found
     key: list[str]
     staging: str
-    models: dict[str, str] = field(default_factory=dict)
-    blocks: dict[str, dict[str, str]] = field(default_factory=dict)
-    heads: dict[str, str] = field(default_factory=dict)
+    texts: Texts
     notes: list[str] = field(default_factory=list)
 
 
@@ -225,7 +220,8 @@ class _Writer:
 
     def draft(self) -> Draft:
         staging = self.names["staging"]
-        made = Draft(self.landed.name, self.found, self.plan.key, staging)
+        made = Draft(self.found, self.plan.key, staging, Texts(self.landed.name))
+        texts = made.texts
         if self.existing.staging is not None and not self.existing.is_ours("staging"):
             streams = ", ".join(sorted(node.name for node in self.existing.streams))
             made.notes.append(
@@ -242,22 +238,22 @@ class _Writer:
             if known.get(column.doc, docs) == docs
         }
         if blocks:
-            made.blocks[docs] = blocks
-            made.heads[docs] = (
+            texts.blocks[docs] = blocks
+            texts.heads[docs] = (
                 "\nWhat the columns mean, said once: models and sources refer to it.\n\n"
             )
         if self.models["staging"] is None or self.existing.is_ours("staging"):
             for table in (self.landed, *self.others.values()):
                 if table.source is not None:
                     path = f"{self.folders['staging']}/_src_{table.source.name}.yml"
-                    made.blocks.setdefault(path, {})[table.source.table] = self._source(table)
-                    made.heads[path] = _render("sources.yml", source=table.source)
+                    texts.blocks.setdefault(path, {})[table.source.table] = self._source(table)
+                    texts.heads[path] = _render("sources.yml", source=table.source)
         wanted = [kind for kind in KINDS if kind == "staging" or kind in self.entry.models]
         for kind in wanted:
             path = f"{self.folders[kind]}/{self.planned[kind]}.sql"
             node = self.models[kind]
             if node is None or node.original_file_path == path:
-                made.models[path] = self._model(kind, values)
+                texts.models[path] = self._model(kind, values)
             elif kind != "staging":
                 made.notes.append(f"{node.name} is there already: {node.original_file_path}.")
         for kind in wanted:
@@ -268,8 +264,8 @@ class _Writer:
             is_free = not patched or patched.endswith(f"://{path}")
             if self.names[kind] == self.planned[kind] and is_free:
                 text = _render(f"{kind}.yml", **values)
-                made.blocks.setdefault(path, {})[self.names[kind]] = text
-                made.heads[path] = "models:\n"
+                texts.blocks.setdefault(path, {})[self.names[kind]] = text
+                texts.heads[path] = "models:\n"
         return made
 
     def _values(self) -> dict[str, Any]:

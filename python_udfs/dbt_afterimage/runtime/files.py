@@ -1,6 +1,6 @@
-"""The files of a project that `init` writes, and leaves alone once somebody has edited them.
+"""The files of a project that commands write, and leave alone once somebody has edited them.
 
-The first line of each file that `init` writes holds a checksum of the rest, so the file itself
+The first line of each such file holds a checksum of the rest, so the file itself
 tells whether it was edited. Files that several tables share (properties, doc blocks) are made of
 blocks, one a model, source or column: of an edited one, blocks that lack are added at the end.
 """
@@ -13,26 +13,42 @@ import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.state import state_folder
-from dbt_afterimage.scaffold.drafts import Draft
 
-_SEAL = re.compile(r".*Written by `afterimage init` \(([0-9a-f]{8})\).*\n")
+_SEAL = re.compile(r".*Written by `afterimage` \(([0-9a-f]{8})\).*\n")
 _SEALS = {
-    ".sql": "{{#- Written by `afterimage init` ({}). Once you edit it, it is yours. -#}}\n",
-    ".yml": "# Written by `afterimage init` ({}). Once you edit it, it is yours.\n",
-    ".md": "<!-- Written by `afterimage init` ({}). Once you edit it, it is yours. -->\n",
+    ".sql": "{{#- Written by `afterimage` ({}). Once you edit it, it is yours. -#}}\n",
+    ".yml": "# Written by `afterimage` ({}). Once you edit it, it is yours.\n",
+    ".md": "<!-- Written by `afterimage` ({}). Once you edit it, it is yours. -->\n",
 }
 # Where a block begins: a model, a table of a source, a doc block.
 _MODEL, _TABLE, _DOC = (
     re.compile(rf"^(?={sign})", re.MULTILINE)
     for sign in ("  - name: ", "      - name: ", r"\{% docs ")
 )
+
+
+@dataclass
+class Texts:
+    """What is to be written for a table.
+
+    Attributes:
+        table: Its name.
+        models: Path -> the text of a model.
+        blocks: Path -> block -> text, for the files that several tables share: properties, docs.
+        heads: Path -> the text before the blocks.
+    """
+
+    table: str
+    models: dict[str, str] = field(default_factory=dict)
+    blocks: dict[str, dict[str, str]] = field(default_factory=dict)
+    heads: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -52,14 +68,14 @@ class Change:
     state: str
 
 
-def changes(folder: Path, drafts: Sequence[Draft], *, whole: bool) -> list[Change]:
+def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change]:
     """Return what becomes of each file, in an order in which every beginning of it parses.
 
     A file comes after those that it refers to, and properties after all models.
 
     Args:
         folder: The project's folder.
-        drafts: The tables.
+        texts: The tables.
         whole: Whether these are all tables, so that shared files hold no other blocks.
 
     Raises:
@@ -68,17 +84,17 @@ def changes(folder: Path, drafts: Sequence[Draft], *, whole: bool) -> list[Chang
     models: dict[str, str] = {}
     blocks: dict[str, dict[str, str]] = {}
     heads: dict[str, str] = {}
-    for draft in drafts:
-        for path, text in draft.models.items():
+    for one in texts:
+        for path, text in one.models.items():
             if path in models:
                 raise AfterimageError(
-                    f"two tables would have the model {path}, {draft.table} is one of them: give"
+                    f"two tables would have the model {path}, {one.table} is one of them: give"
                     " it a name"
                 )
             models[path] = text
-        for path, own in draft.blocks.items():
+        for path, own in one.blocks.items():
             blocks.setdefault(path, {}).update(own)
-        heads |= draft.heads
+        heads |= one.heads
     shared = {
         path: _shared(folder / path, heads[path], own, whole=whole or path.endswith(".md"))
         for path, own in blocks.items()
@@ -169,13 +185,13 @@ def sealed(path: str, text: str) -> str:
 
 
 def is_sealed(text: str) -> bool:
-    """Whether `init` wrote a file and nobody has edited it."""
+    """Whether a command wrote a file and nobody has edited it."""
     line = _SEAL.match(text)
     return line is not None and line[1] == _checksum(text[line.end() :])
 
 
-def written_by_init(folder: Path) -> Iterator[str]:
-    """Yield the models that `init` wrote, edited or not."""
+def written_by_us(folder: Path) -> Iterator[str]:
+    """Yield the models that commands wrote, edited or not."""
     for path in sorted((folder / "models").rglob("*.sql")):
         if _SEAL.match(_text(path) or ""):
             yield path.relative_to(folder).as_posix()
