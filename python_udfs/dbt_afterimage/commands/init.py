@@ -169,6 +169,8 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
             if len(wanted) > 1:
                 print(f"{entry.relation}: {error}")
             continue
+        if any(made.texts.models == other.texts.models for _, other in outcome.drafts):
+            continue  # A table under another of its names.
         outcome.drafts.append((entry, made))
         if len(wanted) == 1:
             print(f"{made.texts.table} is {made.found}")
@@ -344,7 +346,12 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
             schemas = [one for one in named if fnmatch(one, schema)]
         own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
         names = [name for one in schemas for name in _tables(project, one)]
-        names += [f"{s.source_name}.{s.name}" for s in project.sources()]
+        # A source of one of these tables is the same table.
+        names += [
+            f"{s.source_name}.{s.name}"
+            for s in project.sources()
+            if f"{s.schema}.{s.identifier}" not in names
+        ]
         found += [
             name
             for name in names
