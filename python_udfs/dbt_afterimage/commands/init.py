@@ -169,7 +169,8 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
             if len(wanted) > 1:
                 print(f"{entry.relation}: {error}")
             continue
-        if any(made.texts.models == other.texts.models for _, other in outcome.drafts):
+        models = made.texts.models
+        if models and any(models == other.texts.models for _, other in outcome.drafts):
             continue  # A table under another of its names.
         outcome.drafts.append((entry, made))
         if len(wanted) == 1:
