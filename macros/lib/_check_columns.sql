@@ -1,10 +1,10 @@
-{#- A relation that an argument names has to have these columns. -#}
+{#- Checks that a relation given as an argument has these columns. -#}
 {%- macro _check_columns(macro_name, argument, relation, needed) -%}
     {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list -%}
     {%- if needed | reject('in', found | map('lower') | list) | list -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `" ~ argument ~ "` must be a relation with the columns " ~ needed | join(', ') ~ ". "
-            ~ relation ~ " has: " ~ found
+            macro_name ~ ": `" ~ argument ~ "` must be a relation with the columns " ~ needed | join(', ')
+            ~ ". Got: " ~ relation ~ " with the columns " ~ found
         ) -%}
     {%- endif -%}
 {%- endmacro -%}
