@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all test-long test-spark4 bench lint docs lock clean distclean
+.PHONY: help setup demo test test-share test-all test-long test-spark4 bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -41,7 +41,12 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 test: lint ## Run lint and every test that takes seconds
 	$(PYTEST)
 
-test-all: lint ## Run these and the tests that take minutes, as CI does
+# Of the slow tests (minutes, long) one in 20, another one each day: SHARE=3/20 repeats the run of a day.
+SHARE ?= $(shell date +%j)/20
+test-share: lint ## Run every quick test and a share of the slow ones, as CI does
+	$(PYTEST) -m "long or not long" --share=$(SHARE)
+
+test-all: lint ## Run these and all tests that take minutes
 	$(PYTEST) -m "not long"
 
 # Ten times as many random cases, and new ones in each run.

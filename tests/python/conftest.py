@@ -123,8 +123,24 @@ class Lake:
         return self.spark.createDataFrame(data, schema)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start with the slowest file, so that no process is left with it at the end."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--share",
+        metavar="K/N",
+        help="of the tests marked minutes or long, run the K-th of N shares, besides all others",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose the share of slow tests; begin with the file that takes longest."""
+    share = config.getoption("--share")
+    if share:
+        place, count = map(int, share.split("/"))
+        slow = [i for i in items if i.get_closest_marker("minutes") or i.get_closest_marker("long")]
+        left_out = {i for n, i in enumerate(slow) if n % count != place % count}
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
+    # So that no process is left alone with it.
     items.sort(key=lambda item: item.path.stem != "test_project")
 
 

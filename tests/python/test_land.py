@@ -240,6 +240,7 @@ def changes(*rows: tuple[int, str, int, str]) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.minutes
 def test_late_files_are_taken_in_by_the_next_run(landings: Landings) -> None:
     project = landings.project
     landings.parquet("people__ct/day=1/a.parquet", changes((1, "I", 1, "a"), (2, "I", 2, "b")))
@@ -470,6 +471,7 @@ def test_parquet_of_several_kinds(landings: Landings) -> None:
 STATEMENTS = ("create table", "create branch", "insert into", "set tblproperties", "fast_forward")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("after", [*STATEMENTS, "drop branch"])
 def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
     after: str, landings: Landings, monkeypatch: pytest.MonkeyPatch
@@ -503,6 +505,7 @@ def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
     assert [one.name for one in landings.project.folder.glob(".afterimage/landing/*/*")] == ["lock"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "statement",
     ["insert into raw.shared values (9)", "alter table raw.shared drop branch afterimage_land"],
@@ -634,6 +637,7 @@ def test_a_name_that_is_taken(landings: Landings) -> None:
     assert "a source raw.four already" in landings.refused(first, "--as", "raw.four")
 
 
+@pytest.mark.minutes
 def test_the_page_followed_to_the_letter(
     landings: Landings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
