@@ -475,11 +475,3 @@ def test_a_file_that_cannot_be_written_is_an_error_of_one_line(tmp_path: Path) -
     blocked.write_text("")
     with pytest.raises(AfterimageError, match="choose another --output"):
         page.write(blocked / "x.html", page.Document("page.html", "", "", []))
-
-
-def test_what_draws_pages_knows_neither_the_commands_nor_spark() -> None:
-    for module in Path(page.__file__).parent.glob("*.py"):
-        known = re.findall(r"^ *(?:from|import) ([\w.]+)", module.read_text(), re.MULTILINE)
-        rooms = {name.split(".")[1] for name in known if name.startswith("dbt_afterimage.")}
-        assert rooms <= {"pages", "errors"}
-        assert not {name for name in known if name.startswith(("pyspark", "dbt."))}
