@@ -201,7 +201,7 @@ def test_what_the_later_instance_brings_fills_the_change(project: Project, lake:
             "{ct}, unique_key=[]",
             "sqlserver_change_table: `unique_key` must be a list of column names",
         ),
-        ("{ct}, unique_key=['no']", "names a column that is not there. Allowed: ['id', 'value']"),
+        ("{ct}, unique_key=['no']", "names a column that does not exist. Allowed: ['id', 'value']"),
         ("{ct}, unique_key=['id'], columns=['id', 'w']", "Got: w"),
         ("{ct}, unique_key=['id'], time_zone=''", "`time_zone` must be a text that is not empty"),
         (
