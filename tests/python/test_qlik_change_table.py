@@ -214,6 +214,7 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]], bool]] = 
 }
 
 
+@pytest.mark.minutes
 def test_a_run_reads_what_has_landed(project: Project, lake: Lake) -> None:
     relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{ARRIVALS_RAW}')"
     project.file(

@@ -400,6 +400,7 @@ def topics(
 
 @given(data=st.data())
 @settings(fewer_checks, max_examples=1)
+@pytest.mark.minutes
 def test_reloads_and_counters_mean_the_same_in_any_batches(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:

@@ -61,6 +61,7 @@ def test_texts_and_names_are_quoted(texts: list[str], project: Project, lake: La
 WORST = ["".join(PIECES[number::3]) for number in range(3)]
 
 
+@pytest.mark.minutes
 def test_hostile_names_and_values_pass_through_every_macro(project: Project, lake: Lake) -> None:
     values = [*WORST, "'; drop table sentinel; --"]
     pass_through(["'", '"', "`"], values, "'", project, lake)
