@@ -47,6 +47,11 @@ def contract_columns(fields: str) -> dict[str, str]:
     }
 
 
+def relation(table: str) -> str:
+    """Return a table of the test schema as Jinja names it."""
+    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+
+
 class DbtError(AssertionError):
     """A dbt command failed; the message holds what dbt said of each node."""
 
@@ -116,6 +121,16 @@ class Lake:
     def rows(self, query: str) -> list[dict[str, Any]]:
         """Return the rows of a query, with structs as dictionaries."""
         return [row.asDict(recursive=True) for row in self.spark.sql(query).collect()]
+
+    def contents(self, *tables: str) -> dict[str, list[dict[str, Any]]]:
+        """Return tables in a fixed order, without the time of the run."""
+        found = {}
+        for table in tables:
+            rows = self.rows(f"select * from {SCHEMA}.{table}")
+            for row in rows:
+                row.pop("ingested_at", None)
+            found[table] = sorted(rows, key=repr)
+        return found
 
     def _frame(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> Any:
         schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns.items())

@@ -13,7 +13,7 @@ from hypothesis import assume, given, note, settings
 from hypothesis import strategies as st
 
 import dialect_sqlserver
-from conftest import ROOT, SCHEMA, Lake, Project
+from conftest import ROOT, SCHEMA, Lake, Project, relation
 from dialect_netiq import LOG, TABLE, log_rows
 from dialect_openedge import TABLE_NUMBER, carried, change_rows, tracking_row, types_of
 from dialects import DB2_FIRST_COMMIT, Db2Style, db2_cd_rows, db2_columns, db2_uow_rows
@@ -250,10 +250,6 @@ def test_what_is_told_sparsely_and_in_whole_rows_means_the_same(told: Told) -> N
 
 
 # --- the dialects -------------------------------------------------------------------------------
-
-
-def relation(table: str) -> str:
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
 
 
 @dataclass(frozen=True)

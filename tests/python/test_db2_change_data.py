@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project, relation
 from dialects import (
     DB2_HEADER,
     Db2Style,
@@ -32,21 +32,6 @@ UOW = {"IBMSNAP_COMMITSEQ": "binary", "IBMSNAP_LOGMARKER": "timestamp"}
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("db2_change_data")
-
-
-def relation(table: str) -> str:
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
-
-
-def contents(lake: Lake, *tables: str) -> dict[str, list[Row]]:
-    """Return tables in a fixed order, without the time of the run."""
-    found = {}
-    for table in tables:
-        rows = lake.rows(f"select * from {SCHEMA}.{table}")
-        for row in rows:
-            row.pop("ingested_at", None)
-        found[table] = sorted(rows, key=repr)
-    return found
 
 
 # --- the writer itself --------------------------------------------------------------------------
@@ -111,7 +96,7 @@ def test_any_order_any_batches_and_repeats_equal_the_reference(
     for number, batch in enumerate(batches):
         lake.append("random_cd", columns, batch)
         project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-    in_batches = contents(lake, "stg_random", "random_history")
+    in_batches = lake.contents("stg_random", "random_history")
 
     expected = db2_changes(stream, style)
     assert_same_history(
@@ -124,7 +109,7 @@ def test_any_order_any_batches_and_repeats_equal_the_reference(
 
     lake.create("random_cd", columns, sorted(chain.from_iterable(batches), key=repr))
     project.dbt(*run, "--full-refresh")
-    assert contents(lake, "stg_random", "random_history") == in_batches
+    assert lake.contents("stg_random", "random_history") == in_batches
 
 
 def as_told(changes: list[Row]) -> list[Row]:
@@ -243,14 +228,14 @@ def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
     lake.create("halves_uow", UOW, [commits[0], *commits[2:]])
     lake.create("halves_cd", columns, HALVES[0])
     project.dbt(*run, "--full-refresh")
-    after_first = contents(lake, *tables)
+    after_first = lake.contents(*tables)
     lake.create("halves_uow", UOW, commits)  # the time of the second commit comes late as well
     lake.append("halves_cd", columns, HALVES[1])
     project.dbt(*run)
-    after_second = contents(lake, *tables)
+    after_second = lake.contents(*tables)
     project.dbt(*run, "--full-refresh")
 
-    assert contents(lake, *tables) == after_second
+    assert lake.contents(*tables) == after_second
     rows = after_second["stg_halves"]
     assert len({row["change_id"] for row in rows}) == len(rows)
     assert sum(row["source_rows"] for row in rows) == len(HALVES[0]) + len(HALVES[1])
@@ -404,10 +389,10 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
         "condensed_ccd", columns, [row(4, "D", "a", 1), row(5, "U", "b", 2), row(6, "I", "c", 2)]
     )
     project.dbt(*run)
-    after_second = contents(lake, *tables)
+    after_second = lake.contents(*tables)
     project.dbt(*run, "--full-refresh")
 
-    assert contents(lake, *tables) == after_second
+    assert lake.contents(*tables) == after_second
     assert [
         (row["id"], row["value"], row["valid_from"], row["is_current"])
         for row in after_second["condensed_history"]

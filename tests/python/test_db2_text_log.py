@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
-from test_db2_change_data import STAGED, contents, relation
+from conftest import SCHEMA, DbtError, Lake, Project, relation
+from test_db2_change_data import STAGED
 from test_history_engine import fewer_checks
 
 LOG = {"OPERATION": "int", "TIME": "timestamp", "PK01": "int", "PK02": "string"}
@@ -61,10 +61,10 @@ def test_each_run_looks_the_rows_up_again(project: Project, lake: Lake) -> None:
     )
     lake.append("text_log", LOG, [logged(1, 11, 1), logged(2, 13, 3), logged(1, 14, 4)])
     project.dbt(*run)
-    after_second = contents(lake, *tables)
+    after_second = lake.contents(*tables)
     project.dbt(*run, "--full-refresh")
 
-    assert contents(lake, *tables) == after_second
+    assert lake.contents(*tables) == after_second
     assert sorted(
         (row["no"], row["text"], row["valid_from"].minute) for row in after_second["log_history"]
     ) == [(1, "new", 11), (2, "newer", 2), (4, "old 4", 14)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns, relation
 
 COLUMNS = {
     "id": "int",
@@ -56,10 +56,6 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
         [version(1, "A", 3, 7), version(1, "B", 12, None), version(3, "C", 2, 4)],
     )
     return make_project("history_readers")
-
-
-def relation(table: str) -> str:
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
 from dbt_afterimage.scaffold import drafts
 from dbt_afterimage.scaffold.entries import Entry
+from dialect_netiq import LOG
 
 AT = datetime(2024, 5, 1, 8, 0)
 Row = dict[str, Any]
@@ -284,18 +285,7 @@ def event(record: int, kind: int, table: str, key: str, column: str | None, *val
 BADGES = Landed(
     tables={
         "idm_events": (
-            {
-                "record_id": "bigint",
-                "table_key": "string",
-                "status": "string",
-                "event_type": "int",
-                "event_time": "timestamp",
-                "perpetrator": "string",
-                "table_name": "string",
-                "column_name": "string",
-                "old_value": "string",
-                "new_value": "string",
-            },
+            LOG,
             [
                 event(1, 1, "BADGE", "site=3+badge_no=12", "color", None, "red"),
                 event(2, 1, "DOOR", "id=1", "name", None, "front"),
@@ -1102,6 +1092,14 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
     after = {path: (project.folder / path).read_bytes() for path in of_init(project.folder)}
     assert after == before
     lake.spark.sql("drop table crm.new__ct")
+
+
+def test_a_pattern_that_fits_no_table_is_an_error_beside_one_that_does(
+    listed: tuple[Project, Init],
+) -> None:
+    _, init = listed
+    code, _, error = init("crm.users*", "crm.typo*")
+    assert (code, error) == (1, "afterimage: no table is called crm.typo*")
 
 
 def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, init: Init) -> None:

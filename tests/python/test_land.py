@@ -178,7 +178,9 @@ def test_several_paths_and_the_names_that_they_give(landings: Landings) -> None:
     assert "raw.t_2024_orders: CSV" in said
     assert "raw.items: JSON" in said
     assert "n array<struct<a:bigint>>" in said
+    # Both of one name, in two files: a second parse knows them all the same.
     assert landings.source("customers_ct") == ROWS
+    assert landings.source("items") == [{"id": 1, "n": [{"a": 1}]}]
     assert landings.rows("raw.t_2024_orders") == [{"id": 1, "n": 2}]
     texts = {
         path.name: re.findall(r"- name: (\w+)", path.read_text())

@@ -10,7 +10,7 @@ import pytest
 
 import dialect_netiq
 import dialect_openedge
-from conftest import SCHEMA, Lake, Project
+from conftest import Lake, Project, relation
 
 MORNING = datetime(2024, 1, 1, 8)
 
@@ -39,10 +39,6 @@ DB2_TEXTS: dict[str | None, datetime | None] = {
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("landed_times")
-
-
-def relation(table: str) -> str:
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
 
 
 def numbered(texts: dict[str | None, datetime | None]) -> list[tuple[int, str | None]]:

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import canonicalize
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project, relation
 
 Row = dict[str, Any]
 
@@ -36,10 +36,6 @@ WARNING = "query-back: the values may be newer than the event"
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("netiq_event_log")
-
-
-def relation(table: str) -> str:
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
 
 
 def event(record: int, kind: int, key: int, column: str | None = None, **values: Any) -> Row:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project, relation
 from dialect_openedge import (
     CHANGE_COLUMNS,
     TABLE_NUMBER,
@@ -48,10 +48,6 @@ STAGED = (
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("openedge_change_table")
-
-
-def relation(table: str) -> str:
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
 
 
 def draw_rows(

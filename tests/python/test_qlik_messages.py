@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project, relation
 from qlik_messages import (
     METADATA,
     Column,
@@ -41,10 +41,6 @@ LANDING = {
 }
 FORMATS = ["json", "avro"]
 STAGED = "config(materialized='change_stream', file_format='iceberg')"
-
-
-def relation(table: str) -> str:
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
 
 
 def landing(form: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import DbtError, Lake, Project, relation
 from dialect_sqlserver import HEADER, LSN_TIMES
 from reference import Row
 
@@ -21,10 +21,6 @@ TABLES = ("stg_parts", "parts_history")
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("sqlserver_change_table")
-
-
-def relation(table: str) -> str:
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
 
 
 def row(
@@ -76,17 +72,6 @@ BATCHES: list[list[Row]] = [
 TIMES = [[time_of(10), time_of(13)], [time_of(12), time_of(9)], [time_of(11), time_of(14)]]
 
 
-def contents(lake: Lake) -> dict[str, list[Row]]:
-    """Return both tables in an order of their own, less the time of the run."""
-    found = {}
-    for table in TABLES:
-        rows = lake.rows(f"select * from {SCHEMA}.{table}")
-        for one in rows:
-            one.pop("ingested_at", None)
-        found[table] = sorted(rows, key=repr)
-    return found
-
-
 def models(project: Project, arguments: str) -> None:
     project.file(
         "models/stg_parts.sql",
@@ -128,11 +113,11 @@ def test_three_batches_give_what_a_full_refresh_gives(project: Project, lake: La
         lake.append("parts_times", LSN_TIMES, times)
         project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
         if number == 0:
-            first = contents(lake)["stg_parts"]
-    in_batches = contents(lake)
+            first = lake.contents(*TABLES)["stg_parts"]
+    in_batches = lake.contents(*TABLES)
     project.dbt(*run, "--full-refresh")
 
-    assert contents(lake) == in_batches
+    assert lake.contents(*TABLES) == in_batches
     assert told(first, 10) == [
         (12, "delete", "b", 0, None, None, 1),
         (12, "update", "c", 0, "c2", 0, 2),
@@ -170,17 +155,17 @@ def test_what_the_later_instance_brings_fills_the_change(project: Project, lake:
     lake.create("parts_times", LSN_TIMES, [time_of(commit) for commit in (10, 11, 12)])
     lake.create("parts_earlier_ct", EARLIER, rows)
     project.dbt(*run, "--full-refresh")
-    assert told(contents(lake)["stg_parts"], 0) == [
+    assert told(lake.contents(*TABLES)["stg_parts"], 0) == [
         (10, "insert", None, None, "a", None, 1),
         (11, "insert", None, None, "b", None, 1),
         (12, "delete", "b", None, None, None, 1),
     ]
     lake.append("parts_ct", COLUMNS, rows[1:])
     project.dbt(*run)
-    in_batches = contents(lake)
+    in_batches = lake.contents(*TABLES)
     project.dbt(*run, "--full-refresh")
 
-    assert contents(lake) == in_batches
+    assert lake.contents(*TABLES) == in_batches
     assert told(in_batches["stg_parts"], 0) == [
         (10, "insert", None, None, "a", None, 1),
         (11, "insert", None, None, "b", 2, 2),

@@ -353,13 +353,10 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
             for s in project.sources()
             if f"{s.schema}.{s.identifier}" not in names
         ]
-        found += [
-            name
-            for name in names
-            if fnmatch(name.lower(), f"{schema}.{pattern}".lower()) and name.lower() not in own
-        ]
-        if not found:
+        fitting = [name for name in names if fnmatch(name.lower(), f"{schema}.{pattern}".lower())]
+        if not fitting:
             raise AfterimageError(f"no table is called {relation}")
+        found += [name for name in fitting if name.lower() not in own]
     return list(dict.fromkeys(found))
 
 

@@ -18,7 +18,9 @@ from dbt_afterimage.landing.stage import check_same_columns
 from dbt_afterimage.landing.tables import Table, columns_at
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.files import Texts
-from dbt_afterimage.runtime.project import Column, Project, Where, step
+from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
+from dbt_afterimage.scaffold.landed import has_envelope
+from dbt_afterimage.scaffold.systems import recognise
 from dbt_afterimage.text import visible
 
 SCHEMA = "raw"
@@ -100,7 +102,8 @@ def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
                 in_place.append(raw)
     written = _write_sources(project, in_place)
     for raw in in_place:
-        _say(raw, "read in place", columns[str(raw)])
+        relation = f"{raw.landing.format}.`{sql_path(raw.landing.path)}`"
+        _say(project, raw, "read in place", relation, columns[str(raw)])
     for path in written:
         print(f"wrote  {path}")
     for raw in copied:
@@ -109,7 +112,7 @@ def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
             new = table.load(raw.landing, more=raw.is_named)
             present = table.columns() or []
         loaded = f"{_files(len(new))} loaded" if new else "nothing new"
-        _say(raw, loaded, present)
+        _say(project, raw, loaded, f"{quote(raw.schema)}.{quote(raw.table)}", present)
 
 
 def named(paths: Sequence[str], name: str | None) -> list[Raw]:
@@ -220,13 +223,16 @@ def _template(text: str) -> str:
     return text if is_plain else f"{{{{ {json.dumps(text)} }}}}"
 
 
-def _say(raw: Raw, what: str, columns: Sequence[Column]) -> None:
+def _say(project: Project, raw: Raw, what: str, relation: str, columns: Sequence[Column]) -> None:
     print(f"{raw}: {_TITLES[raw.landing.format]}, {_files(len(raw.landing.files))}, {what}")
     shown_columns = [
         f"{visible(one.name)} {_short(visible(one.type))}" for one in columns[:_MOST_COLUMNS]
     ]
     more = len(columns) - len(shown_columns)
     print(f"  {', '.join(shown_columns)}{f', and {more} more' if more else ''}")
+    found = recognise(columns, {}, None, lambda column: has_envelope(project, relation, column))
+    if found:
+        print(f"  looks like {found.system.title}")
 
 
 def _short(kind: str) -> str:

@@ -1,8 +1,8 @@
 """The files of a project that commands write, and leave alone once somebody has edited them.
 
-The first line of each such file holds a checksum of the rest, so the file itself
-tells whether it was edited. Files that several tables share (properties, doc blocks) are made of
-blocks, one a model, source or column: of an edited one, blocks that lack are added at the end.
+The first line of each such file holds a checksum of the rest, so the file itself tells whether it
+was edited. Files that several tables share (properties, doc blocks) consist of blocks, one per
+model, source or column. An edited one gets the blocks that it lacks at its end.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _adds(old: str, new: str, blocks: str) -> bool:
 
 def sealed(path: str, text: str) -> str:
     """Return a text with the line before it that says who wrote it, and its checksum."""
-    body = text.strip("\n") + "\n" if not path.endswith(".md") else text.rstrip("\n") + "\n"
+    body = text.strip("\n") + "\n"
     return _SEALS[Path(path).suffix].format(_checksum(body)) + body
 
 
@@ -221,7 +221,7 @@ def differences(change: Change) -> str:
     before, after = _columns(old), _columns(new)
     said = [f"{name} is new" for name in after if name not in before]
     said += [f"{name} is gone" for name in before if name not in after]
-    for name in before.keys() & after.keys():
+    for name in (name for name in after if name in before):
         said += [f"column {c} of {name} appeared" for c in after[name] if c not in before[name]]
         said += [f"column {c} of {name} is gone" for c in before[name] if c not in after[name]]
     return ", ".join(said) or "differs"

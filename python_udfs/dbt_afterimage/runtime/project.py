@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,11 @@ class Project:
         config = self._adapter().config
         method = config.credentials.method
         return f"profile {config.profile_name}, target {config.target_name} ({method})"
+
+    @cached_property
+    def catalog(self) -> str:
+        """The catalog in which Spark looks for a schema."""
+        return str(self.rows("select current_catalog()")[0][0])
 
     def models(self) -> list[Any]:
         """Return the manifest's nodes of the project's models."""

@@ -125,17 +125,13 @@ class _Existing:
         self.current = _chosen(_callers(of_history, "current_state"), f"{name}_current")
         audits = [n for n in of_stream if n.config.materialized == "audit"]
         self.audit = _chosen([*audits, *_callers(of_stream, "change_audit")], f"{name}_audit")
-        self._paths = {
-            kind: node and node.original_file_path
-            for kind in KINDS
-            if (node := getattr(self, kind)) is not None
-        }
         self._folders = _folders(folder)
 
     def is_ours(self, kind: str) -> bool:
         """Whether a model lies where `init` writes it."""
         node = getattr(self, kind)
-        return node is None or self._paths[kind] == f"{self._folders[kind]}/{node.name}.sql"
+        path = node and f"{self._folders[kind]}/{node.name}.sql"
+        return node is None or node.original_file_path == path
 
 
 def _folders(system: str) -> dict[str, str]:
@@ -239,9 +235,7 @@ class _Writer:
         }
         if blocks:
             texts.blocks[docs] = blocks
-            texts.heads[docs] = (
-                "\nWhat the columns mean, said once: models and sources refer to it.\n\n"
-            )
+            texts.heads[docs] = "What the columns mean. All models and sources refer to it.\n\n"
         if self.models["staging"] is None or self.existing.is_ours("staging"):
             for table in (self.landed, *self.others.values()):
                 if table.source is not None:
@@ -279,8 +273,8 @@ class _Writer:
         meta = _renamed(plan.columns, meta_columns, "history_")
         if history is not None and history.config.materialized == "history":
             meta = dict(history.config.get("meta_column_names") or {})
-        key_columns = [column for column in plan.columns if column.name in plan.key]
         columns = [self._data_column(column) for column in plan.columns]
+        key_columns = [column for column in columns if column.name in plan.key]
         return {
             "name": self.name,
             "names": self.names,
@@ -290,7 +284,7 @@ class _Writer:
             "landed_rows": plan.landed_rows,
             "has_before_images": plan.has_before_images,
             "columns": columns,
-            "key_columns": [column for column in columns if column.name in plan.key],
+            "key_columns": key_columns,
             "contract": [*ask("_contract_columns"), "ingested_at"],
             "meta": meta,
             "meta_columns": meta_columns,
@@ -348,7 +342,9 @@ class _Writer:
         )
 
 
-def _renamed(columns: Sequence[Column], ours: Sequence[str], prefix: str) -> dict[str, str]:
+def _renamed(
+    columns: Sequence[Column] | Sequence[_DataColumn], ours: Sequence[str], prefix: str
+) -> dict[str, str]:
     """Return other names for those of our columns whose names data columns have."""
     taken = {column.name.lower() for column in columns}
     return {

@@ -78,7 +78,7 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
         )
 
     # The session's own catalog may come before the schema or not.
-    catalog = f"{project.rows('select current_catalog()')[0][0]}.".lower()
+    catalog = f"{project.catalog}.".lower()
     full_name = f"{schema}.{identifier}".lower()
     names = {full_name, full_name.removeprefix(catalog), catalog + full_name}
     nodes: dict[str, Any] = {}

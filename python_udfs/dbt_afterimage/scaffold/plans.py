@@ -306,13 +306,11 @@ def db2_change_data(question: Question) -> Plan:
         columns,
         landed_rows=landed.reference,
     )
-    if "uow" in question.others:
-        plan.call["uow"] = question.others["uow"].reference
-    elif "IBMSNAP_LOGMARKER" not in map(str.upper, names_of(landed.columns)):
-        plan.notes.append(
-            "changed_at will not be known: a CD table has no commit times. Give --uow, the table"
-            " IBMSNAP_UOW."
-        )
+    # A CCD table has the times itself.
+    if "uow" in question.others or "IBMSNAP_LOGMARKER" not in map(
+        str.upper, names_of(landed.columns)
+    ):
+        _add_commit_times(plan, question, "uow", "IBMSNAP_UOW")
     return plan
 
 
@@ -431,13 +429,7 @@ def sqlserver_change_table(question: Question) -> Plan:
         columns,
         landed_rows=landed.reference,
     )
-    if "lsn_times" in question.others:
-        plan.call["lsn_times"] = question.others["lsn_times"].reference
-    else:
-        plan.notes.append(
-            "changed_at will not be known: a change table has no commit times. Give --lsn-times,"
-            " the table cdc.lsn_time_mapping."
-        )
+    _add_commit_times(plan, question, "lsn_times", "cdc.lsn_time_mapping")
     return plan
 
 
@@ -481,6 +473,17 @@ def _spelled(key: Sequence[str], columns: Sequence[Column], what: str) -> list[s
         )
     exact = set(names_of(columns))
     return [name if name in exact else spelled[name.lower()] for name in key]
+
+
+def _add_commit_times(plan: Plan, question: Question, option: str, table: str) -> None:
+    """Name the table of commit times in the call; where it was not given, say what that costs."""
+    if option in question.others:
+        plan.call[option] = question.others[option].reference
+    else:
+        plan.notes.append(
+            f"changed_at will not be known: {question.landed.name} has no commit times. Give"
+            f" --{option.replace('_', '-')}, the table {table}."
+        )
 
 
 def _no_key(landed: Landed, why: str, columns: Sequence[Column]) -> AfterimageError:
