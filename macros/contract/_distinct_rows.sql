@@ -1,5 +1,5 @@
 {#- The CTE `distinct_rows`: each row once, with the number of its `copies`. `by` is what the copies of a row have in
-    common, `first` the order by which one of them stands for all. -#}
+    common, `first` the order that chooses one of them. -#}
 {%- macro _distinct_rows(rows, by, first) -%}
 distinct_rows as (
 

@@ -263,9 +263,9 @@ def memory() -> tuple[int, int]:
         available = os.sysconf("SC_AVPHYS_PAGES") * page
     except (ValueError, OSError):  # macOS does not tell
         available = total
-    told = Path("/proc/meminfo")
-    if told.is_file():
-        match = re.search(r"^MemAvailable:\s+(\d+) kB$", told.read_text(), re.MULTILINE)
+    meminfo = Path("/proc/meminfo")
+    if meminfo.is_file():
+        match = re.search(r"^MemAvailable:\s+(\d+) kB$", meminfo.read_text(), re.MULTILINE)
         available = int(match[1]) * 1024 if match else available
     limit, used = Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.current")
     if limit.is_file() and limit.read_text().strip().isdigit():

@@ -188,7 +188,7 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
 def summary(health: Health) -> str:
     """Return what a page says of a table, as lines for the terminal."""
     lines = [f"{health.model}: {health.verdict}"]
-    told = [("rejected", counted(health.rejects)), ("warnings", counted(health.warnings))]
-    told += [(fact.name, f"{fact.value}; {fact.note}".rstrip("; ")) for fact in health.facts]
-    lines += [f"  {name:<14} {text}" for name, text in told if text]
+    facts = [("rejected", counted(health.rejects)), ("warnings", counted(health.warnings))]
+    facts += [(fact.name, f"{fact.value}; {fact.note}".rstrip("; ")) for fact in health.facts]
+    lines += [f"  {name:<14} {text}" for name, text in facts if text]
     return "\n".join(lines)

@@ -272,13 +272,13 @@ def _endings(
     A history that closes versions does not know who deleted a row. The stream it is made of does.
     """
     ends = {(r.key, v.valid_to_seq) for r in records for v in r.versions if v.ends}
-    told = {
+    known = {
         (record.key, version.valid_from_seq): version.transaction_id
         for record in records
         for version in record.versions
         if version.is_deleted
     } | {end: new.versions[0].transaction_id for end, new in becomes.items()}
-    found = {end: f"transaction {name}" for end, name in told.items() if end in ends and name}
+    found = {end: f"transaction {name}" for end, name in known.items() if end in ends and name}
     if not ends:
         return found
     places = ", ".join(map(p.literal, sorted({place for _, place in ends if place})))

@@ -1,11 +1,11 @@
 """Loads landed files into an Iceberg table, each of them once.
 
-The table remembers its files in the property `afterimage.landed`. Rows and a property cannot be
-committed together, so the rows come into a branch of the table first. Then the property names the
-files and the branch's snapshot, and then `main` is moved to that snapshot. Whoever is killed in
-between leaves either a branch that the property does not name, which is thrown away, or one that it
-names, which is published. A statement of a killed process that still runs on a server writes to its
-branch alone, so nothing comes of it.
+The table remembers its files in the property `afterimage.landed`. Iceberg cannot commit rows and a
+property together, so the rows go into a branch of the table first. Then the property names the
+files and the branch's snapshot, and then `main` moves to that snapshot. A process that is killed
+in between leaves a branch that the property does not name (the next run drops it), or one that it
+names (the next run publishes it). A statement of a killed process that still runs on a server only
+writes to its branch.
 """
 
 from __future__ import annotations

@@ -230,14 +230,14 @@ def figure(records: Sequence[Record], end: int) -> dict[str, Any]:
             if version.valid_to is None:
                 opens.append((at(end), -lane))
             elif version.ends and version.closed_by in KINDS:
-                told = [ended(record, version), ""]
-                ends[version.closed_by].append((at(version.valid_to), -lane, told))
+                label = [ended(record, version), ""]
+                ends[version.closed_by].append((at(version.valid_to), -lane, label))
             absence = record.absence(place)
             if absence:
                 middle = sum(absence) // 2
-                told = [absent(record, absence), ""]
-                gaps += [(at(when), -lane, told) for when in (absence[0], middle, absence[1])]
-                gaps.append((None, None, told))
+                label = [absent(record, absence), ""]
+                gaps += [(at(when), -lane, label) for when in (absence[0], middle, absence[1])]
+                gaps.append((None, None, label))
 
     traces = [
         _trace(

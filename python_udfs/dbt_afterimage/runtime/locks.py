@@ -30,7 +30,7 @@ def lock(file: IO[str], *, shared: bool = False, wait: bool = True) -> None:
     Args:
         file: The file.
         shared: Whether others may hold it shared too.
-        wait: Whether to wait for whoever has it.
+        wait: Whether to wait until it is free.
 
     Raises:
         BlockingIOError: Another has it, and `wait` is false.
