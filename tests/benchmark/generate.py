@@ -123,7 +123,7 @@ def changes(
             select
                 *,
                 timestamp_millis(1704067200000 + place * 50) as happened_at,
-                is_update and not changes_notes
+                is_update and not changes_notes and not changes_key
                     and {number("place", str(seed), "'s'")} % 20 = 0 as is_sparse,
                 if(changes_key, {1 << HEADER_COLUMNS}L, 0L) | if(is_delete, {1 << HEADER_COLUMNS}L,
                     if(is_insert, -1L, {mask})) as bits

@@ -1,7 +1,8 @@
 """What people write by hand for a Qlik change table, in Spark SQL and in DuckDB's, and the limit.
 
 They give the same versions as `scd2` for what `generate.py` makes; they know nothing of what it does
-not make (truncates, ties, late load rows, copies of rows, rows that cannot be read).
+not make (truncates, ties, late load rows, copies of rows, rows that cannot be read, a key change that
+lacks columns).
 """
 
 from __future__ import annotations
