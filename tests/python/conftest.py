@@ -83,7 +83,13 @@ class Project:
         os.chdir(self.folder)
         try:
             outcome = dbtRunner().invoke(
-                ["--quiet", *arguments, "--profiles-dir", str(self.folder / "profiles")]
+                [
+                    "--quiet",
+                    "--no-write-json",
+                    *arguments,
+                    "--profiles-dir",
+                    str(self.folder / "profiles"),
+                ]
             )
         finally:
             os.chdir(before)
