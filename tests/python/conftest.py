@@ -23,10 +23,9 @@ SCHEMA = "afterimage"
 # the empty one.
 engine.BUFFER_SIZE = 1 << 20
 
-# The same cases in every run of CI, so that a failure is one of the change at hand; a run that asks
-# for more cases looks for new ones.
-settings.register_profile("afterimage", derandomize="AFTERIMAGE_EXAMPLES" not in os.environ)
-settings.load_profile("afterimage")
+# Without a seed the cases are the same in every run, so that a failure is one of the change at hand.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("random", derandomize=False, print_blob=True)
 
 
 def contract_columns(fields: str) -> dict[str, str]:
@@ -150,6 +149,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="K/N",
         help="of the tests marked minutes or long, run the K-th of N shares, besides all others",
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw random cases where a seed is given, or more cases than usual are asked for."""
+    is_random = config.getoption("--hypothesis-seed") or "AFTERIMAGE_EXAMPLES" in os.environ
+    settings.load_profile("random" if is_random else "fixed")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,9 +1,10 @@
 """Lets several dbt processes share one folder of Iceberg tables.
 
-An Iceberg catalog of type `hadoop` commits by renaming a file. Object stores and HDFS refuse a
-rename onto an existing file. A local disk does not, so two processes that commit to one table at
-the same moment could lose one of the commits. Writing statements of different processes therefore
-take turns. Threads of one process need not: Iceberg has a lock for them.
+An Iceberg catalog of type `hadoop` commits by renaming a file. HDFS refuses a rename onto an
+existing file. A local disk does not, so two processes that commit to one table at the same moment
+could lose one of the commits. Writing statements of different processes therefore take turns.
+Threads of one process need not: Iceberg has a lock for them. An object store does not refuse the
+rename either; docs/operations/cluster.md says which catalog to use there.
 
 A Thrift server's statements never pass through Python, so there Iceberg's own lock is replaced:
 each commit waits for its turn.
