@@ -57,7 +57,7 @@ test-long: lint ## Run lint and all tests (hours)
 test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
 	DBT_TARGET=parquet AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q \
-		-m "not long" tests/python/test_project.py tests/python/test_udfs_in_spark.py -k "not executors"
+		-m "not long" tests/python/packaging/test_project.py tests/python/runtime/test_udfs_in_spark.py -k "not executors"
 
 # BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.
 bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB (minutes)
