@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-share test-all test-long test-spark4 bench lint docs lock clean distclean
+.PHONY: help setup demo unit test test-share test-all test-long test-spark4 bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -37,6 +37,9 @@ lint: setup docs ## Check style, formatting and types of Python, and the SQL's s
 
 # Two processes, each with a Spark of its own: planning, which most of the time goes into, uses one core.
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
+
+unit: setup ## Run the tests that need no Spark (seconds)
+	$(BIN)/python -m pytest -q -n 2 tests/python/unit
 
 test: lint ## Run lint and every test that takes seconds
 	$(PYTEST)
