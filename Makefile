@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-share test-all test-long test-spark4 bench lint docs lock clean distclean
+.PHONY: help setup demo unit test test-share test-all test-long test-spark4 bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -38,6 +38,9 @@ lint: setup docs ## Check style, formatting and types of Python, and the SQL's s
 # Two processes, each with a Spark of its own: planning, which most of the time goes into, uses one core.
 PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 
+unit: setup ## Run the tests that need no Spark (seconds)
+	$(BIN)/python -m pytest -q -n 2 tests/python/unit
+
 test: lint ## Run lint and every test that takes seconds
 	$(PYTEST)
 
@@ -57,7 +60,7 @@ test-long: lint ## Run lint and all tests (hours)
 test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
 	DBT_TARGET=parquet AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q \
-		-m "not long" tests/python/test_project.py tests/python/test_udfs_in_spark.py -k "not executors"
+		-m "not long" tests/python/packaging/test_project.py tests/python/runtime/test_udfs_in_spark.py -k "not executors"
 
 # BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.
 bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB (minutes)

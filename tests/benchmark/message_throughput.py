@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = [str(ROOT / "tests" / "python"), str(ROOT / "python_udfs")]
+FOLDERS = [str(ROOT / name) for name in ("tests/python", "tests/python/support", "python_udfs")]
 sys.path[:0] = FOLDERS
 # Spark's workers, which make the messages, look there too.
 os.environ["PYTHONPATH"] = os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH", "")])

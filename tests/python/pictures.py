@@ -18,11 +18,14 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from browser import look
-from command_line import BIN, environment, run
 from conftest import ROOT, Lake, Project, contract_columns
 from dbt_afterimage.cli import main as afterimage
 from dbt_afterimage.runtime.session import open_session
+
+sys.path.insert(0, str(ROOT / "tests" / "python" / "support"))
+
+from browser import look
+from command_line import BIN, environment, run
 
 IMAGES = ROOT / "docs" / "images"
 LOOKED_AT = ROOT / ".afterimage" / "pictures"

@@ -9,25 +9,14 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, SCHEMA, Lake, Project
-from test_history_runs import COLUMNS
+from conftest import ROOT, SCHEMA, Lake, Project, contract_columns
+from pages import tables
 
 PAGE = (ROOT / "docs" / "guides" / "history_options.md").read_text()
 TYPES = {"id": "int", "name": "string", "city": "string", "logins": "int"}
 SECTION = re.compile(
     r"^## (?P<name>.+?)$.*?^```jinja\n(?P<options>.+?)\n```$(?P<rest>.*?)(?=^## |\Z)", re.M | re.S
 )
-
-
-def tables(markdown: str) -> list[list[dict[str, str]]]:
-    """Return the tables of a page, each as its rows."""
-    found = []
-    for block in re.findall(r"(?:^\|.*\|\n)+", markdown, re.M):
-        cells = [
-            [cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()
-        ]
-        found.append([dict(zip(cells[0], row, strict=True)) for row in cells[2:]])
-    return found
 
 
 def landed(row: dict[str, str]) -> dict[str, Any]:
@@ -53,7 +42,7 @@ def shown(value: Any) -> str:
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     fields = ", ".join(f"{name}: {kind}" for name, kind in TYPES.items())
-    columns = COLUMNS | dict.fromkeys(("before", "after"), f"struct<{fields}>")
+    columns = contract_columns(fields)
     lake.create("documented_changes", columns, [landed(row) for row in tables(PAGE)[0]])
     return make_project("history_options")
 

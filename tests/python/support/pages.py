@@ -40,3 +40,14 @@ def page(name: str) -> str:
 
 def relative(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
+
+
+def tables(markdown: str) -> list[list[dict[str, str]]]:
+    """Return the tables of a page, each as its rows."""
+    found = []
+    for block in re.findall(r"(?:^\|.*\|\n)+", markdown, re.M):
+        cells = [
+            [cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()
+        ]
+        found.append([dict(zip(cells[0], row, strict=True)) for row in cells[2:]])
+    return found

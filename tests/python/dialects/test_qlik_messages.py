@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import chain
 from typing import Any
@@ -16,6 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
+from dialect_qlik import as_staged, landed_message, landing, qlik_column
+from histories import EXAMPLES, assert_same_history, fewer_checks
 from qlik_messages import (
     METADATA,
     Column,
@@ -29,22 +31,9 @@ from qlik_messages import (
 )
 from reference import Change, Key, Row, history
 from strategies import DOMAINS, Stream, merged_streams, splits
-from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
-from test_qlik_change_table import as_staged
 
-LANDING = {
-    "key": "string",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-}
 FORMATS = ["json", "avro"]
 STAGED = "config(materialized='change_stream', file_format='iceberg')"
-
-
-def landing(form: str) -> dict[str, str]:
-    return {"value": "string" if form == "json" else "binary", **LANDING}
 
 
 @pytest.fixture(scope="module")
@@ -227,56 +216,6 @@ def later(value: str | bytes) -> str | bytes:
     return value.replace(b"2024010112000000", b"2024020112000000")
 
 
-QLIK_TYPES = {
-    "string": "STRING",
-    "int": "INT4",
-    "bigint": "INT8",
-    "boolean": "BOOLEAN",
-    "date": "DATE",
-    "timestamp": "DATETIME",
-}
-
-
-def qlik_column(name: str, spark_type: str, keys: Sequence[str]) -> Column:
-    key = keys.index(name) + 1 if name in keys else 0
-    if spark_type.startswith("decimal"):
-        return column(name, "NUMERIC", 20, 2, key)
-    return column(name, QLIK_TYPES[spark_type], key=key)
-
-
-def landed(
-    change: Change, stream: Stream, form: str, columns: list[Column], counter: int | None = None
-) -> dict[str, Any]:
-    """Write a change as Qlik would; `counter` is its number in its transaction."""
-    operation = {"load": "REFRESH"}.get(change.operation, change.operation.upper())
-    absent = change.absent_columns or []
-    present = [name for name in stream.columns if name not in absent]
-    changed = change.changed_columns if change.operation == "update" else None
-    body = {
-        "data": change.after,
-        "beforeData": change.before,
-        "headers": headers(
-            operation,
-            changeSequence=change.change_seq or None,
-            timestamp=change.changed_at.isoformat() if change.changed_at else None,
-            transactionId=change.transaction_id,
-            changeMask=None if changed is None else mask(changed, stream.columns),
-            columnMask=mask(present, stream.columns),
-            transactionEventCounter=counter,
-        ),
-    }
-    if form == "json":
-        return {"value": json_message("DT", body)}
-    for image in ("data", "beforeData"):
-        values = body[image]
-        if isinstance(values, dict):
-            body[image] = {
-                name: value.replace(tzinfo=timezone.utc) if isinstance(value, datetime) else value
-                for name, value in values.items()
-            }
-    return {"value": avro_message("DT", data_schema(columns), body, "v1")}
-
-
 @dataclass
 class Partition:
     """A partition of a topic as a Qlik task fills it, and what its messages mean.
@@ -304,7 +243,7 @@ class Partition:
         """Append a message."""
         offset = len(self.messages)
         message = {
-            **landed(change, self.stream, self.form, self.columns, counter),
+            **landed_message(change, self.stream, self.form, self.columns, counter),
             "topic": "t",
             "partition": self.number,
             "offset": offset,

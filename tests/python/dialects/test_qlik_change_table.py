@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
@@ -13,77 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project
-from reference import Change, history
-from strategies import Stream, merged_streams, splits
-from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
+from dialect_qlik import HEADER, as_staged, landed_rows
+from histories import EXAMPLES, assert_same_history, fewer_checks
+from reference import history
+from strategies import merged_streams, splits
 
 RAW = "random_orders__ct"
-HEADER = {
-    "header__change_seq": "string",
-    "header__change_oper": "string",
-    "header__change_mask": "binary",
-    "header__stream_position": "string",
-    "header__operation": "string",
-    "header__transaction_id": "string",
-    "header__timestamp": "timestamp",
-}
-WORDS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE", "B": "BEFOREIMAGE", "": "TRUNCATE"}
-LETTERS = {"load": "I", "insert": "I", "update": "U", "delete": "D", "truncate": ""}
-SEQ_TIME = datetime(2024, 1, 1, 12)  # what the places of `strategies` say
 
 
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("qlik_change_table")
-
-
-def landed_rows(stream: Stream) -> list[dict[str, Any]]:
-    """Write a stream as Qlik would: one row per change, and one more for each before-image."""
-    rows = []
-    for change in stream.distinct:
-        if change.reject_reason is not None:
-            continue
-        letter = LETTERS[change.operation]
-        image = change.before if change.operation == "delete" else change.after
-        rows.append(landed(change, letter, image or {}, mask(change, stream.columns)))
-        if change.operation == "update" and change.before is not None:
-            rows.append(landed(change, "B", change.before, b""))
-    return rows
-
-
-def landed(
-    change: Change, letter: str, image: dict[str, Any], bits: bytes | None
-) -> dict[str, Any]:
-    return {
-        "header__change_seq": change.change_seq,
-        "header__change_oper": letter,
-        "header__change_mask": bits,
-        "header__operation": WORDS[letter],
-        "header__transaction_id": change.transaction_id,
-        "header__timestamp": change.changed_at,
-        **image,
-    }
-
-
-def mask(change: Change, columns: list[str]) -> bytes | None:
-    """Flag the changed columns; if the stream does not say, all captured ones."""
-    if change.operation != "update":
-        return None
-    flagged = change.changed_columns
-    if flagged is None:
-        if not change.absent_columns:
-            return None
-        flagged = [name for name in columns if name not in change.absent_columns]
-    bits = sum(1 << (len(HEADER) + columns.index(name)) for name in flagged)
-    return bits.to_bytes(len(columns) // 8 + 2, "little").rstrip(b"\0")
-
-
-def as_staged(change: Change) -> Change:
-    """Give a change the time that staging finds where Qlik's own is missing or a placeholder."""
-    placeholder = change.changed_at is None or change.changed_at < datetime(1970, 1, 2)
-    if placeholder and change.operation != "load":
-        return replace(change, changed_at=SEQ_TIME)
-    return change
 
 
 @pytest.mark.minutes

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conftest import SCHEMA, Lake, Project
+from dialect_db2 import DB2_HEADER
 from dialect_openedge import CHANGE_COLUMNS
-from dialects import DB2_HEADER
 from qlik_messages import headers, json_message, mask
 
 Row = dict[str, Any]

@@ -25,9 +25,9 @@ from dialect_openedge import (
     tracking_row,
     types_of,
 )
+from histories import EXAMPLES, assert_same_history, fewer_checks
 from reference import Change, Row, history
 from strategies import Stream, merged_streams, splits
-from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
 
 CHANGES = "random_items__cdc"
 TRACKING = "random_cdc_tracking"

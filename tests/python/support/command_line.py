@@ -24,7 +24,7 @@ def environment(**variables: str) -> dict[str, str]:
     java.apply(env)
     shared = {"NO_COLOR": "1", "AFTERIMAGE_DRIVER_MEMORY": "1g"}
     # Not one for each project that a test makes.
-    archive = Path(__file__).resolve().parents[2] / ".afterimage" / "cache"
+    archive = Path(__file__).resolve().parents[3] / ".afterimage" / "cache"
     return {**env, **shared, "AFTERIMAGE_CLASS_ARCHIVE": str(archive), **variables}
 
 

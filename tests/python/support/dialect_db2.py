@@ -1,8 +1,7 @@
-"""Change streams as replication tools would write them, in plain Python.
+"""Writes a change stream as Db2's SQL Replication would: rows of CD, CCD and unit-of-work tables.
 
-A writer takes a logical stream and gives the rows that a tool lands for it. It shares no code with
-the macros, so what it writes and what they read can be compared. A tool that cannot
-carry all of a stream has a function beside its writer that says what is left of it.
+The writer shares no code with the macros, so what it writes and what they read can be compared.
+`db2_changes` says what is left of a stream, since Db2 cannot carry all of it.
 """
 
 from __future__ import annotations
@@ -16,11 +15,15 @@ from strategies import Stream
 
 Db2Style = Literal["single", "pairs"]
 
+# How a staging model begins.
+STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+
 DB2_HEADER = {
     "IBMSNAP_COMMITSEQ": "binary",
     "IBMSNAP_INTENTSEQ": "binary",
     "IBMSNAP_OPERATION": "string",
 }
+DB2_UOW = {"IBMSNAP_COMMITSEQ": "binary", "IBMSNAP_LOGMARKER": "timestamp"}
 # Log sequence numbers begin somewhere; so that bytes matter, where two of them are about to turn.
 DB2_FIRST_COMMIT = 0xFFF0
 DB2_FIRST_INTENT = 0xFEFFF8

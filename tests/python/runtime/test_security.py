@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import ROOT, SCHEMA, DbtError, Lake, Project
-from test_history_engine import fewer_checks
-from test_qlik_change_table import HEADER
+from dialect_qlik import HEADER
+from histories import fewer_checks
 
 # The pieces of which attempts are made: quotes, comment signs, statements, substitutions.
 PIECES = [

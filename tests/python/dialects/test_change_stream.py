@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project
+from dialect_qlik import HEADER, landed_rows
+from histories import EXAMPLES, fewer_checks
 from strategies import merged_streams
-from test_history_engine import EXAMPLES, fewer_checks
-from test_qlik_change_table import HEADER, landed_rows
 
 RAW = "stream__ct"
 TABLE = f"{SCHEMA}.stg_stream"

@@ -12,21 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
-from dialects import (
+from dialect_db2 import (
     DB2_HEADER,
+    DB2_UOW,
+    STAGED,
     Db2Style,
     db2_cd_rows,
     db2_changes,
     db2_columns,
     db2_uow_rows,
 )
+from histories import EXAMPLES, assert_same_history, fewer_checks
 from reference import Row, history
 from strategies import merged_streams, splits, streams
-from test_history_engine import EXAMPLES, assert_same_history, fewer_checks
 
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 STYLES: tuple[Db2Style, ...] = ("single", "pairs")
-UOW = {"IBMSNAP_COMMITSEQ": "binary", "IBMSNAP_LOGMARKER": "timestamp"}
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_any_order_any_batches_and_repeats_equal_the_reference(
     )
     run = ("run", "--select", "stg_random", "random_history")
 
-    lake.create("random_uow", UOW, db2_uow_rows(stream))
+    lake.create("random_uow", DB2_UOW, db2_uow_rows(stream))
     lake.create("random_cd", columns, [])
     for number, batch in enumerate(batches):
         lake.append("random_cd", columns, batch)
@@ -225,11 +225,11 @@ def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
     tables = ("stg_halves", "halves_history")
     run = ("run", "--select", *tables)
 
-    lake.create("halves_uow", UOW, [commits[0], *commits[2:]])
+    lake.create("halves_uow", DB2_UOW, [commits[0], *commits[2:]])
     lake.create("halves_cd", columns, HALVES[0])
     project.dbt(*run, "--full-refresh")
     after_first = lake.contents(*tables)
-    lake.create("halves_uow", UOW, commits)  # the time of the second commit comes late as well
+    lake.create("halves_uow", DB2_UOW, commits)  # the time of the second commit comes late as well
     lake.append("halves_cd", columns, HALVES[1])
     project.dbt(*run)
     after_second = lake.contents(*tables)
@@ -311,13 +311,13 @@ def test_the_time_of_a_commit_may_land_after_its_rows(project: Project, lake: La
     )
     run = ("run", "--select", "stg_timed")
     lake.create("timed_cd", columns, [landed(n, n, "I", f"key {n}", n) for n in (1, 2)])
-    lake.create("timed_uow", UOW, [])
+    lake.create("timed_uow", DB2_UOW, [])
     project.dbt(*run, "--full-refresh")
     lake.append("timed_cd", columns, [landed(3, 3, "I", "key 3", 3)])
     project.dbt(*run)
     at = datetime(2024, 1, 1)
     commit = (2).to_bytes(10, "big")
-    lake.append("timed_uow", UOW, [{"IBMSNAP_COMMITSEQ": commit, "IBMSNAP_LOGMARKER": at}])
+    lake.append("timed_uow", DB2_UOW, [{"IBMSNAP_COMMITSEQ": commit, "IBMSNAP_LOGMARKER": at}])
     project.dbt(*run)
 
     found = lake.rows(f"select after.id, changed_at from {SCHEMA}.stg_timed order by change_seq")

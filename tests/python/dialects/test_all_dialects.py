@@ -14,17 +14,15 @@ from hypothesis import strategies as st
 
 import dialect_sqlserver
 from conftest import ROOT, SCHEMA, Lake, Project, relation
+from dialect_db2 import DB2_FIRST_COMMIT, DB2_UOW, Db2Style, db2_cd_rows, db2_columns, db2_uow_rows
 from dialect_netiq import LOG, TABLE, log_rows
 from dialect_openedge import TABLE_NUMBER, carried, change_rows, tracking_row, types_of
-from dialects import DB2_FIRST_COMMIT, Db2Style, db2_cd_rows, db2_columns, db2_uow_rows
+from dialect_qlik import HEADER, landed_message, landed_rows, landing, qlik_column
+from histories import EXAMPLES, fewer_checks, in_order, jinja
+from pages import tables
 from qlik_messages import METADATA, avro_message, json_message, metadata
 from reference import Change, Key, Row, history
 from strategies import START, Stream, options, schemas, seq, streams
-from test_db2_change_data import UOW
-from test_history_engine import EXAMPLES, fewer_checks, in_order, jinja
-from test_history_options import tables
-from test_qlik_change_table import HEADER, landed_rows
-from test_qlik_messages import landed, landing, qlik_column
 
 # What the streams of one run hold: a case each, in turn.
 LEAST: frozenset[str] = frozenset()
@@ -281,7 +279,7 @@ def in_dialect(dialect: str, told: Told) -> Landed:
             if form == "json"
             else avro_message("MD", METADATA, body, own_schema=True)
         )
-        messages = [landed(change, sparse, form, columns_of) for change in sparse.changes]
+        messages = [landed_message(change, sparse, form, columns_of) for change in sparse.changes]
         return Landed(
             {
                 raw: (landing(form), messages),
@@ -295,7 +293,7 @@ def in_dialect(dialect: str, told: Told) -> Landed:
         arguments = f"{relation(raw)}, unique_key={key}, complete=true"
         landed_tables = {raw: (db2_columns(sparse, style), db2_cd_rows(sparse, style))}
         if style == "single":
-            landed_tables[f"{raw}_uow"] = (UOW, db2_uow_rows(sparse))
+            landed_tables[f"{raw}_uow"] = (DB2_UOW, db2_uow_rows(sparse))
             arguments += f", uow={relation(f'{raw}_uow')}"
         return Landed(landed_tables, f"db2_change_data({arguments})")
     if dialect == "openedge":

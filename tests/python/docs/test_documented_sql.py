@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from conftest import ROOT, SCHEMA, Lake, Project, contract_columns
-from test_qlik_change_table import HEADER
+from dialect_qlik import HEADER
 
 JANUARY = datetime(2023, 1, 1)
 

@@ -24,9 +24,9 @@ from pyspark.sql import SparkSession
 
 import dialect_sqlserver
 from conftest import SCHEMA, DbtError, Lake, Project
+from dialect_db2 import DB2_HEADER
 from dialect_openedge import CHANGE_COLUMNS
-from dialects import DB2_HEADER
-from test_qlik_change_table import HEADER
+from dialect_qlik import HEADER
 
 RAW = {**HEADER, "id": "int", "name": "string", "filling": "string"}
 MODELS = {

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
-from test_db2_change_data import STAGED
-from test_history_engine import fewer_checks
+from dialect_db2 import STAGED
+from histories import fewer_checks
 
 LOG = {"OPERATION": "int", "TIME": "timestamp", "PK01": "int", "PK02": "string"}
 BASE = {"no": "int", "lang": "string", "text": "string"}

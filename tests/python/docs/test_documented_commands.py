@@ -31,11 +31,11 @@ NOT_RUN = {
 }
 # Pages whose blocks another test runs, word for word but for the names of machines and sizes.
 ELSEWHERE = {
-    "README.md": "test_from_a_clone.py",
-    "docs/start/as_a_package.md": "test_wheel.py",
-    "docs/operations/benchmark.md": "test_from_a_clone.py",
-    "docs/operations/cluster.md": "test_cluster.py",
-    "docs/start/land.md": "test_land.py",
+    "README.md": "packaging/test_from_a_clone.py",
+    "docs/start/as_a_package.md": "packaging/test_wheel.py",
+    "docs/operations/benchmark.md": "packaging/test_from_a_clone.py",
+    "docs/operations/cluster.md": "runtime/test_cluster.py",
+    "docs/start/land.md": "commands/test_land.py",
 }
 
 

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from cases import dele, history_of, ins, rec, upd, ver
 from conftest import SCHEMA, Lake, Project
+from histories import EXAMPLES, as_row, assert_same_history, fewer_checks, stream_columns
 from reference import Change, Row, current, history
 from strategies import START, Stream, seq
-from test_history_engine import EXAMPLES, as_row, assert_same_history, fewer_checks, stream_columns
-from test_reference import dele, history_of, ins, rec, upd, ver
 
 KEY = ["case_no", "id"]
 TYPES = {"case_no": "int", "id": "int", "a": "string", "lob": "string"}
