@@ -23,7 +23,7 @@ SCHEMA = "afterimage"
 # the empty one.
 engine.BUFFER_SIZE = 1 << 20
 
-# Without a seed the cases are the same in every run, so that a failure is one of the change at hand.
+# Without a seed each run has the same cases, so that a failure comes from the change at hand.
 settings.register_profile("fixed", derandomize=True)
 settings.register_profile("random", derandomize=False, print_blob=True)
 
