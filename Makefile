@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test test-share test-all test-long test-spark4 bench lint docs lock clean distclean
+.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -44,13 +44,22 @@ unit: setup ## Run the tests that need no Spark (seconds)
 test: lint ## Run lint and every test that takes seconds
 	$(PYTEST)
 
-# Of the slow tests (minutes, long) one in 20, another one each day: SHARE=3/20 repeats the run of a day.
-SHARE ?= $(shell date +%j)/20
-test-share: lint ## Run every quick test and a share of the slow ones, as CI does
-	$(PYTEST) -m "long or not long" --share=$(SHARE)
+# Of the tests that take longer one in ten, and random cases that are new each day:
+# `make test-share SHARE=3/10 SEED=2026001` repeats a run.
+SHARE ?= $(shell date +%j)/10
+SEED ?= $(shell date +%Y%j)
+test-share: lint ## Run every quick test and a share of the others, as CI does
+	$(PYTEST) -m "not long" --share=$(SHARE) --hypothesis-seed=$(SEED)
 
 test-all: lint ## Run these and all tests that take minutes
 	$(PYTEST) -m "not long"
+
+# SECONDS_LEFT=600 ends sooner. A failure says which --hypothesis-seed repeats it.
+SECONDS_LEFT ?= 3600
+test-random: setup ## Run the property tests for an hour, with new random cases each time
+	@end=$$(($$(date +%s) + $(SECONDS_LEFT))); while [ $$(date +%s) -lt $$end ]; do \
+		seed=$$(date +%s); echo "--hypothesis-seed=$$seed"; \
+		$(PYTEST) -m "hypothesis and not long" --hypothesis-seed=$$seed || exit 1; done
 
 # Ten times as many random cases, and new ones in each run.
 test-long: lint ## Run lint and all tests (hours)

@@ -51,6 +51,12 @@ def relation(table: str) -> str:
     return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
 
 
+def compile_statements(spark: SparkSession, yes: bool) -> None:
+    """Let Spark compile its statements to Java, as it does for users, or interpret them."""
+    spark.conf.set("spark.sql.codegen.wholeStage", str(yes).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if yes else "NO_CODEGEN")
+
+
 class DbtError(AssertionError):
     """A dbt command failed; the message holds what dbt said of each node."""
 
@@ -147,7 +153,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--share",
         metavar="K/N",
-        help="of the tests marked minutes or long, run the K-th of N shares, besides all others",
+        help="of the tests marked minutes, run the K-th of N shares, besides all others",
     )
 
 
@@ -162,12 +168,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     share = config.getoption("--share")
     if share:
         place, count = map(int, share.split("/"))
-        slow = [i for i in items if i.get_closest_marker("minutes") or i.get_closest_marker("long")]
+        slow = [item for item in items if item.get_closest_marker("minutes")]
         left_out = {i for n, i in enumerate(slow) if n % count != place % count}
         config.hook.pytest_deselected(items=list(left_out))
         items[:] = [item for item in items if item not in left_out]
-    # So that no process is left alone with it.
-    items.sort(key=lambda item: item.path.stem != "test_project")
+    # So that no process is left alone with them.
+    first = ["test_project", "test_netiq_event_log", "test_change_stream", "test_init"]
+    items.sort(key=lambda i: first.index(i.path.stem) if i.path.stem in first else len(first))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -202,9 +209,8 @@ def spark(make_project: Callable[[str], Project]) -> Iterator[SparkSession]:
     session = open_session({})
     if "AFTERIMAGE_EXAMPLES" not in os.environ:
         # Of a few rows each: to compile Java for a statement takes longer than to go without.
-        # `make test-long` and the tests that run dbt as a process of its own do compile.
-        session.conf.set("spark.sql.codegen.wholeStage", "false")
-        session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # `make test-long`, the engine's own test and those that run dbt in a process do compile.
+        compile_statements(session, False)
     yield session
     session.stop()
     shutil.rmtree(os.environ["AFTERIMAGE_WAREHOUSE"], ignore_errors=True)

@@ -565,7 +565,7 @@ def test_a_change_table_without_a_prefix_is_recognised(
     ]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     "landed",
     [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES],
@@ -577,7 +577,7 @@ def test_every_system_builds_as_it_is(
     check(landed, project, lake, init, with_tests=True)
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_table_may_be_named_with_its_catalog(project: Project, lake: Lake, init: Init) -> None:
     named = replace(
         POLICIES,
@@ -638,25 +638,25 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
             BOOKS,
             ["landing.books_index_log"],
             "give --base, the table with the present rows",
-            marks=pytest.mark.long,
+            marks=pytest.mark.minutes,
         ),
         pytest.param(
             LOANS,
             ["landing.nowhere"],
             "RELATION must be a table that exists",
-            marks=pytest.mark.long,
+            marks=pytest.mark.minutes,
         ),
         pytest.param(
             LOANS,
             ["landing.cd_loans", "--key", "nix"],
             "the key names a column that is not there: nix",
-            marks=pytest.mark.long,
+            marks=pytest.mark.minutes,
         ),
         pytest.param(
             TRUCKS,
             ["landing.fleet", "--metadata", "landing.fleet_schemas"],
             "are of several tables, so say which with --table: fleet.TRUCKS, fleet.VANS",
-            marks=pytest.mark.long,
+            marks=pytest.mark.minutes,
         ),
     ],
     ids=["key", "table", "base", "no table", "no column", "tables of metadata"],
@@ -804,7 +804,7 @@ def test_a_table_that_is_staged_already_gets_no_second_stream(
     assert audited == [{"id": 5}, {"id": 6}]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_models_that_moved_are_not_written_twice(
     shop: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -850,7 +850,7 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     assert of_init(shop.folder) == set()
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_each_table_of_a_topic_has_a_stream_of_its_own(
     shop: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:

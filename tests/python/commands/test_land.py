@@ -507,7 +507,7 @@ def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
     assert [one.name for one in landings.project.folder.glob(".afterimage/landing/*/*")] == ["lock"]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     "statement",
     ["insert into raw.shared values (9)", "alter table raw.shared drop branch afterimage_land"],

@@ -429,7 +429,7 @@ def test_one_stream_has_one_history_in_every_dialect(
     assert_one_history(told, list(MACRO), data, project, lake)
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
 def test_a_truncate_ends_the_same_versions_in_every_dialect_that_has_it(

@@ -38,7 +38,7 @@ end
 """
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_broken_rows_have_distinct_ids_and_cost_little(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:

@@ -159,6 +159,7 @@ def test_rows_delivered_twice_are_counted(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.minutes
 def test_rows_without_a_place_are_compared_with_earlier_ones(runs: Runs) -> None:
     """Another load of the key, a malformed row twice, and two rows that share a place of zeros."""
     zeros = "0" * 35
@@ -175,6 +176,7 @@ def test_rows_without_a_place_are_compared_with_earlier_ones(runs: Runs) -> None
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.minutes
 def test_a_compacted_raw_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
     runs.land(row(at(4), "U", "d"))
     runs.run()
@@ -191,6 +193,7 @@ def test_a_compacted_raw_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.minutes
 def test_a_recreated_raw_table_is_read_once(runs: Runs, lake: Lake) -> None:
     lake.create(RAW, COLUMNS, [*FIRST, row(at(4), "U", "d")])
     assert runs.run() == (
@@ -205,6 +208,7 @@ def test_a_recreated_raw_table_is_read_once(runs: Runs, lake: Lake) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.minutes
 def test_a_raw_table_rolled_back_is_read_once(runs: Runs, lake: Lake) -> None:
     [first] = lake.rows(f"select snapshot_id from {SCHEMA}.{RAW}.refs")
     runs.land(row(at(4), "U", "d"))
@@ -216,6 +220,7 @@ def test_a_raw_table_rolled_back_is_read_once(runs: Runs, lake: Lake) -> None:
     assert {change["change_seq"] for change in runs.staged()} == {"", *map(at, range(1, 6))}
 
 
+@pytest.mark.minutes
 def test_a_raw_table_with_expired_snapshots_is_read_once(runs: Runs, lake: Lake) -> None:
     for number in (4, 5):
         runs.land(row(at(number), "U", f"{number}"))
@@ -228,6 +233,7 @@ def test_a_raw_table_with_expired_snapshots_is_read_once(runs: Runs, lake: Lake)
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_rows_deleted_from_or_changed_in_the_raw_table(mode: str, runs: Runs, lake: Lake) -> None:
     raw = f"{SCHEMA}.{RAW}"
@@ -264,6 +270,7 @@ def test_a_run_killed_before_it_saves_its_state_is_repeated(runs: Runs, lake: La
     assert (runs.staged(), properties()) == (staged, after)
 
 
+@pytest.mark.minutes
 def test_a_staging_table_rolled_back_reads_everything_once(runs: Runs, lake: Lake) -> None:
     [first] = runs.snapshot()
     runs.land(row(at(4), "U", "d"))
@@ -284,6 +291,7 @@ def test_a_new_column_needs_a_full_refresh(runs: Runs, lake: Lake) -> None:
     runs.assert_nothing_new()
 
 
+@pytest.mark.minutes
 def test_a_table_built_by_incremental_is_taken_over(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -295,6 +303,7 @@ def test_a_table_built_by_incremental_is_taken_over(
     assert runs.staged() == staged
 
 
+@pytest.mark.minutes
 def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs) -> None:
     """Such as a filter around the macro: it does not mark the known changes."""
     columns = ", ".join(runs.staged()[0]) + ", ingested_at"
@@ -307,6 +316,7 @@ def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs)
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.minutes
 def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs) -> None:
     runs.land(row(at(4), "U", "d"))
     code = project.dbt("compile", "--select", "stg_stream").results[0].node.compiled_code
@@ -320,6 +330,7 @@ def test_a_model_that_is_not_a_change_stream_is_an_error(project: Project) -> No
         project.dbt("run", "--select", "stg_none")
 
 
+@pytest.mark.minutes
 def test_a_staging_table_copied_to_another_schema_reads_everything_once(
     runs: Runs, lake: Lake
 ) -> None:
@@ -337,6 +348,7 @@ def test_a_staging_table_copied_to_another_schema_reads_everything_once(
     runs.assert_nothing_new()
 
 
+@pytest.mark.minutes
 def test_dropped_partitions_remove_no_change(runs: Runs, lake: Lake) -> None:
     raw = f"{SCHEMA}.{RAW}"
     lake.spark.sql(f"alter table {raw} add partition field header__change_oper")
@@ -348,6 +360,7 @@ def test_dropped_partitions_remove_no_change(runs: Runs, lake: Lake) -> None:
     assert runs.staged() == staged
 
 
+@pytest.mark.minutes
 def test_a_branch_is_read_in_full(project: Project, runs: Runs, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} create branch audited")
     runs.land(row(at(4), "U", "not audited"))
@@ -400,6 +413,7 @@ class Landing:
             os.utime(file, (time, time))
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("using", ["parquet", "json"])
 def test_files_are_read_by_when_they_were_written(
     using: str, project: Project, lake: Lake, runs: Runs
@@ -428,6 +442,7 @@ def test_files_are_read_by_when_they_were_written(
     landing.drop()
 
 
+@pytest.mark.minutes
 def test_a_view_is_read_in_full_unless_a_look_back_is_set(
     project: Project, lake: Lake, runs: Runs
 ) -> None:
@@ -450,6 +465,7 @@ def test_a_view_is_read_in_full_unless_a_look_back_is_set(
     landing.drop()
 
 
+@pytest.mark.minutes
 def test_incremental_reads_rows_that_land_a_year_late(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -69,7 +69,7 @@ def test_each_row_has_its_own_place(stream: Any, style: Db2Style) -> None:
 # --- through dbt --------------------------------------------------------------------------------
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 @pytest.mark.parametrize("style", STYLES)
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
@@ -161,7 +161,7 @@ HALVES: list[list[Row]] = [
 ]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_halves_of_a_commit_that_arrive_separately_give_the_same_result(
     project: Project, lake: Lake
 ) -> None:
@@ -185,7 +185,7 @@ def test_halves_of_a_commit_that_arrive_separately_give_the_same_result(
     ]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_key_changes_whose_rows_arrive_separately_give_the_same_result(
     project: Project, lake: Lake
 ) -> None:
@@ -358,7 +358,7 @@ def test_keys_that_differ_by_less_than_a_millisecond_are_two(project: Project, l
     ]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
     project: Project, lake: Lake
 ) -> None:

@@ -29,7 +29,7 @@ def logged(operation: int | None, minute: int, no: int, lang: str = "de") -> dic
     return {"OPERATION": operation, "TIME": at, "PK01": no, "PK02": lang}
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_each_run_looks_the_rows_up_again(project: Project, lake: Lake) -> None:
     key = "unique_key=['no', 'lang']"
     project.file(

@@ -626,9 +626,9 @@ deliveries = pytest.mark.parametrize(
     ("seed", "by_time", "in_order", "batches"),
     [
         (1, False, True, 3),
-        pytest.param(2, True, False, 2, marks=pytest.mark.long),
+        pytest.param(2, True, False, 2, marks=pytest.mark.minutes),
         *(
-            pytest.param(seed, seed % 2 == 0, seed % 3 == 0, 4, marks=pytest.mark.long)
+            pytest.param(seed, seed % 2 == 0, seed % 3 == 0, 4, marks=pytest.mark.minutes)
             for seed in range(3, 15)
         ),
     ],

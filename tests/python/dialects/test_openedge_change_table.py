@@ -70,7 +70,7 @@ def draw_rows(
     return rows
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 4))
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(

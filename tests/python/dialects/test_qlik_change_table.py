@@ -181,6 +181,7 @@ def test_a_run_reads_what_has_landed(project: Project, lake: Lake) -> None:
         assert [(row["operation"], row["name"]) for row in taken_in] == staged, name
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("times", [(None, None, None), (1, 2, 3)])
 def test_a_load_into_an_emptied_table_replaces_earlier_ones(
     times: tuple[int | None, ...], project: Project, lake: Lake
@@ -344,6 +345,7 @@ def test_a_mask_that_leaves_out_a_change_gets_a_warning(
 SHIFTED = "stg_shifted"
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     ("lost", "expected"),
     [

@@ -342,7 +342,7 @@ def test_reloads_and_counters_mean_the_same_in_any_batches(
     check_batches("json", data, project, lake, cases=24, max_batches=2)
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
 @pytest.mark.parametrize("form", FORMATS)
@@ -411,6 +411,7 @@ def contents(lake: Lake) -> list[list[dict[str, Any]]]:
     ]
 
 
+@pytest.mark.minutes
 def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     project: Project, lake: Lake
 ) -> None:
@@ -448,6 +449,7 @@ def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     assert staged(lake, "stg_held") == in_batches
 
 
+@pytest.mark.minutes
 def test_an_event_lands_days_after_its_transaction_was_released(
     project: Project, lake: Lake
 ) -> None:
@@ -559,6 +561,7 @@ def deliveries(messages: list[dict[str, Any]]) -> list[list[list[dict[str, Any]]
     return [[messages], [messages[half:], messages[:half]]]
 
 
+@pytest.mark.minutes
 def test_the_counter_orders_changes_of_one_change_sequence_with_any_keys(
     project: Project, lake: Lake
 ) -> None:
@@ -600,6 +603,7 @@ def test_the_counter_orders_changes_of_one_change_sequence_with_any_keys(
         ]
 
 
+@pytest.mark.minutes
 def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: Lake) -> None:
     """The second reload has the same bytes as the first load, and arrives twice."""
     run = version_models(project, "reloaded")
@@ -822,7 +826,7 @@ def test_a_load_message_is_read_with_any_digits_in_its_data(
     assert [row["operation"] for row in lake.rows(operations)] == ["insert", "load"]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_unknown_types_are_an_error(project: Project, lake: Lake) -> None:
     lake.create("typeless", landing("json"), [])
     lake.create("typeless_metadata", landing("json"), [described("json", "v1")])
@@ -873,7 +877,7 @@ def test_wrong_argument_is_an_error_with_the_allowed_values(
     assert re.search(message, capsys.readouterr().out)
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_landing_that_cannot_be_read_is_an_error_with_the_reason(
     project: Project, lake: Lake
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_late_change_moves_what_the_next_one_changed(project: Project, lake: L
     ]
 
 
+@pytest.mark.minutes
 def test_a_change_without_effect_after_a_late_one_is_removed(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(25, "update", (1, "Eva"), 1)])
     project.dbt("run")
@@ -83,6 +84,7 @@ def test_a_change_without_effect_after_a_late_one_is_removed(project: Project, l
     ]
 
 
+@pytest.mark.minutes
 def test_a_truncation_ends_the_rows_of_all_keys(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(40, "truncate", None, 1)])
     project.dbt("run")
@@ -100,6 +102,7 @@ def test_a_run_without_effect_makes_no_commit(project: Project, lake: Lake) -> N
     assert snapshots(lake) == before + 1
 
 
+@pytest.mark.minutes
 def test_an_audit_that_was_rolled_back_needs_a_full_refresh(project: Project, lake: Lake) -> None:
     first = lake.rows(f"select snapshot_id from {SCHEMA}.people_audit.snapshots")[-1]
     lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 2)])
@@ -117,6 +120,7 @@ def test_an_audit_without_a_key_is_an_error(project: Project) -> None:
         project.dbt("run")
 
 
+@pytest.mark.minutes
 def test_a_table_of_another_materialization_needs_a_full_refresh(
     project: Project, lake: Lake
 ) -> None:

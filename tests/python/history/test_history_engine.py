@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, Lake, Project, compile_statements
 from histories import (
     EXAMPLES,
     as_row,
@@ -56,6 +57,15 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("history_engine")
 
 
+@pytest.fixture(params=[False, True], ids=["interpreted", "compiled"])
+def _compiled(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    before = spark.conf.get("spark.sql.codegen.wholeStage") == "true"
+    compile_statements(spark, request.param)
+    yield
+    compile_statements(spark, before)
+
+
+@pytest.mark.usefixtures("_compiled")
 @given(data=st.data())
 @settings(fewer_checks, max_examples=FEW)
 def test_a_full_build_equals_the_reference(

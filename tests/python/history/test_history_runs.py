@@ -551,7 +551,7 @@ def test_a_run_killed_at_any_moment_leaves_the_table_as_before_or_as_after(
         assert versions(lake) == after
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_two_runs_at_once_leave_the_table_right(project: Project, lake: Lake) -> None:
     rows = [change(n, "insert", (n, "Ada", "Rome"), run=1) for n in range(2, 200)]
     lake.append("changes", COLUMNS, rows)

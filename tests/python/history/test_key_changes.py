@@ -301,7 +301,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("key_changes")
 
 
-@pytest.mark.parametrize("in_order", [pytest.param(True, marks=pytest.mark.long), False])
+@pytest.mark.parametrize("in_order", [pytest.param(True, marks=pytest.mark.minutes), False])
 @pytest.mark.minutes
 @given(seed=st.integers(0, 2**32))
 @hypothesis_settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))

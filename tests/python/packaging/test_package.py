@@ -89,7 +89,7 @@ def test_project_with_the_local_package_builds(
     assert lake.rows(empty) == [{"n": 1}]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_project_with_the_package_from_git_builds_by_the_documented_commands(
     project: Path, tmp_path: Path
 ) -> None:

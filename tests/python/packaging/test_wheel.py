@@ -104,7 +104,7 @@ def test_source_archive_gives_the_same_wheel(source: Path, wheel: Path, tmp_path
     assert contents(built(unpacked, tmp_path / "wheel")) == contents(wheel)
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_installed_by_the_documented_commands_it_begins_a_project_that_dbt_accepts(
     wheel: Path, tmp_path: Path
 ) -> None:

@@ -99,7 +99,7 @@ def test_folder_that_cannot_be_made_means_no_archive(java: JavaChoice, tmp_path:
     assert java_options(java, CONF, {FOLDER: str(tmp_path / "file" / "cache")}) == ""
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_java_makes_and_uses_the_archive(tmp_path: Path) -> None:
     settings = environment(**{FOLDER: str(tmp_path), "AFTERIMAGE_WAREHOUSE": str(tmp_path / "w")})
 

@@ -45,6 +45,7 @@ def jinja(value: Any) -> str:
     return repr(value)
 
 
+@pytest.mark.minutes
 @given(texts=st.lists(HOSTILE, min_size=30, max_size=60, unique=True))
 @settings(fewer_checks, max_examples=3)
 def test_texts_and_names_are_quoted(texts: list[str], project: Project, lake: Lake) -> None:
@@ -67,7 +68,7 @@ def test_hostile_names_and_values_pass_through_every_macro(project: Project, lak
     pass_through(["'", '"', "`"], values, "'", project, lake)
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 @given(
     names=st.lists(NAMES, min_size=3, max_size=3, unique_by=lambda name: name.lower()),
     values=st.lists(HOSTILE, min_size=4, max_size=4),

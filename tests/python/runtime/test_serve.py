@@ -207,6 +207,7 @@ def test_wrong_server_options_are_refused_with_one_line(
     assert refusal in line
 
 
+@pytest.mark.minutes
 def test_files_are_landed_through_the_server(
     served: Served, project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -356,7 +357,7 @@ def test_a_client_that_leaves_does_not_disturb_another(served: Served) -> None:
     assert partitions == [("spark.sql.shuffle.partitions", "2")]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_four_histories_at_once_are_updated(project: Project, lake: Lake) -> None:
     for name in HISTORIES:
         project.file(
@@ -395,7 +396,7 @@ def test_error_is_as_short_as_in_a_session(project: Project) -> None:
     assert len(text.splitlines()) <= 8
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_no_commit_is_lost_between_the_server_and_a_session(served: Served, lake: Lake) -> None:
     lake.spark.sql("create table afterimage.both (who string, n int) using iceberg")
     lake.spark.sql(
@@ -467,7 +468,7 @@ def edit_loop(served: Served, number: int) -> float:
     return time.monotonic() - begun
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_an_edited_model_is_run_in_four_seconds(served: Served, project: Project) -> None:
     project.file("models/named.sql", "select 1 as id, 'a' as name, 1.5 as amount")
     project.dbt("run", "--target", "server", "--select", "named")
@@ -491,7 +492,7 @@ def test_stop_ends_the_server_and_frees_the_port(served: Served) -> None:
     assert not (served.warehouse / ".afterimage-server").exists()
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_server_in_the_foreground_ends_on_a_signal_and_another_can_start(
     make_project: Callable[[str], Project], tmp_path: Path, number: signal.Signals
@@ -541,7 +542,7 @@ def value(encoded: bytes) -> tuple[int, bytes]:
     return encoded[0], encoded[2 : 2 + encoded[1]]
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_server_with_a_directory_accepts_its_users(
     make_project: Callable[[str], Project],
     tmp_path: Path,

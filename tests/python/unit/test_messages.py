@@ -510,7 +510,7 @@ def test_twenty_thousand_damaged_messages_are_read_or_refused() -> None:
     fuzz(20_000, seed=1)
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_a_million_damaged_messages_are_read_or_refused() -> None:
     fuzz(1_000_000, seed=2)
 

@@ -274,7 +274,7 @@ def test_noise_is_read_or_refused_with_a_reason() -> None:
     assert_only_refusals(50_000, seed=1)
 
 
-@pytest.mark.long
+@pytest.mark.minutes
 def test_a_million_pieces_of_noise_are_read_or_refused_with_a_reason() -> None:
     assert_only_refusals(1_000_000, seed=2)
 
