@@ -1,4 +1,4 @@
-"""The cases worked by hand, and the plain-Python reference. (`test_cases_in_sql.py` has the engine.)"""
+"""The cases worked by hand, and the plain-Python reference."""
 
 from __future__ import annotations
 
