@@ -17,118 +17,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from cases import dele, history_of, ins, rec, upd, ver
 from conftest import SCHEMA, Lake, Project
 from histories import EXAMPLES, as_row, assert_same_history, fewer_checks, stream_columns
-from reference import Change, Row, current, history
+from reference import Change, Row, history
 from strategies import START, Stream, seq
 
 KEY = ["case_no", "id"]
 TYPES = {"case_no": "int", "id": "int", "a": "string", "lob": "string"}
 COLUMNS = list(TYPES)
-
-
-# --- cases worked by hand -----------------------------------------------------------------------
-
-ROWS = [
-    ins(1, 10, rec(1, "A"), tx="t1"),
-    ins(2, 10, rec(2, "B"), tx="t1"),
-    ins(3, 10, rec(3, "C"), tx="t1"),
-]
-
-
-def present(*changes: Change) -> list[tuple[Any, ...]]:
-    """Return the rows at the end."""
-    return [(row["id"], row["a"], row["b"]) for row in current(history_of(*changes))]
-
-
-def test_every_row_moves_up_by_one() -> None:
-    """`update t set id = id + 1`, written from the first row to the last."""
-    assert history_of(
-        *ROWS,
-        upd(4, 20, rec(2, "A"), rec(1, "A"), tx="t2"),
-        upd(5, 20, rec(3, "B"), rec(2, "B"), tx="t2"),
-        upd(6, 20, rec(4, "C"), rec(3, "C"), tx="t2"),
-    ) == [
-        ver(1, rec(1, "A"), ("insert", 1, 10), ("key_change", 4, 20), tx="t1"),
-        ver(1, rec(2, "B"), ("insert", 2, 10), ("update", 4, 20), tx="t1"),
-        ver(2, rec(2, "A"), ("update", 4, 20), tx="t2"),
-        ver(1, rec(3, "C"), ("insert", 3, 10), ("update", 5, 20), tx="t1"),
-        ver(2, rec(3, "B"), ("update", 5, 20), tx="t2"),
-        ver(1, rec(4, "C"), ("update", 6, 20), tx="t2"),
-    ]
-
-
-def test_two_rows_swap_their_keys() -> None:
-    assert present(
-        *ROWS,
-        upd(4, 20, rec(2, "A"), rec(1, "A"), tx="t2"),
-        upd(5, 20, rec(1, "B"), rec(2, "B"), tx="t2"),
-    ) == [(1, "B", None), (2, "A", None), (3, "C", None)]
-
-
-def test_every_row_moves_up_by_one_as_deletes_and_inserts() -> None:
-    assert present(
-        *ROWS[:2],
-        dele(4, 20, rec(1, "A"), tx="t2"),
-        ins(5, 20, rec(2, "A"), tx="t2"),
-        dele(6, 20, rec(2, "B"), tx="t2"),
-        ins(7, 20, rec(3, "B"), tx="t2"),
-    ) == [(2, "A", None), (3, "B", None)]
-
-
-def test_unknown_rows_move_up_by_one() -> None:
-    assert present(
-        upd(4, 20, rec(2, "A"), rec(1, "A"), tx="t2"),
-        upd(5, 20, rec(3, "B"), rec(2, "B"), tx="t2"),
-    ) == [(2, "A", None), (3, "B", None)]
-
-
-def test_rows_that_look_alike_move_up_by_one_day_after_day() -> None:
-    moves = [
-        upd(10 * day + key, 20 * day, rec(key + 1, "x"), rec(key, "x"), tx=f"day {day}")
-        for day in (1, 2, 3)
-        for key in range(day, day + 3)
-    ]
-    loads = [ins(key, 10, rec(key, "x"), tx="t1") for key in (1, 2, 3)]
-    assert present(*loads, *moves) == [(4, "x", None), (5, "x", None), (6, "x", None)]
-
-
-def test_a_row_that_passes_through_a_key_in_a_transaction_leaves_it() -> None:
-    assert present(
-        *ROWS,
-        upd(4, 20, rec(9, "A"), rec(1, "A"), tx="t2"),
-        upd(5, 20, rec(1, "B"), rec(2, "B"), tx="t2"),
-        upd(6, 20, rec(2, "A"), rec(9, "A"), tx="t2"),
-    ) == [(1, "B", None), (2, "A", None), (3, "C", None)]
-
-
-def test_a_row_inserted_and_deleted_in_one_transaction_leaves_no_open_version() -> None:
-    """Even if its before-image holds no more than the key."""
-    assert present(
-        ins(1, 10, rec(1, "A"), tx="t1"), dele(2, 10, rec(1, "A"), tx="t1"),
-        ins(3, 20, rec(2, "B"), tx="t2"), dele(4, 20, rec(2), tx="t2"),
-    ) == []  # fmt: skip
-
-
-def test_a_departure_in_another_transaction_ends_the_row_with_any_before_image() -> None:
-    """A change was lost upstream; the row ends all the same."""
-    assert present(ins(1, 10, rec(1, "A"), tx="t1"), dele(2, 20, rec(1, "Z"), tx="t2")) == []
-
-
-def test_each_row_that_moves_up_takes_its_columns_with_it() -> None:
-    """Uncaptured columns come from the row that leaves, not from the one that arrived."""
-    moves = [
-        upd(10 + key, 20, rec(key + 1, a), rec(key, a), absent=["b"], tx="t2")
-        for key, a in ((1, "A"), (2, "B"), (3, "C"))
-    ]
-    rows = [ins(key, 10, rec(key, a, f"lob of {a}"), tx="t1") for key, a in enumerate("ABC", 1)]
-    assert present(*rows, *moves) == [
-        (2, "A", "lob of A"), (3, "B", "lob of B"), (4, "C", "lob of C"),
-    ]  # fmt: skip
-
-
-# --- any transactions, against the table itself -------------------------------------------------
 
 
 @dataclass

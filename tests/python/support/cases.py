@@ -1,11 +1,20 @@
-"""How cases are written for the reference: changes of one small table, and versions of its rows."""
+"""The cases of `tests/cases`: changes of one small table in, its history or its audit out.
+
+`histories.yml` says how a case is written.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from reference import Change, Row, history
+import yaml
+
+from conftest import ROOT
+from reference import LOAD_VALID_FROM, Change, Row, current
 
 KEY = ["id"]
 COLUMNS = ["id", "a", "b"]
@@ -16,99 +25,143 @@ def at(minute: int) -> datetime:
     return datetime(2024, 1, 1) + timedelta(minutes=minute)
 
 
-def rec(key: Any, a: Any = None, b: Any = None) -> Row:
-    """Write a row of the table of all cases."""
-    return {"id": key, "a": a, "b": b}
+def seq(place: int | str) -> str:
+    """Write a change_seq; 0 is that of load rows, a text is taken as it is."""
+    if isinstance(place, str):
+        return place
+    return f"{place:035d}" if place else ""
 
 
-def seq(number: int) -> str:
-    """Write a change_seq; 0 is that of load rows."""
-    return f"{number:035d}" if number else ""
+@dataclass(frozen=True)
+class Case:
+    """Changes, and what must come of them."""
+
+    name: str
+    unique_key: list[str]
+    options: dict[str, Any]
+    changes: list[Change]
+    expected: list[Row]
+    is_of_rows: bool
+
+    def outcome(self, versions: list[Row]) -> list[Row]:
+        """Return of a history what the case speaks of: its versions, or the rows at the end."""
+        if not self.is_of_rows:
+            return versions
+        return [{name: row[name] for name in COLUMNS} for row in current(versions)]
 
 
-def change(
-    operation: Any,
-    number: int,
-    minute: int | None,
-    after: Row | None = None,
-    before: Row | None = None,
-    *,
-    cid: str | None = None,
-    absent: list[str] | None = None,
-    tx: str | None = None,
-    reject: str | None = None,
-) -> Change:
-    """Write a change; its id comes from operation and place where it does not matter."""
-    row = after or before
-    return Change(
-        change_id=cid or f"{operation}-{number}-{row['id'] if row else ''}",
-        change_seq=seq(number),
+def read_changes(text: str) -> list[Change]:
+    """Read changes that are written as in the cases."""
+    return [_change(entry) for entry in yaml.safe_load(text)]
+
+
+def read_cases(file: str) -> list[Case]:
+    """Read the cases of a file."""
+    cases = [
+        _case(entry) for entry in yaml.safe_load((ROOT / "tests" / "cases" / file).read_text())
+    ]
+    names = Counter(case.name for case in cases)
+    assert set(names.values()) == {1}, names.most_common(1)
+    return cases
+
+
+def _case(entry: dict[str, Any]) -> Case:
+    options = entry.pop("options", {})
+    unique_key = options.pop("unique_key", KEY)
+    name, changes = entry.pop("name"), entry.pop("changes")
+    [(kind, rows)] = entry.items()
+    if kind == "rows":
+        expected = [_row(row) for row in rows]
+    elif kind == "versions":
+        expected = _versions(rows, unique_key, options.get("load_valid_from", LOAD_VALID_FROM))
+    else:
+        assert kind == "audit", f"{name}: what is {kind!r}?"
+        expected = [_audit_row(row) for row in rows]
+    changes = [_change(change) for change in changes]
+    return Case(name, unique_key, options, changes, expected, kind == "rows")
+
+
+def _row(cells: dict[str, Any]) -> Row:
+    assert set(cells) <= set(COLUMNS), cells
+    return {name: cells.get(name) for name in COLUMNS}
+
+
+def _minute(entry: dict[str, Any], name: str, place: int | str) -> int | None:
+    """Take the minute of something at a place: ten times the place where it is left out."""
+    minute: int | None = entry.pop(name, 10 * place if isinstance(place, int) and place else None)
+    return minute
+
+
+def _change(entry: dict[str, Any]) -> Change:
+    entry = dict(entry)
+    operation, place = entry.pop("op"), entry.pop("seq", 0)
+    before, after = (
+        None if image is None else _row(image)
+        for image in (entry.pop("before", None), entry.pop("after", None))
+    )
+    minute = _minute(entry, "at", place)
+    made = Change(
+        # Where its id does not matter, a change is named after its operation and place.
+        change_id=entry.pop("cid", f"{operation}-{place}-{(after or before or {}).get('id')}"),
+        change_seq=seq(place),
         operation=operation,
         before=before,
         after=after,
-        absent_columns=absent,
+        absent_columns=entry.pop("absent", None),
         changed_at=None if minute is None else at(minute),
-        transaction_id=tx,
-        reject_reason=reject,
+        transaction_id=entry.pop("tx", None),
+        reject_reason=entry.pop("reject", None),
+        changed_by=entry.pop("by", None),
     )
+    assert not entry, f"what is {entry} of a change?"
+    return made
 
 
-def load(after: Row, minute: int | None = None, **more: Any) -> Change:
-    """Write a full-load row."""
-    return change("load", 0, minute, after, **more)
+def _versions(
+    entries: list[dict[str, Any]], unique_key: Sequence[str], load_valid_from: datetime
+) -> list[Row]:
+    numbers: Counter[tuple[Any, ...]] = Counter()
+    versions = []
+    for given in entries:
+        entry = dict(given)
+        row = _row({name: entry.pop(name) for name in COLUMNS if name in entry})
+        key = tuple(row[name] for name in unique_key)
+        numbers[key] += 1
+        ends: dict[str, Any] = {"valid_to": None, "valid_to_seq": None}
+        for end in ("from", "to"):
+            if end in entry:
+                place = entry.pop(end)
+                minute = _minute(entry, f"{end}_at", place)
+                ends[f"valid_{end}"] = load_valid_from if minute is None else at(minute)
+                ends[f"valid_{end}_seq"] = seq(place)
+        version = {
+            **row,
+            **ends,
+            "is_current": ends["valid_to"] is None,
+            "is_deleted": entry.pop("deleted", False),
+            "version": numbers[key],
+            "operation": entry.pop("op"),
+            "closed_by": entry.pop("closed_by", None),
+            "transaction_id": entry.pop("tx", None),
+        }
+        assert not entry, f"what is {entry} of a version?"
+        versions.append(version)
+    return versions
 
 
-def ins(number: int, minute: int | None, after: Row, **more: Any) -> Change:
-    """Write an insert."""
-    return change("insert", number, minute, after, **more)
-
-
-def upd(
-    number: int, minute: int | None, after: Row, before: Row | None = None, **more: Any
-) -> Change:
-    """Write an update."""
-    return change("update", number, minute, after, before, **more)
-
-
-def dele(number: int, minute: int | None, before: Row, **more: Any) -> Change:
-    """Write a delete."""
-    return change("delete", number, minute, None, before, **more)
-
-
-def trunc(number: int, minute: int | None, **more: Any) -> Change:
-    """Write a truncate."""
-    return change("truncate", number, minute, **more)
-
-
-def ver(
-    number: int,
-    row: Row,
-    opened: tuple[str, int, int | datetime],
-    closed: tuple[str, int, int | datetime] | None = None,
-    *,
-    tx: str | None = None,
-    deleted: bool = False,
-) -> Row:
-    """Write a version: its number, its data, and what opened and closed it, where and when."""
-
-    def moment(when: int | datetime) -> datetime:
-        return when if isinstance(when, datetime) else at(when)
-
-    return {
-        **row,
-        "valid_from": moment(opened[2]),
-        "valid_to": moment(closed[2]) if closed else None,
-        "valid_from_seq": seq(opened[1]),
-        "valid_to_seq": seq(closed[1]) if closed else None,
-        "is_current": closed is None,
-        "is_deleted": deleted,
-        "version": number,
-        "operation": opened[0],
-        "closed_by": closed[0] if closed else None,
-        "transaction_id": tx,
+def _audit_row(given: dict[str, Any]) -> Row:
+    entry = dict(given)
+    place = entry.pop("seq")
+    minute = _minute(entry, "at", place)
+    row = {
+        "id": entry.pop("id"),
+        "change_seq": seq(place),
+        "operation": entry.pop("op"),
+        "changed_at": None if minute is None else at(minute),
+        "changed_by": entry.pop("by", None),
+        "column_name": entry.pop("column"),
+        "old_value": entry.pop("old", None),
+        "new_value": entry.pop("new", None),
     }
-
-
-def history_of(*changes: Change, **chosen: Any) -> list[Row]:
-    """Compute the history of the table of all cases."""
-    return history(changes, KEY, COLUMNS, **chosen)
+    assert not entry, f"what is {entry} of a row of the audit?"
+    return row
