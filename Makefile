@@ -30,7 +30,7 @@ docs: setup ## Build the pages in docs/ as a site below .afterimage/site
 lint: setup docs ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy python_udfs tests/python docs/hooks.py
+	$(BIN)/mypy python_udfs tests/python tests/mutations docs/hooks.py
 	$(BIN)/sqlfluff lint --disable-progress-bar models
 # The body of a macro renders to nothing, so sqlfluff takes its indents and its end for wrong.
 	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent,layout.end_of_file macros tests/generic
@@ -61,9 +61,10 @@ test-random: setup ## Run the property tests for an hour, with new random cases 
 		seed=$$(date +%s); echo "--hypothesis-seed=$$seed"; \
 		$(PYTEST) -m "hypothesis and not long" --hypothesis-seed=$$seed || exit 1; done
 
-# Ten times as many random cases, and new ones in each run.
+# Ten times as many random cases, and new ones in each run. Then the SQL is broken, one rule at a time.
 test-long: lint ## Run lint and all tests (hours)
 	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
+	$(BIN)/python tests/mutations/mutate.py
 
 # In an environment of its own, with Parquet tables and ANSI mode: the examples with all their tests, and the UDFs.
 test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)

@@ -84,6 +84,12 @@ def test_a_change_without_effect_after_a_late_one_is_removed(project: Project, l
     ]
 
 
+def test_a_delete_shows_what_the_row_was(project: Project, lake: Lake) -> None:
+    lake.append("audited_people", COLUMNS, [change(40, "delete", (1, None), 1)])
+    project.dbt("run")
+    assert names(lake)[3:] == [(1, "delete", "Eva", None)]
+
+
 @pytest.mark.minutes
 def test_a_truncation_ends_the_rows_of_all_keys(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(40, "truncate", None, 1)])

@@ -92,6 +92,20 @@ def test_changes_of_a_staging_run_that_commits_late_are_read(project: Project, l
     assert [row[0] for row in versions(lake)] == [1, 2, 3]
 
 
+def test_a_change_that_opened_no_version_still_moves_later_times(
+    project: Project, lake: Lake
+) -> None:
+    """The source's clock was set back after it."""
+    late = START + timedelta(hours=1)
+    same = change(2, "update", (1, "Ada", "Rome"), run=1) | {"changed_at": late}
+    lake.append("changes", COLUMNS, [same])
+    project.dbt("run")
+    lake.append("changes", COLUMNS, [change(3, "update", (1, "Ada", "Oslo"), run=2)])
+    project.dbt("run")
+    found = lake.rows(f"select city, valid_from from {SCHEMA}.people_history where is_current")
+    assert found == [{"city": "Oslo", "valid_from": late}]
+
+
 def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])
     project.dbt("run")

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dbt.cli.main import dbtRunner
 from pyspark.sql import SparkSession
 
 from conftest import ROOT
+from examples import failures, run_dbt
 
 # The folders of the unit tests, one per system.
 UNIT_TESTS = sorted(folder.name for folder in (ROOT / "models" / "unit_tests").iterdir())
@@ -27,22 +27,6 @@ class Built:
     nodes: list[dict[str, Any]]
 
 
-def run_dbt(target: Path, *arguments: str) -> list[Any]:
-    """Run dbt on the project itself, into the tests' warehouse; return each node's result."""
-    before = Path.cwd()
-    os.chdir(ROOT)
-    try:
-        outcome = dbtRunner().invoke(
-            ["--quiet", *arguments, "--target-path", str(target), "--log-path", str(target)]
-        )
-    finally:
-        os.chdir(before)
-    assert outcome.exception is None, outcome.exception
-    result: Any = outcome.result
-    results: list[Any] = result.results
-    return results
-
-
 @pytest.fixture(scope="module")
 def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
     """The examples, built into the tests' warehouse."""
@@ -50,10 +34,6 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     results = run_dbt(target, "build", "--exclude-resource-type", "unit_test")
     manifest = json.loads((target / "manifest.json").read_text())
     return Built(results=results, nodes=list(manifest["nodes"].values()))
-
-
-def failures(results: list[Any]) -> list[str]:
-    return [f"{r.node.name}: {r.message}" for r in results if r.status not in ("success", "pass")]
 
 
 def test_the_examples_build_and_every_test_of_their_rows_passes(built: Built) -> None:

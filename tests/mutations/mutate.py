@@ -1,0 +1,139 @@
+"""Break one rule of the SQL at a time, and report which test sees it.
+
+Usage, from the repository's root:
+
+    .venv/bin/python tests/mutations/mutate.py               every mutation (an hour)
+    .venv/bin/python tests/mutations/mutate.py --only netiq  those with this in their name or file
+    .venv/bin/python tests/mutations/mutate.py --list        their names, without running anything
+
+mutations.yml lists the mutations. Each one replaces a text in one macro and names the tests that
+must fail then. They run in a copy of the repository, so the repository itself is left alone.
+
+The tests run once without any mutation, and must pass. A mutation is seen if one of its tests
+fails, and survives if all pass: then a rule has no test. The exit code is 1 if any survives. SQL
+that does not compile proves nothing, so it stops the script with an error, like any other trouble.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+LIST = Path(__file__).with_name("mutations.yml")
+
+DOES_NOT_COMPILE = re.compile(r"PARSE_SYNTAX_ERROR|UNRESOLVED_|DATATYPE_MISMATCH|Compilation Error")
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """A rule, the text of a macro that states it, what breaks it, and the tests that see that."""
+
+    name: str
+    file: str
+    before: str
+    after: str
+    tests: list[str]
+
+    def text(self, root: Path) -> str:
+        """Return the macro's text with the rule broken."""
+        text = (root / "macros" / self.file).read_text()
+        if text.count(self.before) != 1:
+            raise ValueError(f"{self.name}: {self.file} must hold this exactly once: {self.before}")
+        return text.replace(self.before, self.after)
+
+
+def mutations() -> list[Mutation]:
+    """Read the list."""
+    return [Mutation(**entry) for entry in yaml.safe_load(LIST.read_text())]
+
+
+def copy_repository(copy: Path) -> None:
+    """Copy what the tests need; the cache of Java's classes is shared."""
+    state = shutil.ignore_patterns(".git", ".venv*", ".afterimage", "__pycache__", "*.egg-info")
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=state)
+    cache = ROOT / ".afterimage" / "cache"
+    cache.mkdir(parents=True, exist_ok=True)
+    (copy / ".afterimage").mkdir()
+    (copy / ".afterimage" / "cache").symlink_to(cache)
+
+
+def first_failure(copy: Path, tests: list[str]) -> str | None:
+    """Run tests in the copy, and return the first that fails with its reason."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-rf", "--tb=short", "--color=no"]
+    command += ["-o", "cache_dir=.pytest_cache", "-m", "long or not long", *tests]
+    # The same few random cases in every run.
+    environment = {n: v for n, v in os.environ.items() if n != "AFTERIMAGE_EXAMPLES"}
+    environment |= {"COLUMNS": "250"}
+    done = subprocess.run(
+        command, cwd=copy, env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        return None
+    failed = re.search(r"^FAILED (.*)$", done.stdout, re.MULTILINE)
+    if done.returncode != 1 or failed is None or DOES_NOT_COMPILE.search(done.stdout):
+        raise RuntimeError(f"pytest ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return failed[1]
+
+
+def failure_of(mutation: Mutation, copy: Path) -> str | None:
+    """Run a mutation's tests on the broken rule, then restore the macro."""
+    macro = copy / "macros" / mutation.file
+    whole = macro.read_text()
+    macro.write_text(mutation.text(copy))
+    try:
+        return first_failure(copy, mutation.tests)
+    finally:
+        macro.write_text(whole)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", metavar="TEXT", default="", help="part of a name or file")
+    parser.add_argument("--list", action="store_true", help="print the mutations and end")
+    arguments = parser.parse_args()
+    chosen = [
+        mutation
+        for mutation in mutations()
+        if arguments.only.lower() in f"{mutation.name} {mutation.file}".lower()
+    ]
+    if not chosen:
+        sys.exit(f"No mutation has this in its name or file: {arguments.only}")
+    if arguments.list:
+        for mutation in chosen:
+            print(f"{mutation.name} ({mutation.file})")
+        return
+
+    survivors = 0
+    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+        copy = Path(folder) / "afterimage"
+        copy_repository(copy)
+        tests = {test: None for mutation in chosen for test in mutation.tests}
+        failed = first_failure(copy, list(tests))
+        if failed is not None:
+            sys.exit(f"This test fails without any mutation: {failed}")
+        print(f"{len(tests)} tests pass; now {len(chosen)} mutations:", flush=True)
+        for mutation in chosen:
+            started = time.monotonic()
+            failed = failure_of(mutation, copy)
+            survivors += failed is None
+            outcome = "SURVIVED" if failed is None else "seen"
+            print(f"{outcome:8}  {time.monotonic() - started:4.0f} s  {mutation.name}", flush=True)
+            if failed is not None:
+                print(f"                  {failed[:200]}", flush=True)
+    print(f"{len(chosen) - survivors} seen, {survivors} survived")
+    sys.exit(min(survivors, 1))
+
+
+if __name__ == "__main__":
+    main()

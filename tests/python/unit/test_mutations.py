@@ -1,0 +1,32 @@
+"""The list of mutations fits the macros and the tests that it names."""
+
+from __future__ import annotations
+
+import pytest
+
+from conftest import ROOT
+from examples import UNIT_TESTS
+from mutate import Mutation, mutations
+
+ALL = mutations()
+
+
+def test_there_are_enough_and_each_has_its_own_name() -> None:
+    assert len(ALL) >= 30
+    assert len({mutation.name for mutation in ALL}) == len(ALL)
+
+
+@pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
+def test_a_mutation_changes_its_macro(mutation: Mutation) -> None:
+    assert mutation.text(ROOT) != (ROOT / "macros" / mutation.file).read_text()
+
+
+@pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
+def test_the_tests_of_a_mutation_exist(mutation: Mutation) -> None:
+    assert mutation.tests
+    for test in mutation.tests:
+        file, _, function = test.partition("::")
+        name, _, case = function.rstrip("]").partition("[")
+        assert f"def {name}(" in (ROOT / file).read_text()
+        if file.endswith("unit_test_alone.py"):
+            assert case in UNIT_TESTS
