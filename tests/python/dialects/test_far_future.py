@@ -101,6 +101,7 @@ def staging(macro: str, make_project: Callable[[str], Project], lake: Lake) -> S
     return Staging(macro, make_project(macro), lake)
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("macro", list(DIALECTS))
 def test_a_change_dated_in_the_far_future_hides_no_later_change(staging: Staging) -> None:
     row = staging.row
@@ -114,6 +115,7 @@ def test_a_change_dated_in_the_far_future_hides_no_later_change(staging: Staging
     assert [change["after"]["id"] for change in staged] == [1, 2, 3, 4, 5, 7]
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("macro", ["qlik_change_table", "qlik_messages"])
 def test_a_placeholder_time_gives_way_to_the_real_one(staging: Staging) -> None:
     at, real = datetime(2024, 1, 1, 8), datetime(2024, 1, 1, 8, 0, 5)

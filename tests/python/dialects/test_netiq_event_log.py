@@ -651,6 +651,7 @@ def test_any_delivery_gives_what_one_reading_gives(
     assert staged(lake, "stg_random") == Judge(by_time).read([*chain(*batched)], [])
 
 
+@pytest.mark.minutes
 @deliveries
 def test_query_backs_follow_the_rules_in_each_run(
     seed: int, by_time: bool, in_order: bool, batches: int, project: Project, lake: Lake
@@ -883,6 +884,7 @@ class LogRuns:
         return {int(row["change_id"][:20]): row["reject_reason"] for row in rows}
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("kind", [6, 8])
 def test_a_query_back_of_a_deleted_row_overrules_nothing(
     kind: int, project: Project, lake: Lake
@@ -914,6 +916,7 @@ def test_a_query_back_of_a_deleted_row_overrules_nothing(
     assert absent.reject_reasons() == {1: None, 3: None, 4: "row gone: it is not in `base`"}
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("mark", ["processed", "pending", "gone"])
 def test_an_event_of_an_earlier_run_overrules_nothing(
     mark: str, project: Project, lake: Lake
@@ -930,6 +933,7 @@ def test_an_event_of_an_earlier_run_overrules_nothing(
     assert log_runs.reject_reasons() == {1: None, 2: None}
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     ("kind", "mark"), [(6, "processed"), (8, "processed"), (6, "pending"), (8, "gone")]
 )

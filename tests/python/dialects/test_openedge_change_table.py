@@ -196,6 +196,7 @@ def test_o7_a_late_change_with_a_low_sequence_is_read(project: Project, lake: La
         project.dbt(*run)
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("pruned", ["pruned__cdc", "pruned_tracking"])
 def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
     pruned: str, project: Project, lake: Lake
@@ -237,6 +238,7 @@ def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
     assert new["after"] == {"id": 1, "name": "c"}
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("first", ["changes", "tracking"])
 def test_the_two_tables_may_land_days_apart(first: str, project: Project, lake: Lake) -> None:
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}

@@ -272,6 +272,7 @@ def test_changes_that_changed_nothing_are_counted_as_without_effect(
     }
 
 
+@pytest.mark.minutes
 def test_before_images_are_compared_with_the_previous_state(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
@@ -309,6 +310,7 @@ def test_before_images_are_compared_with_the_previous_state(
             project.dbt("build")
 
 
+@pytest.mark.minutes
 def test_same_rows_needs_an_existing_relation(make_project: Callable[[str], Project]) -> None:
     project = make_project("same")
     project.file("models/same.sql", "select 1 as id")

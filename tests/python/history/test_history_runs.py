@@ -216,6 +216,7 @@ def test_a_dropped_column_needs_a_full_refresh(project: Project, lake: Lake) -> 
         project.dbt("run")
 
 
+@pytest.mark.minutes
 def test_an_end_shows_the_last_values_of_columns_that_open_no_version(
     project: Project, lake: Lake
 ) -> None:
@@ -245,6 +246,7 @@ def test_a_truncation_delivered_again_with_another_time_moves_the_ends_of_its_ve
     assert lake.rows(f"select valid_to from {SCHEMA}.people_history") == [{"valid_to": time}]
 
 
+@pytest.mark.minutes
 def test_names_that_look_like_secrets_do_not_hide_the_bookkeeping(
     project: Project, lake: Lake
 ) -> None:
@@ -292,6 +294,7 @@ def test_any_number_of_uncaptured_columns_is_filled(
     ]
 
 
+@pytest.mark.minutes
 def test_a_change_delivered_again_after_another_of_its_place_moves_what_it_ended(
     project: Project, lake: Lake
 ) -> None:
@@ -441,6 +444,7 @@ def test_a_column_that_all_before_images_lack_is_named_in_a_hint(
     assert [(row["disagreements"], row["hint"]) for row in lake.rows(query)] == [(["name"], None)]
 
 
+@pytest.mark.minutes
 def test_a_history_that_was_rolled_back_needs_a_full_refresh(project: Project, lake: Lake) -> None:
     [built] = lake.rows(f"select snapshot_id from {SCHEMA}.people_history.refs")
     lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])

@@ -51,6 +51,7 @@ def shown(project: Project, name: str, *more: str) -> list[dict[str, Any]]:
     return [dict(zip(table.column_names, row, strict=True)) for row in table.rows]
 
 
+@pytest.mark.minutes
 def test_show_returns_the_built_rows(project: Project) -> None:
     # Not built: the model's own query, as dbt does it.
     operations = ["insert", "update", "update"]
