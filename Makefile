@@ -53,10 +53,10 @@ test-share: lint ## Run every quick test and a share of the others, as CI does
 test-all: lint ## Run these and all tests that take minutes
 	$(PYTEST) -m "not long"
 
-# SECONDS_LEFT=600 ends sooner. A failure says which --hypothesis-seed repeats it.
-SECONDS_LEFT ?= 3600
+# AFTERIMAGE_SECONDS=600 ends sooner. The last --hypothesis-seed printed repeats a failure.
+AFTERIMAGE_SECONDS ?= 3600
 test-random: setup ## Run the property tests for an hour, with new random cases each time
-	@end=$$(($$(date +%s) + $(SECONDS_LEFT))); while [ $$(date +%s) -lt $$end ]; do \
+	@end=$$(($$(date +%s) + $(AFTERIMAGE_SECONDS))); while [ $$(date +%s) -lt $$end ]; do \
 		seed=$$(date +%s); echo "--hypothesis-seed=$$seed"; \
 		$(PYTEST) -m "hypothesis and not long" --hypothesis-seed=$$seed || exit 1; done
 

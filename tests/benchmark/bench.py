@@ -485,6 +485,7 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     warehouse = options.output / "warehouse"
     os.environ["AFTERIMAGE_WAREHOUSE"] = str(warehouse.absolute())
+    os.environ["AFTERIMAGE_CLASS_ARCHIVE"] = str(ROOT / ".afterimage" / "cache")
     os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
     folder = Path(tempfile.mkdtemp())
     project = Project(folder)

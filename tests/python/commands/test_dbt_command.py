@@ -18,16 +18,8 @@ import pytest
 from command_line import BIN, environment, run
 from conftest import ROOT, SCHEMA, Lake, Project
 from dbt_afterimage.runtime import java
+from dialect_qlik import HEADER
 
-HEADER = {
-    "header__change_seq": "string",
-    "header__change_oper": "string",
-    "header__change_mask": "binary",
-    "header__stream_position": "string",
-    "header__operation": "string",
-    "header__transaction_id": "string",
-    "header__timestamp": "timestamp",
-}
 WIDE = [f"c{i:04d}" for i in range(1, 1201)]
 FLAGGED = [1, 2, 64, 65, 513, 1018, 1200]  # beside what 64 bits and 128 bytes can hold
 

@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
+from histories import change
 
 COLUMNS = contract_columns("id: int, name: string")
-START = datetime(2024, 1, 1)
-
-
-def change(number: int, operation: str, row: tuple[Any, ...] | None, run: int) -> dict[str, Any]:
-    """Return the change with a number, of a run with a number."""
-    return {
-        "change_id": f"c{number}",
-        "change_seq": f"{number:035d}",
-        "operation": operation,
-        "before" if operation == "delete" else "after": row,
-        "changed_at": START + timedelta(minutes=number),
-        "ingested_at": START + timedelta(hours=run),
-    }
 
 
 def write_model(project: Project, **config: Any) -> None:

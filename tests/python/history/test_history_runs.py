@@ -10,29 +10,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
+from histories import DAY, change
 
 FIELDS = "id: int, name: string, city: string"
 COLUMNS = contract_columns(FIELDS)
-START = datetime(2024, 1, 1)
-
-
-def change(number: int, operation: str, row: tuple[Any, ...], run: int = 0) -> dict[str, Any]:
-    """Return the change with a number, of a run with a number."""
-    return {
-        "change_id": f"c{number}",
-        "change_seq": f"{number:035d}",
-        "operation": operation,
-        "before" if operation == "delete" else "after": row,
-        "changed_at": START + timedelta(minutes=number),
-        "ingested_at": START + timedelta(hours=run),
-    }
 
 
 @pytest.fixture
@@ -96,7 +84,7 @@ def test_a_change_that_opened_no_version_still_moves_later_times(
     project: Project, lake: Lake
 ) -> None:
     """The source's clock was set back after it."""
-    late = START + timedelta(hours=1)
+    late = DAY + timedelta(hours=1)
     same = change(2, "update", (1, "Ada", "Rome"), run=1) | {"changed_at": late}
     lake.append("changes", COLUMNS, [same])
     project.dbt("run")
@@ -237,10 +225,10 @@ def test_a_truncation_delivered_again_with_another_time_moves_the_ends_of_its_ve
     truncation = change(2, "truncate", (None, None, None)) | {"after": None}
     lake.append("changes", COLUMNS, [truncation])
     project.dbt("run", "--full-refresh")
-    time = START + timedelta(seconds=90)
+    time = DAY + timedelta(seconds=90)
     lake.spark.sql(
         f"update {SCHEMA}.changes set changed_at = timestamp '{time}',"
-        f" ingested_at = timestamp '{START + timedelta(hours=1)}' where operation = 'truncate'"
+        f" ingested_at = timestamp '{DAY + timedelta(hours=1)}' where operation = 'truncate'"
     )
     project.dbt("run")
     assert lake.rows(f"select valid_to from {SCHEMA}.people_history") == [{"valid_to": time}]
@@ -300,11 +288,11 @@ def test_a_change_delivered_again_after_another_of_its_place_moves_what_it_ended
 ) -> None:
     """An update gave row 1 the key 2; then an earlier insert of 2 arrives."""
     moved = change(5, "update", (2, "Ada", "Rome")) | {"before": (1, "Ada", "Rome")}
-    lake.append("changes", COLUMNS, [moved | {"ingested_at": START + timedelta(hours=1)}])
+    lake.append("changes", COLUMNS, [moved | {"ingested_at": DAY + timedelta(hours=1)}])
     project.dbt("run")
     again = moved | {
         "change_seq": moved["change_seq"] + ".002",
-        "ingested_at": START + timedelta(hours=2),
+        "ingested_at": DAY + timedelta(hours=2),
     }
     first = change(5, "insert", (2, "Bob", "Bonn"), run=2) | {"change_id": "c6"}
     lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome")), again, first])

@@ -38,7 +38,7 @@ def test_demo_leaves_no_file_that_git_would_track(clone: Path) -> None:
     "line", [line for block in typed(page("docs/operations/benchmark.md")) for line in block]
 )
 def test_benchmark_of_a_hundredth_of_the_size(clone: Path, line: str) -> None:
-    # Of the parts that the page shows each once.
+    # One round of each part shows that the command works.
     smaller = re.sub(r"\d{7,}", lambda size: f"{int(size[0]) // 100} --repeats 1", line)
     assert smaller != line
     said = run("bash", "-c", smaller, cwd=clone, env=environment(), timeout=3600).stdout

@@ -6,7 +6,7 @@ import csv
 import io
 import os
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, note, settings
@@ -14,6 +14,9 @@ from hypothesis import HealthCheck, Phase, note, settings
 from conftest import contract_columns
 from reference import META_COLUMNS, Change, sort_key
 from strategies import Options, Stream
+
+# When the changes of `change` happen, a minute each, and when runs take them in, an hour each.
+DAY = datetime(2024, 1, 1)
 
 # How many examples there are of runs that keep histories; `make test-long` asks for 50.
 EXAMPLES = int(os.environ.get("AFTERIMAGE_EXAMPLES", "5"))
@@ -45,6 +48,20 @@ def as_row(change: Change, stream: Stream) -> dict[str, Any]:
         if row[image] is not None:
             row[image] = tuple(row[image][name] for name in stream.columns)
     return row
+
+
+def change(
+    number: int, operation: str, row: tuple[Any, ...] | None, run: int = 0
+) -> dict[str, Any]:
+    """Return the change with a number, of a run with a number."""
+    return {
+        "change_id": f"c{number}",
+        "change_seq": f"{number:035d}",
+        "operation": operation,
+        "before" if operation == "delete" else "after": row,
+        "changed_at": DAY + timedelta(minutes=number),
+        "ingested_at": DAY + timedelta(hours=run),
+    }
 
 
 def jinja(chosen: Options) -> str:

@@ -146,8 +146,8 @@ def neither_order_nor_repetition_nor_batches_matter(
     again = [change for batch in batches for change in batch]
     assert {change.change_id for change in again} == {one.change_id for one in stream.changes}
     assert history(again, stream.unique_key, stream.columns, **chosen) == expected
-    told_before = audit(stream.changes, stream.unique_key, stream.columns)
-    assert audit(again, stream.unique_key, stream.columns) == told_before
+    expected_audit = audit(stream.changes, stream.unique_key, stream.columns)
+    assert audit(again, stream.unique_key, stream.columns) == expected_audit
     assert history(stream.distinct, stream.unique_key, stream.columns, **chosen) == expected
 
 
@@ -217,9 +217,9 @@ def the_current_rows_equal_those_of_the_source(stream: Stream) -> None:
 def the_audit_leads_to_the_rows_of_the_source(stream: Stream) -> None:
     # Each row of the audit is true of the table before it and makes it that after it. A key change
     # has rows for what it changed, so the row is moved first; the key columns tell from where.
-    told_rows = audit(stream.changes, stream.unique_key, stream.columns)
+    audited = audit(stream.changes, stream.unique_key, stream.columns)
     by_seq: dict[str, list[Row]] = defaultdict(list)
-    for row in told_rows:
+    for row in audited:
         by_seq[row["change_seq"]].append(row)
     table: dict[tuple[Any, ...], Row] = {}
     for place in sorted(by_seq):
@@ -228,7 +228,7 @@ def the_audit_leads_to_the_rows_of_the_source(stream: Stream) -> None:
             new = {row["column_name"]: row["new_value"] for row in rows}
             is_update = rows[0]["operation"] == "update"
             left = key
-            if is_update:  # a key column that is not told of is as it was
+            if is_update:  # a key column without a row has kept its value
                 left = tuple(
                     old.get(name, value) for name, value in zip(stream.unique_key, key, strict=True)
                 )
