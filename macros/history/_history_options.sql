@@ -1,7 +1,7 @@
 {#- Checks and defaults of the options that `scd2` and the history materialization share. -#}
 {%- macro _history_options(
     macro_name, unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names,
-    load_valid_from
+    load_valid_from, valid_to_current=none
 ) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'track_columns', track_columns) -%}
@@ -38,5 +38,7 @@
         'deletes': deletes,
         'meta_column_names': meta_column_names,
         'load_valid_from': afterimage._load_valid_from(load_valid_from),
+        'valid_to_current': none if valid_to_current is none
+            else afterimage._timestamp(macro_name, 'valid_to_current', valid_to_current),
     }) }}
 {%- endmacro -%}

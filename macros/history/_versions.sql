@@ -17,6 +17,8 @@
     {%- set w = afterimage._event_window(keys) -%}
     {#- Each key has one outcome per change_seq. Without the tie-breakers the rows have less to carry. -#}
     {%- set w_outcome = 'partition by ' ~ keys | join(', ') ~ ' order by change_seq' -%}
+    {%- set open_end = options.valid_to_current -%}
+    {%- set valid_to = 'coalesce(next_valid_at, ' ~ open_end ~ ')' if open_end else 'next_valid_at' -%}
     {%- set output = 'is_row' if options.deletes == 'close' else 'true' -%}
 
 with
@@ -94,7 +96,7 @@ select
     {{ 'last_state' if column | lower in plan.overwritten else 'state' }}.{{ name }} as {{ name }},
     {%- endfor %}
     valid_at as {{ meta.valid_from }},
-    next_valid_at as {{ meta.valid_to }},
+    {{ valid_to }} as {{ meta.valid_to }},
     change_seq as {{ meta.valid_from_seq }},
     next_change_seq as {{ meta.valid_to_seq }},
     next_change_seq is null as {{ meta.is_current }},

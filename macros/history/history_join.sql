@@ -43,7 +43,7 @@ moments as (
         {{ meta.valid_to }} as moment
 
     from {{ history }}
-    where not {{ meta.is_deleted }} and {{ meta.valid_to }} is not null
+    where not {{ meta.is_deleted }} and not {{ meta.is_current }}
     {%- endfor %}
 
 ),
@@ -88,7 +88,7 @@ left outer join {{ history }} as {{ alias }}
         and intervals.{{ keys[loop.index0] }} <=> {{ alias }}.{{ afterimage._quote(key) }}
         {%- endfor %}
         and {{ alias }}.{{ meta.valid_from }} <= intervals.moment
-        and ({{ alias }}.{{ meta.valid_to }} is null or intervals.moment < {{ alias }}.{{ meta.valid_to }})
+        and ({{ alias }}.{{ meta.is_current }} or intervals.moment < {{ alias }}.{{ meta.valid_to }})
 {%- endfor %}
 -- Where no history has a row, there is a gap.
 where

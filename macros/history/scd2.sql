@@ -10,11 +10,12 @@
     meta_column_names=none,
     load_valid_from=none,
     columns=none,
-    follow_keys=true
+    follow_keys=true,
+    valid_to_current=none
 ) -%}
     {%- set options = afterimage._history_options(
         'scd2', unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names,
-        load_valid_from
+        load_valid_from, valid_to_current
     ) -%}
     {%- if afterimage._cannot_read_columns([changes] if columns is none else []) -%}
         {{ return(afterimage._placeholder_query()) }}

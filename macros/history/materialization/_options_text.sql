@@ -4,7 +4,7 @@
     {%- set parts = [] -%}
     {%- for name in [
         'unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns', 'grain', 'deletes', 'load_valid_from'
-    ] -%}
+    ] + (['valid_to_current'] if options.valid_to_current else []) -%}
         {%- set value = options[name] -%}
         {%- set is_list = value is sequence and value is not string -%}
         {%- if is_list -%}

@@ -25,7 +25,8 @@
         config.get('grain', 'change'),
         config.get('deletes', 'close'),
         config.get('meta_column_names'),
-        config.get('load_valid_from')
+        config.get('load_valid_from'),
+        config.get('valid_to_current')
     ) -%}
     {%- if config.get('file_format') == 'hudi' -%}
         {%- do exceptions.raise_compiler_error(

@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from conftest import SCHEMA, Lake, Project, compile_statements
+from conftest import SCHEMA, Lake, Project, compile_statements, relation
 from histories import (
+    DAY,
     EXAMPLES,
     as_row,
     assert_same_history,
@@ -86,6 +87,34 @@ def test_a_full_build_equals_the_reference(
         actual, history(stream.changes, stream.unique_key, stream.columns, **chosen), stream
     )
     assert len({row["history_id"] for row in actual}) == len(actual)
+
+
+@given(data=st.data())
+@settings(fewer_checks, max_examples=FEW)
+def test_a_history_as_known_at_a_moment_has_the_changes_taken_in_by_then(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    stream = data.draw(merged_streams(CASES))
+    chosen = data.draw(options(stream))
+    batches = data.draw(splits(stream.distinct, min_batches=3, max_batches=3))
+    runs = {change.change_id: number for number, batch in enumerate(batches) for change in batch}
+    rows = [
+        as_row(c, stream) | {"ingested_at": DAY + timedelta(hours=runs[c.change_id])}
+        for c in stream.distinct
+    ]
+    lake.create("known_changes", stream_columns(stream), rows)
+
+    sql = project.compile(
+        f"{{{{ known_at({relation('known_changes')}, '{DAY + timedelta(hours=1)}',"
+        f" unique_key={stream.unique_key}, {jinja(chosen)}) }}}}"
+    )
+
+    known = [change for change in stream.distinct if runs[change.change_id] <= 1]
+    assert_same_history(
+        lake.rows(sql),
+        history(known, stream.unique_key, stream.columns, **chosen),
+        replace(stream, changes=known),
+    )
 
 
 @pytest.mark.minutes

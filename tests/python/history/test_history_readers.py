@@ -15,9 +15,13 @@ COLUMNS = {
     "value": "string",
     "valid_from": "timestamp",
     "valid_to": "timestamp",
+    "is_current": "boolean",
     "is_deleted": "boolean",
     "history_id": "string",
 }
+
+
+OPEN_END = datetime(9999, 12, 31)
 
 
 def day(number: int) -> datetime:
@@ -31,7 +35,9 @@ def version(
         "id": key,
         "value": value,
         "valid_from": day(start),
-        "valid_to": None if end is None else day(end),
+        # As with `valid_to_current`.
+        "valid_to": OPEN_END if end is None and key == 2 else end and day(end),
+        "is_current": end is None,
         "is_deleted": deleted,
         "history_id": f"{key}-{value}-{start}",
     }
@@ -66,6 +72,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
         ("2024-01-04 23:59:59.999999", ["Kiel", "Rome"]),
         ("2024-01-05", ["Bonn", "Kiel"]),
         ("date_add(date'2024-01-08', 1)", ["Kiel"]),
+        ("9999-12-31", ["Kiel"]),
     ],
 )
 def test_as_of_returns_the_versions_of_a_moment(
@@ -145,7 +152,7 @@ def test_readers_use_the_renamed_columns_of_a_history(
     project.file("models/joined.sql", f"{{{{ history_join({plain}, unique_key=['moment']) }}}}")
     project.file(
         "models/towns_of.sql",
-        "select id as moment, value, valid_from, valid_to, is_deleted, history_id"
+        "select id as moment, value, valid_from, valid_to, is_current, is_deleted, history_id"
         f" from {SCHEMA}.towns",
     )
     project.dbt("build", "--full-refresh")

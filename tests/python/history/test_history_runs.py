@@ -373,6 +373,7 @@ def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake
     [
         ({"file_format": "hudi"}, r"`file_format` must be one of \['iceberg', 'delta'\].*Got: hud"),
         ({"contract": {"enforced": True}}, "`contract` must not be enforced"),
+        ({"valid_to_current": "never"}, "`valid_to_current` must be a date or time.*Got: never"),
     ],
 )
 def test_an_unsupported_config_is_refused(

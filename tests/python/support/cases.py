@@ -73,7 +73,12 @@ def _case(entry: dict[str, Any]) -> Case:
     if kind == "rows":
         expected = [_row(row) for row in rows]
     elif kind == "versions":
-        expected = _versions(rows, unique_key, options.get("load_valid_from", LOAD_VALID_FROM))
+        expected = _versions(
+            rows,
+            unique_key,
+            options.get("load_valid_from", LOAD_VALID_FROM),
+            options.get("valid_to_current"),
+        )
     else:
         assert kind == "audit", f"{name}: what is {kind!r}?"
         expected = [_audit_row(row) for row in rows]
@@ -118,7 +123,10 @@ def _change(entry: dict[str, Any]) -> Change:
 
 
 def _versions(
-    entries: list[dict[str, Any]], unique_key: Sequence[str], load_valid_from: datetime
+    entries: list[dict[str, Any]],
+    unique_key: Sequence[str],
+    load_valid_from: datetime,
+    open_end: datetime | None,
 ) -> list[Row]:
     numbers: Counter[tuple[Any, ...]] = Counter()
     versions = []
@@ -127,7 +135,7 @@ def _versions(
         row = _row({name: entry.pop(name) for name in COLUMNS if name in entry})
         key = tuple(row[name] for name in unique_key)
         numbers[key] += 1
-        ends: dict[str, Any] = {"valid_to": None, "valid_to_seq": None}
+        ends: dict[str, Any] = {"valid_to": open_end, "valid_to_seq": None}
         for end in ("from", "to"):
             if end in entry:
                 place = entry.pop(end)
@@ -137,7 +145,7 @@ def _versions(
         version = {
             **row,
             **ends,
-            "is_current": ends["valid_to"] is None,
+            "is_current": ends["valid_to_seq"] is None,
             "is_deleted": entry.pop("deleted", False),
             "version": numbers[key],
             "operation": entry.pop("op"),

@@ -68,7 +68,7 @@ def jinja(chosen: Options) -> str:
     """Write the options as arguments of `scd2`."""
     arguments = []
     for name, value in chosen.items():
-        if name == "load_valid_from":
+        if isinstance(value, datetime):
             value = str(value)
         arguments.append(f"{name}={'none' if value is None else repr(value)}")
     return ", ".join(arguments)

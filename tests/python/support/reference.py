@@ -148,6 +148,7 @@ def history(
     grain: Grain = "change",
     deletes: Deletes = "close",
     load_valid_from: datetime = LOAD_VALID_FROM,
+    valid_to_current: datetime | None = None,
 ) -> list[Row]:
     """Compute the history of a table from its changes.
 
@@ -162,6 +163,7 @@ def history(
         grain: Whether each change counts or only what a transaction came to.
         deletes: Whether the end of a life opens a version of its own.
         load_valid_from: The time of changes without one.
+        valid_to_current: The `valid_to` of open versions.
 
     Returns:
         The versions, by key and version number: the data columns, then `META_COLUMNS`.
@@ -187,13 +189,16 @@ def history(
         for version in versions:  # rule 7
             for column in overwritten:
                 version[column] = _last_upsert(steps).state[column]
+        for version in versions:
+            if version["is_current"]:
+                version["valid_to"] = valid_to_current
         rows.extend(versions)
     return rows
 
 
 def current(history_rows: Iterable[Row]) -> list[Row]:
     """Keep the versions that are open and not deleted: the rows of the table now."""
-    return [row for row in history_rows if row["valid_to"] is None and not row["is_deleted"]]
+    return [row for row in history_rows if row["is_current"] and not row["is_deleted"]]
 
 
 def as_of(history_rows: Iterable[Row], moment: datetime) -> list[Row]:
@@ -206,7 +211,7 @@ def as_of(history_rows: Iterable[Row], moment: datetime) -> list[Row]:
         for row in history_rows
         if not row["is_deleted"]
         and row["valid_from"] <= moment
-        and (row["valid_to"] is None or moment < row["valid_to"])
+        and (row["is_current"] or moment < row["valid_to"])
     ]
 
 

@@ -72,6 +72,7 @@ class Options(TypedDict):
     grain: Grain
     deletes: Deletes
     load_valid_from: datetime
+    valid_to_current: datetime | None
 
 
 @dataclass(frozen=True)
@@ -507,6 +508,7 @@ def options(draw: st.DrawFn, stream: Stream, from_places: bool = False) -> Optio
         load_valid_from=draw(
             st.sampled_from([datetime(1900, 1, 1), START - timedelta(hours=1), START])
         ),
+        valid_to_current=draw(st.sampled_from([None, datetime(9999, 12, 31)])),
     )
 
 
