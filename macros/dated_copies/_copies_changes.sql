@@ -1,0 +1,102 @@
+{#- The CTEs from `compared_rows` to `described`, the rows that `_finish` takes. Rows that are as before make one
+    rejected change per copy, so that every landed row is in the stream. -#}
+{%- macro _copies_changes(plan) -%}
+found_changes as (
+
+    select
+        concat(copy, if(kind = 'load', '-load-', '-'), md5({{ afterimage._exact_json('own_key') }})) as identity,
+        if(kind = 'load', '', copy) as place,
+        copy,
+        kind,
+        image,
+        if(kind = 'update' and last_row_count = 1, last_image, null) as before_image,
+        cast(null as string) as reject_reason,
+        if(kind = 'delete', nullif(array_compact(array(
+            if(next_is_small, 'the copy has less than half of the rows of the one before', null),
+            if(row_count > 1, 'the copy before has several rows of the key, and this is one of them', null)
+        )), cast(array() as array<string>)), null) as warnings,
+        if(kind = 'delete', 0, copies) as source_rows
+
+    from (
+        -- The last copy that has a row makes the delete in the next one.
+        select
+            *,
+            inline(array_compact(array(
+                if(outcome <> 'unchanged', struct(outcome as kind, place as copy), null),
+                if(is_last, struct('delete' as kind, next_place as copy), null)
+            )))
+
+        from compared_rows
+    ) as changes
+    union all
+    select
+        concat(coalesce(place, 'rejected'), '-', md5({{ afterimage._exact_json('struct(landed_date, image)') }})),
+        coalesce(place, ''),
+        place,
+        'unknown',
+        image,
+        null,
+        coalesce(row_reason, concat('twice in one copy: the key has ', row_count, ' different rows')),
+        null,
+        copies
+
+    from placed_rows
+    where (row_reason is not null or row_count > 1) and is_compared
+    union all
+    select
+        concat(place, '-unchanged'),
+        place,
+        place,
+        'unknown',
+        null,
+        null,
+        'unchanged: these rows are as in the copy before',
+        null,
+        sum(copies)
+
+    from compared_rows
+    where outcome = 'unchanged'
+    group by place
+
+),
+
+described as (
+
+    select
+        identity,
+        place,
+        kind,
+        image,
+        before_image,
+        cast(copy as timestamp) as changed_at,
+        reject_reason,
+        warnings,
+        cast(source_rows as int) as source_rows
+
+    from found_changes
+    {%- if plan and plan.compared %}
+    union all
+    -- What this copy said before it, or the one before it, was replaced.
+    select
+        known.change_id,
+        known.change_seq,
+        'unknown',
+        coalesce(known.`after`, known.`before`),
+        null,
+        known.changed_at,
+        'superseded: the copies no longer show this change',
+        null,
+        0
+
+    from {{ this }} as known
+    left anti join found_changes on known.change_id = found_changes.identity
+    where
+        left(known.change_id, 26) in ('{{ plan.compared | join("', '") }}')
+        and known.change_id between '{{ plan.compared[0] }}' and '{{ plan.compared[-1] }}~'
+        and coalesce(known.reject_reason, '') not like 'superseded:%'
+        -- Of a copy that is gone, only what it changed can be worked out again.
+        and (known.reject_reason is null or left(known.change_id, 26) not in ('{{ plan.gone | join("', '") }}'))
+    {%- endif %}
+
+)
+{%- endmacro -%}

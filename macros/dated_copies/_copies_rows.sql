@@ -1,0 +1,68 @@
+{#- The CTEs from the landed rows to `judged_rows`, and `copies`: which copies there are, and what is before and after
+    each. -#}
+{%- macro _copies_rows(side, plan, columns, unique_key) -%}
+source_rows as (
+
+    select
+        {{ side.place }} as place,
+        cast({{ side.column }} as string) as landed_date,
+        {{ afterimage._struct(columns) }} as image
+
+    from {{ side.rows }}
+    where {{ side.condition or 'true' }}
+    {%- for place in plan.gone if plan %}
+    union all
+    select
+        place,
+        place as landed_date,
+        image
+
+    from {{ afterimage._copies_state(place) | indent(4) }} as copy_{{ loop.index }}
+    {%- endfor %}
+
+),
+
+copies as (
+
+    select
+        *,
+        lead(is_compared) over (order by place) as next_is_compared,
+        lead(is_small) over (order by place) as next_is_small
+
+    from (
+        select
+            place,
+            lag(place) over (order by place) as previous_place,
+            lead(place) over (order by place) as next_place,
+            {{ "place in ('" ~ plan.compared | join("', '") ~ "')" if plan else 'true' }} as is_compared,
+            coalesce(count(image) * 2 < lag(count(image)) over (order by place), false) as is_small
+
+        from (
+            select place, image from source_rows
+            {%- for place in plan.read if plan %}
+            union all select '{{ place }}', null
+            {%- endfor %}
+        ) as places
+        where place is not null
+        group by place
+    ) as sizes
+
+),
+
+judged_rows as (
+
+    select
+        *,
+        {{ afterimage._struct(unique_key, 'image.') }} as own_key,
+        {{ afterimage._hash_of_values(afterimage._quoted(columns, 'image.')) | indent(8) }} as row_id,
+        case
+            when place is null then concat('the copy has no date: ', coalesce(landed_date, 'NULL'))
+            when {{ afterimage._has_null_key(unique_key) }} then {{ afterimage._null_key_reason(unique_key) }}
+        end as row_reason
+
+    from source_rows
+    -- All windows behind this one are by key, or by key and more, so one exchange serves them all.
+    distribute by own_key
+
+)
+{%- endmacro -%}

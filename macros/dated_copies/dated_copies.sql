@@ -1,0 +1,54 @@
+{#- Full copies of a table, each with a date -> change contract. Arguments: dated_copies.yml. -#}
+{%- macro dated_copies(relation, unique_key, copy_column, columns=none) -%}
+    {%- set macro_name = 'dated_copies' -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_text(macro_name, 'copy_column', copy_column) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
+        {{ return(afterimage._placeholder_query()) }}
+    {%- endif -%}
+    {%- do afterimage._check_columns(macro_name, 'relation', relation, [copy_column]) -%}
+    {%- set types = {} -%}
+    {%- for column in afterimage._relation_columns(relation) -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
+    {%- set date = afterimage._match_column_case([copy_column], types.keys() | list)[0] -%}
+    {%- set found = types.keys() | reject('equalto', date) | list -%}
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
+    {%- set columns = afterimage._match_column_case(columns or found, found) -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
+    {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
+    {%- do afterimage._check_drift(macro_name, relation, columns) -%}
+    {#- A copy's place is its time, as a text that sorts like it. -#}
+    {%- set column = afterimage._quote(date) -%}
+    {%- set time = afterimage._landed_time(column, types[date]) -%}
+    {%- set intake = afterimage._intake(macro_name, [{
+        'relation': relation,
+        'place': 'date_format(' ~ time ~ ", 'yyyy-MM-dd HH:mm:ss.SSSSSS')",
+        'has_place': time ~ ' is not null',
+        'reach': 26,
+        'column': column,
+    }]) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+    {%- endif -%}
+    {%- set plan = none -%}
+    {%- if afterimage._is_incremental() -%}
+        {%- set plan = afterimage._copies_plan(macro_name, intake, types[date]) -%}
+    {%- endif -%}
+{{ intake.marker }}
+with
+
+{{ afterimage._copies_rows(intake.sides[0], plan, columns, unique_key) }},
+
+{{ afterimage._distinct_rows('judged_rows', by='own_key, place, row_id', first='row_id') }},
+
+{{ afterimage._copies_compared() }},
+
+{{ afterimage._copies_changes(plan) }},
+
+{{ afterimage._finish(
+    'described', intake, columns, unique_key,
+    lacks=['changed_columns', 'absent_columns', 'transaction_id', 'changed_by']
+) }}
+{%- endmacro -%}

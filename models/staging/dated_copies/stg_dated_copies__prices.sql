@@ -1,0 +1,1 @@
+{{ dated_copies(ref('price_copies'), unique_key=['sku'], copy_column='copied_on') }}

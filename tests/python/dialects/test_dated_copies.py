@@ -1,0 +1,239 @@
+"""Dated full copies in, changes and history out, whichever copy lands when.
+
+The expected changes come from a walk over the copies in plain Python, and the expected history from
+`reference.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from conftest import SCHEMA, DbtError, Lake, Project, relation
+from histories import EXAMPLES, fewer_checks, in_order
+from reference import META_COLUMNS, Change, Row, as_of, history
+
+# Of each copy the values of its keys: several for a key that is there several times.
+Copy = dict[int, list[str | None]]
+Copies = dict[datetime, Copy]
+
+START = datetime(2024, 2, 26)
+COLUMNS = {"copied_on": "date", "id": "int", "value": "string"}
+NAMES = ["id", "value", *META_COLUMNS]
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project]) -> Project:
+    project = make_project("dated_copies")
+    write_models(project, "parts", "'copied_on'")
+    return project
+
+
+def write_models(project: Project, name: str, copy_column: str) -> None:
+    project.file(
+        f"models/stg_{name}.sql",
+        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+        f"{{{{ dated_copies({relation(f'{name}_copies')}, unique_key=['id'],"
+        f" copy_column={copy_column}) }}}}",
+    )
+    project.file(
+        f"models/{name}_history.sql",
+        "{{ config(materialized='history', file_format='iceberg', unique_key=['id']) }}\n"
+        f"select * from {{{{ ref('stg_{name}') }}}}",
+    )
+
+
+def rows_of(date: datetime, copy: Copy) -> list[Row]:
+    return [
+        {"copied_on": date.date(), "id": key, "value": value}
+        for key, values in copy.items()
+        for value in values
+    ]
+
+
+def changes_of(copies: Copies) -> list[Change]:
+    """Compare each copy with the one before it."""
+    changes: list[Change] = []
+    dates = sorted(copies)
+
+    def add(date: datetime, operation: Any, **images: Any) -> None:
+        place = "" if operation == "load" else f"{date:%Y-%m-%d %H:%M:%S.%f}"
+        images = {name: {"id": key, "value": value} for name, (key, value) in images.items()}
+        changes.append(Change(f"c{len(changes)}", place, operation, changed_at=date, **images))
+
+    for key, values in copies[dates[0]].items() if dates else []:
+        if len(set(values)) == 1:
+            add(dates[0], "load", after=(key, values[0]))
+    for first, second in pairwise(dates):
+        before, after = copies[first], copies[second]
+        for key in before.keys() - after.keys():
+            add(second, "delete", before=(key, before[key][0]))
+        for key, values in after.items():
+            if len(set(values)) > 1:
+                continue  # nobody knows which is right
+            if key not in before:
+                add(second, "insert", after=(key, values[0]))
+            elif set(before[key]) != set(values):
+                add(second, "update", after=(key, values[0]))
+    return changes
+
+
+def expected(copies: Copies) -> list[Row]:
+    return history(changes_of(copies), ["id"], ["id", "value"])
+
+
+def found(lake: Lake, name: str) -> list[Row]:
+    rows = in_order(lake.rows(f"select * from {SCHEMA}.{name}_history"), ["id"])
+    return [{name: row[name] for name in NAMES} for row in rows]
+
+
+def land(lake: Lake, table: str, copies: Copies, columns: dict[str, str] = COLUMNS) -> None:
+    """Land copies; one that is there already is replaced."""
+    rows = [row for date, copy in copies.items() for row in rows_of(date, copy)]
+    dates = ", ".join(f"date'{date:%Y-%m-%d}'" for date in copies)
+    lake.spark.sql(f"delete from {SCHEMA}.{table} where copied_on in ({dates})")
+    lake.append(table, columns, rows)
+
+
+VALUES: st.SearchStrategy[list[str | None]] = st.one_of(
+    st.lists(st.sampled_from(["a", "b", None]), min_size=1, max_size=1),
+    st.sampled_from([["a", "a"], ["a", "b"]]),
+)
+COPY = st.dictionaries(st.integers(1, 5), VALUES, min_size=1)
+
+
+@st.composite
+def deliveries(draw: st.DrawFn) -> list[Copies]:
+    """Draw batches of copies in any order; some are landed again with other rows."""
+    dates = draw(st.permutations([START + timedelta(days=number) for number in range(6)]))
+    batches: list[Copies] = [{dates[0]: draw(COPY), dates[1]: draw(COPY)}]
+    for date in dates[2:]:
+        batches.append({date: draw(COPY)})
+        if draw(st.integers(0, 3)) == 0:
+            batches[-1][draw(st.sampled_from(dates))] = draw(COPY)
+    return batches
+
+
+@pytest.mark.minutes
+@given(batches=deliveries())
+@settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
+def test_copies_in_any_order_give_the_history_of_all_of_them(
+    batches: list[Copies], project: Project, lake: Lake
+) -> None:
+    lake.create("parts_copies", COLUMNS, [])
+    landed: Copies = {}
+    for number, batch in enumerate(batches):
+        land(lake, "parts_copies", batch)
+        landed.update(batch)
+        project.dbt(
+            "run", *(["--full-refresh"] if number == 0 else []), "--select", "+parts_history"
+        )
+        assert found(lake, "parts") == expected(landed), landed
+        [counted] = lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_parts")
+        assert counted["n"] == sum(len(rows_of(date, copy)) for date, copy in landed.items())
+    versions = expected(landed)
+    for date, copy in landed.items():
+        seen = {row["id"]: row["value"] for row in as_of(versions, date)}
+        assert seen.keys() == copy.keys() - {k for k in copy if k not in seen and len(copy[k]) > 1}
+        assert all(len(set(copy[key])) > 1 or copy[key][0] == seen[key] for key in seen)
+
+
+def day(number: int) -> datetime:
+    return START + timedelta(days=number)
+
+
+def test_a_table_that_each_copy_replaces_is_compared_with_what_is_known(
+    project: Project, lake: Lake
+) -> None:
+    copies: Copies = {
+        day(0): {1: ["a"], 2: ["a"], 3: [None]},
+        day(1): {1: ["a"], 2: ["b"], 4: ["a"]},
+        day(2): {1: ["b"], 4: ["a"], 3: ["c"]},
+        day(3): {1: ["b"], 4: ["a"], 3: ["c"]},
+        day(4): {4: ["c"], 3: ["c"]},
+    }
+    for number, (date, copy) in enumerate(copies.items()):
+        lake.create("parts_copies", COLUMNS, rows_of(date, copy))
+        project.dbt(
+            "run", *(["--full-refresh"] if number == 0 else []), "--select", "+parts_history"
+        )
+    assert found(lake, "parts") == expected(copies)
+
+
+BROKEN: Copies = {day(0): {1: ["a"], 2: ["a"], 3: ["a"]}, day(1): {2: ["a"]}}
+
+
+def test_a_run_stops_at_a_broken_copy_if_the_project_says_so(project: Project, lake: Lake) -> None:
+    whole: Copies = {day(1): {1: ["b"], 2: ["a"], 3: ["a"]}}
+    lake.create("parts_copies", COLUMNS, rows_of(day(0), BROKEN[day(0)]))
+    project.dbt("run", "--full-refresh", "--select", "+parts_history")
+    land(lake, "parts_copies", {day(1): BROKEN[day(1)]})
+    strict = ("--vars", "{afterimage_on_gap: error}")
+    with pytest.raises(DbtError, match=r"has 1 rows, and the one before it 3\."):
+        project.dbt("run", "--select", "+parts_history", *strict)
+    land(lake, "parts_copies", whole)
+    project.dbt("run", "--select", "+parts_history", *strict)
+    assert found(lake, "parts") == expected(BROKEN | whole)
+
+
+def test_a_broken_copy_is_reported_and_its_deletes_are_marked(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the raw table no longer has the copy before."""
+    for date, copy in BROKEN.items():
+        lake.create("parts_copies", COLUMNS, rows_of(date, copy))
+        refresh = ["--full-refresh"] if date == day(0) else []
+        project.dbt("--no-quiet", "run", *refresh, "--select", "+parts_history")
+    assert "has 1 rows, and the one before it 3." in capfd.readouterr().out
+    marked = lake.rows(
+        f"select before.id, warnings from {SCHEMA}.stg_parts where operation = 'delete'"
+    )
+    warning = "the copy has less than half of the rows of the one before"
+    assert sorted(row["id"] for row in marked) == [1, 3]
+    assert {tuple(row["warnings"]) for row in marked} == {(warning,)}
+
+
+def test_times_may_be_text_and_values_lists(project: Project, lake: Lake) -> None:
+    columns = {"id": "int", "marks": "array<int>", "Taken At": "string"}
+    write_models(project, "marks", "'taken at'")
+    copies = [
+        ("2024-05-01 06:00:00", [1, 2]),
+        ("2024-05-01 18:00:00.5", [1, 2]),
+        ("2024-05-02T06:00:00", [1, 3]),
+        ("last week", [1]),
+    ]
+    rows = [{"id": 1, "marks": marks, "Taken At": taken} for taken, marks in copies]
+    lake.create("marks_copies", columns, rows[:1])
+    project.dbt("run", "--full-refresh", "--select", "+marks_history")
+    lake.append("marks_copies", columns, rows[1:])
+    project.dbt("run", "--select", "+marks_history")
+    versions = lake.rows(f"select marks, valid_from from {SCHEMA}.marks_history order by version")
+    assert versions == [
+        {"marks": [1, 2], "valid_from": datetime(2024, 5, 1, 6)},
+        {"marks": [1, 3], "valid_from": datetime(2024, 5, 2, 6)},
+    ]
+    reasons = lake.rows(f"select reject_reason as r from {SCHEMA}.stg_marks order by r desc")
+    assert [row["r"] for row in reasons][:2] == [
+        "unchanged: these rows are as in the copy before",
+        "the copy has no date: last week",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("unique_key=['id'], copy_column='day'", "`relation` must be a relation with the columns"),
+        ("unique_key=['no'], copy_column='copied_on'", "`unique_key`.*Got: no"),
+        ("unique_key=['id'], copy_column='copied_on', columns=['copied_on']", "`columns`.*Got"),
+    ],
+)
+def test_arguments_are_checked(arguments: str, message: str, project: Project, lake: Lake) -> None:
+    lake.create("parts_copies", COLUMNS, [])
+    with pytest.raises(DbtError, match=message):
+        project.compile(f"{{{{ dated_copies({relation('parts_copies')}, {arguments}) }}}}")
