@@ -1,0 +1,45 @@
+{#- The CTE `described`, the rows that `_finish` takes. -#}
+{%- macro _dms_described(layout) -%}
+{%- set absent = [] -%}
+{%- for column in layout.sparse -%}
+    {%- do absent.append('if(image.' ~ afterimage._quote(column) ~ ' is null, ' ~ afterimage._literal(column) ~ ', null)') -%}
+{%- endfor -%}
+{%- set unknown_time = 'changed_at is unknown: ' ~ (
+    'neither ' ~ layout.time ~ ' nor the order has it' if layout.time else '`time` names no column, and the order has none'
+) -%}
+described as (
+
+    select
+        *,
+        if(
+            row_reason is null and not is_load,
+            concat(place, '-', upper(left(kind, 1)), lpad(lower(hex(row_id)), 16, '0')),
+            change_group
+        ) as identity,
+        {%- if layout.image_of %}
+        if(kind = 'update', landed_before, null) as before_image,
+        {%- endif %}
+        cast(null as array<string>) as changed_columns,
+        {%- if absent %}
+        if(
+            kind = 'update', nullif(array_compact(array({{ absent | join(', ') }})), cast(array() as array<string>)), null
+        ) as absent_columns,
+        {%- endif %}
+        if(is_load, source_time, coalesce(source_time, time_of_place)) as changed_at,
+        row_reason as reject_reason,
+        if(
+            place = '' or source_time is not null,
+            null,
+            case
+                when time_of_place is null then array({{ afterimage._literal(unknown_time) }})
+                {%- if layout.time %}
+                else array('changed_at is taken from change_seq')
+                {%- endif %}
+            end
+        ) as warnings,
+        cast(copies as int) as source_rows
+
+    from distinct_rows
+
+)
+{%- endmacro -%}
