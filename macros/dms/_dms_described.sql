@@ -17,7 +17,10 @@ described as (
             change_group
         ) as identity,
         {%- if layout.image_of %}
-        if(kind = 'update', landed_before, null) as before_image,
+        -- A task may write before-images of some rows alone, or of updates alone.
+        if(
+            kind = 'update' and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}, landed_before, null
+        ) as before_image,
         {%- endif %}
         cast(null as array<string>) as changed_columns,
         {%- if absent %}

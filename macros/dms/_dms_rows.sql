@@ -2,24 +2,17 @@
     row share `change_group`, `kind` and `row_id`. -#}
 {%- macro _dms_rows(side, layout) -%}
 {%- set images = layout.image_of.values() | list -%}
-{%- set values = [] -%}
-{%- for name in layout.order_by -%}
-    {%- do values.append('coalesce(' ~ afterimage._as_text(afterimage._quote(name), layout.types[name]) ~ ", 'NULL')") -%}
-{%- endfor -%}
 source_rows as (
 
     select
         {{ layout.operation }} as operation,
         {{ layout.is_load }} as is_load,
         {{ layout.order.place }} as landed_place,
-        concat_ws(', ', {{ values | join(', ') or "''" }}) as order_values,
+        {{ layout.order.shown }} as order_values,
         {{ layout.landed_at }} as landed_at,
         {{ layout.order.time | indent(8) }} as time_of_place,
         {{ afterimage._struct(layout.columns) }} as image,
-        {%- if images %}
-        if({{ afterimage._quoted(images) | join(' is not null or ') }} is not null, {{ afterimage._dms_before_image(layout) }}, null)
-            as landed_before,
-        {%- endif %}
+        {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }} as landed_before,
         {{ afterimage._hash_of_values(afterimage._quoted(layout.columns + images)) | indent(8) }} as row_id
 
     from {{ side.rows }}
@@ -54,21 +47,4 @@ judged_rows as (
     distribute by change_group
 
 )
-{%- endmacro -%}
-
-
-{#- The row before an update, as far as before-image columns show it: a key column without one counts as unchanged, any
-    other column as unknown. -#}
-{%- macro _dms_before_image(layout) -%}
-    {%- set fields = [] -%}
-    {%- for column in layout.columns -%}
-        {%- set type = layout.types[column] -%}
-        {%- set value = 'cast(' ~ (afterimage._quote(layout.image_of[column]) if column in layout.image_of else 'null')
-            ~ ' as ' ~ type ~ ')' -%}
-        {%- if column in layout.unique_key -%}
-            {%- set value = 'coalesce(' ~ value ~ ', ' ~ afterimage._quote(column) ~ ')' -%}
-        {%- endif -%}
-        {%- do fields.append(afterimage._literal(column) ~ ', ' ~ value) -%}
-    {%- endfor -%}
-    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
 {%- endmacro -%}

@@ -17,7 +17,18 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._check_drift('dms_changes', relation, layout.columns) -%}
-    {%- set intake = afterimage._intake('dms_changes', [afterimage._dms_side(relation, layout)]) -%}
+    {#- Changes of one place are read together; rows of a full load, and rows without a place, with those of their key. -#}
+    {%- set has_place = '(not ' ~ layout.is_load ~ ' and ' ~ layout.order.place ~ ' is not null)' -%}
+    {%- set side = {
+        'relation': relation,
+        'group': 'if(' ~ has_place ~ ', ' ~ layout.order.place ~ ', cast('
+            ~ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) ~ ' as string))',
+        'has_place': has_place,
+        'reach': 8,
+        'time': 'coalesce(' ~ layout.landed_at ~ ', ' ~ layout.order.time ~ ')',
+        'keeps': 1000,
+    } -%}
+    {%- set intake = afterimage._intake('dms_changes', [dict(layout.order, **side)]) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._no_new_changes()) }}
     {%- endif %}

@@ -295,7 +295,7 @@ def db2_change_data(question: Question) -> Plan:
     types = {column.name.lower(): column.type for column in found}
     prefix = question.arguments.get("before_prefix", "X") or ""
     images = question.project.macro(
-        "_db2_before_columns", found=names_of(found), types=types, columns=[], prefix=prefix
+        "_before_columns", found=names_of(found), types=types, columns=[], prefix=prefix
     )
     columns = [column for column in found if column.name not in images.values()]
     if not question.key:
