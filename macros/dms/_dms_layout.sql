@@ -42,6 +42,7 @@
         ) -%}
     {%- endif -%}
 
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
     {%- set images = afterimage._before_columns(found, lower_types, columns or [], before_prefix or '') -%}
     {%- if before_prefix and not images -%}
         {%- do exceptions.raise_compiler_error(
