@@ -285,11 +285,12 @@ def test_a_truncate_takes_the_files_away_and_raises_the_alarm(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     loaded = files("LOAD00000001", [load(0, "a", 0), load(0, "b", 0)])
-    models(
-        project,
-        f"api.Relation.create(schema='parquet', identifier='{loaded.parent}')",
-        "before_prefix='BI_'",
+    project.file(
+        "models/_src_landing.yml",
+        "sources: [{name: landing, schema: parquet, quoting: {identifier: true}, tables: "
+        f"[{{name: parts, identifier: {loaded.parent}}}]}}]",
     )
+    models(project, "source('landing', 'parts')", "before_prefix='BI_'")
     run = ("run", "--select", *TABLES)
     project.dbt(*run, "--full-refresh")
     first = files("20240801-061000000", [row("U", 10, "a", 1, "a")])
