@@ -9,7 +9,8 @@
     {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
     {%- for name in names -%}
         {%- set column, type = afterimage._quote(name), types[name] -%}
-        {%- set is_sequence = (name | lower).endswith('change_seq') and type in ['string', 'decimal(35,0)', 'decimal(38,0)'] -%}
+        {%- set is_sequence = (name | lower).endswith('change_seq')
+            and type in ['string', 'decimal(35,0)', 'decimal(38,0)'] -%}
         {%- set text = column if type == 'string' else 'cast(' ~ column ~ ' as string)' -%}
         {%- set digits = text if type == 'string' else 'lpad(' ~ text ~ ", 35, '0')" -%}
         {%- set place = afterimage._sortable_text(times.get(name, column), 'timestamp' if name in times else type) -%}

@@ -2,7 +2,8 @@
 {%- macro _dms_described(layout) -%}
 {%- set absent = [] -%}
 {%- for column in layout.sparse -%}
-    {%- do absent.append('if(image.' ~ afterimage._quote(column) ~ ' is null, ' ~ afterimage._literal(column) ~ ', null)') -%}
+    {%- set is_null = 'image.' ~ afterimage._quote(column) ~ ' is null' -%}
+    {%- do absent.append('if(' ~ is_null ~ ', ' ~ afterimage._literal(column) ~ ', null)') -%}
 {%- endfor -%}
 {%- set unknown_time = 'changed_at is unknown: ' ~ (
     'neither ' ~ layout.time ~ ' nor the order has it' if layout.time else '`time` names no column, and the order has none'

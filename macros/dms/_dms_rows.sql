@@ -2,6 +2,7 @@
     row share `change_group`, `kind` and `row_id`. -#}
 {%- macro _dms_rows(side, layout) -%}
 {%- set images = layout.image_of.values() | list -%}
+{%- set no_place = 'no place in the order (' ~ layout.order_by | join(', ') ~ '): ' -%}
 source_rows as (
 
     select
@@ -12,7 +13,8 @@ source_rows as (
         {{ layout.landed_at }} as landed_at,
         {{ layout.order.time | indent(8) }} as time_of_place,
         {{ afterimage._struct(layout.columns) }} as image,
-        {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }} as landed_before,
+        {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }}
+            as landed_before,
         {{ afterimage._hash_of_values(afterimage._quoted(layout.columns + images)) | indent(8) }} as row_id
 
     from {{ side.rows }}
@@ -30,8 +32,9 @@ judged_rows as (
         case
             when kind = 'unknown' then concat('unknown operation: ', operation)
             when not is_load and landed_place is null
-                then concat({{ afterimage._literal('no place in the order (' ~ layout.order_by | join(', ') ~ '): ') }}, order_values)
-            when {{ afterimage._has_null_key(layout.unique_key) }} then {{ afterimage._null_key_reason(layout.unique_key) }}
+                then concat({{ afterimage._literal(no_place) }}, order_values)
+            when {{ afterimage._has_null_key(layout.unique_key) }}
+                then {{ afterimage._null_key_reason(layout.unique_key) }}
         end as row_reason,
         if(is_load, '', coalesce(landed_place, '')) as place,
         {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,

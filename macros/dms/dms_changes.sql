@@ -17,7 +17,7 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._check_drift('dms_changes', relation, layout.columns) -%}
-    {#- Changes of one place are read together; rows of a full load, and rows without a place, with those of their key. -#}
+    {#- Changes of one place are read together; rows of a full load, and rows without a place, with those of a key. -#}
     {%- set has_place = '(not ' ~ layout.is_load ~ ' and ' ~ layout.order.place ~ ' is not null)' -%}
     {%- set side = {
         'relation': relation,

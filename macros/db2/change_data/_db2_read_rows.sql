@@ -12,7 +12,8 @@ source_rows as (
         {{ afterimage._in_utc(layout.logmarker, time_zone) }} as landed_at,
         {{ afterimage._struct(layout.columns) }} as landed_image,
         {{ afterimage._db2_deleted_image(layout) }} as deleted_image,
-        {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }} as landed_before,
+        {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }}
+            as landed_before,
         {% if image_columns -%}
         {% for column in image_columns -%}
         {{ afterimage._quote(column) }} is not null{{ ' or ' if not loop.last }}
