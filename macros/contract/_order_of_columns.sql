@@ -1,5 +1,5 @@
-{#- The order of changes that the columns of an argument give, for a source that has none by itself. `types` are those
-    of the relation, `times` holds a timestamp for each text column that is a time. A column called `…change_seq` of
+{#- The order of changes that the columns of an argument give, for a source that has none by itself. `types` are by
+    names in lower case, `times` holds a timestamp for each text column that is a time. A column called `…change_seq` of
     text or decimals is a sequence of 35 digits. The result is SQL over a landed row, and what `_intake` needs:
     - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
     - `is_empty`: whether none has a value; `time`: the time in a sequence; `shown`: the values as people read them,
@@ -8,7 +8,7 @@
     {%- set order = {'bounds': none, 'column': none, 'latest': none} -%}
     {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
     {%- for name in names -%}
-        {%- set column, type = afterimage._quote(name), types[name] -%}
+        {%- set column, type = afterimage._quote(name), types[name | lower] -%}
         {%- set is_sequence = (name | lower).endswith('change_seq')
             and type in ['string', 'decimal(35,0)', 'decimal(38,0)'] -%}
         {%- set text = column if type == 'string' else 'cast(' ~ column ~ ' as string)' -%}

@@ -17,12 +17,10 @@ described as (
             concat(place, '-', upper(left(kind, 1)), lpad(lower(hex(row_id)), 16, '0')),
             change_group
         ) as identity,
-        {%- if layout.image_of %}
         -- A task may write before-images of some rows alone, or of updates alone.
         if(
             kind = 'update' and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}, landed_before, null
         ) as before_image,
-        {%- endif %}
         cast(null as array<string>) as changed_columns,
         {%- if absent %}
         if(

@@ -12,18 +12,17 @@
     {%- if afterimage._cannot_read_columns([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set found, types, lower_types = [], {}, {} -%}
+    {%- set found, types = [], {} -%}
     {%- for column in afterimage._relation_columns(relation) -%}
         {%- do found.append(column.name) -%}
-        {%- do types.update({column.name: column.type}) -%}
-        {%- do lower_types.update({column.name | lower: column.type}) -%}
+        {%- do types.update({column.name | lower: column.type}) -%}
     {%- endfor -%}
     {%- if not found -%}
         {%- do afterimage._raise_no_columns(macro_name, relation) -%}
     {%- endif -%}
 
     {#- Files of a full load lack the operation unless the task is told to write it. -#}
-    {%- set has_operation = operation | lower != 'op' or 'op' in lower_types -%}
+    {%- set has_operation = operation | lower != 'op' or 'op' in types -%}
     {%- set header = {} -%}
     {%- for argument, names in {
         'operation': [operation] if has_operation else [], 'time': [time] if time else [], 'order_by': order_by or []
@@ -43,7 +42,7 @@
     {%- endif -%}
 
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
-    {%- set images = afterimage._before_columns(found, lower_types, columns or [], before_prefix or '') -%}
+    {%- set images = afterimage._before_columns(found, types, columns or [], before_prefix or '') -%}
     {%- if before_prefix and not images -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `before_prefix` must begin the names of before-image columns, such as " ~ before_prefix
@@ -59,7 +58,7 @@
         {%- do image_of.update({name: images[name | lower]}) -%}
     {%- endfor -%}
     {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')" -%}
-    {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[header.time | first]) if time
+    {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[time | lower]) if time
         else 'cast(null as timestamp)' -%}
     {%- set order = afterimage._order_of_columns(
         macro_name, 'order_by', header.order_by, types, {header.time | first: landed_at} if time else {}
@@ -67,7 +66,7 @@
     {{ return({
         'columns': data,
         'unique_key': afterimage._in_column_order(unique_key, data),
-        'types': lower_types,
+        'types': types,
         'image_of': image_of,
         'sparse': afterimage._match_column_case(null_is_absent or [], data),
         'operation': code if has_operation else "''",

@@ -50,8 +50,7 @@ with
     earlier one whose file is gone. -#}
 {{ afterimage._finish(
     'described', intake, layout.columns, layout.unique_key,
-    lacks=['transaction_id', 'changed_by'] + ([] if layout.image_of else ['before_image'])
-        + ([] if null_is_absent else ['absent_columns']),
+    lacks=['transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
     identity_order='last_time desc nulls last, row_id asc',
     tie_order='last_time desc nulls last, row_id asc',
     old_key='before_image is not null' if layout.image_of else none
