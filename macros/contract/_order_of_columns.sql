@@ -31,13 +31,14 @@
             ) -%}
         {%- endif -%}
         {%- if loop.first and is_sequence -%}
-            {%- do order.update({'latest': modules.re.sub('[^0-9]', '', afterimage._latest_time()) ~ '~'}) -%}
             {#- Spark skips files by a bare column alone. -#}
+            {%- set bounds = column ~ (" between left('<first>', 35) and left('<last>', 35)" if type == 'string' else
+                " between cast(left('<first>', 35) as decimal(38,0)) and cast(left('<last>', 35) as decimal(38,0))") -%}
             {%- do order.update({
+                'bounds': bounds,
                 'column': column if type == 'string' else none,
-                'bounds': column ~ " between '<first>' and '<last>'" if type == 'string'
-                    else column ~ " between cast('<first>' as decimal(38,0)) and cast('<last>' as decimal(38,0))",
-            }) if names | length == 1 -%}
+                'latest': modules.re.sub('[^0-9]', '', afterimage._latest_time()) ~ '~',
+            }) -%}
         {%- elif loop.first and (name in times or type in ['timestamp', 'timestamp_ntz', 'date']) -%}
             {%- do order.update({'latest': '%019d~' % ((run_started_at.timestamp() + 86400) * 1000000)}) -%}
         {%- endif -%}
