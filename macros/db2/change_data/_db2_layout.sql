@@ -36,7 +36,7 @@
     {%- endfor -%}
 
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
-    {%- set images = afterimage._db2_before_columns(found, types, columns or [], before_prefix or '') -%}
+    {%- set images = afterimage._before_columns(found, types, columns or [], before_prefix or '') -%}
     {%- set data = found | reject('in', images.values()) | list -%}
     {%- set data = afterimage._match_column_case(columns, found) if columns else data -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}

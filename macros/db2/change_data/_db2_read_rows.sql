@@ -12,7 +12,8 @@ source_rows as (
         {{ afterimage._in_utc(layout.logmarker, time_zone) }} as landed_at,
         {{ afterimage._struct(layout.columns) }} as landed_image,
         {{ afterimage._db2_deleted_image(layout) }} as deleted_image,
-        {{ afterimage._db2_before_image(layout) }} as landed_before,
+        {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }}
+            as landed_before,
         {% if image_columns -%}
         {% for column in image_columns -%}
         {{ afterimage._quote(column) }} is not null{{ ' or ' if not loop.last }}
@@ -123,24 +124,6 @@ identified as (
                 if column in layout.image_of else name
             )
         ) -%}
-    {%- endfor -%}
-    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
-{%- endmacro -%}
-
-
-{#- The row before an update, as far as before-image columns show it. A key column without one counts as unchanged,
-    any other column as unknown. -#}
-{%- macro _db2_before_image(layout) -%}
-    {%- if not layout.image_of -%}
-        {{ return('if(true, null, ' ~ afterimage._struct(layout.columns) ~ ')') }}
-    {%- endif -%}
-    {%- set fields = [] -%}
-    {%- for column in layout.columns -%}
-        {%- set value = afterimage._quote(layout.image_of.get(column, column)) -%}
-        {%- if column not in layout.image_of and column not in layout.unique_key -%}
-            {%- set value = 'cast(null as ' ~ layout.types[column | lower] ~ ')' -%}
-        {%- endif -%}
-        {%- do fields.append(afterimage._literal(column) ~ ', ' ~ value) -%}
     {%- endfor -%}
     {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
 {%- endmacro -%}

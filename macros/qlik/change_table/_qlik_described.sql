@@ -84,7 +84,7 @@ described as (
         before_image,
         if(kind in ('insert', 'update'), flagged_columns, null) as changed_columns,
         {{ afterimage._qlik_absent_columns(columns, layout.unique_key) | indent(8) }} as absent_columns,
-        coalesce(source_time, {{ afterimage._qlik_seq_time('change_group') | indent(8) }}) as changed_at,
+        coalesce(source_time, {{ afterimage._sequence_time('change_group') | indent(8) }}) as changed_at,
         transaction_id,
         final_reason as reject_reason,
         -- Few changes have warnings, and functions with lambdas are slow.

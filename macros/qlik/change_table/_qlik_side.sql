@@ -31,7 +31,7 @@ if(
         'bounds': '(' ~ bounds ~ ')',
         'column': layout.text_seq or none,
         'known_unplaced': "known.change_seq < '" ~ '0' * 34 ~ "1'",
-        'time': afterimage._qlik_seq_time(header.change_seq),
+        'time': afterimage._sequence_time(header.change_seq),
         'keeps': 35,
         'latest': afterimage._qlik_latest_seq(),
     }) }}

@@ -95,7 +95,7 @@ described as (
             {%- if has_reloads %}
             if(is_reload, arrival.landed_at, null),
             {%- endif %}
-            {{ afterimage._qlik_seq_time('place') | indent(12) }}
+            {{ afterimage._sequence_time('place') | indent(12) }}
         ) as changed_at,
         transaction_id,
         final_reason as reject_reason,

@@ -8,7 +8,7 @@
         'place': 'explode_outer(array_distinct(' ~ seqs ~ '))',
         'has_place': 'coalesce(size(' ~ seqs ~ '), 0) > 0',
         'reach': 8,
-        'time': afterimage._qlik_seq_time('array_max(' ~ seqs ~ ')'),
+        'time': afterimage._sequence_time('array_max(' ~ seqs ~ ')'),
     }] -%}
     {%- set has_own_schemas = schema_rows is not none and metadata | string != relation | string -%}
     {%- if has_own_schemas -%}

@@ -15,8 +15,8 @@ transaction_events as (
         coalesce(
             event_counter < lag(event_counter) over ({{ w }})
             or (event_counter = lag(event_counter) over ({{ w }}) and landed_seq <> lag(landed_seq) over ({{ w }}))
-            or {{ afterimage._qlik_seq_time('landed_seq') | indent(12) }}
-            > lag({{ afterimage._qlik_seq_time('landed_seq') | indent(12) }}) over ({{ w }}) + interval {{ hours }} hours,
+            or {{ afterimage._sequence_time('landed_seq') | indent(12) }}
+            > lag({{ afterimage._sequence_time('landed_seq') | indent(12) }}) over ({{ w }}) + interval {{ hours }} hours,
             false
         ) as begins_anew
 
@@ -62,8 +62,8 @@ settled_transactions as (
         sized_transactions.*,
         {{ incomplete }} as is_incomplete,
         {{ incomplete }}
-        and {{ afterimage._qlik_seq_time('last_seq') | indent(8) }}
-        >= {{ afterimage._qlik_seq_time('newest_seq') | indent(8) }} - interval {{ hours }} hours as is_held_back
+        and {{ afterimage._sequence_time('last_seq') | indent(8) }}
+        >= {{ afterimage._sequence_time('newest_seq') | indent(8) }} - interval {{ hours }} hours as is_held_back
 
     from sized_transactions
     cross join (

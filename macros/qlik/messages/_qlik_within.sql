@@ -18,7 +18,7 @@
         {{ return(seq) }}
     {%- endif -%}
     {%- set time -%}
-        {{ afterimage._qlik_seq_time(seq) }} + interval {{ hours }} hours + interval {{ 1 if hours > 0 else 0 }} seconds
+        {{ afterimage._sequence_time(seq) }} + interval {{ hours }} hours + interval {{ 1 if hours > 0 else 0 }} seconds
     {%- endset -%}
     {{ return('coalesce(' ~ afterimage._qlik_seq_at(time) ~ ', ' ~ seq ~ ')') }}
 {%- endmacro -%}

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from dbt_afterimage.landing.tables import Table, columns_at
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
-from dbt_afterimage.scaffold.landed import has_envelope
+from dbt_afterimage.scaffold.landed import shows
 from dbt_afterimage.scaffold.systems import recognise
 from dbt_afterimage.text import visible
 
@@ -230,7 +231,7 @@ def _say(project: Project, raw: Raw, what: str, relation: str, columns: Sequence
     ]
     more = len(columns) - len(shown_columns)
     print(f"  {', '.join(shown_columns)}{f', and {more} more' if more else ''}")
-    found = recognise(columns, {}, None, lambda column: has_envelope(project, relation, column))
+    found = recognise(columns, {}, None, partial(shows, project, relation))
     if found:
         print(f"  looks like {found.system.title}")
 

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +63,7 @@ def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
         landed.columns,
         entry.arguments,
         entry.system,
-        lambda column: tables.has_envelope(project, landed.relation, column),
+        partial(tables.shows, project, landed.relation),
     )
     return landed, found
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, quote
+from dbt_afterimage.scaffold.systems import OPERATION
 
 # `parquet.`/folder``: files that Spark reads by their path.
 _FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]+)`", re.IGNORECASE)
@@ -114,18 +115,29 @@ def model_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "changes"
 
 
-def has_envelope(project: Project, relation: Any, column: Column) -> bool:
-    """Whether one of the first rows holds a Qlik message: in JSON, or in Avro."""
+def shows(project: Project, relation: Any, sign: str, column: Column) -> bool:
+    """Whether the first rows of a column show a sign.
+
+    An envelope is a Qlik message, in JSON or in Avro. AWS DMS's `Op` is I, U or D.
+    """
     name = quote(column.name)
     text = f"cast({name} as string)"
-    avro = f" or contains({name}, cast('atMSG' as binary))" if column.type == "binary" else ""
-    count = project.rows(
-        f"select count_if(get_json_object({text}, '$.magic') = 'atMSG'"
-        f" or get_json_object({text}, '$.headers.operation') is not null"
-        f" or get_json_object({text}, '$.message.headers.operation') is not null{avro})"
+    if sign == OPERATION:
+        condition = f"{text} in ('I', 'U', 'D')"
+        enough = "count(*) > 0 and count_if({}) = count(*)"
+    else:
+        avro = f" or contains({name}, cast('atMSG' as binary))" if column.type == "binary" else ""
+        condition = (
+            f"get_json_object({text}, '$.magic') = 'atMSG'"
+            f" or get_json_object({text}, '$.headers.operation') is not null"
+            f" or get_json_object({text}, '$.message.headers.operation') is not null{avro}"
+        )
+        enough = "count_if({}) > 0"
+    found = project.rows(
+        f"select {enough.format(condition)}"
         f" from (select {name} from {relation} where {name} is not null limit 100) as first_rows"
     )
-    return bool(count[0][0])
+    return bool(found[0][0])
 
 
 def rows_of(landed: Landed, condition: str | None = None) -> str:

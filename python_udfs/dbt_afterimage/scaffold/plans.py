@@ -14,7 +14,7 @@ from typing import Any
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, literal, quote
 from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, text_literal
-from dbt_afterimage.scaffold.systems import header_name, header_prefix
+from dbt_afterimage.scaffold.systems import before_images, header_name, header_prefix, sequences
 
 
 @dataclass(frozen=True)
@@ -295,7 +295,7 @@ def db2_change_data(question: Question) -> Plan:
     types = {column.name.lower(): column.type for column in found}
     prefix = question.arguments.get("before_prefix", "X") or ""
     images = question.project.macro(
-        "_db2_before_columns", found=names_of(found), types=types, columns=[], prefix=prefix
+        "_before_columns", found=names_of(found), types=types, columns=[], prefix=prefix
     )
     columns = [column for column in found if column.name not in images.values()]
     if not question.key:
@@ -433,6 +433,72 @@ def sqlserver_change_table(question: Question) -> Plan:
     return plan
 
 
+def dms_changes(question: Question) -> Plan:
+    """Plan for the files of AWS DMS. Its before-images are of the key alone, by default."""
+    landed, arguments = question.landed, question.arguments
+    operation = str(arguments.get("operation", "Op")).lower()
+    order = arguments.get("order_by") or sequences(landed.columns)
+    has_operation = operation in map(str.lower, names_of(landed.columns))
+    if has_operation and (not order or (len(order) > 1 and "order_by" not in arguments)):
+        raise AfterimageError(
+            f"{landed.name} has {len(order) or 'no'} columns …change_seq, so nothing tells the"
+            " order of its changes. Name the columns that do with --arguments '{order_by: [...]}':"
+            " times, and the file and the row in it, if the landing kept them. Better, let the task"
+            " add a column with the expression $AR_H_CHANGE_SEQ"
+        )
+    prefix = arguments.get("before_prefix", "BI_") or ""
+    images = before_images(landed.columns, prefix) if prefix else {}
+    header = {operation, *map(str.lower, [*order, *images, str(arguments.get("time", ""))])}
+    times = [] if "time" in arguments else _dms_times(question, header)
+    header |= set(map(str.lower, times[:1]))
+    columns = [column for column in landed.columns if column.name.lower() not in header]
+    key = list(question.key) or [name for name in images.values() if len(images) < len(columns)]
+    if not key:
+        raise _no_key(landed, "files of DMS do not tell it", columns)
+    plan = Plan(landed.identifier, key, columns, landed_rows=landed.reference)
+    plan.has_before_images = {column.name for column in columns} <= set(images.values())
+    if times:
+        plan.call["time"] = text_literal(times[0])
+        plan.notes.append(f"time: {times[0]}, the first column of texts like DMS's timestamps.")
+    if images:
+        plan.call["before_prefix"] = text_literal(prefix)
+    if not question.key:
+        plan.notes.append(_guess(key, "the before-images, which are of the key alone by default"))
+    if not has_operation:
+        plan.notes.append(
+            f"{landed.name} has no column {arguments.get('operation', 'Op')}: all its rows count as"
+            " rows of the full load."
+        )
+    else:
+        code = f"upper(trim({quote(str(arguments.get('operation', 'Op')))}))"
+        [(updates, deletes)] = question.project.rows(
+            f"select count_if({code} = 'U'), count_if({code} = 'D') from {landed.relation}"
+        )
+        if updates and not deletes:
+            plan.notes.append(
+                f"{landed.name} has updates, but no delete. A task with CdcInsertsOnly or"
+                " CdcInsertsAndUpdates writes none: rows that were deleted stay current then."
+            )
+    return plan
+
+
+def _dms_times(question: Question, header: set[str]) -> list[str]:
+    """Return the text columns outside the header whose values all are times as DMS writes them."""
+    texts = [
+        column.name
+        for column in question.landed.columns
+        if column.type == "string" and column.name.lower() not in header
+    ]
+    if not texts:
+        return []
+    form = "'^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}[.][0-9]{6}$'"
+    found = question.project.rows(
+        f"select {', '.join(f'every({quote(name)} rlike {form})' for name in texts)}"
+        f" from (select * from {question.landed.relation} limit 1000) as first_rows"
+    )
+    return [name for name, is_time in zip(texts, found[0], strict=True) if is_time]
+
+
 PLANS: Mapping[str, Callable[[Question], Plan]] = {
     plan.__name__: plan
     for plan in (
@@ -443,6 +509,7 @@ PLANS: Mapping[str, Callable[[Question], Plan]] = {
         db2_text_log,
         openedge_change_table,
         sqlserver_change_table,
+        dms_changes,
     )
 }
 

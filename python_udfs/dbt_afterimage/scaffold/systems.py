@@ -10,6 +10,9 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column
 
 ENVELOPE = "an envelope"
+OPERATION = "Op"
+SEQUENCE = "…change_seq"
+BEFORE_IMAGE = "BI_…"
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,8 @@ class System:
         macro: The source macro.
         folder: The folder and the prefix of its staging models.
         needed: Signs that must be there; of several in one tuple, one.
-        signs: Column -> the doc block that describes it. `PKnn` means PK01, PK02, …; an envelope is
-            found in the rows.
+        signs: Column -> the doc block that describes it. `PKnn` means PK01, PK02, …; a column has
+            any name where … is; an envelope and an `Op` are found in the rows.
     """
 
     macro: str
@@ -107,6 +110,13 @@ SYSTEMS = (
         (("__$start_lsn",), ("__$seqval",), ("__$operation",)),
         _prefixed("__$", "start_lsn end_lsn seqval operation update_mask command_id"),
     ),
+    System(
+        "dms_changes",
+        "dms",
+        "a table of AWS DMS",
+        ((OPERATION,),),
+        {OPERATION: "op", SEQUENCE: "change_seq", BEFORE_IMAGE: "before_image"},
+    ),
 )
 
 
@@ -137,7 +147,7 @@ def recognise(
     columns: Sequence[Column],
     arguments: Mapping[str, object],
     system: str | None,
-    has_envelope: Callable[[Column], bool],
+    shows: Callable[[str, Column], bool],
 ) -> Found | None:
     """Return the system that a table shows most signs of; none where it shows too few of any.
 
@@ -146,7 +156,7 @@ def recognise(
         arguments: Those of the source macro that rename columns: `header_prefix`, `column_names`,
             `value`.
         system: The source macro, where the user has chosen it.
-        has_envelope: Whether the rows of a column hold Qlik messages.
+        shows: Whether the rows of a column show what a sign means: an envelope, or AWS DMS's `Op`.
     """
     if system is not None and system not in (one.macro for one in SYSTEMS):
         allowed = ", ".join(one.macro for one in SYSTEMS)
@@ -161,8 +171,14 @@ def recognise(
     names = {sign: column.name for sign, column in shown.items()}
     if value is not None:
         names["value"] = value.name
-        if value.type in ("string", "binary") and has_envelope(value):
+        if value.type in ("string", "binary") and shows(ENVELOPE, value):
             names[ENVELOPE] = f"{ENVELOPE} in {value.name}"
+    operation = shown.get(str(arguments.get("operation", OPERATION)).lower())
+    names.pop(OPERATION.lower(), None)
+    if operation is not None and operation.type == "string" and shows(OPERATION, operation):
+        names[OPERATION.lower()] = operation.name
+    names |= {_sign(SEQUENCE): name for name in sequences(columns)}
+    names |= {_sign(BEFORE_IMAGE): name for name in before_images(columns)}
 
     best: tuple[float, Found] | None = None
     for candidate in SYSTEMS:
@@ -183,6 +199,19 @@ def recognise(
         if fits and (best is None or share > best[0]):
             best = (share, found)
     return best[1] if best else None
+
+
+def sequences(columns: Sequence[Column]) -> list[str]:
+    """Return the columns that AWS DMS fills with the order of the changes, by their names."""
+    names = [column.name for column in columns]
+    return [n for n in names if re.search("(?i)(?<!header__)change_seq$", n)]
+
+
+def before_images(columns: Sequence[Column], prefix: str = "BI_") -> dict[str, str]:
+    """Return the columns with the values before an update -> the columns whose values they are."""
+    names = {column.name.lower(): column.name for column in columns}
+    images = {f"{prefix}{name}".lower(): name for name in names.values()}
+    return {name: images[lower] for lower, name in names.items() if lower in images}
 
 
 def known_by() -> str:

@@ -458,6 +458,40 @@ LEASES = Landed(
     versions=[(3, 10, 1, AT), (3, 20, 2, AT)],
 )
 
+PARCEL = {"Op": "string", "dms_time": "string", "parcel": "int", "weight": "int"}
+PARCELS = Landed(
+    tables={
+        "parcels": (
+            {**PARCEL, "BI_parcel": "int", "AR_H_CHANGE_SEQ": "string"},
+            [
+                {
+                    "Op": operation,
+                    "dms_time": f"{AT:%Y-%m-%d %H:%M:%S}.000000",
+                    "parcel": parcel,
+                    "weight": weight,
+                    "BI_parcel": before,
+                    "AR_H_CHANGE_SEQ": number and change_seq(number),
+                }
+                for number, operation, parcel, weight, before in [
+                    (None, None, 3, 10, None),
+                    (1, "U", 4, 20, 3),
+                    (2, "U", 4, 30, 4),
+                ]
+            ],
+        ),
+    },
+    command=["landing.parcels"],
+    recognised="landing.parcels is a table of AWS DMS: 3 of the 3",
+    guess="key: parcel, guessed from the before-images, which are of the key alone by default.",
+    told=[
+        "time: dms_time, the first column of texts like DMS's timestamps.",
+        "landing.parcels has updates, but no delete. A task with CdcInsertsOnly",
+    ],
+    history="parcels_history",
+    columns="parcel, weight, version, valid_from",
+    versions=[(3, 10, 1, AT), (4, 20, 1, AT), (4, 30, 2, AT)],
+)
+
 
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
@@ -568,8 +602,11 @@ def test_a_change_table_without_a_prefix_is_recognised(
 @pytest.mark.minutes
 @pytest.mark.parametrize(
     "landed",
-    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES],
-    ids=["metadata", "avro", "messages", "event log", "cd", "text index", "openedge", "sql server"],
+    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES, PARCELS],
+    ids=[
+        *("metadata", "avro", "messages", "event log", "cd", "text index", "openedge"),
+        *("sql server", "dms"),
+    ],
 )
 def test_every_system_builds_as_it_is(
     landed: Landed, project: Project, lake: Lake, init: Init
@@ -587,6 +624,30 @@ def test_table_may_be_named_with_its_catalog(project: Project, lake: Lake, init:
         history="covers_history",
     )
     check(named, project, lake, init, with_tests=True)
+
+
+def test_files_of_dms_without_an_order_ask_for_one(
+    project: Project, lake: Lake, init: Init
+) -> None:
+    rows = [{"Op": "I", "parcel": 1}, {"Op": "U", "parcel": 1}]
+    land_table(lake, "unordered_parcels", PARCEL, rows)
+    _, output, errors = init("landing.unordered_parcels", "--key", "parcel")
+    assert "so nothing tells the order of its changes. Name the columns that do" in output + errors
+    code, output, errors = init(
+        *("landing.unordered_parcels", "--key", "parcel"),
+        *("--arguments", '{"order_by": ["weight"], "time": "dms_time"}'),
+    )
+    assert (code, errors) == (0, "")
+    assert "a table of AWS DMS: 1 of the 3 things" in output
+    staging = (project.folder / "models/staging/dms/stg_dms__unordered_parcels.sql").read_text()
+    assert "order_by=['weight'],\n    time='dms_time'" in staging
+
+
+def test_a_column_called_op_alone_is_no_sign(lake: Lake, init: Init) -> None:
+    columns = {"op": "string", "a": "int"}
+    land_table(lake, "sums", columns, [{"op": "I", "a": 1}, {"op": "+", "a": 2}])
+    _, output, errors = init("landing.sums", "--key", "a")
+    assert "landing.sums is no change table of a known system" in output + errors
 
 
 def test_second_run_leaves_alone_what_was_edited_and_writes_the_rest(

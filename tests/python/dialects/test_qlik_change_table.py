@@ -239,7 +239,7 @@ def test_a_load_row_keeps_its_id_with_any_order_and_case_of_the_key(
 
 def test_the_place_of_a_second_is_in_utc_in_any_session(project: Project, lake: Lake) -> None:
     place = "20240301043000000000000000000000001"
-    start = f"_qlik_seq_at(_qlik_seq_time(\"'{place}'\"))"
+    start = f"_qlik_seq_at(_sequence_time(\"'{place}'\"))"
     query = project.compile("select {{ " + start + " }} as place")
     zone = "spark.sql.session.timeZone"
     shipped = lake.spark.conf.get(zone)

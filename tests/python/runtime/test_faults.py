@@ -498,6 +498,10 @@ def sqlserver_row(number: int) -> dict[str, Any]:
     }
 
 
+def dms_row(number: int) -> dict[str, Any]:
+    return {"Op": "I", "id": number, "change_seq": f"{number:035d}"}
+
+
 @pytest.mark.minutes
 @pytest.mark.parametrize(
     ("macro", "columns", "row"),
@@ -509,6 +513,7 @@ def sqlserver_row(number: int) -> dict[str, Any]:
         ),
         ("openedge_change_table", {**CHANGE_COLUMNS, "id": "int"}, openedge_row),
         ("sqlserver_change_table", {**dialect_sqlserver.HEADER, "id": "int"}, sqlserver_row),
+        ("dms_changes", {"Op": "string", "id": "int", "change_seq": "string"}, dms_row),
     ],
 )
 def test_retention_gap_in_other_dialects(

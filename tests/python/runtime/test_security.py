@@ -152,6 +152,9 @@ def pass_through(
         "db2_change_data({raw}, unique_key=[{bad}])",
         "openedge_change_table({raw}, unique_key=[{bad}])",
         "sqlserver_change_table({raw}, unique_key=[{bad}])",
+        "dms_changes({raw}, unique_key=[{bad}])",
+        "dms_changes({raw}, unique_key=['id'], order_by=[{bad}])",
+        "dms_changes({raw}, unique_key=['id'], time={bad})",
         "qlik_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
         "netiq_event_log({raw}, unique_key=['id'], table='t',"
         " columns=[{{'name': 'id', 'type': {bad}}}])",

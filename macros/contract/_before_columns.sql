@@ -1,7 +1,7 @@
 {#- Column name in lower case -> the column with its before-image: the prefix and the name, of the same type, and
     not declared as a data column by the caller. A before-image column has no before-image itself, so shorter names
     go first. -#}
-{%- macro _db2_before_columns(found, types, columns, prefix) -%}
+{%- macro _before_columns(found, types, columns, prefix) -%}
     {%- set images = {} -%}
     {%- if not prefix -%}
         {{ return(images) }}

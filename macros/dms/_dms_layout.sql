@@ -1,0 +1,79 @@
+{#- Checks the arguments of dms_changes and works out the table's layout: the data columns, the before-image column of
+    each, and expressions for what a row is, its place and its time. -#}
+{%- macro _dms_layout(relation, unique_key, columns, operation, order_by, time, before_prefix, null_is_absent) -%}
+    {%- set macro_name = 'dms_changes' -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- do afterimage._check_names(macro_name, 'order_by', order_by) -%}
+    {%- do afterimage._check_names(macro_name, 'null_is_absent', null_is_absent) -%}
+    {%- do afterimage._check_text(macro_name, 'operation', operation) -%}
+    {%- do afterimage._check_text(macro_name, 'time', time) if time is not none -%}
+    {%- do afterimage._check_text(macro_name, 'before_prefix', before_prefix) if before_prefix is not none -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set found, types = [], {} -%}
+    {%- for column in afterimage._relation_columns(relation) -%}
+        {%- do found.append(column.name) -%}
+        {%- do types.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
+    {%- if not found -%}
+        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
+    {%- endif -%}
+
+    {#- Files of a full load lack the operation unless the task is told to write it. -#}
+    {%- set has_operation = operation | lower != 'op' or 'op' in types -%}
+    {%- set header = {} -%}
+    {%- for argument, names in {
+        'operation': [operation] if has_operation else [], 'time': [time] if time else [], 'order_by': order_by or []
+    }.items() -%}
+        {%- do afterimage._check_known(macro_name, argument, names, found) -%}
+        {%- do header.update({argument: afterimage._match_column_case(names, found)}) -%}
+    {%- endfor -%}
+    {%- for name in found if not order_by and (name | lower).endswith('change_seq') -%}
+        {%- do header.order_by.append(name) -%}
+    {%- endfor -%}
+    {%- if has_operation and not order_by and header.order_by | length != 1 -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `order_by` must list the columns that order the changes, as " ~ relation ~ " has "
+            ~ (header.order_by | length or 'no') ~ " columns called change_seq (the task's expression $AR_H_CHANGE_SEQ)."
+            ~ " Allowed: " ~ found ~ ". Got: " ~ order_by
+        ) -%}
+    {%- endif -%}
+
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
+    {%- set images = afterimage._before_columns(found, types, columns or [], before_prefix or '') -%}
+    {%- if before_prefix and not images -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `before_prefix` must begin the names of before-image columns, such as " ~ before_prefix
+            ~ unique_key[0] ~ ". Got: " ~ before_prefix ~ ", and the columns " ~ found
+        ) -%}
+    {%- endif -%}
+    {%- set others = header.values() | sum(start=[]) + images.values() | list -%}
+    {%- set data = afterimage._match_column_case(columns, found) if columns else found | reject('in', others) | list -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
+    {%- do afterimage._check_known(macro_name, 'null_is_absent', null_is_absent, data) -%}
+    {%- set image_of = {} -%}
+    {%- for name in data if name | lower in images -%}
+        {%- do image_of.update({name: images[name | lower]}) -%}
+    {%- endfor -%}
+    {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')" -%}
+    {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[time | lower]) if time
+        else 'cast(null as timestamp)' -%}
+    {%- set order = afterimage._order_of_columns(
+        macro_name, 'order_by', header.order_by, types, {header.time | first: landed_at} if time else {}
+    ) -%}
+    {{ return({
+        'columns': data,
+        'unique_key': afterimage._in_column_order(unique_key, data),
+        'types': types,
+        'image_of': image_of,
+        'sparse': afterimage._match_column_case(null_is_absent or [], data),
+        'operation': code if has_operation else "''",
+        'is_load': '(' ~ code ~ " = '' or (" ~ code ~ " = 'I' and " ~ order.is_empty ~ '))' if has_operation else 'true',
+        'time': time,
+        'landed_at': landed_at,
+        'order': order,
+        'order_by': header.order_by,
+    }) }}
+{%- endmacro -%}

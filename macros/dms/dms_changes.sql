@@ -1,0 +1,58 @@
+{#- A table's files of AWS Database Migration Service (full load and changes) -> change contract. Arguments:
+    dms_changes.yml. -#}
+{%- macro dms_changes(
+    relation,
+    unique_key,
+    columns=none,
+    operation='Op',
+    order_by=none,
+    time=none,
+    before_prefix=none,
+    null_is_absent=none
+) -%}
+    {%- set layout = afterimage._dms_layout(
+        relation, unique_key, columns, operation, order_by, time, before_prefix, null_is_absent
+    ) -%}
+    {%- if layout is none -%}
+        {{ return(afterimage._placeholder_query()) }}
+    {%- endif -%}
+    {%- do afterimage._check_drift('dms_changes', relation, layout.columns) -%}
+    {#- Changes of one place are read together; rows of a full load, and rows without a place, with those of a key. -#}
+    {%- set has_place = '(not ' ~ layout.is_load ~ ' and ' ~ layout.order.place ~ ' is not null)' -%}
+    {%- set side = {
+        'relation': relation,
+        'group': 'if(' ~ has_place ~ ', ' ~ layout.order.place ~ ', cast('
+            ~ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) ~ ' as string))',
+        'has_place': has_place,
+        'reach': 8,
+        'time': 'coalesce(' ~ layout.landed_at ~ ', ' ~ layout.order.time ~ ')',
+        'keeps': 1000,
+    } -%}
+    {%- set intake = afterimage._intake('dms_changes', [dict(layout.order, **side)]) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+    {%- endif %}
+{{ intake.marker }}
+with
+
+{{ afterimage._dms_rows(intake.sides[0], layout) }},
+
+{#- A load that comes again has another time: it counts from the first, but may be the last of its key. -#}
+{{ afterimage._distinct_rows(
+    '(select *, max(source_time) over (partition by change_group, kind, row_id) as last_time from judged_rows)',
+    by='change_group, kind, row_id',
+    first='source_time asc nulls last'
+) }},
+
+{{ afterimage._dms_described(layout) }},
+
+{#- Of different loads of a key the last one wins. It comes first among their identities, so that it replaces an
+    earlier one whose file is gone. -#}
+{{ afterimage._finish(
+    'described', intake, layout.columns, layout.unique_key,
+    lacks=['transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
+    identity_order='last_time desc nulls last, row_id asc',
+    tie_order='last_time desc nulls last, row_id asc',
+    old_key='before_image is not null' if layout.image_of else none
+) }}
+{%- endmacro -%}

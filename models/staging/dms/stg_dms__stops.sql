@@ -1,0 +1,8 @@
+{{
+    dms_changes(
+        ref('dms_stops'),
+        unique_key=['stop_id'],
+        order_by=['committed_at', 'file_name', 'row_number'],
+        time='committed_at'
+    )
+}}

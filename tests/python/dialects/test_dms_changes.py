@@ -1,0 +1,361 @@
+"""Rows of the files of AWS DMS in, changes and history out, whatever arrives when."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, DbtError, Lake, Project, relation
+from reference import Row
+
+STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+COLUMNS = {
+    "Op": "string",
+    "id": "string",
+    "value": "int",
+    "BI_id": "string",
+    "change_seq": "string",
+    "dms_time": "string",
+}
+TABLES = ("stg_parts", "parts_history")
+START = datetime(2024, 8, 1, 6)
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("dms_changes")
+
+
+def at(minutes: int) -> str:
+    """Give a time as DMS writes it."""
+    return f"{START + timedelta(minutes=minutes):%Y-%m-%d %H:%M:%S.%f}"
+
+
+def seq(minutes: int) -> str:
+    return f"{START + timedelta(minutes=minutes):%Y%m%d%H%M%S}00{minutes:019d}"
+
+
+def row(operation: str, minutes: int, key: str | None, value: int | None, old: Any = None) -> Row:
+    return {
+        "Op": operation,
+        "id": key,
+        "value": value,
+        "BI_id": old,
+        "change_seq": seq(minutes),
+        "dms_time": at(minutes),
+    }
+
+
+def load(minutes: int, key: str, value: int) -> Row:
+    return {"id": key, "value": value, "dms_time": at(minutes)}
+
+
+def models(project: Project, table: str, arguments: str) -> None:
+    project.file(
+        "models/stg_parts.sql",
+        f"{STAGED}{{{{ dms_changes({table}, unique_key=['id'], {arguments}) }}}}",
+    )
+    project.file(
+        "models/parts_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('stg_parts') }}",
+    )
+
+
+BATCHES: list[list[Row]] = [
+    [
+        load(0, "a", 0),
+        load(0, "b", 0),
+        load(0, "c", 0),
+        load(1, "late", 1),
+        row("U", 20, "a", 2, "a"),
+        row("U", 30, "b2", 0, "b"),
+        {**row("U", 31, "lost", 0), "change_seq": None},
+        {**row("U", 32, "no time", 0), "dms_time": None},
+    ],
+    [
+        row("U", 10, "a", 1, "a"),  # older than what was read
+        row("U", 20, "a", 2, "a"),  # sent again
+        load(0, "d", 0),  # a row of the full load that comes behind changes
+        load(5, "late", 2),  # the table was loaded again, and this row differs
+        load(5, "c", 0),  # this one does not
+        row("D", 40, "c", None),
+        row("I", 20, "a", 9),  # another change in a place that was read
+    ],
+    [
+        {**row("U", 31, "lost", 0), "change_seq": None},
+        row("I", 41, "c", 7),
+        row("X", 42, "c", 7),
+        row("U", 43, None, 7),
+        load(3, "late", 1),
+    ],
+]
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(
+    "order",
+    [
+        "time='dms_time'",
+        "order_by=['dms_time', 'change_seq']",
+        "time='dms_time', order_by=['dms_time', 'change_seq']",
+    ],
+)
+def test_three_batches_give_what_a_full_refresh_gives(
+    order: str, project: Project, lake: Lake
+) -> None:
+    models(project, relation("parts"), f"before_prefix='BI_', {order}")
+    run = ("run", "--select", *TABLES)
+    lake.create("parts", COLUMNS, [])
+    for number, rows in enumerate(BATCHES):
+        lake.append("parts", COLUMNS, rows)
+        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+    in_batches = lake.contents(*TABLES)
+    project.dbt(*run, "--full-refresh")
+
+    assert lake.contents(*TABLES) == in_batches
+    staged = in_batches["stg_parts"]
+    assert sum(change["source_rows"] for change in staged) == sum(map(len, BATCHES))
+    reasons = sorted(change["reject_reason"] for change in staged if change["reject_reason"])
+    if "order_by" not in order:
+        places = ["no place in the order (change_seq): NULL"]
+    else:
+        missing = (f"{at(31)}, NULL", f"NULL, {seq(32)}")
+        places = [f"no place in the order (dms_time, change_seq): {values}" for values in missing]
+    assert reasons == [
+        "NULL in the key (id)",
+        *places,
+        "superseded: a later load of this key came",
+        "unknown operation: X",
+    ]
+    found = [
+        (change["id"], change["value"], change["operation"], change["closed_by"])
+        for change in sorted(
+            in_batches["parts_history"], key=lambda change: (change["id"], change["version"])
+        )
+        if change["id"] in ("a", "b", "b2", "c", "d")
+    ]
+    assert found == [
+        ("a", 0, "load", "update"),
+        ("a", 1, "update", "update"),
+        ("a", 9, "insert", "update"),  # insert before update, where nothing else tells the order
+        ("a", 2, "update", None),
+        ("b", 0, "load", "key_change"),
+        ("b2", 0, "update", None),
+        ("c", 0, "load", "delete"),
+        ("c", 7, "insert", None),
+        ("d", 0, "load", None),
+    ]
+
+
+VALUES: dict[str, list[Any]] = {
+    "string": ["", " ", "a", "a b", "ab", "A", "a-", "a'\\", "é", "~", "\U0001f600", "10", "9"],
+    "binary": [b"\x00", b"\x00\x01", b"\xff", b"A", b"Ab"],
+    "tinyint": [-128, -1, 0, 1, 127],
+    "bigint": [-(2**63), 2**63 - 1, -10, -9, -1, 0, 1, 9, 10, 99],
+    "decimal(38,0)": [Decimal(10**37), Decimal(-(10**37)), Decimal(-1), Decimal(0), Decimal(12)],
+    "decimal(20,0)": [Decimal(-12), Decimal(-2), Decimal(5), Decimal(40)],
+    "decimal(38,10)": [
+        *map(Decimal, ["-1.5", "-1.4999999999", "-0.0000000001", "0", "0.0000000001", "0.5", "1"]),
+        *map(Decimal, ["9.75", "10.25", "1e27", "-1e27"]),
+    ],
+    "date": [date(1, 1, 1), date(1969, 12, 31), date(1970, 1, 1), date(2024, 8, 1)],
+    "timestamp": [
+        datetime(1969, 12, 31, 23, 59, 59, 999999),
+        datetime(1970, 1, 1),
+        START,
+        START + timedelta(microseconds=1),
+        START + timedelta(seconds=1),
+        datetime(9999, 12, 31),
+    ],
+}
+
+
+def sort_key(value: Any) -> Any:
+    return value.encode() if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_the_text_of_a_value_sorts_like_the_value(kind: str, project: Project, lake: Lake) -> None:
+    text = project.compile(f"{{{{ afterimage._sortable_text('value', '{kind}') }}}}")
+    shuffled = random.Random(1).sample(VALUES[kind], len(VALUES[kind]))
+    lake.create("values_to_sort", {"value": kind}, [{"value": value} for value in shuffled])
+    rows = lake.rows(f"select value, {text} as text from {SCHEMA}.values_to_sort")
+    by_text = [row["value"] for row in sorted(rows, key=lambda row: row["text"])]
+    assert list(map(bytes_of, by_text)) == sorted(map(bytes_of, VALUES[kind]), key=sort_key)
+    assert all(set(row["text"]) <= set("0123456789ABCDEF-") for row in rows)
+
+
+def bytes_of(value: Any) -> Any:
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+@pytest.mark.parametrize("kinds", [("string", "bigint"), ("decimal(38,10)", "string", "binary")])
+def test_a_place_of_several_columns_sorts_like_the_columns(
+    kinds: tuple[str, ...], project: Project, lake: Lake
+) -> None:
+    names = [f"o{number}" for number in range(len(kinds))]
+    order = random.Random(2)
+    rows = [
+        {"Op": "U", "id": number}
+        | {
+            name: order.choice([value for value in VALUES[kind] if value != ""])
+            for name, kind in zip(names, kinds, strict=True)
+        }
+        for number in range(200)
+    ]
+    columns = {"Op": "string", "id": "int", **dict(zip(names, kinds, strict=True))}
+    lake.create("to_order", columns, rows)
+    call = f"dms_changes({relation('to_order')}, unique_key=['id'], order_by={names})"
+    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
+    keys = {row["id"]: [sort_key(row[name]) for name in names] for row in rows}
+    ordered = [
+        keys[change["after"]["id"]]
+        for change in sorted(changes, key=lambda change: change["change_seq"])
+    ]
+    assert ordered == sorted(keys.values())
+    places = {change["change_seq"] for change in changes}
+    assert len(places) == len({tuple(key) for key in keys.values()})
+
+
+@pytest.mark.parametrize("kind", ["decimal(35,0)", "decimal(38,0)", "string"])
+def test_a_sequence_is_its_35_digits_whatever_it_is_landed_as(
+    kind: str, project: Project, lake: Lake
+) -> None:
+    number = f"{7:035d}"
+    landed: Any = number if kind == "string" else Decimal(number)
+    lake.create(
+        "typed_sequence",
+        {"op": "string", "id": "int", "AR_H_CHANGE_SEQ": kind},
+        [
+            {"op": "I", "id": 1, "AR_H_CHANGE_SEQ": landed},
+            {"op": "I", "id": 2, "AR_H_CHANGE_SEQ": None},
+            {"op": "I", "id": 3, "AR_H_CHANGE_SEQ": "0" if kind == "string" else Decimal(0)},
+        ],
+    )
+    call = f"dms_changes({relation('typed_sequence')}, unique_key=['id'])"
+    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
+    assert {(c["after"]["id"], c["operation"], c["change_seq"]) for c in changes} == {
+        (1, "insert", number),
+        (2, "load", ""),
+        (3, "load", ""),
+    }
+
+
+@pytest.mark.parametrize("order", ["", ", order_by=['landed_at']"])
+def test_a_table_without_the_column_is_all_rows_of_the_full_load(
+    order: str, project: Project, lake: Lake
+) -> None:
+    columns = {"id": "int", "value": "int", "landed_at": "timestamp"}
+    lake.create("loaded", columns, [{"id": n, "value": n, "landed_at": START} for n in (1, 2)])
+    call = f"dms_changes({relation('loaded')}, unique_key=['id'], columns=['id', 'value']{order})"
+    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
+    assert sorted((c["operation"], c["change_seq"], c["after"]["id"]) for c in changes) == [
+        ("load", "", 1),
+        ("load", "", 2),
+    ]
+    assert {change["warnings"] for change in changes} == {None}
+
+
+@pytest.fixture
+def files(lake: Lake, tmp_path: Path) -> Callable[[str, list[Row]], Path]:
+    """Give what writes a file of a table as DMS does, in a folder."""
+
+    def write(name: str, rows: list[Row]) -> Path:
+        types = ", ".join(f"`{column}` {kind}" for column, kind in COLUMNS.items())
+        data = [tuple(one.get(column) for column in COLUMNS) for one in rows]
+        lake.spark.createDataFrame(data, types).coalesce(1).write.parquet(str(tmp_path / "made"))
+        [made] = (tmp_path / "made").glob("part-*.parquet")
+        (tmp_path / "parts").mkdir(exist_ok=True)
+        file = made.rename(tmp_path / "parts" / f"{name}.parquet")
+        for left in (tmp_path / "made").iterdir():
+            left.unlink()
+        for left in (tmp_path / "parts").glob(".*"):
+            left.unlink()
+        (tmp_path / "made").rmdir()
+        return file
+
+    return write
+
+
+@pytest.mark.minutes
+def test_a_truncate_takes_the_files_away_and_raises_the_alarm(
+    project: Project,
+    lake: Lake,
+    files: Callable[[str, list[Row]], Path],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    loaded = files("LOAD00000001", [load(0, "a", 0), load(0, "b", 0)])
+    project.file(
+        "models/_src_landing.yml",
+        "sources: [{name: landing, schema: parquet, quoting: {identifier: true}, tables: "
+        f"[{{name: parts, identifier: {loaded.parent}}}]}}]",
+    )
+    models(project, "source('landing', 'parts')", "before_prefix='BI_'")
+    run = ("run", "--select", *TABLES)
+    project.dbt(*run, "--full-refresh")
+    first = files("20240801-061000000", [row("U", 10, "a", 1, "a")])
+    project.dbt("--no-quiet", *run)
+    assert "begins at" not in capfd.readouterr().out
+
+    loaded.unlink()
+    first.unlink()
+    files("20240801-063000000", [row("I", 30, "a", 5)])
+    with pytest.raises(DbtError, match=f"begins at {seq(30)}, but .* only read up to {seq(10)}"):
+        project.dbt(*run, "--vars", "{afterimage_on_gap: error}")
+    project.dbt(*run)
+    history = lake.contents(*TABLES)["parts_history"]
+    # What the truncate ended nobody says, so `b` lives on.
+    assert sorted((v["id"], v["value"]) for v in history if v["is_current"]) == [("a", 5), ("b", 0)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("{raw}, unique_key=[]", "dms_changes: `unique_key` must be a list of column names"),
+        ("{raw}, unique_key=['no']", "names a column that does not exist. Allowed: ['id', 'val"),
+        ("{raw}, unique_key=['id'], columns=['id', 'w']", "Got: w"),
+        ("{raw}, unique_key=['id'], operation='Opp'", "`operation` names a column that does not"),
+        ("{raw}, unique_key=['id'], operation=''", "`operation` must be a text that is not empty"),
+        ("{raw}, unique_key=['id'], order_by='x'", "`order_by` must be a list of column names"),
+        ("{raw}, unique_key=['id'], order_by=['x']", "`order_by` names a column that does not ex"),
+        ("{raw}, unique_key=['id'], time='x'", "`time` names a column that does not exist"),
+        ("{raw}, unique_key=['id'], before_prefix='B_'", "such as B_id. Got: B_, and the columns"),
+        ("{raw}, unique_key=['id'], null_is_absent=['x']", "`null_is_absent` names a column that"),
+        (
+            "{floats}, unique_key=['id'], order_by=['rank']",
+            "whole numbers, decimals, dates or timestamps. Got: rank, a double",
+        ),
+        (
+            "{floats}, unique_key=['id']",
+            "has no columns called change_seq (the task's expression $AR_H_CHANGE_SEQ). Allowed: "
+            "['Op', 'id', 'rank']. Got: None",
+        ),
+        ("{twice}, unique_key=['id']", "has 2 columns called change_seq"),
+    ],
+)
+def test_an_argument_that_is_wrong_is_named(
+    arguments: str,
+    message: str,
+    project: Project,
+    lake: Lake,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake.create("errors", COLUMNS, [])
+    lake.create("errors_floats", {"Op": "string", "id": "string", "rank": "double"}, [])
+    lake.create("errors_twice", {**COLUMNS, "ar_h_change_seq": "string"}, [])
+    call = arguments.format(
+        raw=relation("errors"),
+        floats=relation("errors_floats"),
+        twice=relation("errors_twice"),
+    )
+    with pytest.raises(DbtError) as error:
+        project.compile(f"{{{{ dms_changes({call}) }}}}")
+    # What fails while parsing is only printed.
+    assert message in f"{error.value} {capsys.readouterr().out}"
