@@ -116,7 +116,7 @@ def qlik_messages(question: Question) -> Plan:
     of_table = ""
     if table:
         condition = question.project.macro(
-            "_qlik_is_table", table=table, schema_name="schema_name", table_name="table_name"
+            "_is_table", table=table, schema_name="schema_name", table_name="table_name"
         )
         of_table = f" and {condition}"
     rows = question.project.query(

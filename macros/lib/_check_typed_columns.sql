@@ -1,0 +1,22 @@
+{#- Checks a list of {name, type}. `further` are types that the macro takes besides those that any column may have. -#}
+{%- macro _check_typed_columns(macro_name, columns, further=[]) -%}
+    {%- set types = [
+        'string', 'boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'date', 'timestamp',
+        'timestamp_ntz', 'binary', 'decimal(p,s)'
+    ] + further -%}
+    {%- set allowed = types | join('|') | replace('(p,s)', '[(] *[0-9]+ *, *[0-9]+ *[)]') | replace('(p)', '[(][0-9][)]') -%}
+    {%- if columns is string or columns is mapping or columns is not sequence or not columns -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` must be a list of {name, type}, with at least one. Got: " ~ columns
+        ) -%}
+    {%- endif -%}
+    {%- for column in columns -%}
+        {%- if column is not mapping or column.name is not string or not column.name or column.type is not string
+            or not modules.re.fullmatch(allowed, column.type | lower | trim) -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": each of `columns` must be a {name, type} with one of the types " ~ types | join(', ')
+                ~ ". Got: " ~ column
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
