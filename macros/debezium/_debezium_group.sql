@@ -1,13 +1,10 @@
-{#- A text shared by the messages that must be read together: the copies of a change and all that has its place, or all
-    loads of a key. -#}
-{%- macro _debezium_group(value, key, position, keys) -%}
+{#- A text that messages share which must be read together: all that have one place in the log, so also the copies of
+    a change, or all loads of a key. `m` is what a message says. -#}
+{%- macro _debezium_group(landing, keys) -%}
 case
-    when m.payload is null then concat('no-row-', md5(coalesce({{ value }}, {{ key }}, '')))
-    when {{ afterimage._debezium_is_load() }} and not {{ afterimage._debezium_is_incremental() }}
-        then concat('load-', md5(to_json(array({{ afterimage._debezium_keys('m.row', keys) }}))))
-    else coalesce(
-        nullif({{ afterimage._debezium_change_place() | indent(8) }}, ''),
-        concat('unplaced-', coalesce({{ position or 'cast(null as string)' }}, md5({{ value }})))
-    )
+    when m.payload is null then concat('no-row-', md5(coalesce({{ landing.value }}, {{ landing.key }}, '')))
+    when m.kind = 'load' then concat('load-', md5({{ afterimage._texts_of_map('m.row', keys) }}))
+    when m.log_place is not null then concat(m.log_place, if(m.kind = 'reload', '.i', ''))
+    else concat('unplaced-', coalesce({{ landing.position }}, md5({{ landing.value }})))
 end
 {%- endmacro -%}

@@ -1,20 +1,47 @@
-{#- The CTEs from `opened` to `images`: the row before and after each change, and the columns that a message lacks or
-    has in excess. -#}
-{%- macro _debezium_images(layout) -%}
+{#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. -#}
+{%- macro _debezium_images(side, landing, layout) -%}
+{%- set columns = layout.columns -%}
+{%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), true))' -%}
+messages as (
+
+    select
+        {{ landing.value }} as value,
+        {{ landing.key }} as message_key,
+        {{ landing.position }} as landed_position,
+        {{ landing.partition }} as landed_partition,
+        {{ landing.headers }} as headers,
+        {{ afterimage._debezium_message(afterimage._exact_numbers(landing.value)) | indent(8) }} as m
+
+    from {{ side.rows }}
+    where {{ side.condition or 'true' }}
+
+),
+
+-- Of each row the values that the connector knew.
+known_values as (
+
+    select
+        *,
+        {{ known | replace('<values>', "if(m.op = 'd' and m.is_envelope, coalesce(m.before, "
+            ~ afterimage._debezium_payload('message_key') ~ '), m.row)') }} as row_values,
+        {{ known | replace('<values>', "if(m.op = 'u', m.before, null)") }} as before_values
+
+    from messages
+
+),
+
 texts as (
 
     select
         *,
-        if(row_values is null, null, {{ afterimage._debezium_texts('row_values', layout) | indent(8) }}) as row_texts,
-        -- PostgreSQL tells of the row before an update its key alone, with NULLs, unless REPLICA IDENTITY is FULL.
-        if(
-            m.source.lsn is not null
-            and size(map_filter(before_values, (k, v) -> v is not null and not array_contains({{ afterimage._string_array(layout['keys']) }}, k))) <= 0,
-            null,
-            {{ afterimage._debezium_texts('before_values', layout) | indent(12) }}
-        ) as before_texts
+        {{ afterimage._debezium_texts('row_values', columns) | indent(8) }} as row_texts,
+        {{ afterimage._debezium_texts('before_values', columns) | indent(8) }} as before_texts,
+        -- Of the row before an update PostgreSQL tells its key alone, with NULLs, unless REPLICA IDENTITY is FULL.
+        m.source.lsn is null or exists(
+            map_entries(before_values), e -> e.value is not null and not array_contains({{ layout.key_names }}, e.key)
+        ) as has_before
 
-    from opened
+    from known_values
 
 ),
 
@@ -23,26 +50,18 @@ images as (
     select
         *,
         concat(
-            {{ afterimage._misfits(layout.columns, 'row_texts', '') | indent(12) }},
-            {{ afterimage._misfits(layout.columns, 'before_texts', ' before') | indent(12) }}
+            {{ afterimage._misfits(columns, 'row_texts', '') | indent(12) }},
+            {{ afterimage._misfits(columns, 'before_texts', ' before') | indent(12) }}
         ) as misfits,
-        if(row_values is null, null, {{ afterimage._image_of_texts(layout.columns, 'row_texts') | indent(8) }}) as image,
+        if(m.op is null or row_values is null, null, {{ afterimage._image_of_texts(columns, 'row_texts') | indent(8) }}) as image,
         if(
-            before_values is null or before_texts is null,
-            null,
-            {{ afterimage._image_of_texts(layout.columns, 'before_texts') | indent(12) }}
-        ) as before_image,
-        if(
-            m.op = 'd',
-            null,
-            nullif(
-                array_except({{ afterimage._string_array(layout.names) }}, map_keys(row_values)),
-                cast(array() as array<string>)
-            )
-        ) as absent_columns,
+            before_values is not null and has_before,
+            {{ afterimage._image_of_texts(columns, 'before_texts') | indent(12) }},
+            null
+        ) as row_before,
+        array_except({{ layout.names }}, map_keys(row_values)) as unknown_columns,
         array_except(
-            filter(map_keys(m.row), k -> not (startswith(k, '__') and not m.is_envelope)),
-            {{ afterimage._string_array(layout.names) }}
+            filter(map_keys(m.row), k -> m.is_envelope or not startswith(k, '__')), {{ layout.names }}
         ) as undeclared
 
     from texts
@@ -51,9 +70,9 @@ images as (
 {%- endmacro -%}
 
 
-{%- macro _debezium_texts(values, layout) -%}
+{%- macro _debezium_texts(values, columns) -%}
 map(
-    {%- for column in layout.columns %}
+    {%- for column in columns %}
     {{ afterimage._literal(column.name) }}, {{ afterimage._debezium_text(values, column) }}{{ ',' if not loop.last }}
     {%- endfor %}
 )

@@ -5,18 +5,16 @@
     {%- set landing = {} -%}
     {%- for argument, column in {'value': value, 'key': key, 'headers': headers}.items() -%}
         {%- do afterimage._check_known('debezium_messages', argument, [column] if column else [], names) -%}
-        {%- set expression = afterimage._quote(found[column | lower].name) if column else 'null' -%}
+        {%- set expression = afterimage._quote(column) if column else 'null' -%}
         {%- do landing.update({argument: 'cast(' ~ expression ~ ' as string)'}) -%}
     {%- endfor -%}
     {%- do afterimage._check_known('debezium_messages', 'position', position, names) -%}
-    {%- set numbers = [] -%}
-    {%- for column in afterimage._quoted(position or []) -%}
-        {%- set number = 'try_cast(' ~ column ~ ' as bigint)' -%}
-        {%- do numbers.append('lpad(cast(if(' ~ number ~ ' >= 0, ' ~ number ~ ", null) as string), 19, '0')") -%}
-    {%- endfor -%}
+    {%- set numbers = afterimage._number_texts(position or []) -%}
     {%- do landing.update({
-        'position': 'concat(' ~ numbers | join(', ') ~ ')' if position else none,
+        'position': 'concat(' ~ numbers | join(', ') ~ ')' if position else 'cast(null as string)',
         'partition': 'concat(' ~ (numbers[:-1] + ["''"]) | join(', ') ~ ')',
+        'place': 'landed_position' if position else "concat(m.log_place, if(m.kind = 'reload', '.i', ''))",
+        'no_place': "'a column of `position` is no number'" if position else 'to_json(m.source)',
     }) -%}
     {{ return(landing) }}
 {%- endmacro -%}

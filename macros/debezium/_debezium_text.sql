@@ -2,7 +2,7 @@
     The text of a value that is none of its type does not fit it either. -#}
 {%- macro _debezium_text(values, column) -%}
     {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
-    {%- if column.type.startswith('decimal') and column.encoding != 'text' -%}
+    {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
         {#- The digits of a number need no quotes in the message; Base64 does. A decimal of any scale has its own. -#}
         {%- set is_number = 'value rlike ' ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*-?[0-9]') -%}
         {%- set decimal = afterimage._decimal_of_bytes(
@@ -10,14 +10,14 @@
             "if(startswith(v, '{'), get_json_object(v, '$.scale'), '" ~ column.type.split(',')[1].rstrip(')') ~ "')"
         ) -%}
         {{ return(afterimage._let('v', text, 'if(' ~ is_number ~ ', v, coalesce(' ~ decimal ~ ', v))')) }}
-    {%- elif column.type == 'binary' and column.encoding != 'hex' -%}
+    {%- elif column.type == 'binary' and column.get('encoding') != 'hex' -%}
         {{ return(
             'coalesce(' ~ afterimage._hex_of_base64(text) ~ ", concat('not Base64: ', " ~ text ~ '))'
         ) }}
     {%- elif column.type == 'date' -%}
         {{ return(afterimage._counted_date(text)) }}
     {%- elif column.type.startswith('timestamp') -%}
-        {{ return(afterimage._counted_time(text, column.unit)) }}
+        {{ return(afterimage._counted_time(text, column.precision)) }}
     {%- endif -%}
     {{ return(text) }}
 {%- endmacro -%}

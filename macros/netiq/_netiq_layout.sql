@@ -5,7 +5,7 @@
 ) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_text(macro_name, 'table', table) -%}
-    {%- do afterimage._check_typed_columns(macro_name, columns) -%}
+    {%- do afterimage._typed_columns(macro_name, columns) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_names(macro_name, 'columns', names, required=true) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}

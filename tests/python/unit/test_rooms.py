@@ -9,7 +9,7 @@ from pathlib import Path
 from conftest import ROOT
 
 MACROS = ROOT / "macros"
-SYSTEMS = {"qlik", "netiq", "db2", "openedge", "sqlserver"}
+SYSTEMS = {"qlik", "netiq", "db2", "openedge", "sqlserver", "debezium"}
 COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 DEFINED = re.compile(r"^\{%-? (?:macro|materialization) (\w+)", re.MULTILINE)
 # One override of dbt-spark in two macros.

@@ -1,5 +1,6 @@
-{#- Checks a list of {name, type}. `further` are types that the macro takes besides those that any column may have. -#}
-{%- macro _check_typed_columns(macro_name, columns, further=[]) -%}
+{#- Checks a list of {name, type} and returns it with the types as Spark knows them, and with the `precision` that a time
+    may have. `further` are types that the macro takes besides those that any column may have. -#}
+{%- macro _typed_columns(macro_name, columns, further=[]) -%}
     {%- set types = [
         'string', 'boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'date', 'timestamp',
         'timestamp_ntz', 'binary', 'decimal(p,s)'
@@ -10,6 +11,7 @@
             macro_name ~ ": `columns` must be a list of {name, type}, with at least one. Got: " ~ columns
         ) -%}
     {%- endif -%}
+    {%- set typed = [] -%}
     {%- for column in columns -%}
         {%- if column is not mapping or column.name is not string or not column.name or column.type is not string
             or not modules.re.fullmatch(allowed, column.type | lower | trim) -%}
@@ -18,5 +20,12 @@
                 ~ ". Got: " ~ column
             ) -%}
         {%- endif -%}
+        {%- set type = column.type | lower | replace(' ', '') -%}
+        {%- set precision = type[-2] | int if type.startswith('timestamp') and type.endswith(')') else none -%}
+        {%- do typed.append(dict(
+            column, type=type.split('(')[0] if precision is not none else type, precision=precision
+        )) -%}
     {%- endfor -%}
+    {%- do afterimage._check_names(macro_name, 'columns', typed | map(attribute='name') | list) -%}
+    {{ return(typed) }}
 {%- endmacro -%}
