@@ -19,7 +19,7 @@ from dbt_afterimage.landing.tables import Table, columns_at
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
-from dbt_afterimage.scaffold.landed import has_envelope
+from dbt_afterimage.scaffold.landed import message_in
 from dbt_afterimage.scaffold.systems import recognise
 from dbt_afterimage.text import visible
 
@@ -230,7 +230,7 @@ def _say(project: Project, raw: Raw, what: str, relation: str, columns: Sequence
     ]
     more = len(columns) - len(shown_columns)
     print(f"  {', '.join(shown_columns)}{f', and {more} more' if more else ''}")
-    found = recognise(columns, {}, None, lambda column: has_envelope(project, relation, column))
+    found = recognise(columns, {}, None, lambda column: message_in(project, relation, column))
     if found:
         print(f"  looks like {found.system.title}")
 

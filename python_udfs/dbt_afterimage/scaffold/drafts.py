@@ -63,7 +63,7 @@ def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
         landed.columns,
         entry.arguments,
         entry.system,
-        lambda column: tables.has_envelope(project, landed.relation, column),
+        lambda column: tables.message_in(project, landed.relation, column),
     )
     return landed, found
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, quote
+from dbt_afterimage.scaffold.systems import DEBEZIUM_MESSAGE, ENVELOPE
 
 # `parquet.`/folder``: files that Spark reads by their path.
 _FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]+)`", re.IGNORECASE)
@@ -114,18 +115,23 @@ def model_name(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "changes"
 
 
-def has_envelope(project: Project, relation: Any, column: Column) -> bool:
-    """Whether one of the first rows holds a Qlik message: in JSON, or in Avro."""
+def message_in(project: Project, relation: Any, column: Column) -> str | None:
+    """Return the sign of the messages in the first rows: Qlik's in JSON or Avro, or Debezium's."""
     name = quote(column.name)
     text = f"cast({name} as string)"
+
+    def has(*paths: str) -> str:
+        return " or ".join(f"get_json_object({text}, '$.{path}') is not null" for path in paths)
+
     avro = f" or contains({name}, cast('atMSG' as binary))" if column.type == "binary" else ""
-    count = project.rows(
+    [(qlik, debezium)] = project.rows(
         f"select count_if(get_json_object({text}, '$.magic') = 'atMSG'"
-        f" or get_json_object({text}, '$.headers.operation') is not null"
-        f" or get_json_object({text}, '$.message.headers.operation') is not null{avro})"
+        f" or {has('headers.operation', 'message.headers.operation')}{avro}),"
+        f" count_if(({has('op', 'payload.op')}) and ({has('source', 'payload.source')})"
+        f" or {has('__op', '__deleted', 'payload.__op', 'payload.__deleted')})"
         f" from (select {name} from {relation} where {name} is not null limit 100) as first_rows"
     )
-    return bool(count[0][0])
+    return ENVELOPE if qlik else DEBEZIUM_MESSAGE if debezium else None
 
 
 def rows_of(landed: Landed, condition: str | None = None) -> str:

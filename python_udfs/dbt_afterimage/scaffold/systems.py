@@ -10,6 +10,7 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column
 
 ENVELOPE = "an envelope"
+DEBEZIUM_MESSAGE = "a Debezium message"
 
 
 @dataclass(frozen=True)
@@ -20,8 +21,8 @@ class System:
         macro: The source macro.
         folder: The folder and the prefix of its staging models.
         needed: Signs that must be there; of several in one tuple, one.
-        signs: Column -> the doc block that describes it. `PKnn` means PK01, PK02, …; an envelope is
-            found in the rows.
+        signs: Column -> the doc block that describes it. `PKnn` means PK01, PK02, …; an envelope
+            and a message are found in the rows.
     """
 
     macro: str
@@ -54,6 +55,18 @@ SYSTEMS = (
         {
             "value": "value",
             **dict.fromkeys((ENVELOPE, "key", "topic", "partition", "offset", "timestamp")),
+        },
+    ),
+    System(
+        "debezium_messages",
+        "debezium",
+        "a landing of Debezium messages on Kafka",
+        (("value",), (DEBEZIUM_MESSAGE,)),
+        {
+            "value": "value",
+            "key": "key",
+            "headers": "headers",
+            **dict.fromkeys((DEBEZIUM_MESSAGE, "topic", "partition", "offset", "timestamp")),
         },
     ),
     System(
@@ -137,7 +150,7 @@ def recognise(
     columns: Sequence[Column],
     arguments: Mapping[str, object],
     system: str | None,
-    has_envelope: Callable[[Column], bool],
+    message_in: Callable[[Column], str | None],
 ) -> Found | None:
     """Return the system that a table shows most signs of; none where it shows too few of any.
 
@@ -146,7 +159,7 @@ def recognise(
         arguments: Those of the source macro that rename columns: `header_prefix`, `column_names`,
             `value`.
         system: The source macro, where the user has chosen it.
-        has_envelope: Whether the rows of a column hold Qlik messages.
+        message_in: The sign of the messages that the rows of a column hold, if they hold any.
     """
     if system is not None and system not in (one.macro for one in SYSTEMS):
         allowed = ", ".join(one.macro for one in SYSTEMS)
@@ -161,8 +174,9 @@ def recognise(
     names = {sign: column.name for sign, column in shown.items()}
     if value is not None:
         names["value"] = value.name
-        if value.type in ("string", "binary") and has_envelope(value):
-            names[ENVELOPE] = f"{ENVELOPE} in {value.name}"
+        held = message_in(value) if value.type in ("string", "binary") else None
+        if held:
+            names[held] = f"{held} in {value.name}"
 
     best: tuple[float, Found] | None = None
     for candidate in SYSTEMS:
