@@ -1,6 +1,11 @@
 {#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. -#}
 {%- macro _debezium_images(side, landing, layout) -%}
 {%- set columns = layout.columns -%}
+{%- set texts = [] -%}
+{%- for column in columns -%}
+    {%- do texts.append(afterimage._literal(column.name) ~ ', ' ~ afterimage._debezium_text('<values>', column)) -%}
+{%- endfor -%}
+{%- set texts = 'map(' ~ texts | join(', ') ~ ')' -%}
 {%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), true))' -%}
 messages as (
 
@@ -34,12 +39,12 @@ texts as (
 
     select
         *,
-        {{ afterimage._debezium_texts('row_values', columns) | indent(8) }} as row_texts,
-        {{ afterimage._debezium_texts('before_values', columns) | indent(8) }} as before_texts,
+        {{ texts | replace('<values>', 'row_values') }} as row_texts,
+        {{ texts | replace('<values>', 'before_values') }} as before_texts,
         -- Of the row before an update PostgreSQL tells its key alone, with NULLs, unless REPLICA IDENTITY is FULL.
-        m.source.lsn is null or exists(
+        before_values is not null and (m.source.lsn is null or exists(
             map_entries(before_values), e -> e.value is not null and not array_contains({{ layout.key_names }}, e.key)
-        ) as has_before
+        )) as has_before
 
     from known_values
 
@@ -54,26 +59,11 @@ images as (
             {{ afterimage._misfits(columns, 'before_texts', ' before') | indent(12) }}
         ) as misfits,
         if(m.op is null or row_values is null, null, {{ afterimage._image_of_texts(columns, 'row_texts') | indent(8) }}) as image,
-        if(
-            before_values is not null and has_before,
-            {{ afterimage._image_of_texts(columns, 'before_texts') | indent(12) }},
-            null
-        ) as row_before,
+        if(has_before, {{ afterimage._image_of_texts(columns, 'before_texts') | indent(8) }}, null) as row_before,
         array_except({{ layout.names }}, map_keys(row_values)) as unknown_columns,
-        array_except(
-            filter(map_keys(m.row), k -> m.is_envelope or not startswith(k, '__')), {{ layout.names }}
-        ) as undeclared
+        array_except(filter(map_keys(m.row), k -> m.is_envelope or not startswith(k, '__')), {{ layout.names }}) as undeclared
 
     from texts
 
-)
-{%- endmacro -%}
-
-
-{%- macro _debezium_texts(values, columns) -%}
-map(
-    {%- for column in columns %}
-    {{ afterimage._literal(column.name) }}, {{ afterimage._debezium_text(values, column) }}{{ ',' if not loop.last }}
-    {%- endfor %}
 )
 {%- endmacro -%}

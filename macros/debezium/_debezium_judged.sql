@@ -7,7 +7,6 @@ reasoned as (
         *,
         if(m.kind = 'load', '', coalesce({{ landing.place }}, '')) as place,
         coalesce(m.source.schema, m.source.db) as schema_name,
-        {{ afterimage._landed_millis("m.source.ts_ms") }} as source_time,
         case
             when value is null or value rlike '^\\s*(null|[{]\\s*"schema".*"payload"\\s*:\\s*null\\s*[}])\\s*$'
                 then 'tombstone: the value is NULL'
@@ -42,9 +41,7 @@ judged as (
     select
         *,
         m.kind as row_kind,
-        {{ afterimage._debezium_group(
-            {'value': 'value', 'key': 'message_key', 'position': 'landed_position'}, keys
-        ) | indent(8) }} as change_group,
+        {{ afterimage._debezium_group('value', 'message_key', 'landed_position', keys) | indent(8) }} as change_group,
         {{ afterimage._struct(keys, 'image.') }} as own_key,
         -- The delete and the insert that tell a key change say so; over partitions of a topic they have no order.
         reject_reason is null and coalesce(
@@ -60,15 +57,13 @@ judged as (
         end as identity,
         xxhash64({{ afterimage._exact_json('struct(m.kind, image, row_before, unknown_columns, reject_reason)') }}) as row_id,
         if(image is null or m.op = 'd', null, nullif(unknown_columns, cast(array() as array<string>))) as absent_columns,
-        if(m.kind = 'load', null, source_time) as changed_at,
+        if(m.kind = 'load', null, m.source_time) as changed_at,
         if(m.kind = 'load', null, coalesce(m.source.txId, m.source.gtid, m.source.commit_lsn)) as transaction_id,
         if(reject_reason is null, nullif(array_compact(array(
-            if(m.kind <> 'load' and source_time is null, 'changed_at is unknown: source.ts_ms is no time', null),
-            if(
-                m.kind = 'reload' and landed_position is null,
-                'a row of an incremental snapshot has the place of the last change before it: give `position`',
-                null
-            ),
+            if(m.kind <> 'load' and m.source_time is null, 'changed_at is unknown: source.ts_ms is no time', null),
+            if(m.kind = 'reload' and landed_position is null, {{ afterimage._literal(
+                'a row of an incremental snapshot has the place of the last change before it: give `position`'
+            ) }}, null),
             if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
         )), cast(array() as array<string>)), null) as warnings
 

@@ -6,7 +6,7 @@
     {%- for argument, column in {'value': value, 'key': key, 'headers': headers}.items() -%}
         {%- do afterimage._check_known('debezium_messages', argument, [column] if column else [], names) -%}
         {%- set expression = afterimage._quote(column) if column else 'null' -%}
-        {%- do landing.update({argument: 'cast(' ~ expression ~ ' as string)'}) -%}
+        {%- do landing.update({argument: afterimage._valid_text(expression)}) -%}
     {%- endfor -%}
     {%- do afterimage._check_known('debezium_messages', 'position', position, names) -%}
     {%- set numbers = afterimage._number_texts(position or []) -%}

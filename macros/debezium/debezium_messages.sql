@@ -6,9 +6,8 @@
     {%- set macro_name = 'debezium_messages' -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'position', position) -%}
-    {%- for argument, given in {
-        'value': value, 'key': key, 'placeholder': placeholder, 'table': table, 'headers': headers
-    }.items() if given is not none -%}
+    {%- set texts = {'value': value, 'key': key, 'placeholder': placeholder, 'table': table, 'headers': headers} -%}
+    {%- for argument, given in texts.items() if given is not none -%}
         {%- do afterimage._check_text(macro_name, argument, given) -%}
     {%- endfor -%}
     {%- set columns = afterimage._typed_columns(
@@ -26,10 +25,11 @@
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers) -%}
     {%- do afterimage._check_drift(macro_name, relation, columns) -%}
     {%- set message = afterimage._debezium_message(landing.value) -%}
+    {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key) -%}
     {%- set side = {
         'relation': relation,
-        'group': afterimage._let('m', message, afterimage._debezium_group(landing, unique_key)),
-        'time': afterimage._let('m', message, afterimage._landed_millis('m.source.ts_ms')),
+        'group': afterimage._let('m', message, group),
+        'time': message ~ '.source_time',
     } -%}
     {#- Copies of a change share its place in the log, but have offsets of their own. -#}
     {%- if not position -%}
@@ -54,9 +54,7 @@ with
 
 {{ afterimage._debezium_judged(landing, layout) }},
 
-{{ afterimage._distinct_rows(
-    'judged', by='change_group, identity, row_id', first='place, landed_position, changed_at'
-) }},
+{{ afterimage._distinct_rows('judged', by='change_group, identity, row_id', first='place, landed_position, changed_at') }},
 
 {% if headers -%}
 {{ afterimage._paired_rows('distinct_rows', 'change_group, identity', 'is_moved', ['image', 'copies'], 'row_id') }},
@@ -80,7 +78,7 @@ described as (
     lacks=['changed_columns', 'changed_by'],
     within=['change_group'],
     identity_order='own_key asc, kind asc, row_id asc',
-    tie_order='landed_position desc nulls last, source_time desc nulls last, row_id asc',
+    tie_order='landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
     old_key='before_image is not null'
 ) }}
 {%- endmacro -%}

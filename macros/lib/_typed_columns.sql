@@ -1,11 +1,12 @@
-{#- Checks a list of {name, type} and returns it with the types as Spark knows them, and with the `precision` that a time
-    may have. `further` are types that the macro takes besides those that any column may have. -#}
+{#- Checks a list of {name, type} and returns it with the types as Spark knows them, and with the `precision` that a
+    time may have. `further` are types that the macro takes besides those that any column may have. -#}
 {%- macro _typed_columns(macro_name, columns, further=[]) -%}
     {%- set types = [
         'string', 'boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'date', 'timestamp',
         'timestamp_ntz', 'binary', 'decimal(p,s)'
     ] + further -%}
-    {%- set allowed = types | join('|') | replace('(p,s)', '[(] *[0-9]+ *, *[0-9]+ *[)]') | replace('(p)', '[(][0-9][)]') -%}
+    {%- set allowed = types | join('|') | replace('(p,s)', '[(] *[0-9]+ *, *[0-9]+ *[)]')
+        | replace('(p)', '[(][0-9][)]') -%}
     {%- if columns is string or columns is mapping or columns is not sequence or not columns -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `columns` must be a list of {name, type}, with at least one. Got: " ~ columns

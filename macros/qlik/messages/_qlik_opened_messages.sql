@@ -68,7 +68,7 @@ parsed_messages as (
         *,
         from_json(
             {{ afterimage._exact_numbers(
-                'if(' ~ is_json ~ ', cast(value as string), coalesce(payload.message, envelope.message))'
+                'if(' ~ is_json ~ ', ' ~ afterimage._valid_text('value') ~ ', coalesce(payload.message, envelope.message))'
             ) | indent(12) }},
             {{ parsed_as }}
         ) as parsed

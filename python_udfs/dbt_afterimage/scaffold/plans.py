@@ -237,7 +237,7 @@ def debezium_messages(question: Question) -> Plan:
     updates = 0
     for text, key_text in texts:
         message, schema = _opened(text)
-        source = message.get("source")
+        source: Any = message.get("source")
         is_envelope = isinstance(source, dict) and "op" in message
         if is_envelope:
             name = str(source.get("table"))
@@ -246,7 +246,8 @@ def debezium_messages(question: Question) -> Plan:
                 continue
             tables.add(full_name)
             updates += message["op"] == "u" and isinstance(message.get("before"), dict)
-            schema = next((f for f in schema if f.get("field") == "after"), {}).get("fields", [])
+            after: dict[str, Any] = next((f for f in schema if f.get("field") == "after"), {})
+            schema = after.get("fields") or []
         row = (message.get("after") or message.get("before")) if is_envelope else message
         if not isinstance(row, dict) or not (is_envelope or {"__op", "__deleted"} & set(row)):
             continue  # staging rejects it, with its reason
@@ -273,15 +274,15 @@ def debezium_messages(question: Question) -> Plan:
     )
     if {"partition", "offset"} <= set(here) and "position" not in arguments:
         plan.call["position"] = f"['{here['partition']}', '{here['offset']}']"
-    for argument, name in (("key", key), ("headers", here.get("headers"))):
-        if name and argument not in arguments:
-            plan.call[argument] = text_literal(name)
+    for argument, column in (("key", key), ("headers", here.get("headers"))):
+        if column and argument not in arguments:
+            plan.call[argument] = text_literal(str(column))
     if question.table:
         plan.call["table"] = text_literal(question.table)
     if not declared:
         plan.notes.append(
-            "columns: taken from the values of the messages, as they have no schema. Look over their"
-            " types: a decimal may be Base64, and a date or a time a number."
+            "columns: taken from the values of the messages, as they have no schema. Look over"
+            " their types: a decimal may be Base64, and a date or a time a number."
         )
     if not plan.key:
         raise _no_key(landed, "no message has a key", plan.columns)

@@ -43,9 +43,11 @@ def messages(stream: Stream) -> list[Row]:
             commit, number, transaction = commit + 1, 0, change.transaction_id
         number += 1
         lsn = 2**40 - commit * 10_000 + number
+        micros = _since_1970(change.changed_at or datetime(2023, 1, 1))
         source = {
             "connector": "postgresql",
-            "ts_ms": _since_1970(change.changed_at or datetime(2023, 1, 1)) // 1000,
+            "ts_ms": micros // 1000,
+            "ts_us": micros,
             "snapshot": "true" if change.operation == "load" else "false",
             "sequence": json.dumps([str(1000 + commit) if commit > 1 else None, str(lsn)]),
             "schema": "public",
@@ -70,8 +72,9 @@ def messages(stream: Stream) -> list[Row]:
 
 def _written(change: Change, stream: Stream) -> list[tuple[Row, Row | None, dict[str, str] | None]]:
     """Give key, envelope and headers of each message of a change."""
-    before, after = _json(change.before, [], stream), _json(
-        change.after, change.absent_columns or [], stream
+    before, after = (
+        _json(change.before, [], stream),
+        _json(change.after, change.absent_columns or [], stream),
     )
     old, new = _key(before, stream), _key(after, stream)
     envelope: Row = {"op": change.operation[0], "before": before, "after": after}
