@@ -43,7 +43,7 @@ texts as (
         {{ texts | replace('<values>', 'before_values') }} as before_texts,
         -- Of the row before an update PostgreSQL tells its key alone, with NULLs, unless REPLICA IDENTITY is FULL.
         before_values is not null and (m.source.lsn is null or exists(
-            map_entries(before_values), e -> e.value is not null and not array_contains({{ layout.key_names }}, e.key)
+            map_entries(before_values), e -> e.value is not null and not array_contains({{ afterimage._string_array(layout.unique_key) }}, e.key)
         )) as has_before
 
     from known_values

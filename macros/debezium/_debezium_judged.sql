@@ -13,10 +13,8 @@ reasoned as (
             when m.payload is null then concat('not a JSON message: ', left(value, 60))
             when m.payload['ts_ms'] is not null and array_except(map_keys(m.payload), array('ts_ms', 'ts_us', 'ts_ns')) = array()
                 then 'heartbeat: it holds no change'
-            when m.op is null and arrays_overlap(map_keys(m.payload), array('ddl', 'tableChanges'))
-                then 'schema change: it holds no row'
-            when m.op is null and m.payload['status'] in ('BEGIN', 'END') and m.payload['id'] is not null
-                then 'transaction boundary: it holds no row'
+            when m.op is null and map_contains_key(m.payload, 'ddl') then 'schema change: it holds no row'
+            when m.op is null and m.payload['status'] in ('BEGIN', 'END') then 'transaction boundary: it holds no row'
             when m.op is null then concat('neither an envelope nor a row with __op or __deleted: ', left(value, 60))
             when m.op = 'm' then 'logical message: it holds no row'
             {%- if layout.table is not none %}
@@ -44,9 +42,8 @@ judged as (
         {{ afterimage._debezium_group('value', 'message_key', 'landed_position', keys) | indent(8) }} as change_group,
         {{ afterimage._struct(keys, 'image.') }} as own_key,
         -- The delete and the insert that tell a key change say so; over partitions of a topic they have no order.
-        reject_reason is null and coalesce(
-            contains(headers, decode(m.op, 'd', '__debezium.newkey', 'c', '__debezium.oldkey')), false
-        ) as is_moved,
+        reject_reason is null
+        and coalesce(contains(headers, decode(m.op, 'd', '__debezium.newkey', 'c', '__debezium.oldkey')), false) as is_moved,
         is_moved and m.op = 'd' as is_before,
         case
             when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce(value, message_key, '')))

@@ -11,11 +11,8 @@
         {%- do afterimage._check_text(macro_name, argument, given) -%}
     {%- endfor -%}
     {%- set columns = afterimage._typed_columns(
-        macro_name, columns, ['timestamp(p)', 'timestamp_ntz(p)', 'array<string>']
+        macro_name, columns, ['timestamp(p)', 'timestamp_ntz(p)', 'array<string>'], ['base64', 'hex', 'text']
     ) -%}
-    {%- for column in columns if column.encoding is defined -%}
-        {%- do afterimage._check_choice(macro_name, 'encoding', column.encoding, ['base64', 'hex', 'text']) -%}
-    {%- endfor -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, names) -%}
@@ -43,8 +40,7 @@
     {%- do afterimage._allow_many_steps() -%}
     {%- set text = afterimage._literal(placeholder) -%}
     {%- set layout = {
-        'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key,
-        'key_names': afterimage._string_array(unique_key), 'table': table,
+        'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
         'placeholders': text ~ ', base64(' ~ text ~ '), lower(hex(' ~ text ~ ')), to_json(array(' ~ text ~ '))',
     } %}
 {{ intake.marker }}

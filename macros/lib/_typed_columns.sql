@@ -1,6 +1,7 @@
 {#- Checks a list of {name, type} and returns it with the types as Spark knows them, and with the `precision` that a
-    time may have. `further` are types that the macro takes besides those that any column may have. -#}
-{%- macro _typed_columns(macro_name, columns, further=[]) -%}
+    time may have. `further` are types that the macro takes besides those that any column may have, `encodings` what a
+    column may name as its `encoding`. -#}
+{%- macro _typed_columns(macro_name, columns, further=[], encodings=none) -%}
     {%- set types = [
         'string', 'boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'date', 'timestamp',
         'timestamp_ntz', 'binary', 'decimal(p,s)'
@@ -20,6 +21,9 @@
                 macro_name ~ ": each of `columns` must be a {name, type} with one of the types " ~ types | join(', ')
                 ~ ". Got: " ~ column
             ) -%}
+        {%- endif -%}
+        {%- if encodings and column.encoding is defined -%}
+            {%- do afterimage._check_choice(macro_name, 'encoding', column.encoding, encodings) -%}
         {%- endif -%}
         {%- set type = column.type | lower | replace(' ', '') -%}
         {%- set precision = type[-2] | int if type.startswith('timestamp') and type.endswith(')') else none -%}
