@@ -176,7 +176,7 @@ def recognise(
         names["value"] = value.name
         held = message_in(value) if value.type in ("string", "binary") else None
         if held:
-            names[held] = f"{held} in {value.name}"
+            names[_sign(held)] = f"{held} in {value.name}"
 
     best: tuple[float, Found] | None = None
     for candidate in SYSTEMS:
