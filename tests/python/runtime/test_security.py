@@ -153,6 +153,7 @@ def pass_through(
         "openedge_change_table({raw}, unique_key=[{bad}])",
         "sqlserver_change_table({raw}, unique_key=[{bad}])",
         "qlik_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
+        "debezium_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
         "netiq_event_log({raw}, unique_key=['id'], table='t',"
         " columns=[{{'name': 'id', 'type': {bad}}}])",
         "netiq_event_log({raw}, unique_key=['id'], table='t', as_of={bad},"
