@@ -199,15 +199,16 @@ MISFITS = {
 }
 
 
-def described(number: int, column: str, token: str) -> bytes:
-    row = {"id": number, column: "<token>"}
-    return json.dumps(envelope("c", number, None, row)).replace('"<token>"', token).encode()
+def described(number: int, column: str, token: str, file: int = 7) -> bytes:
+    message = envelope("c", number, None, {"id": number, column: "<token>"})
+    message["source"]["file"] = f"binlog.{file:06d}"
+    return json.dumps(message).replace('"<token>"', token).encode()
 
 
 def broken(order: random.Random, number: int) -> bytes:
     """Return a message that was damaged: bytes turned, cut, doubled, or tokens in wrong places."""
     column = order.choice(list(FITS))
-    data = bytearray(described(number, column, order.choice(FITS[column])))
+    data = bytearray(described(number, column, order.choice(FITS[column]), file=9))
     for _ in range(order.choice([1, 1, 2, 8])):
         where = order.randrange(len(data))
         way = order.randrange(6)
@@ -268,7 +269,7 @@ def check_any_bytes(count: int, project: Project, lake: Lake) -> None:
         reasons = {
             int(change["change_seq"][10:30]): change["reject_reason"]
             for change in staged
-            if change["change_seq"]
+            if change["change_seq"].startswith(f"{7:010d}")
         }
         wrong = [
             (value, reasons[number])
