@@ -5,12 +5,14 @@ cast(null as string)
 {%- else -%}
 case
     when not kind <=> 'update' or image is null then null
+    {%- if 'changed_columns' not in lacks %}
     when not ({{ old_key }})
         then if(
             arrays_overlap(changed_columns, {{ afterimage._string_array(unique_key) }}),
             'the key changed, but without a before-image the old key is unknown',
             null
         )
+    {%- endif %}
     {%- if 'absent_columns' not in lacks %}
     when
         size(absent_columns) > 0

@@ -5,7 +5,7 @@
 ) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_text(macro_name, 'table', table) -%}
-    {%- do afterimage._netiq_check_columns(macro_name, columns) -%}
+    {%- do afterimage._typed_columns(macro_name, columns) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_names(macro_name, 'columns', names, required=true) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
@@ -70,28 +70,6 @@
         'time_zone': time_zone,
         'precedence': precedence,
     }) }}
-{%- endmacro -%}
-
-
-{%- macro _netiq_check_columns(macro_name, columns) -%}
-    {%- set allowed = '(string|boolean|tinyint|smallint|int|bigint|float|double|date|timestamp|timestamp_ntz|binary'
-        ~ '|decimal[(] *[0-9]+ *, *[0-9]+ *[)])' -%}
-    {%- set is_list = columns is sequence and columns is not string and columns is not mapping -%}
-    {%- if not is_list or not columns -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `columns` must be a list of {name, type}, with at least one. Got: " ~ columns
-        ) -%}
-    {%- endif -%}
-    {%- for column in columns -%}
-        {%- if column is not mapping or column.name is not string or not column.name or column.type is not string
-            or not modules.re.fullmatch(allowed, column.type | lower | trim) -%}
-            {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": each of `columns` must be a {name, type} with one of the types string, boolean,"
-                ~ " tinyint, smallint, int, bigint, float, double, date, timestamp, timestamp_ntz, binary, "
-                ~ "decimal(p,s). Got: " ~ column
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
 {%- endmacro -%}
 
 

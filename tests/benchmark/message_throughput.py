@@ -1,14 +1,15 @@
-"""How many messages a second the staging of Qlik's Kafka messages takes in.
+"""How many messages a second the staging of Kafka messages takes in: Qlik's, or Debezium's.
 
-    python tests/benchmark/message_throughput.py [messages] [json|avro|both]
+    python tests/benchmark/message_throughput.py [messages] [json|avro|debezium|all]
 
-Writes the messages into the warehouse (AFTERIMAGE_WAREHOUSE), builds `qlik_messages` over them as a
-table with dbt's own session, and prints rows a second. A tenth of the messages is delivered twice.
-The data has ten columns of all usual types.
+Writes the messages into the warehouse (AFTERIMAGE_WAREHOUSE), builds `qlik_messages` (json, avro)
+or `debezium_messages` over them as a table with dbt's own session, and prints rows a second. A
+tenth of the messages is delivered twice. The data has ten columns of all usual types.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
@@ -50,6 +51,21 @@ COLUMNS = [
     column("ACTIVE", "BOOLEAN"),
     column("NOTES", "STRING"),
 ]
+DEBEZIUM_COLUMNS = [
+    {"name": name, "type": kind}
+    for name, kind in {
+        "ID": "bigint",
+        "NAME": "string",
+        "CITY": "string",
+        "STREET": "string",
+        "BALANCE": "decimal(12,2)",
+        "BORN_ON": "date",
+        "SEEN_AT": "timestamp(3)",
+        "SCORE": "double",
+        "ACTIVE": "boolean",
+        "NOTES": "string",
+    }.items()
+]
 DATA_SCHEMA = fastavro.parse_schema(data_schema(COLUMNS))
 START = datetime(2024, 1, 1)
 
@@ -70,10 +86,32 @@ def row(number: int, version: int) -> dict[str, Any]:
     }
 
 
+def debezium_row(values: dict[str, Any]) -> dict[str, Any]:
+    """Return a row as the MySQL connector writes it."""
+    unscaled = int(values["BALANCE"] * 100)
+    return {
+        **values,
+        "BALANCE": base64.b64encode(unscaled.to_bytes(5, "big", signed=True)).decode(),
+        "BORN_ON": (values["BORN_ON"] - datetime(1970, 1, 1).date()).days,
+        "SEEN_AT": (values["SEEN_AT"] - datetime(1970, 1, 1)) // timedelta(milliseconds=1),
+    }
+
+
 def message(number: int, form: str) -> str | bytes:
     """Return the message with a number: an update of one of many rows, or its insert."""
     key = number * 7919 % 100_003
     version = number // 100_003
+    if form == "debezium":
+        source = {"ts_ms": 1704067200000 + number, "file": "binlog.000001", "pos": number}
+        return json.dumps(
+            {
+                "before": debezium_row(row(key, version)) if version else None,
+                "after": debezium_row(row(key, version + 1)),
+                "source": {"snapshot": "false", "db": "crm", "table": "T", "row": 0, **source},
+                "op": "u" if version else "c",
+                "ts_ms": 1704067200500 + number,
+            }
+        )
     body = {
         "data": row(key, version + 1),
         "beforeData": row(key, version) if version else None,
@@ -98,13 +136,15 @@ def write(spark: Any, form: str, messages: int) -> None:
     """Land the messages, made by Spark's own workers."""
     from pyspark.sql.functions import col, udf
 
-    kind = "string" if form == "json" else "binary"
+    kind = "binary" if form == "avro" else "string"
     # A message made once in eleven numbers is the one before it, delivered again.
     make = udf(lambda number: message(number - number // 11, form), kind)
     frame = spark.range(0, messages, 1, 4).select(
         make(col("id")).alias("value"), col("id").alias("offset")
     )
     frame.writeTo(f"{SCHEMA}.landed_{form}").using("iceberg").createOrReplace()
+    if form == "debezium":
+        return
     body = metadata("v1", "T", 1, COLUMNS)
     described = (
         json_message("MD", body)
@@ -137,6 +177,12 @@ def main(messages: int, forms: list[str]) -> None:
                 f"{{{{ qlik_messages({landed}, unique_key=['ID'],"
                 f" metadata=ref('schemas_{form}')) }}}}",
             )
+        landed = f"api.Relation.create(schema='{SCHEMA}', identifier='landed_debezium')"
+        project.file(
+            "models/staged_debezium.sql",
+            "{{ config(materialized='table', file_format='iceberg') }}\n"
+            f"{{{{ debezium_messages({landed}, unique_key=['ID'], columns={DEBEZIUM_COLUMNS}) }}}}",
+        )
         project.file("models/first.sql", "select 1 as one")
         project.dbt("run", "--select", "first")
         from dbt_afterimage.runtime.session import open_session
@@ -144,7 +190,8 @@ def main(messages: int, forms: list[str]) -> None:
         spark = open_session({})
         for form in forms:
             write(spark, form, messages)
-            project.dbt("run", "--select", f"schemas_{form}")
+            if form != "debezium":
+                project.dbt("run", "--select", f"schemas_{form}")
             started = time.monotonic()
             project.dbt("run", "--select", f"staged_{form}")
             seconds = time.monotonic() - started
@@ -171,8 +218,8 @@ def main(messages: int, forms: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    chosen = sys.argv[2] if len(sys.argv) > 2 else "both"
+    chosen = sys.argv[2] if len(sys.argv) > 2 else "all"
     main(
         int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000,
-        ["json", "avro"] if chosen == "both" else [chosen],
+        ["json", "avro", "debezium"] if chosen == "all" else [chosen],
     )

@@ -5,24 +5,10 @@
     {%- if afterimage._cannot_read_columns([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set found = {} -%}
-    {%- for column in afterimage._relation_columns(relation) -%}
-        {%- do found.update({column.name | lower: column}) -%}
-    {%- endfor -%}
-    {%- if not found -%}
-        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
-    {%- endif -%}
-    {%- do afterimage._check_known(macro_name, 'value', [value], found.values() | map(attribute='name') | list) -%}
-    {%- set value_type = found[value | lower].type -%}
-    {%- if value_type not in ['string', 'binary'] -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `value` must be a column of type string (JSON) or binary (Avro). Got: "
-            ~ value ~ " " ~ value_type
-        ) -%}
-    {%- endif -%}
+    {%- set found = afterimage._message_columns(macro_name, relation, value) -%}
     {%- set landing = {
         'value': afterimage._quote(found[value | lower].name),
-        'is_binary': value_type == 'binary',
+        'is_binary': found[value | lower].type == 'binary',
         'has_offsets': 'partition' in found and 'offset' in found,
     } -%}
     {%- for name, type in {

@@ -1,7 +1,7 @@
 {#- The CTE `masked`: the messages of the table, with decoded masks and their values before and after. -#}
 {%- macro _qlik_masked_messages(layout) -%}
 {%- if layout.table is not none -%}
-    {%- set is_of_table = afterimage._qlik_is_table(layout.table, 'schema_name', 'table_name') -%}
+    {%- set is_of_table = afterimage._is_table(layout.table, 'schema_name', 'table_name') -%}
 {%- endif -%}
 masked as (
 

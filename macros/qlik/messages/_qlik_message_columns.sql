@@ -80,7 +80,7 @@
         where
             reject_reason is null
             {%- if table is not none %}
-            and {{ afterimage._qlik_is_table(table, 'schema_name', 'table_name') }}
+            and {{ afterimage._is_table(table, 'schema_name', 'table_name') }}
             {%- endif %}
         order by
             table_version desc nulls last, published_at desc nulls last, schema_id desc, ordinal asc, column_name asc

@@ -5,15 +5,15 @@ images as (
     select
         masked.*,
         concat(
-            {{ afterimage._qlik_misfits(layout.columns, 'row_values', '') | indent(12) }},
-            {{ afterimage._qlik_misfits(layout.columns, 'before_values', ' before') | indent(12) }}
+            {{ afterimage._misfits(layout.columns, 'row_values', '') | indent(12) }},
+            {{ afterimage._misfits(layout.columns, 'before_values', ' before') | indent(12) }}
         ) as misfits,
-        if(row_values is null, null, {{ afterimage._qlik_image(layout.columns, 'row_values') | indent(8) }}) as image,
+        if(row_values is null, null, {{ afterimage._image_of_texts(layout.columns, 'row_values') | indent(8) }}) as image,
         -- A before-image may leave out some columns, but it shows the same row.
         if(
             before_values is null,
             null,
-            {{ afterimage._qlik_image(layout.columns, 'before_values', 'row_values', layout.unique_key) | indent(12) }}
+            {{ afterimage._image_of_texts(layout.columns, 'before_values', 'row_values', layout.unique_key) | indent(12) }}
         ) as before_image,
         {{ afterimage._qlik_message_absent(layout.columns, layout.unique_key, layout.schema_rows is not none) | indent(8) }} as absent_columns,
         if(

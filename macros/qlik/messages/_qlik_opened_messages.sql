@@ -67,8 +67,8 @@ parsed_messages as (
     select
         *,
         from_json(
-            {{ afterimage._qlik_exact_json(
-                'if(' ~ is_json ~ ', cast(value as string), coalesce(payload.message, envelope.message))'
+            {{ afterimage._exact_numbers(
+                'if(' ~ is_json ~ ', ' ~ afterimage._valid_text('value') ~ ', coalesce(payload.message, envelope.message))'
             ) | indent(12) }},
             {{ parsed_as }}
         ) as parsed
@@ -82,7 +82,7 @@ parsed_messages as (
     select
         {{ landed }},
         from_json(
-            {{ afterimage._qlik_exact_json(landing.value) | indent(12) }},
+            {{ afterimage._exact_numbers(landing.value) | indent(12) }},
             {{ parsed_as }}
         ) as parsed
 
@@ -125,15 +125,5 @@ opened_messages as (
 
     from parsed_messages
 
-)
-{%- endmacro -%}
-
-
-{#- A JSON text in which no number loses a digit. Spark reads a number with a fraction as a double, so where one is
-    possible it becomes a text first. (Qlik writes decimals as texts, so hardly any message needs this.) -#}
-{%- macro _qlik_exact_json(text) -%}
-coalesce(
-    quote_json_numbers(if({{ text }} rlike ':\\s*-?[0-9]+[.eE][-+.eE0-9]*\\s*[,}\\]]', {{ text }}, null)),
-    {{ text }}
 )
 {%- endmacro -%}

@@ -10,7 +10,7 @@ from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, quote
-from dbt_afterimage.scaffold.systems import OPERATION
+from dbt_afterimage.scaffold.systems import DEBEZIUM_MESSAGE, ENVELOPE, OPERATION
 
 # `parquet.`/folder``: files that Spark reads by their path.
 _FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]+)`", re.IGNORECASE)
@@ -122,22 +122,24 @@ def shows(project: Project, relation: Any, sign: str, column: Column) -> bool:
     """
     name = quote(column.name)
     text = f"cast({name} as string)"
-    if sign == OPERATION:
-        condition = f"{text} in ('I', 'U', 'D')"
-        enough = "count(*) > 0 and count_if({}) = count(*)"
-    else:
-        avro = f" or contains({name}, cast('atMSG' as binary))" if column.type == "binary" else ""
-        condition = (
-            f"get_json_object({text}, '$.magic') = 'atMSG'"
-            f" or get_json_object({text}, '$.headers.operation') is not null"
-            f" or get_json_object({text}, '$.message.headers.operation') is not null{avro}"
-        )
-        enough = "count_if({}) > 0"
-    found = project.rows(
-        f"select {enough.format(condition)}"
+
+    def has(*paths: str) -> str:
+        return " or ".join(f"get_json_object({text}, '$.{path}') is not null" for path in paths)
+
+    avro = f" or contains({name}, cast('atMSG' as binary))" if column.type == "binary" else ""
+    condition = {
+        ENVELOPE: f"get_json_object({text}, '$.magic') = 'atMSG'"
+        f" or {has('headers.operation', 'message.headers.operation')}{avro}",
+        DEBEZIUM_MESSAGE: f"({has('op', 'payload.op')}) and ({has('source', 'payload.source')})"
+        f" or {has('__op', '__deleted', 'payload.__op', 'payload.__deleted')}",
+        OPERATION: f"{text} in ('I', 'U', 'D')",
+    }[sign]
+    enough = "count(*)" if sign == OPERATION else "1"
+    [(found,)] = project.rows(
+        f"select count(*) > 0 and count_if({condition}) >= {enough}"
         f" from (select {name} from {relation} where {name} is not null limit 100) as first_rows"
     )
-    return bool(found[0][0])
+    return bool(found)
 
 
 def rows_of(landed: Landed, condition: str | None = None) -> str:

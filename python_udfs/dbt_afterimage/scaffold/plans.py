@@ -116,7 +116,7 @@ def qlik_messages(question: Question) -> Plan:
     of_table = ""
     if table:
         condition = question.project.macro(
-            "_qlik_is_table", table=table, schema_name="schema_name", table_name="table_name"
+            "_is_table", table=table, schema_name="schema_name", table_name="table_name"
         )
         of_table = f" and {condition}"
     rows = question.project.query(
@@ -219,6 +219,121 @@ def _widest(kinds: set[str]) -> str:
     if len(kinds) == 1:
         return next(iter(kinds))
     return "decimal(38,10)" if kinds == {"bigint", "decimal(38,10)"} else "string"
+
+
+def debezium_messages(question: Question) -> Plan:
+    """Plan for Debezium's messages: by their schemas, else by the values of the first of them."""
+    landed, arguments = question.landed, question.arguments
+    here = {column.name.lower(): column.name for column in landed.columns}
+    value, key = str(arguments.get("value", "value")), arguments.get("key", here.get("key"))
+    chosen = f"cast({quote(value)} as string), cast({quote(key) if key else 'null'} as string)"
+    texts = question.project.rows(
+        f"select {chosen} from {landed.relation} where {quote(value)} is not null limit 1000"
+    )
+    kinds: dict[str, set[str]] = {}
+    declared: dict[str, str] = {}
+    tables: set[str] = set()
+    guessed: list[str] = []
+    updates = 0
+    for text, key_text in texts:
+        message, schema = _opened(text)
+        source: Any = message.get("source")
+        is_envelope = isinstance(source, dict) and "op" in message
+        if is_envelope:
+            name = str(source.get("table"))
+            full_name = f"{source.get('schema') or source.get('db')}.{name}"
+            if question.table and question.table.lower() not in (name.lower(), full_name.lower()):
+                continue
+            tables.add(full_name)
+            updates += message["op"] == "u" and isinstance(message.get("before"), dict)
+            after: dict[str, Any] = next((f for f in schema if f.get("field") == "after"), {})
+            schema = after.get("fields") or []
+        row = (message.get("after") or message.get("before")) if is_envelope else message
+        if not isinstance(row, dict) or not (is_envelope or {"__op", "__deleted"} & set(row)):
+            continue  # staging rejects it, with its reason
+        declared.update({f["field"]: _declared_type(f) for f in schema if "field" in f})
+        for column, cell in row.items():
+            if is_envelope or not column.startswith("__"):
+                kinds.setdefault(column, set()).update([] if cell is None else [_kind(cell)])
+        guessed = guessed or [name for name in _opened(key_text)[0] if name in row]
+    if not kinds:
+        raise AfterimageError(f"{landed.name} has no Debezium message with a row")
+    if len(tables) > 1:
+        raise AfterimageError(
+            f"the messages in {landed.name} are of several tables, so say which with --table:"
+            f" {', '.join(sorted(tables))}"
+        )
+    typed = [Column(name, declared.get(name) or _widest(kind)) for name, kind in kinds.items()]
+    plan = Plan(
+        next(iter(tables), landed.identifier).rpartition(".")[2],
+        list(question.key) or guessed,
+        [Column(one.name, re.sub("(timestamp.*)[(].*", r"\1", one.type)) for one in typed],
+        {"columns": _column_list(typed)},
+        landed.reference,
+        has_before_images=updates > 0,
+    )
+    if {"partition", "offset"} <= set(here) and "position" not in arguments:
+        plan.call["position"] = f"['{here['partition']}', '{here['offset']}']"
+    for argument, column in (("key", key), ("headers", here.get("headers"))):
+        if column and argument not in arguments:
+            plan.call[argument] = text_literal(str(column))
+    if question.table:
+        plan.call["table"] = text_literal(question.table)
+    if not declared:
+        plan.notes.append(
+            "columns: taken from the values of the messages, as they have no schema. Look over"
+            " their types: a decimal may be Base64, and a date or a time a number."
+        )
+    if not plan.key:
+        raise _no_key(landed, "no message has a key", plan.columns)
+    if not question.key:
+        plan.notes.append(_guess(plan.key, "the keys of the messages"))
+    return plan
+
+
+def _opened(text: str | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return the payload of a message or of its key, and the fields of its schema."""
+    try:
+        message = json.loads(text or "{}")
+    except ValueError:
+        return {}, []
+    if isinstance(message, dict) and set(message) == {"schema", "payload"}:
+        schema = message["schema"] if isinstance(message["schema"], dict) else {}
+        fields = schema.get("fields")
+        message = message["payload"]
+        if isinstance(message, dict):
+            return message, fields if isinstance(fields, list) else []
+    return (message if isinstance(message, dict) else {}), []
+
+
+_CONNECT_TYPES = {
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float": "float",
+    "float32": "float",
+    "double": "double",
+    "float64": "double",
+    "boolean": "boolean",
+    "bytes": "binary",
+    "array": "array<string>",
+    "Date": "date",
+    "Timestamp": "timestamp(3)",
+    "MicroTimestamp": "timestamp(6)",
+    "NanoTimestamp": "timestamp(9)",
+    "ZonedTimestamp": "timestamp",
+    "VariableScaleDecimal": "decimal(38,10)",
+}
+
+
+def _declared_type(field: Mapping[str, Any]) -> str:
+    """Return the type of a field of a Kafka Connect schema as the macro takes it."""
+    logical = str(field.get("name") or "").rpartition(".")[2]
+    parameters = field.get("parameters") or {}
+    if logical == "Decimal":
+        return f"decimal({parameters.get('connect.decimal.precision', 38)},{parameters['scale']})"
+    return _CONNECT_TYPES.get(logical) or _CONNECT_TYPES.get(str(field.get("type")), "string")
 
 
 def netiq_event_log(question: Question) -> Plan:
@@ -504,6 +619,7 @@ PLANS: Mapping[str, Callable[[Question], Plan]] = {
     for plan in (
         qlik_change_table,
         qlik_messages,
+        debezium_messages,
         netiq_event_log,
         db2_change_data,
         db2_text_log,

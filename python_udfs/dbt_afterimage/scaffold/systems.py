@@ -10,6 +10,7 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column
 
 ENVELOPE = "an envelope"
+DEBEZIUM_MESSAGE = "a Debezium message"
 OPERATION = "Op"
 SEQUENCE = "…change_seq"
 BEFORE_IMAGE = "BI_…"
@@ -24,7 +25,7 @@ class System:
         folder: The folder and the prefix of its staging models.
         needed: Signs that must be there; of several in one tuple, one.
         signs: Column -> the doc block that describes it. `PKnn` means PK01, PK02, …; a column has
-            any name where … is; an envelope and an `Op` are found in the rows.
+            any name where … is; an envelope, a message and an `Op` are found in the rows.
     """
 
     macro: str
@@ -57,6 +58,18 @@ SYSTEMS = (
         {
             "value": "value",
             **dict.fromkeys((ENVELOPE, "key", "topic", "partition", "offset", "timestamp")),
+        },
+    ),
+    System(
+        "debezium_messages",
+        "debezium",
+        "a landing of Debezium messages on Kafka",
+        (("value",), (DEBEZIUM_MESSAGE,)),
+        {
+            "value": "value",
+            "key": "key",
+            "headers": "headers",
+            **dict.fromkeys((DEBEZIUM_MESSAGE, "topic", "partition", "offset", "timestamp")),
         },
     ),
     System(
@@ -156,7 +169,8 @@ def recognise(
         arguments: Those of the source macro that rename columns: `header_prefix`, `column_names`,
             `value`.
         system: The source macro, where the user has chosen it.
-        shows: Whether the rows of a column show what a sign means: an envelope, or AWS DMS's `Op`.
+        shows: Whether the rows of a column show what a sign means: an envelope, a Debezium message,
+            or AWS DMS's `Op`.
     """
     if system is not None and system not in (one.macro for one in SYSTEMS):
         allowed = ", ".join(one.macro for one in SYSTEMS)
@@ -171,8 +185,10 @@ def recognise(
     names = {sign: column.name for sign, column in shown.items()}
     if value is not None:
         names["value"] = value.name
-        if value.type in ("string", "binary") and shows(ENVELOPE, value):
-            names[ENVELOPE] = f"{ENVELOPE} in {value.name}"
+        for sign in (ENVELOPE, DEBEZIUM_MESSAGE):
+            if value.type in ("string", "binary") and shows(sign, value):
+                names[_sign(sign)] = f"{sign} in {value.name}"
+                break
     operation = shown.get(str(arguments.get("operation", OPERATION)).lower())
     names.pop(OPERATION.lower(), None)
     if operation is not None and operation.type == "string" and shows(OPERATION, operation):

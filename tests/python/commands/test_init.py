@@ -493,6 +493,59 @@ PARCELS = Landed(
 )
 
 
+def ferry_message(place: int, operation: str, before: Row | None, after: Row | None) -> Row:
+    fields = [
+        {"field": "ferry", "type": "int32"},
+        {
+            "field": "fare",
+            "type": "bytes",
+            "name": "org.apache.kafka.connect.data.Decimal",
+            "parameters": {"scale": "2", "connect.decimal.precision": "6"},
+        },
+        {"field": "seen", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
+    ]
+    schema = {
+        "fields": [{"field": "before", "fields": fields}, {"field": "after", "fields": fields}]
+    }
+    source = {"ts_ms": 1714550400000 + place, "db": "d", "table": "ferries", "file": "b.1"}
+    payload = {
+        "op": operation,
+        "before": before,
+        "after": after,
+        "source": {**source, "pos": place, "snapshot": "false"},
+    }
+    return {
+        "key": json.dumps({"schema": {"type": "struct"}, "payload": {"ferry": 5}}),
+        "value": json.dumps({"schema": schema, "payload": payload}),
+        "partition": 0,
+        "offset": place,
+    }
+
+
+FERRIES = Landed(
+    tables={
+        "d_ferries": (
+            {"key": "string", "value": "string", "partition": "int", "offset": "bigint"},
+            [
+                ferry_message(1, "c", None, {"ferry": 5, "fare": "BOI=", "seen": 0}),
+                ferry_message(
+                    2,
+                    "u",
+                    {"ferry": 5, "fare": "BOI=", "seen": 0},
+                    {"ferry": 5, "fare": "ASw=", "seen": 1000000},
+                ),
+            ],
+        ),
+    },
+    command=["landing.d_ferries"],
+    recognised="landing.d_ferries is a landing of Debezium messages on Kafka: 5 of the 8",
+    guess="key: ferry, guessed from the keys of the messages",
+    history="ferries_history",
+    columns="ferry, cast(fare as string), cast(seen as string), version",
+    versions=[(5, "12.50", "1970-01-01 00:00:00", 1), (5, "3.00", "1970-01-01 00:00:01", 2)],
+)
+
+
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
     """A project, and the folder that commands run in."""
@@ -602,10 +655,10 @@ def test_a_change_table_without_a_prefix_is_recognised(
 @pytest.mark.minutes
 @pytest.mark.parametrize(
     "landed",
-    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES, PARCELS],
+    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES, PARCELS, FERRIES],
     ids=[
         *("metadata", "avro", "messages", "event log", "cd", "text index", "openedge"),
-        *("sql server", "dms"),
+        *("sql server", "dms", "debezium"),
     ],
 )
 def test_every_system_builds_as_it_is(
@@ -677,6 +730,7 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
         "landing.plain is no change table of a known system",
         "Qlik change table: header__change_seq, header__change_oper",
         "messages on Kafka: value, an envelope",
+        "Debezium messages on Kafka: value, key, headers, a Debezium message",
         "event log: record_id, status, event_type",
         "CD or CCD table: IBMSNAP_COMMITSEQ, IBMSNAP_INTENTSEQ, IBMSNAP_OPERATION",
         "text index: OPERATION, TIME, PKnn",

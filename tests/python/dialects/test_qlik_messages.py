@@ -783,6 +783,22 @@ def test_a_text_cut_within_a_character_fails_no_run(project: Project, lake: Lake
     assert row["after"]["BALANCE"] == Decimal("1.50")
 
 
+def test_bytes_that_are_no_text_fail_no_run(project: Project, lake: Lake) -> None:
+    """JSON that landed as bytes, beside a number that is read digit by digit."""
+    columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
+    columns.append({"name": "BALANCE", "type": "decimal(12,2)"})
+    sent = message("json", "v1", "INSERT", 1, {"ID": 1, "NAME": "caf?", "BALANCE": 1.5})
+    lake.create(
+        "no_text", {"value": "binary"}, [{"value": sent["value"].encode().replace(b"f?", b"f\xe9")}]
+    )
+    sql = project.compile(
+        f"{{{{ qlik_messages({relation('no_text')}, unique_key=['ID'], columns={columns}) }}}}"
+    )
+    [row] = lake.rows(sql)
+    assert row["reject_reason"] is None
+    assert row["after"] == {"ID": 1, "NAME": "caf\ufffd", "BALANCE": Decimal("1.50")}
+
+
 def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) -> None:
     """It could be of either of two tables of one name; messages of another are known."""
     columns = [{"name": "ID", "type": "int"}]

@@ -156,6 +156,7 @@ def pass_through(
         "dms_changes({raw}, unique_key=['id'], order_by=[{bad}])",
         "dms_changes({raw}, unique_key=['id'], time={bad})",
         "qlik_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
+        "debezium_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
         "netiq_event_log({raw}, unique_key=['id'], table='t',"
         " columns=[{{'name': 'id', 'type': {bad}}}])",
         "netiq_event_log({raw}, unique_key=['id'], table='t', as_of={bad},"

@@ -9,7 +9,7 @@ from pathlib import Path
 from conftest import ROOT
 
 MACROS = ROOT / "macros"
-SYSTEMS = {"qlik", "netiq", "db2", "openedge", "sqlserver", "dms", "dated_copies"}
+SYSTEMS = {"qlik", "netiq", "db2", "openedge", "sqlserver", "debezium", "dms", "dated_copies"}
 COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 DEFINED = re.compile(r"^\{%-? (?:macro|materialization) (\w+)", re.MULTILINE)
 # One override of dbt-spark in two macros.

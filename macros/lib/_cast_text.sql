@@ -1,9 +1,11 @@
 {#- A message's value, which is a text, as the column's type; NULL if it does not fit. -#}
-{%- macro _qlik_cast(text, type) -%}
+{%- macro _cast_text(text, type) -%}
     {%- if type in ['string'] -%}
         {{ return(text) }}
     {%- elif type == 'binary' -%}
         {{ return('unhex(' ~ text ~ ')') }}
+    {%- elif type.startswith('array<') -%}
+        {{ return('from_json(' ~ text ~ ", '" ~ type ~ "')") }}
     {%- endif -%}
     {%- if type in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
         {#- A whole number may be written `5.0`, which not every cast accepts. -#}

@@ -1,9 +1,9 @@
 {#- What is wrong with the values of a map: an array of texts, empty if nothing is. -#}
-{%- macro _qlik_misfits(columns, values, what) -%}
+{%- macro _misfits(columns, values, what) -%}
     {%- set checks = [] -%}
     {%- for column in columns -%}
         {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
-        {%- set misfit = afterimage._qlik_misfit(text, column.type) -%}
+        {%- set misfit = afterimage._misfit(text, column.type) -%}
         {%- if misfit is not none -%}
             {%- do checks.append(
                 'if(' ~ text ~ ' is not null and ' ~ misfit ~ ', concat('
@@ -20,9 +20,9 @@
 
 
 {#- Whether a text that is not NULL does not fit the type, or would lose something; none if every text fits. -#}
-{%- macro _qlik_misfit(text, type) -%}
+{%- macro _misfit(text, type) -%}
     {%- set base = type.split('(')[0] | trim -%}
-    {%- set cast_text = afterimage._qlik_cast(text, type) -%}
+    {%- set cast_text = afterimage._cast_text(text, type) -%}
     {%- if base in ['string', 'varchar', 'char'] -%}
         {{ return(none) }}
     {%- elif base in ['decimal', 'dec', 'numeric'] -%}

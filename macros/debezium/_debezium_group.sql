@@ -1,0 +1,10 @@
+{#- A text that messages share which must be read together: all that have one place in the log, so also the copies of
+    a change, or all loads of a key. `m` is what a message says. -#}
+{%- macro _debezium_group(value, key, position, keys) -%}
+case
+    when m.payload is null then concat('no-row-', md5(coalesce({{ value }}, {{ key }}, '')))
+    when m.kind = 'load' then concat('load-', md5({{ afterimage._texts_of_map('m.row', keys) }}))
+    when m.log_place is not null then concat(m.log_place, if(m.kind = 'reload', '.i', ''))
+    else concat('unplaced-', coalesce({{ position }}, md5({{ value }})))
+end
+{%- endmacro -%}

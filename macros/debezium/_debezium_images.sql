@@ -1,0 +1,69 @@
+{#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. -#}
+{%- macro _debezium_images(side, landing, layout) -%}
+{%- set columns = layout.columns -%}
+{%- set texts = [] -%}
+{%- for column in columns -%}
+    {%- do texts.append(afterimage._literal(column.name) ~ ', ' ~ afterimage._debezium_text('<values>', column)) -%}
+{%- endfor -%}
+{%- set texts = 'map(' ~ texts | join(', ') ~ ')' -%}
+{%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), true))' -%}
+messages as (
+
+    select
+        {{ landing.value }} as value,
+        {{ landing.key }} as message_key,
+        {{ landing.position }} as landed_position,
+        {{ landing.partition }} as landed_partition,
+        {{ landing.headers }} as headers,
+        {{ afterimage._debezium_message(afterimage._exact_numbers(landing.value)) | indent(8) }} as m
+
+    from {{ side.rows }}
+    where {{ side.condition or 'true' }}
+
+),
+
+-- Of each row the values that the connector knew.
+known_values as (
+
+    select
+        *,
+        {{ known | replace('<values>', "if(m.op = 'd' and m.is_envelope, coalesce(m.before, "
+            ~ afterimage._debezium_payload('message_key') ~ '), m.row)') }} as row_values,
+        {{ known | replace('<values>', "if(m.op = 'u', m.before, null)") }} as before_values
+
+    from messages
+
+),
+
+texts as (
+
+    select
+        *,
+        {{ texts | replace('<values>', 'row_values') }} as row_texts,
+        {{ texts | replace('<values>', 'before_values') }} as before_texts,
+        -- Of the row before an update PostgreSQL tells its key alone, with NULLs, unless REPLICA IDENTITY is FULL.
+        before_values is not null and (m.source.lsn is null or exists(
+            map_entries(before_values), e -> e.value is not null and not array_contains({{ afterimage._string_array(layout.unique_key) }}, e.key)
+        )) as has_before
+
+    from known_values
+
+),
+
+images as (
+
+    select
+        *,
+        concat(
+            {{ afterimage._misfits(columns, 'row_texts', '') | indent(12) }},
+            {{ afterimage._misfits(columns, 'before_texts', ' before') | indent(12) }}
+        ) as misfits,
+        if(m.op is null or row_values is null, null, {{ afterimage._image_of_texts(columns, 'row_texts') | indent(8) }}) as image,
+        if(has_before, {{ afterimage._image_of_texts(columns, 'before_texts') | indent(8) }}, null) as row_before,
+        array_except({{ layout.names }}, map_keys(row_values)) as unknown_columns,
+        array_except(filter(map_keys(m.row), k -> m.is_envelope or not startswith(k, '__')), {{ layout.names }}) as undeclared
+
+    from texts
+
+)
+{%- endmacro -%}

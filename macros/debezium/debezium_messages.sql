@@ -1,0 +1,80 @@
+{#- Debezium messages on Kafka -> change contract. Arguments: debezium_messages.yml. -#}
+{%- macro debezium_messages(
+    relation, unique_key, columns, value='value', key=none, position=none, placeholder='__debezium_unavailable_value',
+    table=none, headers=none
+) -%}
+    {%- set macro_name = 'debezium_messages' -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'position', position) -%}
+    {%- set texts = {'value': value, 'key': key, 'placeholder': placeholder, 'table': table, 'headers': headers} -%}
+    {%- for argument, given in texts.items() if given is not none -%}
+        {%- do afterimage._check_text(macro_name, argument, given) -%}
+    {%- endfor -%}
+    {%- set columns = afterimage._typed_columns(
+        macro_name, columns, ['timestamp(p)', 'timestamp_ntz(p)', 'array<string>'], ['base64', 'hex', 'text']
+    ) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
+    {%- set unique_key = afterimage._in_column_order(unique_key, names) -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
+        {{ return(afterimage._placeholder_query()) }}
+    {%- endif -%}
+    {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers) -%}
+    {%- do afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set message = afterimage._debezium_message(landing.value) -%}
+    {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key) -%}
+    {%- set side = {
+        'relation': relation,
+        'group': afterimage._let('m', message, group),
+        'time': message ~ '.source_time',
+    } -%}
+    {#- Copies of a change share its place in the log, but have offsets of their own. -#}
+    {%- if not position -%}
+        {%- set place = afterimage._let('m', message, "if(m.kind <> 'load', " ~ landing.place ~ ", '')") -%}
+        {%- do side.update({'place': place, 'has_place': "coalesce(" ~ place ~ " <> '', false)", 'reach': 12}) -%}
+    {%- endif -%}
+    {%- set intake = afterimage._intake(macro_name, [side]) -%}
+    {%- if intake.kind == 'nothing' -%}
+        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+    {%- endif -%}
+    {%- do afterimage._allow_many_steps() -%}
+    {%- set text = afterimage._literal(placeholder) -%}
+    {%- set layout = {
+        'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
+        'placeholders': text ~ ', base64(' ~ text ~ '), lower(hex(' ~ text ~ ')), to_json(array(' ~ text ~ '))',
+    } %}
+{{ intake.marker }}
+with
+
+{{ afterimage._debezium_images(intake.sides[0], landing, layout) }},
+
+{{ afterimage._debezium_judged(landing, layout) }},
+
+{{ afterimage._distinct_rows('judged', by='change_group, identity, row_id', first='place, landed_position, changed_at') }},
+
+{% if headers -%}
+{{ afterimage._paired_rows('distinct_rows', 'change_group, identity', 'is_moved', ['image', 'copies'], 'row_id') }},
+
+{% endif -%}
+described as (
+
+    select
+        *,
+        {{ "if(found is null, row_kind, 'update')" if headers else 'row_kind' }} as kind,
+        {{ 'coalesce(found.image, row_before)' if headers else 'row_before' }} as before_image,
+        cast(copies{{ ' + coalesce(found.copies, 0)' if headers }} as int) as source_rows
+
+    from {{ 'paired_rows' if headers else 'distinct_rows' }}
+
+),
+
+{#- Of several loads of a key the last one wins. -#}
+{{ afterimage._finish(
+    'described', intake, names, unique_key,
+    lacks=['changed_columns', 'changed_by'],
+    within=['change_group'],
+    identity_order='own_key asc, kind asc, row_id asc',
+    tie_order='landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
+    old_key='before_image is not null'
+) }}
+{%- endmacro -%}

@@ -1,0 +1,3 @@
+{{ config(unique_key=['parcel_id']) }}
+
+select * from {{ ref('stg_debezium__parcels') }}

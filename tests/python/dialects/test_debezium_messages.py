@@ -1,0 +1,331 @@
+"""Debezium's messages in, changes out: whatever arrives when, and whatever the bytes are."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from datetime import datetime
+
+import pytest
+
+from conftest import DbtError, Lake, Project, relation
+from reference import Row
+
+STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+LANDING = {
+    "key": "string",
+    "value": "string",
+    "headers": "array<struct<key: string, value: binary>>",
+    "partition": "int",
+    "offset": "bigint",
+}
+TABLES = ("stg_things", "things_history")
+TYPES = {
+    "id": "int",
+    "n": "bigint",
+    "price": "decimal(10,2)",
+    "day": "date",
+    "at": "timestamp(3)",
+    "sure": "boolean",
+    "ratio": "double",
+    "photo": "binary",
+    "tags": "array<string>",
+    "note": "string",
+}
+COLUMNS = [{"name": name, "type": kind} for name, kind in TYPES.items()]
+AT = 1709283600000  # 2024-03-01 09:00:00
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("debezium_messages")
+
+
+def envelope(operation: str, place: int, before: Row | None, after: Row | None) -> Row:
+    return {
+        "before": before,
+        "after": after,
+        "source": {
+            "ts_ms": AT + 1000 * place,
+            "snapshot": "true" if operation == "r" else "false",
+            "file": "binlog.000009",
+            "pos": place,
+            "row": 0,
+            "gtid": f"g:{place}",
+        },
+        "op": operation,
+    }
+
+
+def landed(
+    offset: int, value: Row | str | None, key: int | None = None, header: str | None = None
+) -> Row:
+    return {
+        "key": None if key is None else json.dumps({"id": key}),
+        "value": value if value is None or isinstance(value, str) else json.dumps(value),
+        "headers": [(f"__debezium.{header}", b"{}")] if header else None,
+        "partition": 0,
+        "offset": offset,
+    }
+
+
+def thing(key: int, note: str) -> Row:
+    return {"id": key, "note": note}
+
+
+BATCHES: list[list[Row]] = [
+    [
+        landed(0, envelope("r", 1, None, thing(1, "loaded"))),
+        landed(1, envelope("c", 10, None, thing(2, "a"))),
+        landed(3, envelope("d", 30, thing(2, "b"), None), header="newkey"),
+        landed(4, None, key=2),
+        landed(9, envelope("c", 50, None, thing(4, "moved here")), header="oldkey"),
+        landed(10, envelope("u", 60, thing(4, "moved here"), thing(4, "last"))),
+        landed(11, "no JSON"),
+    ],
+    [
+        landed(5, envelope("c", 30, None, thing(3, "b")), header="oldkey"),
+        landed(6, envelope("c", 10, None, thing(2, "a"))),
+        landed(7, envelope("r", 2, None, thing(1, "loaded again"))),
+        landed(8, envelope("d", 50, thing(5, "moved here"), None), header="newkey"),
+        landed(12, None, key=2),
+    ],
+    [
+        landed(2, envelope("u", 20, thing(2, "a"), thing(2, "b"))),
+        landed(13, envelope("u", 60, thing(4, "moved here"), thing(4, "last"))),
+        landed(14, "no JSON"),
+        landed(15, envelope("c", 5, None, thing(5, "early"))),
+    ],
+]
+
+
+def models(project: Project, table: str, arguments: str) -> None:
+    project.file(
+        "models/stg_things.sql",
+        f"{STAGED}{{{{ debezium_messages({relation(table)}, unique_key=['id'], key='key', "
+        f"columns={COLUMNS}{arguments}) }}}}",
+    )
+    project.file(
+        "models/things_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        "select * from {{ ref('stg_things') }}",
+    )
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(
+    "position", ["", ", position=['partition', 'offset']"], ids=["log", "kafka"]
+)
+def test_three_batches_give_what_a_full_refresh_gives(
+    position: str, project: Project, lake: Lake
+) -> None:
+    models(project, "things", f", headers='headers'{position}")
+    run = ("run", "--select", *TABLES)
+    for number, rows in enumerate(BATCHES):
+        if number == 0:
+            lake.create("things", LANDING, rows)
+        else:
+            lake.append("things", LANDING, rows)
+        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+    in_batches = lake.contents(*TABLES)
+    project.dbt(*run, "--full-refresh")
+
+    assert lake.contents(*TABLES) == in_batches
+    told = [
+        (
+            change["operation"],
+            (change["before"] or {}).get("id"),
+            (change["after"] or {}).get("id"),
+            (change["after"] or {}).get("note"),
+            change["changed_at"],
+            change["source_rows"],
+        )
+        for change in sorted(in_batches["stg_things"], key=lambda change: change["change_seq"])
+        if change["reject_reason"] is None
+    ]
+
+    def at(place: int) -> datetime:
+        return datetime(2024, 3, 1, 9, place // 60, place % 60)
+
+    loads_and_changes = [
+        ("load", None, 1, "loaded again", None, 1),
+        ("insert", None, 2, "a", at(10), 2),
+        ("update", 2, 2, "b", at(20), 1),
+        ("update", 2, 3, "b", at(30), 2),
+        ("update", 5, 4, "moved here", at(50), 2),
+        ("update", 4, 4, "last", at(60), 2),
+    ]
+    early = ("insert", None, 5, "early", at(5), 1)
+    assert told == (
+        [*loads_and_changes, early]
+        if position
+        else [loads_and_changes[0], early, *loads_and_changes[1:]]
+    )
+    assert sorted(
+        (change["reject_reason"], change["source_rows"])
+        for change in in_batches["stg_things"]
+        if change["reject_reason"]
+    ) == [
+        ("not a JSON message: no JSON", 2),
+        ("superseded: a later load of this key came", 1),
+        ("tombstone: the value is NULL", 2),
+    ]
+
+
+# --- whatever the bytes are ---------------------------------------------------------------------
+
+# For each column JSON that fits its type, and JSON that does not.
+FITS = {
+    "n": ["0", "-9223372036854775808", '"7"', "5.0", "null"],
+    "price": ['"BOI="', '"/w=="', "12.5", "-1", '"0.10"', '{"scale": 1, "value": "AQ=="}'],
+    "day": ["0", "-719162", "2932896", '"2024-02-29"'],
+    "at": ["0", "-1", "253402300799999", '"2024-03-01T09:00:00Z"'],
+    "sure": ["true", "false", "0", "1"],
+    "ratio": ["1.5", "1e300", '"NaN"', "-0"],
+    "photo": ['""', '"aGk="', '"aGkh"'],
+    "tags": ["[]", '["a", null]', "[1]"],
+    "note": ["1", "[]", "{}", '"\\ud83d"', '"\\u0000"', '"\\"op\\":\\"d\\""', "1e400"],
+}
+MISFITS = {
+    "n": ["9223372036854775808", "1.5", '""', '"x"', "true", "[1]", "1e3", "{}"],
+    "price": ['"x"', "true", "0.125", "1e30", '"BOI"', "[]", '{"scale": 1}', '"' + "A" * 40 + '"'],
+    "day": ["2932897", "-719163", '"2024-02-30"', '"x"', "true", "1.5", "99999999999999999999"],
+    "at": ["253402300800000", '"12:00:00"', "1.5", "true", "9" * 40, '"2024-13-01"'],
+    "sure": ["2", '"x"', "[]", '""'],
+    "ratio": ['"x"', "true", "[]"],
+    "photo": ['"aGk"', '"!!!!"', "1", '"a==="'],
+    "tags": ['"x"', "5", "true"],
+}
+
+
+def described(number: int, column: str, token: str, file: int = 7) -> bytes:
+    message = envelope("c", number, None, {"id": number, column: "<token>"})
+    message["source"]["file"] = f"binlog.{file:06d}"
+    return json.dumps(message).replace('"<token>"', token).encode()
+
+
+def broken(order: random.Random, number: int) -> bytes:
+    """Return a message that was damaged: bytes turned, cut, doubled, or tokens in wrong places."""
+    column = order.choice(list(FITS))
+    data = bytearray(described(number, column, order.choice(FITS[column]), file=9))
+    for _ in range(order.choice([1, 1, 2, 8])):
+        where = order.randrange(len(data))
+        way = order.randrange(6)
+        if way == 0:
+            data[where] = order.randrange(256)
+        elif way == 1:
+            data = data[: max(1, where)]
+        elif way == 2:
+            data[where:where] = data[where : where + order.randrange(40)]
+        elif way == 3:
+            data[where:where] = order.choice([b'"', b"{", b"}", b"[", b",", b":", b"\\", b"null"])
+        elif way == 4:
+            del data[where : where + order.randrange(1, 20)]
+            data = data or bytearray(b"{")
+        else:
+            data = bytearray(order.randbytes(order.randrange(1, 60)))
+    return bytes(data)
+
+
+def check_any_bytes(count: int, project: Project, lake: Lake) -> None:
+    order = random.Random(count)
+    known: list[tuple[int, str | None, bytes]] = []
+    for is_wrong, tokens in ((False, FITS), (True, MISFITS)):
+        for column, those in tokens.items():
+            for token in those:
+                number = len(known) + 1
+                known.append(
+                    (number, column if is_wrong else None, described(number, column, token))
+                )
+    values = [value for *_, value in known]
+    values += [broken(order, 1000 + number) for number in range(count - len(values))]
+    kinds = {"bytes": "binary", "texts": "string"}
+    for table, kind in kinds.items():
+        # As text a landing has no bytes that are none.
+        rows = [
+            {"value": value if kind == "binary" else value.decode("utf-8", "replace")}
+            for value in values
+        ]
+        lake.create(f"any_{table}", {"value": kind}, rows)
+        project.file(
+            f"models/stg_any_{table}.sql",
+            "{{ config(materialized='table') }}\n"
+            f"{{{{ debezium_messages({relation(f'any_{table}')}, unique_key=['id'], "
+            f"columns={COLUMNS}) }}}}",
+        )
+    found = {}
+    for ansi in ("false", "true"):
+        lake.spark.conf.set("spark.sql.ansi.enabled", ansi)
+        try:
+            project.dbt("run", "--select", "stg_any_bytes", "stg_any_texts")
+        finally:
+            lake.spark.conf.set("spark.sql.ansi.enabled", "false")
+        found[ansi] = lake.contents("stg_any_bytes", "stg_any_texts")
+    assert repr(found["true"]) == repr(found["false"])
+    for staged in found["true"].values():
+        assert sum(change["source_rows"] for change in staged) == count
+        assert len({change["change_id"] for change in staged}) == len(staged)
+        reasons = {
+            int(change["change_seq"][10:30]): change["reject_reason"]
+            for change in staged
+            if change["change_seq"].startswith(f"{7:010d}")
+        }
+        wrong = [
+            (value, reasons[number])
+            for number, column, value in known
+            if not (
+                reasons[number] is None
+                if column is None
+                else str(reasons[number]).startswith(f"a value does not fit its column: {column} ")
+            )
+        ]
+        assert wrong == []
+
+
+@pytest.mark.minutes
+def test_any_bytes_end_in_one_bucket(project: Project, lake: Lake) -> None:
+    check_any_bytes(2_000, project, lake)
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_damaged_messages_end_in_one_bucket_each(
+    project: Project, lake: Lake
+) -> None:
+    check_any_bytes(100_000, project, lake)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("unique_key=[], columns={columns}", "`unique_key` must be a list of column names"),
+        ("unique_key=['no'], columns={columns}", "names a column that does not exist. Allowed:"),
+        ("unique_key=['id'], columns=['id']", "each of `columns` must be a {name, type}"),
+        (
+            "unique_key=['id'], columns=[]",
+            "`columns` must be a list of {name, type}, with at least",
+        ),
+        (
+            "unique_key=['id'], columns=[{{'name': 'id', 'type': 'int', 'encoding': 'x'}}]",
+            "`encoding` must be one of ['base64', 'hex', 'text']. Got: x",
+        ),
+        ("unique_key=['id'], columns={columns}, value='v'", "`value` names a column that does not"),
+        ("unique_key=['id'], columns={columns}, value='offset'", "of type string (JSON) or binary"),
+        ("unique_key=['id'], columns={columns}, position=['o']", "Got: o"),
+        ("unique_key=['id'], columns={columns}, headers='h'", "`headers` names a column"),
+        ("unique_key=['id'], columns={columns}, table=''", "`table` must be a text that is not"),
+    ],
+)
+def test_an_argument_that_is_wrong_is_named(
+    arguments: str,
+    message: str,
+    project: Project,
+    lake: Lake,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lake.create("errors", LANDING, [])
+    call = f"{relation('errors')}, {arguments.format(columns=COLUMNS)}"
+    with pytest.raises(DbtError) as error:
+        project.compile(f"{{{{ debezium_messages({call}) }}}}")
+    # What fails while parsing is only printed.
+    assert message in f"{error.value} {capsys.readouterr().out}"
