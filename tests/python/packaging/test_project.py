@@ -50,7 +50,7 @@ def test_every_unit_test_passes(folder: str, tmp_path: Path) -> None:
     path = f"path:models/unit_tests/{folder}"
     results = run_dbt(tmp_path, "test", "--select", f"{path},test_type:unit")
     assert failures(results) == []
-    assert len(results) > 10
+    assert results
 
 
 def test_every_model_and_each_of_its_columns_is_described(
