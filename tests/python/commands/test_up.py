@@ -151,7 +151,15 @@ def test_five_landings_of_three_systems_become_histories_by_the_commands_of_the_
     folder.mkdir()
     for name, (_, landed) in LANDINGS.items():
         land(landing, name, 1, landed)
-    warehouse = str(lake.spark.conf.get("spark.sql.catalog.lake.warehouse"))
+    # `afterimage up` looks at all tables, so it gets a warehouse without those of other tests.
+    warehouse = str(tmp_path / "warehouse")
+    for option, value in {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hadoop",
+        ".warehouse": warehouse,
+        ".cache-enabled": "false",
+    }.items():
+        lake.spark.conf.set(f"spark.sql.catalog.own{option}", value)
     [commands] = [block for block in typed(page("README.md")) if "afterimage up" in block]
     assert [line.split()[1] for line in commands] == ["init", "land", "up"]
 
@@ -171,9 +179,9 @@ def test_five_landings_of_three_systems_become_histories_by_the_commands_of_the_
     for name in ("vans", "trips", "stops", "meters"):
         assert f"stg_qlik__{name}: " in said
     for query, expected in HISTORIES.items():
-        assert rows(lake, query.format("depot")) == expected, query
+        assert rows(lake, query.format("own.depot")) == expected, query
 
     # What lands later is taken in by the same command, or by plain dbt.
     land(landing, "vans__ct", 2, [qlik(5, "U", 2, id=1, plate="GH")])
     shell("afterimage up")
-    assert rows(lake, "select id, plate, 1 from depot.vans_current") == [(1, "GH", 1)]
+    assert rows(lake, "select id, plate, 1 from own.depot.vans_current") == [(1, "GH", 1)]
