@@ -883,10 +883,6 @@ def test_unknown_types_are_an_error(project: Project, lake: Lake) -> None:
             r"`complete_transactions` must be one of \[True, False\]. Got: yes",
         ),
         ("unique_key=['ID'], columns=['ID'], hold_back_hours=-1", "`hold_back_hours` must be"),
-        (
-            "unique_key=['NO'], columns=[{'name': 'ID', 'type': 'int'}]",
-            "`unique_key` names a column that does not exist",
-        ),
     ],
 )
 def test_wrong_argument_is_an_error_with_the_allowed_values(
@@ -909,8 +905,15 @@ def test_landing_that_cannot_be_read_is_an_error_with_the_reason(
         project.compile(
             f"{{{{ qlik_messages({relation('odd_landing')}, {columns}, value='body') }}}}"
         )
+    project.file("models/odd.sql", f"{{{{ qlik_messages({relation('not_there')}, {columns}) }}}}")
     with pytest.raises(DbtError, match=r"the columns of .* cannot be read"):
-        project.compile(f"{{{{ qlik_messages({relation('not_there')}, {columns}) }}}}")
+        project.dbt("run", "--select", "odd")
+    (project.folder / "models" / "odd.sql").unlink()
+    with pytest.raises(DbtError, match="`unique_key` names a column that does not exist"):
+        project.compile(
+            f"{{{{ qlik_messages({relation('odd_landing')}, unique_key=['NO'],"
+            " columns=[{'name': 'ID', 'type': 'int'}], value='payload') }}"
+        )
 
 
 VALUES: list[tuple[str, str, Any]] = [
