@@ -24,7 +24,9 @@
     {%- set condition -%}
         not ({{ side.has_place }})
         {%- for place in read %}
-        or {{ side.column if is_bare else side.place }} = cast('{{ place }}' as {{ type }})
+        {{ ', ' if not loop.first else 'or ' ~ (side.column if is_bare else side.place) ~ ' in (' -}}
+        cast('{{ place }}' as {{ type }})
+        {{- ')' if loop.last }}
         {%- endfor -%}
     {%- endset -%}
     {%- do side.update({'condition': condition}) -%}

@@ -22,7 +22,7 @@ messages as (
 
 ),
 
--- Of each row the values that the connector knew.
+-- The values of each row that the connector knew.
 known_values as (
 
     select
@@ -41,7 +41,7 @@ texts as (
         *,
         {{ texts | replace('<values>', 'row_values') }} as row_texts,
         {{ texts | replace('<values>', 'before_values') }} as before_texts,
-        -- Of the row before an update PostgreSQL tells its key alone, with NULLs, unless REPLICA IDENTITY is FULL.
+        -- PostgreSQL sends only the key of the row before an update, and NULLs, unless REPLICA IDENTITY is FULL.
         before_values is not null and (m.source.lsn is null or exists(
             map_entries(before_values), e -> e.value is not null and not array_contains({{ afterimage._string_array(layout.unique_key) }}, e.key)
         )) as has_before

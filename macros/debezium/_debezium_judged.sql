@@ -1,4 +1,4 @@
-{#- The CTEs from `images` to `judged`: what each message tells, or why it tells no change; its place and identity. -#}
+{#- The CTEs from `images` to `judged`: what each message says, or why it is no change; its place and identity. -#}
 {%- macro _debezium_judged(landing, layout) -%}
 {%- set keys = layout.unique_key -%}
 reasoned as (
@@ -41,7 +41,7 @@ judged as (
         m.kind as row_kind,
         {{ afterimage._debezium_group('value', 'message_key', 'landed_position', keys) | indent(8) }} as change_group,
         {{ afterimage._struct(keys, 'image.') }} as own_key,
-        -- The delete and the insert that tell a key change say so; over partitions of a topic they have no order.
+        -- Headers link the delete and the insert of a key change. In two partitions they have no order.
         reject_reason is null
         and coalesce(contains(headers, decode(m.op, 'd', '__debezium.newkey', 'c', '__debezium.oldkey')), false) as is_moved,
         is_moved and m.op = 'd' as is_before,

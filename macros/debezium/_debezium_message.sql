@@ -1,6 +1,6 @@
 {#- What a message says, as SQL over its text:
     - `payload`: a map of texts; NULL where the text is no JSON object. `is_envelope` unless it is a flattened row,
-    - `op`, and the `kind` of change that it stands for, `reload` for a row of an incremental snapshot,
+    - `op`, and the `kind` of change, `reload` for a row of an incremental snapshot,
     - `source`, which a flattened row has beside its columns, and its time; `log_place`: the place in the log,
     - `row` after the change, and the row `before` it. -#}
 {%- macro _debezium_message(text) -%}

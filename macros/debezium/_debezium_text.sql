@@ -1,5 +1,5 @@
-{#- A value as a text that its column's type can be cast from: no number of days, of milliseconds or of unscaled bytes.
-    The text of a value that is none of its type does not fit it either. -#}
+{#- A value as a text that its column's type can be cast from: not as a number of days, of milliseconds or as unscaled
+    bytes. A value of another type keeps its own text, which does not fit. -#}
 {%- macro _debezium_text(values, column) -%}
     {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
     {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}

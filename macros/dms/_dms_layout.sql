@@ -21,7 +21,7 @@
         {%- do afterimage._raise_no_columns(macro_name, relation) -%}
     {%- endif -%}
 
-    {#- Files of a full load lack the operation unless the task is told to write it. -#}
+    {#- Files of a full load lack the operation unless the task has IncludeOpForFullLoad. -#}
     {%- set has_operation = operation | lower != 'op' or 'op' in types -%}
     {%- set header = {} -%}
     {%- for argument, names in {
@@ -60,7 +60,7 @@
     {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')" -%}
     {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[time | lower]) if time
         else 'cast(null as timestamp)' -%}
-    {%- set order = afterimage._order_of_columns(
+    {%- set order = afterimage._dms_order(
         macro_name, 'order_by', header.order_by, types, {header.time | first: landed_at} if time else {}
     ) -%}
     {{ return({

@@ -1,4 +1,4 @@
-{#- Some values of a map of texts as one text, to tell rows apart by. -#}
+{#- Some values of a map of texts as one text, which differs if they do. -#}
 {%- macro _texts_of_map(values, names) -%}
     {%- set texts = [] -%}
     {%- for name in names -%}

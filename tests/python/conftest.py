@@ -114,6 +114,13 @@ class Project:
         compiled: str = self.dbt("compile", "--inline", inline).results[0].node.compiled_code
         return compiled
 
+    def error(self, inline: str, captured: pytest.CaptureFixture[str]) -> str:
+        """Return what dbt says of a piece of Jinja that it refuses."""
+        with pytest.raises(DbtError) as error:
+            self.compile(inline)
+        # What fails while parsing is only printed.
+        return f"{error.value} {captured.readouterr().out}"
+
 
 class Lake:
     """The tables of the test warehouse, as rows in and rows out."""

@@ -556,7 +556,7 @@ def dms_changes(question: Question) -> Plan:
     has_operation = operation in map(str.lower, names_of(landed.columns))
     if has_operation and (not order or (len(order) > 1 and "order_by" not in arguments)):
         raise AfterimageError(
-            f"{landed.name} has {len(order) or 'no'} columns …change_seq, so nothing tells the"
+            f"{landed.name} has {len(order) or 'no'} columns …change_seq, so nothing gives the"
             " order of its changes. Name the columns that do with --arguments '{order_by: [...]}':"
             " times, and the file and the row in it, if the landing kept them. Better, let the task"
             " add a column with the expression $AR_H_CHANGE_SEQ"
@@ -569,7 +569,7 @@ def dms_changes(question: Question) -> Plan:
     columns = [column for column in landed.columns if column.name.lower() not in header]
     key = list(question.key) or [name for name in images.values() if len(images) < len(columns)]
     if not key:
-        raise _no_key(landed, "files of DMS do not tell it", columns)
+        raise _no_key(landed, "files of DMS do not say it", columns)
     plan = Plan(landed.identifier, key, columns, landed_rows=landed.reference)
     plan.has_before_images = {column.name for column in columns} <= set(images.values())
     if times:

@@ -685,7 +685,7 @@ def test_files_of_dms_without_an_order_ask_for_one(
     rows = [{"Op": "I", "parcel": 1}, {"Op": "U", "parcel": 1}]
     land_table(lake, "unordered_parcels", PARCEL, rows)
     _, output, errors = init("landing.unordered_parcels", "--key", "parcel")
-    assert "so nothing tells the order of its changes. Name the columns that do" in output + errors
+    assert "so nothing gives the order of its changes. Name the columns that do" in output + errors
     code, output, errors = init(
         *("landing.unordered_parcels", "--key", "parcel"),
         *("--arguments", '{"order_by": ["weight"], "time": "dms_time"}'),

@@ -1,7 +1,7 @@
 """Writes a change stream as Debezium's PostgreSQL connector would: JSON messages on Kafka.
 
 It shares no code with the macro. Every other message has its schema beside it. A transaction has
-later places in the log the earlier it commits, so that the last commit before it tells the order.
+later places in the log the earlier it commits, so only the last commit before it gives the order.
 A key change is a delete, a tombstone and an insert, linked by headers. An unknown text is the
 placeholder; an unknown value of another type is left out, as by a column list that was shorter.
 
@@ -102,13 +102,13 @@ def _key(row: Row | None, stream: Stream) -> Row:
 def _json(row: Row | None, absent: list[str], stream: Stream) -> Row | None:
     if row is None:
         return None
-    told = {}
+    written = {}
     for name, value in row.items():
         if name not in absent:
-            told[name] = _value(value, stream.types[name])
+            written[name] = _value(value, stream.types[name])
         elif stream.types[name] == "string":
-            told[name] = PLACEHOLDER
-    return told
+            written[name] = PLACEHOLDER
+    return written
 
 
 def _value(value: Any, kind: str) -> Any:

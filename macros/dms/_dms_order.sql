@@ -4,7 +4,7 @@
     - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
     - `is_empty`: whether none has a value; `time`: the time in a sequence; `shown`: the values as people read them,
     - `bounds`, `column` and `latest`: as in a side of `_intake`. -#}
-{%- macro _order_of_columns(macro_name, argument, names, types, times={}) -%}
+{%- macro _dms_order(macro_name, argument, names, types, times={}) -%}
     {%- set order = {'bounds': none, 'column': none, 'latest': none} -%}
     {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
     {%- for name in names -%}
