@@ -47,8 +47,7 @@ def test_project_with_the_local_package_builds(
     dbt(project, "deps")
     results = dbt(project, "build").results
 
-    # These two macros take the place of dbt's by themselves: how tables are listed, and below
-    # what `dbt show` gives.
+    # The project's `dispatch` chooses how tables are listed.
     log = (project / ".afterimage" / "logs" / "dbt.log").read_text()
     assert "show tables in shop" in log
     assert "show table extended" not in log
@@ -87,6 +86,14 @@ def test_project_with_the_local_package_builds(
     # By `dispatch`, seeds are loaded by Afterimage's macros: an empty cell is NULL, not a text.
     empty = "select count(*) as n from shop.orders__ct where header__change_seq is null"
     assert lake.rows(empty) == [{"n": 1}]
+
+    # Without it the package changes nothing of dbt's own.
+    settings = project / "dbt_project.yml"
+    settings.write_text(settings.read_text().split("dispatch:")[0])
+    written = len((project / ".afterimage" / "logs" / "dbt.log").read_text())
+    dbt(project, "run", "--select", "orders_current")
+    log = (project / ".afterimage" / "logs" / "dbt.log").read_text()[written:]
+    assert "show table extended in shop" in log
 
 
 @pytest.mark.minutes

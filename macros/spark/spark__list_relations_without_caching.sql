@@ -1,9 +1,9 @@
 {#- dbt lists the tables of a schema at the start of every command. If Spark cannot say in one answer what each of
     them is, as with an Iceberg catalog, dbt-spark describes them one by one, which takes longer than many commands.
     Such a catalog holds only Iceberg tables, so their names are enough. -#}
-{% macro list_relations_without_caching(schema_relation) %}
+{% macro spark__list_relations_without_caching(schema_relation) %}
     {%- if not afterimage._is_iceberg_only(schema_relation.schema) -%}
-        {{ return(dbt.list_relations_without_caching(schema_relation)) }}
+        {{ return(dbt.spark__list_relations_without_caching(schema_relation)) }}
     {%- endif -%}
     {%- set relations = [] -%}
     {%- for namespace, name, is_temporary in run_query('show tables in ' ~ schema_relation.schema) -%}
