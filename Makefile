@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 bench lint docs lock clean distclean
+.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -72,6 +72,11 @@ test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 	DBT_TARGET=parquet AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q \
 		-m "not long" tests/python/packaging/test_project.py tests/python/runtime/test_udfs_in_spark.py -k "not executors"
 
+# In an environment of its own, with the oldest versions that pyproject.toml allows.
+test-lowest: ## Run the tests of Python's side with the oldest versions allowed (makes .venv-lowest)
+	@AFTERIMAGE_VENV=.venv-lowest AFTERIMAGE_LOCK=requirements-lowest.lock ./setup.sh
+	.venv-lowest/bin/python -m pytest -q tests/python/unit tests/python/runtime/test_udfs_in_spark.py tests/python/commands
+
 # BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.
 bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB (minutes)
 	$(BIN)/python tests/benchmark/bench.py $(BENCH)
@@ -82,10 +87,12 @@ lock: ## Rewrite the lock files from pyproject.toml (UPGRADE=1: newest versions)
 	$(COMPILE) --python-version 3.10 --extra local --extra server --extra pages --extra bench --extra docs --extra dev \
 		--output-file requirements.lock pyproject.toml
 	$(COMPILE) --python-version 3.11 --extra spark4 --extra dev --output-file requirements-spark4.lock pyproject.toml
+	$(COMPILE) --python-version 3.10 --resolution lowest-direct --extra local --extra server --extra pages --extra dev \
+		--output-file requirements-lowest.lock pyproject.toml
 
 clean: ## Remove all state: warehouse, dbt's output, caches
 	rm -rf .afterimage target logs .hypothesis
 	find . -name ".venv*" -prune -o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environment too
-	rm -rf .venv .venv-spark4 python_udfs/*.egg-info build dist
+	rm -rf .venv .venv-lowest .venv-spark4 python_udfs/*.egg-info build dist

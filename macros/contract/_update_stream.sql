@@ -65,6 +65,7 @@ and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {
     {%- endif -%}
     {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
     {%- do afterimage._drop_scratch_tables([staged]) -%}
+    {%- do afterimage._compact_when_due(target_relation, 'data') -%}
 {%- endmacro -%}
 
 

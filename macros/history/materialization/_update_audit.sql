@@ -96,6 +96,7 @@ select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
     {%- endif -%}
     {%- do afterimage._remember_taken_in(target_relation, facts) -%}
     {%- do afterimage._drop_scratch_tables([difference, touched, carried]) -%}
+    {%- do afterimage._compact_when_due(target_relation, 'data') -%}
 {%- endmacro -%}
 
 

@@ -36,5 +36,5 @@
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
     {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, facts.get('carried')]) -%}
-    {%- do afterimage._compact_when_due(target_relation) -%}
+    {%- do afterimage._compact_when_due(target_relation, 'delete') -%}
 {%- endmacro -%}

@@ -482,6 +482,36 @@ def test_incremental_reads_rows_that_land_a_year_late(
 
 
 @pytest.mark.minutes
+def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs) -> None:
+    model(runs.project, f"{STREAM}, compact_after=3")
+    said = []
+    for day in range(4, 9):
+        runs.land(row(at(day), "U", f"day {day}"))
+        said.append(runs.run())
+    # The fourth file of a run is one more than may gather.
+    assert [line for line in said if line == "compacted"] == ["compacted"]
+    assert said.index("compacted") == 3
+    assert runs.lake.rows(f"select count(*) as n from {TABLE}.files") == [{"n": 2}]
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.minutes
+def test_upkeep_of_a_staging_table_is_no_news(runs: Runs) -> None:
+    for day in range(4, 8):
+        runs.land(row(at(day), "U", f"day {day}"))
+        runs.run()
+    upkeep = "{history: stg_stream, retain_days: 0}"
+    runs.project.dbt("run-operation", "maintain_history", "--args", upkeep)
+    assert runs.lake.rows(f"select count(*) as n from {TABLE}.files") == [{"n": 1}]
+    assert runs.lake.rows(f"select count(*) as n from {TABLE}.snapshots") == [{"n": 1}]
+    runs.assert_nothing_new()
+    runs.land(row(at(8), "U", "h"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.minutes
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 2))
 def test_three_batches_in_any_order_give_the_full_refresh(

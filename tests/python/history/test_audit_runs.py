@@ -127,3 +127,20 @@ def test_a_run_leaves_no_scratch_table(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 1)])
     project.dbt("run")
     assert lake.rows(f"show tables in {SCHEMA} like 'people_audit__scratch_*'") == []
+
+
+@pytest.mark.minutes
+def test_a_run_compacts_the_files_of_runs_when_there_are_many(project: Project, lake: Lake) -> None:
+    write_model(project, compact_after=3)
+    for number in range(1, 5):
+        changed = change(50 + number, "update", (1, f"name {number}"), number)
+        lake.append("audited_people", COLUMNS, [changed])
+        project.dbt("run")
+    newest = lake.rows(
+        f"select operation from {SCHEMA}.people_audit.snapshots order by committed_at desc limit 1"
+    )
+    assert newest == [{"operation": "replace"}]
+    assert names(lake)[-1] == (1, "update", "name 3", "name 4")
+    lake.append("audited_people", COLUMNS, [change(60, "delete", (1, None), 5)])
+    project.dbt("run")
+    assert names(lake)[-1] == (1, "delete", "name 4", None)
