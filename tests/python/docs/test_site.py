@@ -17,9 +17,7 @@ from conftest import ROOT
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pages, as `make docs` builds them."""
     folder = tmp_path_factory.mktemp("site")
-    subprocess.run(
-        [BIN / "mkdocs", "build", "--quiet", "--site-dir", folder], cwd=ROOT, check=True
-    )
+    subprocess.run([BIN / "mkdocs", "build", "--quiet", "--site-dir", folder], cwd=ROOT, check=True)
     return folder
 
 
