@@ -155,7 +155,8 @@ if [ "$ready" != "$locked" ]; then
     # setuptools first: what comes as source is built with the locked one, not with today's newest.
     sed -n '/^setuptools==/,/[^\\]$/p' "$LOCK" >"$VENV/setuptools.lock"
     pip install --require-hashes --no-deps -r "$VENV/setuptools.lock"
-    pip install --require-hashes --no-deps --no-build-isolation --use-pep517 -r "$LOCK"
+    # Most modules are never imported; Python compiles the others when they are.
+    pip install --no-compile --require-hashes --no-deps --no-build-isolation --use-pep517 -r "$LOCK"
     echo "$locked" >"$READY"
 fi
 
