@@ -1,10 +1,10 @@
-"""What a staging build costs per landed row, by source: Qlik's change table, and others of the same changes.
+"""What a staging build costs per landed row, by source: Qlik's change table, and others beside it.
 
     python tests/benchmark/source_throughput.py [changes] [source ...]
 
-Writes the changes of generate.py into the warehouse (AFTERIMAGE_WAREHOUSE) as each source would land
-them, then builds the staging models by turns, three rounds. Prints the median seconds, the seconds of
-a million landed rows, and their ratio to Qlik's.
+Writes the changes of generate.py into the warehouse (AFTERIMAGE_WAREHOUSE) as each source would
+land them, then builds the staging models by turns, three rounds. Prints the median seconds, those
+of a million landed rows, and their ratio to the first source's.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from generate import COLUMNS, KEY, changes  # noqa: E402
 
 VALUES = ", ".join([KEY, *COLUMNS])
 _LSN = "unhex(lpad(hex(cast(substr(header__change_seq, 17, 19) as bigint){0}), 20, '0'))"
+# A row of the copies; each copy changes another tenth of the rows.
+_COPIED = "((id % {1}) * 31 + if(id % {1} % 10 < id div {1}, 7, 0))"
 # How each source lands the changes (`raw_qlik`), and the macro that reads them.
 SOURCES = {
     "qlik": ("", "qlik_change_table({0}, unique_key=['id'])"),
@@ -40,14 +42,11 @@ SOURCES = {
         " header__timestamp as ar_h_timestamp from {0} where header__change_oper <> 'B'",
         "dms_changes({0}, unique_key=['id'], time='ar_h_timestamp')",
     ),
-    # Ten copies of a table; from one to the next a tenth of its rows changes.
+    # Ten copies of a table.
     "dated_copies": (
         "select date_add(date '2024-01-01', cast(id div {1} as int)) as copied_on,"
         f" id % {{1}} as {KEY},"
-        + ", ".join(
-            f"{how.format(n='((id % {1}) * 31 + if((id % {1}) % 10 < id div {1}, 7, 0))')} as {name}"
-            for name, how in COLUMNS.items()
-        )
+        + ", ".join(f"{value.format(n=_COPIED)} as {name}" for name, value in COLUMNS.items())
         + " from range({2})",
         "dated_copies({0}, unique_key=['id'], copy_column='copied_on')",
     ),
@@ -68,7 +67,8 @@ def main(count: int, names: list[str]) -> None:
         spark = open_session({})
         qlik = f"{SCHEMA}.raw_qlik"
         changes(spark, count).writeTo(qlik).using("iceberg").createOrReplace()
-        landed, seconds = {}, {name: [] for name in names}
+        landed: dict[str, int] = {}
+        seconds: dict[str, list[float]] = {name: [] for name in names}
         for name in names:
             query, macro = SOURCES[name]
             if query:
