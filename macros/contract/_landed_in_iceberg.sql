@@ -47,39 +47,30 @@
     result adds the snapshots `since`, newest first, and whether any has a delete file, which Iceberg's changelog
     cannot handle. -#}
 {%- macro _first_snapshot(relation, present, read) -%}
-    {%- set query -%}
-        select
-            cast(history.snapshot_id as string) as snapshot_id,
-            cast(unix_micros(snapshots.committed_at) as string) as committed_at
-
-        from {{ relation }}.history as history
-        inner join {{ relation }}.snapshots as snapshots
-            on history.snapshot_id = snapshots.snapshot_id
-        where
-            history.is_current_ancestor
-            {%- if read.state %}
-            and history.snapshot_id = {{ read.state | int }}
-            {%- else %}
-            and history.made_current_at < timestamp_micros({{ read.at | int - 3600000000 }})
-            {%- endif %}
-        order by history.made_current_at desc
-        limit 1
+    {%- set start -%}
+        {%- if read.state -%}
+        {{ read.state | int }}
+        {%- else -%}
+        (
+            select max_by(snapshot_id, made_current_at)
+            from {{ relation }}.history
+            where is_current_ancestor and made_current_at < timestamp_micros({{ read.at | int - 3600000000 }})
+        )
+        {%- endif -%}
     {%- endset -%}
-    {%- set found = run_query(query).rows -%}
-    {%- if found | length == 0 -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set start = found[0][0] | string -%}
     {#- Iceberg allows the clocks of committers to differ by a minute. -#}
     {%- set query -%}
         select
             cast(snapshot_id as string) as snapshot_id,
             cast(parent_id as string) as parent_id,
             coalesce(summary['total-delete-files'], '') <> '0'
-            or summary['removed-delete-files'] is not null as has_delete_files
+            or summary['removed-delete-files'] is not null as has_delete_files,
+            snapshot_id = {{ start }} as is_start
 
         from {{ relation }}.snapshots
-        where committed_at >= timestamp_micros({{ found[0][1] }}) - interval 2 minutes
+        where
+            committed_at
+            >= (select committed_at from {{ relation }}.snapshots where snapshot_id = {{ start }}) - interval 2 minutes
     {%- endset -%}
     {%- set snapshots = {} -%}
     {%- for row in run_query(query).rows -%}
@@ -88,23 +79,23 @@
     {%- set since = [] -%}
     {%- set walk = namespace(at=present, has_delete_files=false) -%}
     {%- for _ in snapshots -%}
-        {%- if walk.at != start and walk.at in snapshots -%}
+        {%- if walk.at in snapshots and not snapshots[walk.at]['is_start'] -%}
             {%- do since.append(walk.at) -%}
             {%- set walk.has_delete_files = walk.has_delete_files or snapshots[walk.at]['has_delete_files'] -%}
             {%- set walk.at = snapshots[walk.at]['parent_id'] | string -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if walk.at != start -%}
+    {%- if walk.at not in snapshots -%}
         {{ return(none) }}
     {%- endif -%}
     {%- if not walk.has_delete_files -%}
         {#- A table may still carry a list of delete files that are gone. -#}
         {%- set query -%}
-            select count(*) from {{ relation }}.all_manifests where content = 1 and reference_snapshot_id = {{ start }}
+            select count(*) from {{ relation }}.all_manifests where content = 1 and reference_snapshot_id = {{ walk.at }}
         {%- endset -%}
         {%- set walk.has_delete_files = since and run_query(query).columns[0].values()[0] > 0 -%}
     {%- endif -%}
-    {{ return({'snapshot_id': start, 'since': since, 'has_delete_files': walk.has_delete_files}) }}
+    {{ return({'snapshot_id': walk.at, 'since': since, 'has_delete_files': walk.has_delete_files}) }}
 {%- endmacro -%}
 
 
