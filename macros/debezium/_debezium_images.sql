@@ -12,6 +12,8 @@ messages as (
     select
         {{ landing.value }} as value,
         {{ landing.key }} as message_key,
+        {{ landing.key_row }} as key_row,
+        {{ landing.unread }} as unread,
         {{ landing.position }} as landed_position,
         {{ landing.partition }} as landed_partition,
         {{ landing.headers }} as headers,
@@ -28,7 +30,7 @@ known_values as (
     select
         *,
         {{ known | replace('<values>', "if(m.op = 'd' and m.is_envelope, coalesce(m.before, "
-            ~ afterimage._debezium_payload('message_key') ~ '), m.row)') }} as row_values,
+            ~ afterimage._debezium_payload('key_row') ~ '), m.row)') }} as row_values,
         {{ known | replace('<values>', "if(m.op = 'u', m.before, null)") }} as before_values
 
     from messages
