@@ -204,6 +204,19 @@ AVRO_KEY = record("Key", {"id": "int"})
 BY_ID = {7: AVRO_ENVELOPE, 8: AVRO_KEY, 9: {**AVRO_ENVELOPE, "doc": "as it was registered later"}}
 
 
+AVRO_VALUES: Row = {
+    "n": -(2**63),
+    "price": Decimal("-0.05"),
+    "day": 19783,
+    "at": AT + 7,
+    "sure": False,
+    "ratio": 0.1,
+    "photo": b"\0hi",
+    "tags": ["a", None],
+    "note": '"op":"d"',
+}
+
+
 def in_avro(row: Row, schema_id: int = 7) -> Row:
     """Write a landed row with its message and its key in Avro."""
     value, key = row["value"], row["key"]
@@ -224,18 +237,7 @@ def schema_rows(*ids: int) -> list[Row]:
 
 def test_every_type_is_read_from_avro(project: Project, lake: Lake) -> None:
     before = thing(1, "old")
-    after = {
-        "id": 1,
-        "n": -(2**63),
-        "price": Decimal("-0.05"),
-        "day": 19783,
-        "at": AT + 7,
-        "sure": False,
-        "ratio": 0.1,
-        "photo": b"\0hi",
-        "tags": ["a", None],
-        "note": '"op":"d"',
-    }
+    after = {"id": 1, **AVRO_VALUES}
     unknown = {"note": "__debezium_unavailable_value", "photo": b"__debezium_unavailable_value"}
     rows = [
         in_avro(landed(0, "null") | {"value": None}),
@@ -373,7 +375,20 @@ def described(number: int, column: str, token: str, file: int = 7) -> bytes:
 def broken(order: random.Random, number: int) -> bytes:
     """Return a message that was damaged: bytes turned, cut, doubled, or tokens in wrong places."""
     column = order.choice(list(FITS))
-    data = bytearray(described(number, column, order.choice(FITS[column]), file=9))
+    return damaged(order, described(number, column, order.choice(FITS[column]), file=9))
+
+
+def broken_avro(order: random.Random, number: int) -> bytes:
+    """Return a damaged message in Avro. The schema with the id 9 is not in the registry."""
+    row = {name: order.choice([None, value]) for name, value in AVRO_VALUES.items()}
+    change = envelope("u", number, thing(number, "old"), {**row, "id": number})
+    schema_id = order.choice([7, 7, 9])
+    message = framed(schema_id, BY_ID[schema_id], {**change, "transaction": None, "ts_ms": 1})
+    return damaged(order, message)
+
+
+def damaged(order: random.Random, message: bytes) -> bytes:
+    data = bytearray(message)
     for _ in range(order.choice([1, 1, 2, 8])):
         where = order.randrange(len(data))
         way = order.randrange(6)
@@ -405,28 +420,31 @@ def check_any_bytes(count: int, project: Project, lake: Lake) -> None:
                 )
     values = [value for *_, value in known]
     values += [broken(order, 1000 + number) for number in range(count - len(values))]
-    kinds = {"bytes": "binary", "texts": "string"}
-    for table, kind in kinds.items():
+    avro = [broken_avro(order, 1000 + number) for number in range(count - len(known))]
+    schemas = f", schemas={relation('any_schemas')}"
+    lake.create("any_schemas", SCHEMAS, schema_rows(7, 8))
+    for table, kind in {"bytes": "binary", "texts": "string", "avro": "binary"}.items():
         # As text a landing has no bytes that are none.
         rows = [
             {"value": value if kind == "binary" else value.decode("utf-8", "replace")}
-            for value in values
+            for value in (values[: len(known)] + avro if table == "avro" else values)
         ]
         lake.create(f"any_{table}", {"value": kind}, rows)
         project.file(
             f"models/stg_any_{table}.sql",
             "{{ config(materialized='table') }}\n"
             f"{{{{ debezium_messages({relation(f'any_{table}')}, unique_key=['id'], "
-            f"columns={COLUMNS}) }}}}",
+            f"columns={COLUMNS}{schemas if table == 'avro' else ''}) }}}}",
         )
+    tables = ["stg_any_bytes", "stg_any_texts", "stg_any_avro"]
     found = {}
     for ansi in ("false", "true"):
         lake.spark.conf.set("spark.sql.ansi.enabled", ansi)
         try:
-            project.dbt("run", "--select", "stg_any_bytes", "stg_any_texts")
+            project.dbt("run", "--select", *tables)
         finally:
             lake.spark.conf.set("spark.sql.ansi.enabled", "false")
-        found[ansi] = lake.contents("stg_any_bytes", "stg_any_texts")
+        found[ansi] = lake.contents(*tables)
     assert repr(found["true"]) == repr(found["false"])
     for staged in found["true"].values():
         assert sum(change["source_rows"] for change in staged) == count
@@ -478,6 +496,10 @@ def test_a_hundred_thousand_damaged_messages_end_in_one_bucket_each(
         ("unique_key=['id'], columns={columns}, value='offset'", "of type string (JSON) or binary"),
         ("unique_key=['id'], columns={columns}, position=['o']", "Got: o"),
         ("unique_key=['id'], columns={columns}, headers='h'", "`headers` names a column"),
+        (
+            "unique_key=['id'], columns={columns}, schemas={relation}",
+            "`schemas` must be a relation with the columns id and schema. Got:",
+        ),
         ("unique_key=['id'], columns={columns}, table=''", "`table` must be a text that is not"),
     ],
 )
@@ -489,5 +511,5 @@ def test_an_argument_that_is_wrong_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lake.create("errors", LANDING, [])
-    call = f"{relation('errors')}, {arguments.format(columns=COLUMNS)}"
+    call = f"{relation('errors')}, {arguments.format(columns=COLUMNS, relation=relation('errors'))}"
     assert message in project.error(f"{{{{ debezium_messages({call}) }}}}", capsys)

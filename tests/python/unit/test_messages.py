@@ -18,7 +18,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dbt_afterimage.udfs import avro
-from dbt_afterimage.udfs.messages import MessageError, decode_avro_message, quote_json_numbers
+from dbt_afterimage.udfs.avro import MessageError
+from dbt_afterimage.udfs.messages import decode_avro_message, quote_json_numbers
 from qlik_messages import ENVELOPE, avro_message, column, data_schema, encode, headers, record
 
 ONE_TEXT = json.dumps(record("R", [{"name": "a", "type": "string"}]))
