@@ -6,10 +6,11 @@
 {%- macro _debezium_opened(value, key, schemas) -%}
 {%- set known_schemas -%}
 select /*+ broadcast */
-                try_cast(id as bigint) as id,
-                max(`schema`) as avro_schema
+                try_cast(id as bigint) as registered_id,
+                max(`schema`) as registered_schema
 
             from {{ schemas }}
+            where `schema` is not null
             group by 1
 {%- endset -%}
 (
@@ -31,13 +32,14 @@ select /*+ broadcast */
         select
             landed.*,
             coalesce(
-                if(value_schemas.id is null, afterimage_value_id, null), if(key_schemas.id is null, afterimage_key_id, null)
+                if(value_schemas.registered_id is null, afterimage_value_id, null),
+                if(key_schemas.registered_id is null, afterimage_key_id, null)
             ) as afterimage_missing_id,
             decode_registry_message(
-                landed.{{ value.sql }},
-                if(afterimage_key_id is null or key_schemas.id is not null, value_schemas.avro_schema, null)
+                {{ value.sql }},
+                if(afterimage_key_id is null or key_schemas.registered_id is not null, value_schemas.registered_schema, null)
             ) as afterimage_value_message,
-            decode_registry_message(landed.{{ key.sql }}, key_schemas.avro_schema) as afterimage_key_message
+            decode_registry_message({{ key.sql }}, key_schemas.registered_schema) as afterimage_key_message
 
         from (
             select
@@ -50,11 +52,11 @@ select /*+ broadcast */
         left outer join (
             {{ known_schemas }}
         ) as value_schemas
-            on landed.afterimage_value_id = value_schemas.id
+            on landed.afterimage_value_id = value_schemas.registered_id
         left outer join (
             {{ known_schemas }}
         ) as key_schemas
-            on landed.afterimage_key_id = key_schemas.id
+            on landed.afterimage_key_id = key_schemas.registered_id
     ) as decoded
 )
 {%- endmacro -%}
