@@ -18,6 +18,7 @@
         'key': afterimage._valid_text(columns.key.sql),
         'key_row': afterimage._valid_text(columns.key.sql),
         'unread': 'cast(null as string)',
+        'no_frame': "'Avro is read from a binary column, and with `schemas`'",
         'headers': afterimage._valid_text(columns.headers.sql),
         'position': 'concat(' ~ numbers | join(', ') ~ ')' if position else 'cast(null as string)',
         'partition': 'concat(' ~ (numbers[:-1] + ["''"]) | join(', ') ~ ')',
@@ -37,6 +38,9 @@
             'value': 'afterimage_value', 'key': 'afterimage_key', 'key_row': 'afterimage_key_row',
             'unread': 'afterimage_unread',
         }) -%}
+        {%- if columns.value.type == 'binary' -%}
+            {%- do landing.update({'no_frame': "'not an Avro message: it ends before the id of its schema'"}) -%}
+        {%- endif -%}
     {%- endif -%}
     {{ return(landing) }}
 {%- endmacro -%}
