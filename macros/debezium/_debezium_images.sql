@@ -7,7 +7,7 @@
 {%- endfor -%}
 {%- set texts = 'map(' ~ texts | join(', ') ~ ')' -%}
 {%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), true))' -%}
-messages as (
+landed_messages as (
 
     select
         {{ landing.value }} as value,
@@ -16,11 +16,20 @@ messages as (
         {{ landing.unread }} as unread,
         {{ landing.position }} as landed_position,
         {{ landing.partition }} as landed_partition,
-        {{ landing.headers }} as headers,
-        {{ afterimage._debezium_message(afterimage._exact_numbers(landing.value)) | indent(8) }} as m
+        {{ landing.headers }} as headers
 
     from {{ side.rows }}
     where {{ side.condition or 'true' }}
+
+),
+
+messages as (
+
+    select
+        *,
+        {{ afterimage._debezium_message(afterimage._exact_numbers('value')) | indent(8) }} as m
+
+    from landed_messages
 
 ),
 
