@@ -8,6 +8,10 @@
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
+    {%- set types = {} -%}
+    {%- for column in (afterimage._relation_columns(this) if afterimage._is_incremental() else []) -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
 select
     {%- for column in contract %}
     {{ changes }}.{{ afterimage._quote(column) }},
@@ -33,7 +37,8 @@ where
         known.change_id is null
         or not (
             {%- for column in compared %}
-            {{ changes }}.{{ afterimage._quote(column) }} <=> known.{{ afterimage._quote(column) }}
+            {{ afterimage._comparable(changes ~ '.' ~ afterimage._quote(column), types[column]) }}
+            <=> {{ afterimage._comparable('known.' ~ afterimage._quote(column), types[column]) }}
             {%- if not loop.last %} and{% endif %}
             {%- endfor %}
         )
