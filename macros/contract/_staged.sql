@@ -48,12 +48,14 @@ where
     {%- endif %}
 {%- endif %}
 {%- if replaced and afterimage._is_incremental() %}
+{%- set replaced_values = {
+    'reject_reason': afterimage._replaced_reason() ~ ' as reject_reason', 'source_rows': '0 as source_rows'
+} %}
 
 union all
 select
     {%- for column in contract %}
-    {{ {'reject_reason': afterimage._replaced_reason(), 'source_rows': '0'}.get(column, 'known.' ~ afterimage._quote(column)) }}
-    {{- ' as ' ~ column if column in ['reject_reason', 'source_rows'] }},
+    {{ replaced_values[column] or 'known.' ~ afterimage._quote(column) }},
     {%- endfor %}
     {{ afterimage._ingested_at() | indent(4) }} as ingested_at
     {%- for column in further_columns %},
