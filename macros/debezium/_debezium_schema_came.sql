@@ -7,7 +7,9 @@
         select 1
         from {{ this }} as staged
         inner join {{ schemas }} as schemas
-            on staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, schemas.id)
+            on
+                staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, schemas.id)
+                and schemas.`schema` is not null
         limit 1
     {%- endset -%}
     {{ return(run_query(query).rows | length > 0) }}

@@ -34,7 +34,7 @@
         {%- set place = afterimage._let('m', message, "if(m.kind <> 'load', " ~ landing.place ~ ", '')") -%}
         {%- do side.update({'place': place, 'has_place': "coalesce(" ~ place ~ " <> '', false)", 'reach': 12}) -%}
     {%- endif -%}
-    {#- Messages that wait for their schema may belong to any place. -#}
+    {#- Messages that wait for their schema may belong to any place. (`also` only says that there is news.) -#}
     {%- set came = schemas is not none and afterimage._debezium_schema_came(schemas) -%}
     {%- set intake = afterimage._intake(macro_name, [side], also=[schemas] if came else [], whole=came) -%}
     {%- if intake.kind == 'nothing' -%}
@@ -79,6 +79,7 @@ described as (
     identity_order='own_key asc, kind asc, row_id asc',
     tie_order='landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
     old_key='before_image is not null',
-    replaced=afterimage._debezium_waiting_ids(intake.sides[0], value) if came else none
+    replaced="select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from " ~ intake.sides[0].rows
+        ~ ' where afterimage_unread is null' if came else none
 ) }}
 {%- endmacro -%}
