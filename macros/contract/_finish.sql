@@ -11,10 +11,10 @@
     changes of a key may share a place; suffixes put them in a declared order: by kind, delete last, then by
     `tie_order`. Of several loads of a key the first in that order wins. Such rows also share `within`; rows that
     meet the condition `alone` share nothing. `old_key` is the condition that an update gives the old key; without
-    it, key changes cause no warning. `unchanged_if`: see _staged. -#}
+    it, key changes cause no warning. `unchanged_if` and `replaced`: see _staged. -#}
 {%- macro _finish(
     rows, intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
-    old_key=none, source_rows='source_rows', further_columns=[], unchanged_if=none
+    old_key=none, source_rows='source_rows', further_columns=[], unchanged_if=none, replaced=none
 ) -%}
 {%- set value = {} -%}
 {%- for name, type in {
@@ -114,5 +114,5 @@ changes as (
 
 )
 
-{{ afterimage._staged('changes', intake, further_columns, unchanged_if) }}
+{{ afterimage._staged('changes', intake, further_columns, unchanged_if, replaced) }}
 {%- endmacro -%}

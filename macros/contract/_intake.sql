@@ -4,7 +4,8 @@
     Each of `sides` is a raw relation, and SQL over its rows:
     - `group`: a text shared by rows that must be read together,
     - `where`: which rows are read at all,
-    - `time`: when the row changed (for a relation that cannot tell which rows have landed).
+    - `time`: when the row changed (for a relation that cannot tell which rows have landed),
+    - `opened`: a query in brackets over `<rows>` that adds columns; all other SQL may use them, except `time`.
 
     Ordered rows let files be skipped:
     - `place`: the beginning of change_seq. `has_place` is true for rows that have one. Places that share their first
@@ -32,9 +33,17 @@
         {%- set defaults = {
             'group': none, 'where': 'true', 'time': none, 'place': none, 'has_place': 'false', 'reach': none, 'bounds': none,
             'column': none, 'keeps': none, 'latest': none, 'condition': none, 'known_unplaced': "known.change_seq = ''",
+            'opened': none,
         } -%}
         {%- set side = dict(defaults, **side) -%}
-        {%- do intake.sides.append(dict(side, **afterimage._landed_since(side))) -%}
+        {%- do side.update(afterimage._landed_since(side)) -%}
+        {%- if side.opened -%}
+            {%- do side.update({
+                'rows': side.opened | replace('<rows>', side.rows),
+                'landed': side.opened | replace('<rows>', side.landed ~ ' as landed') if side.landed else none,
+            }) -%}
+        {%- endif -%}
+        {%- do intake.sides.append(side) -%}
     {%- endfor -%}
     {%- if 'all' not in intake.sides | map(attribute='kind') -%}
         {%- for side in intake.sides if side.kind == 'new' -%}

@@ -2,11 +2,16 @@
     only rows that are new or have gained something (a before-image, a copy), so that `ingested_at` stays truthful.
     `further_columns` follow those of the contract. `intake` says what the run reads. `unchanged_if` is a condition on
     `known`, the stored row of a change; it keeps that row unchanged. `afterimage_known_seq`, which is not written,
-    tells a change_stream which changes are known. -#}
-{%- macro _staged(changes, intake, further_columns=[], unchanged_if=none) -%}
+    tells a change_stream which changes are known. `replaced` is a query for the change_ids of rejected rows that the
+    run reads as other changes; a change_stream deletes them. -#}
+{%- macro _staged(changes, intake, further_columns=[], unchanged_if=none, replaced=none) -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
+    {%- set types = {} -%}
+    {%- for column in (afterimage._relation_columns(this) if afterimage._is_incremental() else []) -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
 select
     {%- for column in contract %}
     {{ changes }}.{{ afterimage._quote(column) }},
@@ -32,7 +37,8 @@ where
         known.change_id is null
         or not (
             {%- for column in compared %}
-            {{ changes }}.{{ afterimage._quote(column) }} <=> known.{{ afterimage._quote(column) }}
+            {{ afterimage._comparable(changes ~ '.' ~ afterimage._quote(column), types[column]) }}
+            <=> {{ afterimage._comparable('known.' ~ afterimage._quote(column), types[column]) }}
             {%- if not loop.last %} and{% endif %}
             {%- endfor %}
         )
@@ -40,6 +46,27 @@ where
     {%- if unchanged_if %}
     and not coalesce({{ unchanged_if }}, false)
     {%- endif %}
+{%- endif %}
+{%- if replaced and afterimage._is_incremental() %}
+{%- set replaced_values = {
+    'reject_reason': afterimage._replaced_reason() ~ ' as reject_reason', 'source_rows': '0 as source_rows'
+} %}
+
+union all
+select
+    {%- for column in contract %}
+    {{ replaced_values[column] or 'known.' ~ afterimage._quote(column) }},
+    {%- endfor %}
+    {{ afterimage._ingested_at() | indent(4) }} as ingested_at
+    {%- for column in further_columns %},
+    known.{{ afterimage._quote(column) }}
+    {%- endfor %}
+    {%- if marks_known %},
+    known.change_seq as afterimage_known_seq
+    {%- endif %}
+
+from {{ this }} as known
+where known.reject_reason is not null and known.change_id in ({{ replaced }})
 {%- endif %}
 {%- endmacro -%}
 

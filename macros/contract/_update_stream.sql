@@ -54,7 +54,10 @@ select {{ names | join(', ') }} from {{ staged }} where {{ is_alone }}
 known.change_id = fresh.change_id
 and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
                 {%- endset -%}
-{{ afterimage._merge_rows(target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone, matches, names) }}
+{{ afterimage._merge_rows(
+    target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone, matches, names,
+    removes='fresh.reject_reason = ' ~ afterimage._replaced_reason()
+) }}
             {%- endif -%}
         {%- endcall -%}
         {%- do log(

@@ -7,18 +7,29 @@
 {%- endfor -%}
 {%- set texts = 'map(' ~ texts | join(', ') ~ ')' -%}
 {%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), true))' -%}
-messages as (
+landed_messages as (
 
     select
         {{ landing.value }} as value,
         {{ landing.key }} as message_key,
+        {{ landing.key_row }} as key_row,
+        {{ landing.unread }} as unread,
         {{ landing.position }} as landed_position,
         {{ landing.partition }} as landed_partition,
-        {{ landing.headers }} as headers,
-        {{ afterimage._debezium_message(afterimage._exact_numbers(landing.value)) | indent(8) }} as m
+        {{ landing.headers }} as headers
 
     from {{ side.rows }}
     where {{ side.condition or 'true' }}
+
+),
+
+messages as (
+
+    select
+        *,
+        {{ afterimage._debezium_message(afterimage._exact_numbers('value')) | indent(8) }} as m
+
+    from landed_messages
 
 ),
 
@@ -28,7 +39,7 @@ known_values as (
     select
         *,
         {{ known | replace('<values>', "if(m.op = 'd' and m.is_envelope, coalesce(m.before, "
-            ~ afterimage._debezium_payload('message_key') ~ '), m.row)') }} as row_values,
+            ~ afterimage._debezium_payload('key_row') ~ '), m.row)') }} as row_values,
         {{ known | replace('<values>', "if(m.op = 'u', m.before, null)") }} as before_values
 
     from messages

@@ -10,6 +10,8 @@ reasoned as (
         case
             when value is null or value rlike '^\\s*(null|[{]\\s*"schema".*"payload"\\s*:\\s*null\\s*[}])\\s*$'
                 then 'tombstone: the value is NULL'
+            when unread is not null then unread
+            when m.payload is null and startswith(value, decode(X'00', 'UTF-8')) then {{ landing.no_frame }}
             when m.payload is null then concat('not a JSON message: ', left(value, 60))
             when m.payload['ts_ms'] is not null and array_except(map_keys(m.payload), array('ts_ms', 'ts_us', 'ts_ns')) = array()
                 then 'heartbeat: it holds no change'

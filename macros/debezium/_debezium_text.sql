@@ -3,8 +3,9 @@
 {%- macro _debezium_text(values, column) -%}
     {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
     {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
-        {#- Base64 has quotes in the message, a number has none. A decimal of any scale has its own scale. -#}
-        {%- set is_number = 'value rlike ' ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') -%}
+        {#- `1250` and `true` may be Base64, which has quotes in the message. A decimal of any scale has its own scale. -#}
+        {%- set is_number = "v rlike '^([0-9eE+]+|true)$' and value rlike "
+            ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') -%}
         {%- set decimal = afterimage._decimal_of_bytes(
             afterimage._hex_of_base64("if(startswith(v, '{'), get_json_object(v, '$.value'), v)"),
             "if(startswith(v, '{'), get_json_object(v, '$.scale'), '" ~ column.type.split(',')[1].rstrip(')') ~ "')"

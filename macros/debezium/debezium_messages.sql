@@ -1,7 +1,7 @@
 {#- Debezium messages on Kafka -> change contract. Arguments: debezium_messages.yml. -#}
 {%- macro debezium_messages(
     relation, unique_key, columns, value='value', key=none, position=none, placeholder='__debezium_unavailable_value',
-    table=none, headers=none
+    table=none, headers=none, schemas=none
 ) -%}
     {%- set macro_name = 'debezium_messages' -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
@@ -16,24 +16,27 @@
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, names) -%}
-    {%- if afterimage._cannot_read_columns([relation]) -%}
+    {%- if afterimage._cannot_read_columns([relation, schemas]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers) -%}
+    {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
     {%- do afterimage._check_drift(macro_name, relation, columns) -%}
     {%- set message = afterimage._debezium_message(landing.value) -%}
     {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key) -%}
     {%- set side = {
         'relation': relation,
+        'opened': landing.opened,
         'group': afterimage._let('m', message, group),
-        'time': message ~ '.source_time',
+        'time': message ~ '.source_time' if schemas is none else none,
     } -%}
     {#- Copies of a change share its place in the log, but have offsets of their own. -#}
     {%- if not position -%}
         {%- set place = afterimage._let('m', message, "if(m.kind <> 'load', " ~ landing.place ~ ", '')") -%}
         {%- do side.update({'place': place, 'has_place': "coalesce(" ~ place ~ " <> '', false)", 'reach': 12}) -%}
     {%- endif -%}
-    {%- set intake = afterimage._intake(macro_name, [side]) -%}
+    {#- Messages that wait for their schema may belong to any place. (`also` only says that there is news.) -#}
+    {%- set came = schemas is not none and afterimage._debezium_schema_came(schemas) -%}
+    {%- set intake = afterimage._intake(macro_name, [side], also=[schemas] if came else [], whole=came) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._no_new_changes()) }}
     {%- endif -%}
@@ -75,6 +78,8 @@ described as (
     within=['change_group'],
     identity_order='own_key asc, kind asc, row_id asc',
     tie_order='landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
-    old_key='before_image is not null'
+    old_key='before_image is not null',
+    replaced="select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from " ~ intake.sides[0].rows
+        ~ ' where afterimage_unread is null' if came else none
 ) }}
 {%- endmacro -%}

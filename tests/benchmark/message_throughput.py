@@ -1,10 +1,11 @@
 """How many messages a second the staging of Kafka messages takes in: Qlik's, or Debezium's.
 
-    python tests/benchmark/message_throughput.py [messages] [json|avro|debezium|all]
+    python tests/benchmark/message_throughput.py [messages] [json|avro|debezium|debezium_avro|all]
 
 Writes the messages into the warehouse (AFTERIMAGE_WAREHOUSE), builds `qlik_messages` (json, avro)
-or `debezium_messages` over them as a table with dbt's own session, and prints rows a second. A
-tenth of the messages is delivered twice. The data has ten columns of all usual types.
+or `debezium_messages` (debezium, debezium_avro) over them as a table with dbt's own session, and
+prints rows a second. A tenth of the messages is delivered twice. The data has ten columns of all
+usual types.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from qlik_messages import (  # noqa: E402
     json_message,
     metadata,
 )
+from registry_messages import decimal, envelope, framed, logical  # noqa: E402
 
 COLUMNS = [
     column("ID", "INT8", key=1),
@@ -68,6 +70,24 @@ DEBEZIUM_COLUMNS = [
 ]
 DATA_SCHEMA = fastavro.parse_schema(data_schema(COLUMNS))
 START = datetime(2024, 1, 1)
+DEBEZIUM_SCHEMA = fastavro.parse_schema(
+    envelope(
+        {
+            "ID": "long",
+            "NAME": "string",
+            "CITY": "string",
+            "STREET": "string",
+            "BALANCE": decimal(12, 2),
+            "BORN_ON": logical("int", "io.debezium.time.Date"),
+            "SEEN_AT": logical("long", "io.debezium.time.Timestamp"),
+            "SCORE": "double",
+            "ACTIVE": "boolean",
+            "NOTES": ["null", "string"],
+        },
+        {"snapshot": "string", "db": "string", "table": "string", "ts_ms": "long"}
+        | {"file": "string", "pos": "long", "row": "int"},
+    )
+)
 
 
 def row(number: int, version: int) -> dict[str, Any]:
@@ -88,30 +108,37 @@ def row(number: int, version: int) -> dict[str, Any]:
 
 def debezium_row(values: dict[str, Any]) -> dict[str, Any]:
     """Return a row as the MySQL connector writes it."""
-    unscaled = int(values["BALANCE"] * 100)
     return {
         **values,
-        "BALANCE": base64.b64encode(unscaled.to_bytes(5, "big", signed=True)).decode(),
         "BORN_ON": (values["BORN_ON"] - datetime(1970, 1, 1).date()).days,
         "SEEN_AT": (values["SEEN_AT"] - datetime(1970, 1, 1)) // timedelta(milliseconds=1),
     }
+
+
+def in_json(change: dict[str, Any]) -> str:
+    """Return a change in JSON, with decimals in Base64."""
+    for values in filter(None, (change["before"], change["after"])):
+        unscaled = int(values["BALANCE"] * 100).to_bytes(5, "big", signed=True)
+        values["BALANCE"] = base64.b64encode(unscaled).decode()
+    return json.dumps(change)
 
 
 def message(number: int, form: str) -> str | bytes:
     """Return the message with a number: an update of one of many rows, or its insert."""
     key = number * 7919 % 100_003
     version = number // 100_003
-    if form == "debezium":
+    if form.startswith("debezium"):
         source = {"ts_ms": 1704067200000 + number, "file": "binlog.000001", "pos": number}
-        return json.dumps(
-            {
-                "before": debezium_row(row(key, version)) if version else None,
-                "after": debezium_row(row(key, version + 1)),
-                "source": {"snapshot": "false", "db": "crm", "table": "T", "row": 0, **source},
-                "op": "u" if version else "c",
-                "ts_ms": 1704067200500 + number,
-            }
-        )
+        change = {
+            "before": debezium_row(row(key, version)) if version else None,
+            "after": debezium_row(row(key, version + 1)),
+            "source": {"snapshot": "false", "db": "crm", "table": "T", "row": 0, **source},
+            "op": "u" if version else "c",
+            "ts_ms": 1704067200500 + number,
+        }
+        if form == "debezium":
+            return in_json(change)
+        return framed(7, DEBEZIUM_SCHEMA, {**change, "transaction": None})
     body = {
         "data": row(key, version + 1),
         "beforeData": row(key, version) if version else None,
@@ -136,14 +163,18 @@ def write(spark: Any, form: str, messages: int) -> None:
     """Land the messages, made by Spark's own workers."""
     from pyspark.sql.functions import col, udf
 
-    kind = "binary" if form == "avro" else "string"
+    kind = "binary" if form.endswith("avro") else "string"
     # A message made once in eleven numbers is the one before it, delivered again.
     make = udf(lambda number: message(number - number // 11, form), kind)
     frame = spark.range(0, messages, 1, 4).select(
         make(col("id")).alias("value"), col("id").alias("offset")
     )
     frame.writeTo(f"{SCHEMA}.landed_{form}").using("iceberg").createOrReplace()
-    if form == "debezium":
+    if form == "debezium_avro":
+        spark.createDataFrame([(7, json.dumps(DEBEZIUM_SCHEMA))], "id int, schema string").writeTo(
+            f"{SCHEMA}.landed_debezium_avro_schemas"
+        ).using("iceberg").createOrReplace()
+    if form.startswith("debezium"):
         return
     body = metadata("v1", "T", 1, COLUMNS)
     described = (
@@ -177,12 +208,15 @@ def main(messages: int, forms: list[str]) -> None:
                 f"{{{{ qlik_messages({landed}, unique_key=['ID'],"
                 f" metadata=ref('schemas_{form}')) }}}}",
             )
-        landed = f"api.Relation.create(schema='{SCHEMA}', identifier='landed_debezium')"
-        project.file(
-            "models/staged_debezium.sql",
-            "{{ config(materialized='table', file_format='iceberg') }}\n"
-            f"{{{{ debezium_messages({landed}, unique_key=['ID'], columns={DEBEZIUM_COLUMNS}) }}}}",
-        )
+        for form in ("debezium", "debezium_avro"):
+            landed = f"api.Relation.create(schema='{SCHEMA}', identifier='landed_{form}')"
+            schemas = landed.replace(form, f"{form}_schemas") if form == "debezium_avro" else "none"
+            project.file(
+                f"models/staged_{form}.sql",
+                "{{ config(materialized='table', file_format='iceberg') }}\n"
+                f"{{{{ debezium_messages({landed}, unique_key=['ID'], columns={DEBEZIUM_COLUMNS},"
+                f" schemas={schemas}) }}}}",
+            )
         project.file("models/first.sql", "select 1 as one")
         project.dbt("run", "--select", "first")
         from dbt_afterimage.runtime.session import open_session
@@ -190,7 +224,7 @@ def main(messages: int, forms: list[str]) -> None:
         spark = open_session({})
         for form in forms:
             write(spark, form, messages)
-            if form != "debezium":
+            if not form.startswith("debezium"):
                 project.dbt("run", "--select", f"schemas_{form}")
             started = time.monotonic()
             project.dbt("run", "--select", f"staged_{form}")
@@ -221,5 +255,5 @@ if __name__ == "__main__":
     chosen = sys.argv[2] if len(sys.argv) > 2 else "all"
     main(
         int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000,
-        ["json", "avro", "debezium"] if chosen == "all" else [chosen],
+        ["json", "avro", "debezium", "debezium_avro"] if chosen == "all" else [chosen],
     )

@@ -1,11 +1,15 @@
 {#- The CTEs from `grouped` to `paired`: each row once, with an update's before-image beside it. With
     `has_short_way` only those of `complex_groups`. -#}
 {%- macro _qlik_pairs(layout, has_short_way) -%}
+{%- set values = [] -%}
+{%- for column in layout.columns -%}
+    {%- do values.append(afterimage._comparable('image.' ~ afterimage._quote(column), layout.types[column])) -%}
+{%- endfor -%}
 complex_rows as (
 
     select
         grouped.*,
-        {{ afterimage._hash_of_values(afterimage._quoted(layout.columns, 'image.')) | indent(8) }} as image_hash
+        {{ afterimage._hash_of_values(values) | indent(8) }} as image_hash
 
     {%- if has_short_way %}
     -- Each group occurs once. The hashes come first, so that a compiled join reads and sorts the rows only if there is

@@ -73,7 +73,7 @@ complex_groups as (
             )
         )
         or count_if(
-            change_group = '' and hash(has_seq, source_time, transaction_id, change_mask, image) = 0
+            change_group = '' and to_json(struct(has_seq, source_time, transaction_id, change_mask, image)) = ''
         ) > 0
 
 )

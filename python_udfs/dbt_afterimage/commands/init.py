@@ -37,7 +37,7 @@ _TEXTS = {
     "system": "The source macro, such as qlik_change_table, where the table is not recognised.",
     "table": "The source table, where messages or events of several are in RELATION.",
     "base": "The table with the present rows (event log, log of a Db2 text index).",
-    "metadata": "The table with Qlik's metadata messages.",
+    "metadata": "The table with Qlik's metadata messages, or with a registry's schemas.",
     "tracking": "OpenEdge's change tracking table.",
     "uow": "Db2's IBMSNAP_UOW.",
     "lsn_times": "SQL Server's cdc.lsn_time_mapping.",

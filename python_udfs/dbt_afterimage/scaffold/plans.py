@@ -226,17 +226,15 @@ def debezium_messages(question: Question) -> Plan:
     landed, arguments = question.landed, question.arguments
     here = {column.name.lower(): column.name for column in landed.columns}
     value, key = str(arguments.get("value", "value")), arguments.get("key", here.get("key"))
-    chosen = f"cast({quote(value)} as string), cast({quote(key) if key else 'null'} as string)"
-    texts = question.project.rows(
-        f"select {chosen} from {landed.relation} where {quote(value)} is not null limit 1000"
-    )
+    texts = _message_texts(question, value, str(key) if key else None)
     kinds: dict[str, set[str]] = {}
     declared: dict[str, str] = {}
     tables: set[str] = set()
     guessed: list[str] = []
     updates = 0
-    for text, key_text in texts:
+    for text, key_text, avro_schema in texts:
         message, schema = _opened(text)
+        schema = _connect_fields(avro_schema) or schema
         source: Any = message.get("source")
         is_envelope = isinstance(source, dict) and "op" in message
         if is_envelope:
@@ -257,7 +255,10 @@ def debezium_messages(question: Question) -> Plan:
                 kinds.setdefault(column, set()).update([] if cell is None else [_kind(cell)])
         guessed = guessed or [name for name in _opened(key_text)[0] if name in row]
     if not kinds:
-        raise AfterimageError(f"{landed.name} has no Debezium message with a row")
+        raise AfterimageError(
+            f"{landed.name} has no Debezium message with a row, or it is in Avro: give --metadata,"
+            " the table with the registry's schemas (id, schema)"
+        )
     if len(tables) > 1:
         raise AfterimageError(
             f"the messages in {landed.name} are of several tables, so say which with --table:"
@@ -279,6 +280,8 @@ def debezium_messages(question: Question) -> Plan:
             plan.call[argument] = text_literal(str(column))
     if question.table:
         plan.call["table"] = text_literal(question.table)
+    if "metadata" in question.others:
+        plan.call["schemas"] = question.others["metadata"].reference
     if not declared:
         plan.notes.append(
             "columns: taken from the values of the messages, as they have no schema. Look over"
@@ -289,6 +292,73 @@ def debezium_messages(question: Question) -> Plan:
     if not question.key:
         plan.notes.append(_guess(plan.key, "the keys of the messages"))
     return plan
+
+
+def _message_texts(question: Question, value: str, key: str | None) -> list[Sequence[str | None]]:
+    """Return the first messages and their keys as JSON, each with its Avro schema if it has one."""
+    landed, metadata = question.landed, question.others.get("metadata")
+    if metadata is None:
+        texts = f"cast({quote(value)} as string), cast({quote(key) if key else 'null'} as string)"
+        rows, schema = str(landed.relation), "null"
+    else:
+        types = {column.name.lower(): column.type for column in landed.columns}
+        columns = {
+            argument: {"sql": quote(name), "type": types.get(name.lower())}
+            if name
+            else {"sql": "cast(null as string)", "type": "string"}
+            for argument, name in (("value", value), ("key", key))
+        }
+        opened = question.project.macro(
+            "_debezium_opened", **columns, schemas=str(metadata.relation)
+        )
+        texts, rows = (
+            "afterimage_value, afterimage_key_row",
+            opened.replace("<rows>", str(landed.relation)),
+        )
+        schema = (
+            f"(select max(`schema`) from {metadata.relation} as known"
+            " where known.id = messages.afterimage_value_id)"
+        )
+    return question.project.rows(
+        f"select {texts}, {schema} from {rows} as messages where {quote(value)} is not null"
+        " limit 1000"
+    )
+
+
+_CONNECT_NAMES = {"int": "int32", "long": "int64"}
+
+
+def _connect_fields(avro_schema: str | None) -> list[dict[str, Any]]:
+    """Return the fields of an Avro schema as those of a Kafka Connect schema."""
+    try:
+        return _fields_of(json.loads(avro_schema or "{}"), {})
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return []
+
+
+def _fields_of(record: Any, known: dict[str, Any]) -> list[dict[str, Any]]:
+    known[record.get("name")] = record
+    fields = []
+    for one in record.get("fields") or []:
+        kind = one["type"]
+        if isinstance(kind, list):
+            kind = next(branch for branch in kind if branch != "null")
+        if isinstance(kind, str):
+            # A type that has been described before is named, with its namespace or without.
+            kind = known.get(kind.rpartition(".")[2], {"type": kind})
+        fields.append(
+            {
+                "field": one["name"],
+                "type": _CONNECT_NAMES.get(kind["type"], kind["type"]),
+                "name": kind.get("connect.name"),
+                "parameters": {
+                    "scale": kind.get("scale"),
+                    "connect.decimal.precision": kind.get("precision"),
+                },
+                "fields": _fields_of(kind, known) if kind["type"] == "record" else [],
+            }
+        )
+    return fields
 
 
 def _opened(text: str | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:

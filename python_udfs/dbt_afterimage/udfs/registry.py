@@ -8,6 +8,7 @@ from typing import Any
 
 from dbt_afterimage.udfs.masks import decode_change_mask, decode_field_map
 from dbt_afterimage.udfs.messages import decode_avro_message, quote_json_numbers
+from dbt_afterimage.udfs.registry_messages import decode_registry_message
 from dbt_afterimage.udfs.table_keys import format_table_key, parse_table_key
 from dbt_afterimage.udfs.xds import xds_document
 
@@ -37,6 +38,12 @@ REGISTRY: tuple[Udf, ...] = (
         decode_avro_message,
         "struct<type:string,schema_id:string,message:string,error:string>",
         ("type", "schema_id", "message", "error"),
+    ),
+    Udf(
+        "decode_registry_message",
+        decode_registry_message,
+        "struct<message:string,error:string>",
+        ("message", "error"),
     ),
     Udf("quote_json_numbers", quote_json_numbers, "string"),
     Udf(

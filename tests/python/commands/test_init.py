@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import qlik_messages as avro
+import registry_messages
 from command_line import environment
 from conftest import ROOT, Lake, Project
 from dbt_afterimage import cli
@@ -545,6 +546,68 @@ FERRIES = Landed(
     versions=[(5, "12.50", "1970-01-01 00:00:00", 1), (5, "3.00", "1970-01-01 00:00:01", 2)],
 )
 
+BARGE_KEY = registry_messages.record("Key", {"barge": "int"})
+BARGES_ENVELOPE = registry_messages.envelope(
+    {
+        "barge": "int",
+        "fare": ["null", registry_messages.decimal(6, 2)],
+        "seen": ["null", registry_messages.logical("long", "io.debezium.time.MicroTimestamp")],
+    },
+    {"version": "string", "ts_ms": "long", "db": "string", "table": "string"}
+    | {"file": "string", "pos": "long", "row": "int", "snapshot": "string"},
+)
+
+
+def barge_message(place: int, operation: str, before: Row | None, after: Row | None) -> Row:
+    source = {"ts_ms": 1714550400000 + place, "db": "d", "table": "barges", "file": "b.1"}
+    change = {
+        "op": operation,
+        "before": before,
+        "after": after,
+        "source": {
+            **source,
+            **{"version": "2.7.3.Final", "pos": place, "row": 0, "snapshot": "false"},
+        },
+        "transaction": None,
+    }
+    return {
+        "key": registry_messages.framed(1, BARGE_KEY, {"barge": 5}),
+        "value": registry_messages.framed(2, BARGES_ENVELOPE, change),
+        "partition": 0,
+        "offset": place,
+    }
+
+
+BARGES = Landed(
+    tables={
+        "d_barges": (
+            {"key": "binary", "value": "binary", "partition": "int", "offset": "bigint"},
+            [
+                barge_message(1, "c", None, {"barge": 5, "fare": Decimal("12.50"), "seen": 0}),
+                barge_message(
+                    2,
+                    "u",
+                    {"barge": 5, "fare": Decimal("12.50"), "seen": 0},
+                    {"barge": 5, "fare": Decimal("3.00"), "seen": 1000000},
+                ),
+            ],
+        ),
+        "d_schemas": (
+            {"id": "int", "schema": "string"},
+            [
+                {"id": 1, "schema": json.dumps(BARGE_KEY)},
+                {"id": 2, "schema": json.dumps(BARGES_ENVELOPE)},
+            ],
+        ),
+    },
+    command=["landing.d_barges", "--metadata", "landing.d_schemas"],
+    recognised="landing.d_barges is a landing of Debezium messages on Kafka: 5 of the 8",
+    guess="key: barge, guessed from the keys of the messages",
+    history="barges_history",
+    columns="barge, cast(fare as string), cast(seen as string), version",
+    versions=[(5, "12.50", "1970-01-01 00:00:00", 1), (5, "3.00", "1970-01-01 00:00:01", 2)],
+)
+
 
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
@@ -655,10 +718,10 @@ def test_a_change_table_without_a_prefix_is_recognised(
 @pytest.mark.minutes
 @pytest.mark.parametrize(
     "landed",
-    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES, PARCELS, FERRIES],
+    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES, PARCELS, FERRIES, BARGES],
     ids=[
         *("metadata", "avro", "messages", "event log", "cd", "text index", "openedge"),
-        *("sql server", "dms", "debezium"),
+        *("sql server", "dms", "debezium", "debezium in avro"),
     ],
 )
 def test_every_system_builds_as_it_is(
@@ -773,8 +836,14 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
             "are of several tables, so say which with --table: fleet.TRUCKS, fleet.VANS",
             marks=pytest.mark.minutes,
         ),
+        pytest.param(
+            replace(BARGES, tables={"d_other_barges": BARGES.tables["d_barges"]}),
+            ["landing.d_other_barges"],
+            "give --metadata, the table with the registry's schemas (id, schema)",
+            marks=pytest.mark.minutes,
+        ),
     ],
-    ids=["key", "table", "base", "no table", "no column", "tables of metadata"],
+    ids=["key", "table", "base", "no table", "no column", "tables of metadata", "schemas"],
 )
 def test_what_cannot_be_known_is_asked_for(
     landed: Landed,

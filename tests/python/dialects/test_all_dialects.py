@@ -51,7 +51,8 @@ MACRO = {
     "db2_pairs": "db2_change_data (delete and insert)",
     "openedge": "openedge_change_table",
     "sqlserver": "sqlserver_change_table",
-    "debezium": "debezium_messages",
+    "debezium_json": "debezium_messages",
+    "debezium_avro": "debezium_messages",
     "dms": "dms_changes",
     "netiq": "netiq_event_log",
 }
@@ -329,11 +330,23 @@ def in_dialect(dialect: str, told: Told) -> Landed:
             f"sqlserver_change_table({relation(raw)}, unique_key={key}, "
             f"earlier={relation(f'{raw}_earlier')}, lsn_times={relation(f'{raw}_times')})",
         )
-    if dialect == "debezium":
+    if dialect.startswith("debezium"):
+        arguments = (
+            f"{relation(raw)}, unique_key={key}, key='key', headers='headers', "
+            f"columns={dialect_debezium.columns_of(sparse)}"
+        )
+        if dialect == "debezium_json":
+            rows = dialect_debezium.messages(sparse)
+            return Landed(
+                {raw: (dialect_debezium.LANDING, rows)}, f"debezium_messages({arguments})"
+            )
+        rows, registered = dialect_debezium.avro_messages(sparse)
         return Landed(
-            {raw: (dialect_debezium.LANDING, dialect_debezium.messages(sparse))},
-            f"debezium_messages({relation(raw)}, unique_key={key}, key='key', headers='headers', "
-            f"columns={dialect_debezium.columns_of(sparse)})",
+            {
+                raw: (dialect_debezium.AVRO_LANDING, rows),
+                f"{raw}_schemas": (dialect_debezium.SCHEMAS, registered),
+            },
+            f"debezium_messages({arguments}, schemas={relation(f'{raw}_schemas')})",
         )
     if dialect == "dms":
         return Landed(
@@ -457,7 +470,7 @@ def test_a_truncate_ends_the_same_versions_in_every_dialect_that_has_it(
     told = data.draw(told_streams(CASES, [FULLEST]))
     changes = told.of("openedge").changes
     assume(any(change.operation == "truncate" for change in changes))
-    assert carriers(FULLEST) == ["qlik_change_table", "openedge", "debezium"]
+    assert carriers(FULLEST) == ["qlik_change_table", "openedge", "debezium_json", "debezium_avro"]
     assert_one_history(told, carriers(FULLEST), data, project, lake)
 
 

@@ -303,6 +303,21 @@ def test_a_table_built_by_incremental_is_taken_over(
     assert runs.staged() == staged
 
 
+def test_rows_with_a_map_are_compared_with_earlier_ones(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    columns = {**COLUMNS, "marks": "map<string, int>"}
+    first = [{**row(at(1), "I", "a"), "marks": {"x": 1, "y": 2}}]
+    model(project, raw="mapped__ct")
+    lake.create("mapped__ct", columns, first)
+    runs.run("--full-refresh")
+    lake.append("mapped__ct", columns, [*first, {**row(at(2), "U", "a"), "marks": {"x": 2}}])
+    assert runs.run() == "2 rows landed, 2 changes: 1 new, 1 known, 0 rejected"
+    assert [one["after"]["marks"] for one in runs.staged()] == [{"x": 1, "y": 2}, {"x": 2}]
+    assert [one["source_rows"] for one in runs.staged()] == [2, 1]
+    runs.assert_as_a_full_refresh()
+
+
 @pytest.mark.minutes
 def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs) -> None:
     """Such as a filter around the macro: it does not mark the known changes."""

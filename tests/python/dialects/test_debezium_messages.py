@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
 
 import pytest
 
 from conftest import Lake, Project, relation
 from reference import Row
+from registry_messages import decimal, framed, logical, record
+from registry_messages import envelope as envelope_schema
 
 STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 LANDING = {
@@ -173,6 +177,169 @@ def test_three_batches_give_what_a_full_refresh_gives(
     ]
 
 
+# --- Avro ---------------------------------------------------------------------------------------
+
+AVRO_LANDING = {**LANDING, "key": "binary", "value": "binary"}
+SCHEMAS = {"id": "int", "schema": "string"}
+AVRO_TYPES: dict[str, Any] = {
+    "id": "int",
+    "n": "long",
+    "price": decimal(10, 2),
+    "day": logical("int", "io.debezium.time.Date"),
+    "at": logical("long", "io.debezium.time.Timestamp"),
+    "sure": "boolean",
+    "ratio": "double",
+    "photo": "bytes",
+    "tags": {"type": "array", "items": ["null", "string"]},
+    "note": "string",
+}
+AVRO_ROW = {name: kind if name == "id" else ["null", kind] for name, kind in AVRO_TYPES.items()}
+AVRO_SOURCE = {"ts_ms": "long", "snapshot": ["string", "null"], "gtid": "string"} | {
+    "file": "string",
+    "pos": "long",
+    "row": "int",
+}
+AVRO_ENVELOPE = envelope_schema(AVRO_ROW, AVRO_SOURCE)
+AVRO_KEY = record("Key", {"id": "int"})
+BY_ID = {7: AVRO_ENVELOPE, 8: AVRO_KEY, 9: {**AVRO_ENVELOPE, "doc": "as it was registered later"}}
+
+
+AVRO_VALUES: Row = {
+    "n": -(2**63),
+    "price": Decimal("-0.05"),
+    "day": 19783,
+    "at": AT + 7,
+    "sure": False,
+    "ratio": 0.1,
+    "photo": b"\0hi",
+    "tags": ["a", None],
+    "note": '"op":"d"',
+}
+
+
+def in_avro(row: Row, schema_id: int = 7) -> Row:
+    """Write a landed row with its message and its key in Avro."""
+    value, key = row["value"], row["key"]
+    try:
+        message = json.loads(value or "null")
+    except ValueError:
+        message = None
+    if message is not None:
+        value = framed(schema_id, BY_ID[schema_id], {"transaction": None, "ts_ms": 1, **message})
+    elif value is not None:
+        value = value.encode()
+    return {**row, "value": value, "key": key and framed(8, AVRO_KEY, json.loads(key))}
+
+
+def schema_rows(*ids: int) -> list[Row]:
+    return [{"id": one, "schema": json.dumps(BY_ID[one])} for one in ids]
+
+
+def test_every_type_is_read_from_avro(project: Project, lake: Lake) -> None:
+    before = thing(1, "old")
+    after = {"id": 1, **AVRO_VALUES}
+    unknown = {"note": "__debezium_unavailable_value", "photo": b"__debezium_unavailable_value"}
+    rows = [
+        in_avro(landed(0, "null") | {"value": None}),
+        in_avro(landed(1, "no JSON")),
+        *(
+            landed(offset, None) | {"value": framed(7, AVRO_ENVELOPE, change)}
+            for offset, change in enumerate(
+                (
+                    {**envelope("u", 10, before, after), "transaction": None, "ts_ms": 1},
+                    {**envelope("u", 20, None, {**after, **unknown}), "transaction": None},
+                    {**envelope("d", 30, None, None), "transaction": None, "ts_ms": 1},
+                ),
+                start=2,
+            )
+        ),
+        landed(5, None) | {"value": b"\0\0\0\0\x07\x02"},
+        landed(6, None) | {"value": b"\0\0\0\0\x06\x02"},
+        # A message of a converter for JSON in the same topic.
+        landed(7, None) | {"value": json.dumps(envelope("c", 40, None, thing(2, "b"))).encode()},
+    ]
+    rows[4]["key"] = framed(8, AVRO_KEY, {"id": 1})
+    lake.create("typed", AVRO_LANDING, rows)
+    lake.create("typed_schemas", SCHEMAS, [*schema_rows(7, 8), *schema_rows(7)])
+    project.file(
+        "models/stg_typed.sql",
+        f"{STAGED}{{{{ debezium_messages({relation('typed')}, unique_key=['id'], key='key', "
+        f"columns={COLUMNS}, schemas={relation('typed_schemas')}) }}}}",
+    )
+    project.dbt("run", "--select", "stg_typed")
+
+    staged = lake.contents("stg_typed")["stg_typed"]
+    changes = sorted(
+        (one for one in staged if one["reject_reason"] is None), key=lambda one: one["change_seq"]
+    )
+    expected = {
+        "id": 1,
+        "n": -(2**63),
+        "price": Decimal("-0.05"),
+        "day": date(2024, 3, 1),
+        "at": datetime(2024, 3, 1, 9, 0, 0, 7000),
+        "sure": False,
+        "ratio": 0.1,
+        "photo": bytearray(b"\0hi"),
+        "tags": ["a", None],
+        "note": '"op":"d"',
+    }
+    empty = dict.fromkeys(TYPES)
+    told = [
+        (one["operation"], one["before"], one["after"], one["absent_columns"]) for one in changes
+    ]
+    assert told == [
+        ("update", {**empty, **before}, expected, None),
+        ("update", None, {**expected, "photo": None, "note": None}, ["photo", "note"]),
+        ("delete", {**empty, "id": 1}, None, None),
+        (
+            "insert",
+            None,
+            {**empty, "id": 2, "note": "b"},
+            sorted(set(TYPES) - {"id", "note"}, key=list(TYPES).index),
+        ),
+    ]
+    assert sorted(one["reject_reason"] for one in staged if one["reject_reason"]) == [
+        "no schema has the id: 6",
+        "not a JSON message: no JSON",
+        "not an Avro message: the message: ends in the middle of a value",
+        "tombstone: the value is NULL",
+    ]
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(
+    "position", ["", ", position=['partition', 'offset']"], ids=["log", "kafka"]
+)
+def test_a_schema_may_come_after_its_messages(position: str, project: Project, lake: Lake) -> None:
+    models(project, "avro", f", headers='headers', schemas={relation('avro_schemas')}{position}")
+    models_of_json = f", headers='headers'{position}"
+    run = ("run", "--select", *TABLES)
+    ids = [(7, 8), (7, 8, 9), (7, 8, 9)]
+    for number, rows in enumerate(BATCHES):
+        # The second half of a batch has another schema, which comes one batch later.
+        avro = [in_avro(row, 7 if place % 2 else 9) for place, row in enumerate(rows)]
+        if number == 0:
+            lake.create("avro", AVRO_LANDING, avro)
+        else:
+            lake.append("avro", AVRO_LANDING, avro)
+        lake.create("avro_schemas", SCHEMAS, schema_rows(*ids[number]))
+        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+        staged = lake.contents(*TABLES)["stg_things"]
+        waiting = {one["reject_reason"] for one in staged if "schema" in str(one["reject_reason"])}
+        assert waiting == ({"no schema has the id: 9"} if number == 0 else set())
+        assert sum(one["source_rows"] for one in staged) == sum(map(len, BATCHES[: number + 1]))
+    in_batches = lake.contents(*TABLES)
+    project.dbt(*run, "--full-refresh")
+    assert lake.contents(*TABLES) == in_batches
+
+    lake.create("things", LANDING, [row for rows in BATCHES for row in rows])
+    models(project, "things", models_of_json)
+    project.dbt(*run, "--full-refresh")
+    in_json = lake.contents(*TABLES)
+    assert in_json["things_history"] == in_batches["things_history"]
+
+
 # --- whatever the bytes are ---------------------------------------------------------------------
 
 # For each column JSON that fits its type, and JSON that does not.
@@ -208,7 +375,20 @@ def described(number: int, column: str, token: str, file: int = 7) -> bytes:
 def broken(order: random.Random, number: int) -> bytes:
     """Return a message that was damaged: bytes turned, cut, doubled, or tokens in wrong places."""
     column = order.choice(list(FITS))
-    data = bytearray(described(number, column, order.choice(FITS[column]), file=9))
+    return damaged(order, described(number, column, order.choice(FITS[column]), file=9))
+
+
+def broken_avro(order: random.Random, number: int) -> bytes:
+    """Return a damaged message in Avro. The schema with the id 9 is not in the registry."""
+    row = {name: order.choice([None, value]) for name, value in AVRO_VALUES.items()}
+    change = envelope("u", number, thing(number, "old"), {**row, "id": number})
+    schema_id = order.choice([7, 7, 9])
+    message = framed(schema_id, BY_ID[schema_id], {**change, "transaction": None, "ts_ms": 1})
+    return damaged(order, message)
+
+
+def damaged(order: random.Random, message: bytes) -> bytes:
+    data = bytearray(message)
     for _ in range(order.choice([1, 1, 2, 8])):
         where = order.randrange(len(data))
         way = order.randrange(6)
@@ -240,28 +420,31 @@ def check_any_bytes(count: int, project: Project, lake: Lake) -> None:
                 )
     values = [value for *_, value in known]
     values += [broken(order, 1000 + number) for number in range(count - len(values))]
-    kinds = {"bytes": "binary", "texts": "string"}
-    for table, kind in kinds.items():
+    avro = [broken_avro(order, 1000 + number) for number in range(count - len(known))]
+    schemas = f", schemas={relation('any_schemas')}"
+    lake.create("any_schemas", SCHEMAS, schema_rows(7, 8))
+    for table, kind in {"bytes": "binary", "texts": "string", "avro": "binary"}.items():
         # As text a landing has no bytes that are none.
         rows = [
             {"value": value if kind == "binary" else value.decode("utf-8", "replace")}
-            for value in values
+            for value in (values[: len(known)] + avro if table == "avro" else values)
         ]
         lake.create(f"any_{table}", {"value": kind}, rows)
         project.file(
             f"models/stg_any_{table}.sql",
             "{{ config(materialized='table') }}\n"
             f"{{{{ debezium_messages({relation(f'any_{table}')}, unique_key=['id'], "
-            f"columns={COLUMNS}) }}}}",
+            f"columns={COLUMNS}{schemas if table == 'avro' else ''}) }}}}",
         )
+    tables = ["stg_any_bytes", "stg_any_texts", "stg_any_avro"]
     found = {}
     for ansi in ("false", "true"):
         lake.spark.conf.set("spark.sql.ansi.enabled", ansi)
         try:
-            project.dbt("run", "--select", "stg_any_bytes", "stg_any_texts")
+            project.dbt("run", "--select", *tables)
         finally:
             lake.spark.conf.set("spark.sql.ansi.enabled", "false")
-        found[ansi] = lake.contents("stg_any_bytes", "stg_any_texts")
+        found[ansi] = lake.contents(*tables)
     assert repr(found["true"]) == repr(found["false"])
     for staged in found["true"].values():
         assert sum(change["source_rows"] for change in staged) == count
@@ -313,6 +496,10 @@ def test_a_hundred_thousand_damaged_messages_end_in_one_bucket_each(
         ("unique_key=['id'], columns={columns}, value='offset'", "of type string (JSON) or binary"),
         ("unique_key=['id'], columns={columns}, position=['o']", "Got: o"),
         ("unique_key=['id'], columns={columns}, headers='h'", "`headers` names a column"),
+        (
+            "unique_key=['id'], columns={columns}, schemas={relation}",
+            "`schemas` must be a relation with the columns id and schema. Got:",
+        ),
         ("unique_key=['id'], columns={columns}, table=''", "`table` must be a text that is not"),
     ],
 )
@@ -324,5 +511,5 @@ def test_an_argument_that_is_wrong_is_named(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     lake.create("errors", LANDING, [])
-    call = f"{relation('errors')}, {arguments.format(columns=COLUMNS)}"
+    call = f"{relation('errors')}, {arguments.format(columns=COLUMNS, relation=relation('errors'))}"
     assert message in project.error(f"{{{{ debezium_messages({call}) }}}}", capsys)

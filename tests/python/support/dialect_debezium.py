@@ -1,7 +1,8 @@
-"""Writes a change stream as Debezium's PostgreSQL connector would: JSON messages on Kafka.
+"""Writes a change stream as Debezium's PostgreSQL connector would: messages on Kafka, JSON or Avro.
 
-It shares no code with the macro. Every other message has its schema beside it. A transaction has
-later places in the log the earlier it commits, so only the last commit before it gives the order.
+It shares no code with the macro. Every other JSON message has its schema beside it; in Avro each
+set of columns has a schema of its own in the registry. A transaction has later places in the log
+the earlier it commits, so only the last commit before it gives the order.
 A key change is a delete, a tombstone and an insert, linked by headers. An unknown text is the
 placeholder; an unknown value of another type is left out, as by a column list that was shorter.
 
@@ -12,16 +13,22 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from reference import Change, Row
+from registry_messages import decimal, envelope, framed, logical, record
 from strategies import Stream
 
 LANDING = {"key": "string", "value": "string", "headers": "map<string,string>"}
+AVRO_LANDING = {**LANDING, "key": "binary", "value": "binary"}
+SCHEMAS = {"id": "int", "schema": "string"}
 PLACEHOLDER = "__debezium_unavailable_value"
 _EPOCH = datetime(1970, 1, 1)
+# Writes a value of a type.
+Write = Callable[[Any, str], Any]
 
 
 def columns_of(stream: Stream) -> list[dict[str, str]]:
@@ -33,8 +40,73 @@ def columns_of(stream: Stream) -> list[dict[str, str]]:
 
 
 def messages(stream: Stream) -> list[Row]:
-    """Write the messages of a stream."""
+    """Write the messages of a stream in JSON."""
     rows: list[Row] = []
+    for place, (key, value, headers) in enumerate(_envelopes(stream, _in_json)):
+        if value is not None and place % 2:
+            value = {"schema": {"type": "struct", "optional": False}, "payload": value}
+        rows.append(
+            {
+                "key": json.dumps({"schema": None, "payload": key} if place % 2 else key),
+                "value": None if value is None else json.dumps(value),
+                "headers": headers,
+            }
+        )
+    return rows
+
+
+def avro_messages(stream: Stream) -> tuple[list[Row], list[Row]]:
+    """Write the messages of a stream in Avro, and the schemas of the registry."""
+    rows: list[Row] = []
+    schemas: list[Any] = [
+        record("Key", {name: _avro_type(name, stream) for name in stream.unique_key})
+    ]
+    for key, value, headers in _envelopes(stream, _in_avro):
+        written = None
+        if value is not None:
+            names = value["after"] or value["before"] or {}
+            schema = envelope({name: _avro_type(name, stream) for name in names}, _SOURCE)
+            if schema not in schemas:
+                schemas.append(schema)
+            written = framed(schemas.index(schema) + 1, schema, {"transaction": None, **value})
+        key_written = framed(1, schemas[0], key) if key else None
+        rows.append({"key": key_written, "value": written, "headers": headers})
+    return rows, [
+        {"id": number, "schema": json.dumps(schema)} for number, schema in enumerate(schemas, 1)
+    ]
+
+
+_SOURCE: dict[str, Any] = {
+    "connector": "string",
+    "ts_ms": "long",
+    "ts_us": ["null", "long"],
+    "snapshot": [logical("string", "io.debezium.data.Enum"), "null"],
+    "sequence": ["null", "string"],
+    "schema": "string",
+    "table": "string",
+    "txId": ["null", "string"],
+    "lsn": ["null", "long"],
+}
+_AVRO_TYPES: dict[str, Any] = {
+    "bigint": "long",
+    "date": logical("int", "io.debezium.time.Date"),
+    "timestamp": logical("long", "io.debezium.time.MicroTimestamp"),
+    "timestamp_ntz": logical("long", "io.debezium.time.MicroTimestamp"),
+}
+
+
+def _avro_type(name: str, stream: Stream) -> Any:
+    kind = stream.types[name]
+    if kind.startswith("decimal"):
+        digits, scale = kind.removeprefix("decimal(").rstrip(")").split(",")
+        return ["null", decimal(int(digits), int(scale))]
+    return ["null", _AVRO_TYPES.get(kind, kind)]
+
+
+def _envelopes(
+    stream: Stream, write: Write
+) -> Iterator[tuple[Row, Row | None, dict[str, str] | None]]:
+    """Give key, envelope and headers of each message of a stream."""
     commit, number = 0, 0
     transaction: str | None = None
     changes = sorted(stream.changes, key=lambda change: change.change_seq)
@@ -55,26 +127,19 @@ def messages(stream: Stream) -> list[Row]:
             "txId": change.transaction_id,
             "lsn": lsn,
         }
-        for key, value, headers in _written(change, stream):
+        for key, value, headers in _written(change, stream, write):
             if value is not None:
                 value = {**value, "source": source, "ts_ms": 1709251200000 + place}
-            if value is not None and place % 2:
-                value = {"schema": {"type": "struct", "optional": False}, "payload": value}
-            rows.append(
-                {
-                    "key": json.dumps({"schema": None, "payload": key} if place % 2 else key),
-                    "value": None if value is None else json.dumps(value),
-                    "headers": headers,
-                }
-            )
-    return rows
+            yield key, value, headers
 
 
-def _written(change: Change, stream: Stream) -> list[tuple[Row, Row | None, dict[str, str] | None]]:
+def _written(
+    change: Change, stream: Stream, write: Write
+) -> list[tuple[Row, Row | None, dict[str, str] | None]]:
     """Give key, envelope and headers of each message of a change."""
     before, after = (
-        _json(change.before, [], stream),
-        _json(change.after, change.absent_columns or [], stream),
+        _row(change.before, [], stream, write),
+        _row(change.after, change.absent_columns or [], stream, write),
     )
     old, new = _key(before, stream), _key(after, stream)
     envelope: Row = {"op": change.operation[0], "before": before, "after": after}
@@ -99,28 +164,32 @@ def _key(row: Row | None, stream: Stream) -> Row:
     return {name: row[name] for name in stream.unique_key} if row else {}
 
 
-def _json(row: Row | None, absent: list[str], stream: Stream) -> Row | None:
+def _row(row: Row | None, absent: list[str], stream: Stream, write: Write) -> Row | None:
     if row is None:
         return None
     written = {}
     for name, value in row.items():
         if name not in absent:
-            written[name] = _value(value, stream.types[name])
+            written[name] = write(value, stream.types[name])
         elif stream.types[name] == "string":
             written[name] = PLACEHOLDER
     return written
 
 
-def _value(value: Any, kind: str) -> Any:
+def _in_avro(value: Any, kind: str) -> Any:
     if isinstance(value, datetime):
         return _since_1970(value)
     if isinstance(value, date):
         return (value - _EPOCH.date()).days
+    return value
+
+
+def _in_json(value: Any, kind: str) -> Any:
     if isinstance(value, Decimal):
         unscaled = int(value.scaleb(int(kind.split(",")[1].rstrip(")"))))
         size = unscaled.bit_length() // 8 + 1
         return base64.b64encode(unscaled.to_bytes(size, "big", signed=True)).decode()
-    return value
+    return _in_avro(value, kind)
 
 
 def _since_1970(moment: datetime) -> int:

@@ -17,8 +17,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dbt_afterimage.udfs import messages
-from dbt_afterimage.udfs.messages import MessageError, decode_avro_message, quote_json_numbers
+from dbt_afterimage.udfs import avro
+from dbt_afterimage.udfs.avro import MessageError
+from dbt_afterimage.udfs.messages import decode_avro_message, quote_json_numbers
 from qlik_messages import ENVELOPE, avro_message, column, data_schema, encode, headers, record
 
 ONE_TEXT = json.dumps(record("R", [{"name": "a", "type": "string"}]))
@@ -269,7 +270,7 @@ def doubling(depth: int) -> str:
         ('{"type": "record", "__fastavro_parsed__": true}', "says of itself that it was checked"),
         ("[" * 100_000, "nests too deeply"),
         ('{"a":' * 100_000, "nests too deeply"),
-        (" " * (messages.MAX_SCHEMA_CHARACTERS + 1), "characters are more than"),
+        (" " * (avro.MAX_SCHEMA_CHARACTERS + 1), "characters are more than"),
         (doubling(40), "a record of more than 50000 values"),
         (field(["null", "R"]), "the record R holds itself"),
         (
@@ -294,7 +295,7 @@ def test_malformed_or_oversized_schema_is_refused(schema: str, reason: str) -> N
 
 
 def test_message_that_is_too_long_or_not_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(messages, "MAX_MESSAGE_BYTES", 10)
+    monkeypatch.setattr(avro, "MAX_MESSAGE_BYTES", 10)
     with pytest.raises(MessageError, match="18 bytes are more than 10"):
         decode_avro_message(hand_made())
     with pytest.raises(MessageError, match="16 characters are more than 10"):
@@ -318,7 +319,7 @@ def test_lists_of_a_message_have_a_limit() -> None:
     fields.append({"name": "flag", "type": "boolean"})
     item = {"type": "record", "name": "R", "fields": fields}
     schema = json.dumps({"type": "array", "items": item})
-    most = messages.MAX_LISTED_VALUES // 100
+    most = avro.MAX_LISTED_VALUES // 100
 
     def listed(count: int) -> bytes:
         return message_of(encode("long", count) + bytes(count) + b"\0")
@@ -329,10 +330,10 @@ def test_lists_of_a_message_have_a_limit() -> None:
 
 
 def test_few_schemas_are_cached() -> None:
-    for number in range(2 * messages.MAX_SCHEMAS_KEPT):
+    for number in range(2 * avro.MAX_SCHEMAS_KEPT):
         name = f"R{number}"
         read(hand_made(), json.dumps(record(name, [{"name": "a", "type": "string"}])))
-    assert len(messages._readers) <= messages.MAX_SCHEMAS_KEPT
+    assert len(avro._readers) <= avro.MAX_SCHEMAS_KEPT
 
 
 SIMPLE = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "string", "bytes"])

@@ -1,0 +1,16 @@
+{#- Whether a schema has come that messages of earlier runs wait for. -#}
+{%- macro _debezium_schema_came(schemas) -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set query -%}
+        select 1
+        from {{ this }} as staged
+        inner join {{ schemas }} as schemas
+            on
+                staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, schemas.id)
+                and schemas.`schema` is not null
+        limit 1
+    {%- endset -%}
+    {{ return(run_query(query).rows | length > 0) }}
+{%- endmacro -%}
