@@ -39,7 +39,7 @@
 {{ intake.marker }}
 with
 
-{{ afterimage._copies_rows(intake.sides[0], plan, columns, unique_key) }},
+{{ afterimage._copies_rows(intake.sides[0], plan, columns, types, unique_key) }},
 
 {{ afterimage._distinct_rows('judged_rows', by='own_key, place, row_id', first='row_id') }},
 

@@ -226,6 +226,19 @@ def test_times_may_be_text_and_values_lists(project: Project, lake: Lake) -> Non
     ]
 
 
+def test_the_order_of_a_map_is_no_change(project: Project, lake: Lake) -> None:
+    columns = {"copied_on": "date", "id": "int", "marks": "map<string, int>"}
+    copies = [{"x": 1, "y": 2}, {"y": 2, "x": 1}, {"x": 1}]
+    write_models(project, "mapped", "'copied_on'")
+    lake.create("mapped_copies", columns, [])
+    for number, marks in enumerate(copies):
+        landed = {"copied_on": day(number).date(), "id": 1, "marks": marks}
+        lake.append("mapped_copies", columns, [landed])
+        project.dbt("run", "--select", "+mapped_history")
+    rows = lake.rows(f"select marks, version from {SCHEMA}.mapped_history order by version")
+    assert [(row["marks"], row["version"]) for row in rows] == [({"x": 1, "y": 2}, 1), ({"x": 1}, 2)]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
