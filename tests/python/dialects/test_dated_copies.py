@@ -235,8 +235,8 @@ def test_the_order_of_a_map_is_no_change(project: Project, lake: Lake) -> None:
         landed = {"copied_on": day(number).date(), "id": 1, "marks": marks}
         lake.append("mapped_copies", columns, [landed])
         project.dbt("run", "--select", "+mapped_history")
-    rows = lake.rows(f"select marks, version from {SCHEMA}.mapped_history order by version")
-    assert [(row["marks"], row["version"]) for row in rows] == [({"x": 1, "y": 2}, 1), ({"x": 1}, 2)]
+    rows = lake.rows(f"select marks from {SCHEMA}.mapped_history order by version")
+    assert [row["marks"] for row in rows] == [{"x": 1, "y": 2}, {"x": 1}]
 
 
 @pytest.mark.parametrize(
