@@ -26,13 +26,7 @@
         'no_place': "'a column of `position` is no number'" if position else 'to_json(m.source)',
     } -%}
     {%- if schemas is not none -%}
-        {%- set names = afterimage._relation_columns(schemas) | map(attribute='name') | map('lower') | list -%}
-        {%- if 'id' not in names or 'schema' not in names -%}
-            {%- do exceptions.raise_compiler_error(
-                "debezium_messages: `schemas` must be a relation with the columns id and schema. Got: " ~ schemas ~ ' with '
-                ~ names | join(', ')
-            ) -%}
-        {%- endif -%}
+        {%- do afterimage._check_columns('debezium_messages', 'schemas', schemas, ['id', 'schema']) -%}
         {%- do landing.update({
             'opened': afterimage._debezium_opened(columns.value, columns.key, schemas),
             'value': 'afterimage_value', 'key': 'afterimage_key', 'key_row': 'afterimage_key_row',

@@ -10,6 +10,8 @@
             on
                 staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, schemas.id)
                 and schemas.`schema` is not null
+        -- Lets Iceberg skip the files in which no message waits.
+        where startswith(staged.reject_reason, {{ afterimage._debezium_no_schema() }})
         limit 1
     {%- endset -%}
     {{ return(run_query(query).rows | length > 0) }}

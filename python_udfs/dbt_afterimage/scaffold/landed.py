@@ -126,13 +126,11 @@ def shows(project: Project, relation: Any, sign: str, column: Column) -> bool:
     def has(*paths: str) -> str:
         return " or ".join(f"get_json_object({text}, '$.{path}') is not null" for path in paths)
 
-    avro = f" or contains({name}, cast('atMSG' as binary))" if column.type == "binary" else ""
-    # In Avro nothing else is sure to be there: the version of the connector, `2.7.3.Final`.
-    framed = (
-        f" or startswith({name}, X'00') and contains({name}, cast('.Final' as binary))"
-        if column.type == "binary"
-        else ""
-    )
+    avro = framed = ""
+    if column.type == "binary":
+        avro = f" or contains({name}, cast('atMSG' as binary))"
+        # In Avro nothing else is sure to be there: the version of the connector, `2.7.3.Final`.
+        framed = f" or startswith({name}, X'00') and contains({name}, cast('.Final' as binary))"
     condition = {
         ENVELOPE: f"get_json_object({text}, '$.magic') = 'atMSG'"
         f" or {has('headers.operation', 'message.headers.operation')}{avro}",

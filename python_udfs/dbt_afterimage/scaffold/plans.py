@@ -311,10 +311,8 @@ def _message_texts(question: Question, value: str, key: str | None) -> list[Sequ
         opened = question.project.macro(
             "_debezium_opened", **columns, schemas=str(metadata.relation)
         )
-        texts, rows = (
-            "afterimage_value, afterimage_key_row",
-            opened.replace("<rows>", str(landed.relation)),
-        )
+        texts = "afterimage_value, afterimage_key_row"
+        rows = opened.replace("<rows>", str(landed.relation))
         schema = (
             f"(select max(`schema`) from {metadata.relation} as known"
             " where known.id = messages.afterimage_value_id)"

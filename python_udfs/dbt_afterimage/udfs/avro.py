@@ -78,7 +78,7 @@ def read_payload(payload: bytes, schema: str, notation: Notation) -> str:
         The value as JSON.
 
     Raises:
-        MessageError: The schema is none, or the bytes do not fit it.
+        MessageError: The schema is not valid, or the bytes do not fit it.
     """
     try:
         reader = _reader_of(schema, notation)
@@ -312,12 +312,12 @@ def number_text(number: float) -> str:
 
 
 def day_text(days: int) -> str:
-    """Write a number of days since 1970 as a date; OverflowError or ValueError if it is none."""
+    """Write a number of days since 1970 as a date. OverflowError or ValueError: no such date."""
     return date.fromordinal(_FIRST_DAY + days).isoformat()
 
 
 def moment_text(micros: int) -> str:
-    """Write a number of microseconds since 1970 as a time; OverflowError if it is none."""
+    """Write a number of microseconds since 1970 as a time. OverflowError: no such time."""
     return (_EPOCH + timedelta(microseconds=micros)).isoformat(" ", "microseconds")
 
 

@@ -498,7 +498,7 @@ def test_a_hundred_thousand_damaged_messages_end_in_one_bucket_each(
         ("unique_key=['id'], columns={columns}, headers='h'", "`headers` names a column"),
         (
             "unique_key=['id'], columns={columns}, schemas={relation}",
-            "`schemas` must be a relation with the columns id and schema. Got:",
+            "`schemas` must be a relation with the columns id, schema. Got:",
         ),
         ("unique_key=['id'], columns={columns}, table=''", "`table` must be a text that is not"),
     ],
