@@ -134,12 +134,18 @@
 {#- Landed rows where no changelog is possible: those of the data files added since, including files that were
     merely rewritten. None if the files are too many to name. -#}
 {%- macro _rows_by_files(relation, start, present, column) -%}
-    {%- set bound = 'cast(readable_metrics.' ~ column ~ '.<bound> as string)' if column else 'null' -%}
+    {%- set metrics = 'readable_metrics.' ~ column -%}
     {%- set query -%}
         select
             data_file.file_path as path,
-            {{ bound | replace('<bound>', 'lower_bound') }} as lower_bound,
-            {{ bound | replace('<bound>', 'upper_bound') }} as upper_bound
+            {%- if column %}
+            -- Taken before they are texts: 9 is less than 100.
+            cast(min({{ metrics }}.lower_bound) over () as string) as first_value,
+            cast(max({{ metrics }}.upper_bound) over () as string) as last_value,
+            count_if({{ metrics }}.lower_bound is null or {{ metrics }}.upper_bound is null) over () = 0 as is_bounded
+            {%- else %}
+            false as is_bounded
+            {%- endif %}
 
         from {{ relation }}.entries version as of {{ present }}
         where
@@ -153,20 +159,14 @@
         {{ return({'reason': 'it has delete files, and too many files have landed'}) }}
     {%- endif -%}
     {%- set paths = [] -%}
-    {%- set lower = [] -%}
-    {%- set upper = [] -%}
     {%- for file in files -%}
-        {%- do paths.append(afterimage._literal(file[0])) -%}
-        {%- if file[1] is not none and file[2] is not none -%}
-            {%- do lower.append(file[1] | string) -%}
-            {%- do upper.append(file[2] | string) -%}
-        {%- endif -%}
+        {%- do paths.append(afterimage._literal(file['path'])) -%}
     {%- endfor -%}
     {%- set conditions = ['_file in (' ~ (paths or ["''"]) | join(', ') ~ ')'] -%}
-    {%- if lower and lower | length == paths | length -%}
+    {%- if files and files[0]['is_bounded'] -%}
         {%- do conditions.append(
-            '(' ~ column ~ ' between ' ~ afterimage._literal(lower | min) ~ ' and '
-            ~ afterimage._literal(upper | max) ~ ' or ' ~ column ~ ' is null)'
+            '(' ~ column ~ ' between ' ~ afterimage._literal(files[0]['first_value']) ~ ' and '
+            ~ afterimage._literal(files[0]['last_value']) ~ ' or ' ~ column ~ ' is null)'
         ) -%}
     {%- endif -%}
     {{ return({

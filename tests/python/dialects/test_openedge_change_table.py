@@ -197,6 +197,42 @@ def test_o7_a_late_change_with_a_low_sequence_is_read(project: Project, lake: La
 
 
 @pytest.mark.minutes
+def test_landed_files_are_bounded_as_numbers(project: Project, lake: Lake) -> None:
+    """A table with delete files has no changelog, so its files are read; 9 is less than 100."""
+    columns = {**CHANGE_COLUMNS, "id": "int"}
+
+    def rows(*sequences: int) -> list[Row]:
+        return [
+            {
+                "_Change-Sequence": sequence,
+                "_Operation": 1,
+                "_Time-Stamp": datetime(2024, 3, 1),
+                "id": sequence,
+            }
+            for sequence in sequences
+        ]
+
+    project.file(
+        "models/bounded/stg_bounded.sql",
+        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+        f"{{{{ openedge_change_table({relation('bounded__cdc')}, unique_key=['id']) }}}}",
+    )
+    lake.create("bounded__cdc", columns, rows(*range(1, 7)))
+    raw = f"{SCHEMA}.bounded__cdc"
+    lake.spark.sql(
+        f"alter table {raw} set tblproperties"
+        " ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')"
+    )
+    lake.spark.sql(f"delete from {raw} where id = 1")
+    project.dbt("run", "--select", "stg_bounded", "--full-refresh")
+    lake.append("bounded__cdc", columns, rows(9))
+    lake.append("bounded__cdc", columns, rows(100, 101))
+    project.dbt("run", "--select", "stg_bounded")
+    staged = lake.rows(f"select after.id from {SCHEMA}.stg_bounded order by change_seq")
+    assert [row["id"] for row in staged] == [2, 3, 4, 5, 6, 9, 100, 101]
+
+
+@pytest.mark.minutes
 @pytest.mark.parametrize("pruned", ["pruned__cdc", "pruned_tracking"])
 def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
     pruned: str, project: Project, lake: Lake
