@@ -21,7 +21,7 @@ from dialect_qlik import HEADER, landed_rows
 from histories import EXAMPLES, fewer_checks
 from strategies import merged_streams
 
-RAW = "stream__ct"
+RAW = "Stream__CT"
 TABLE = f"{SCHEMA}.stg_stream"
 COLUMNS = {
     "header__change_seq": "string",
