@@ -14,11 +14,9 @@
             ~ " have been deleted."
         ) -%}
     {%- endif -%}
-    {%- set types = {} -%}
-    {%- for column in (afterimage._relation_columns(relation) if columns[0] is string else columns) -%}
-        {%- do types.update({column.name: column.type}) -%}
-    {%- endfor -%}
-    {%- set columns = columns if columns[0] is string else types.keys() | list -%}
+    {%- set is_named = columns[0] is string -%}
+    {%- set types = afterimage._column_types(afterimage._relation_columns(relation) if is_named else columns) -%}
+    {%- set columns = columns if is_named else types.keys() | list -%}
     {%- set fields = [] -%}
     {%- for name in columns -%}
         {%- do fields.append(afterimage._quote(name) ~ ': ' ~ types[name]) -%}

@@ -18,15 +18,9 @@ case
         size(absent_columns) > 0
         and before_image is not null
         and not ({{ afterimage._same_columns('image', 'before_image', unique_key) }})
-        and (
-            {%- for column in columns if column not in unique_key %}
-            (
-                array_contains(absent_columns, {{ afterimage._literal(column) }})
-                and before_image.{{ afterimage._quote(column) }} is null
-            ) or
-            {%- endfor %}
-            false
-        )
+        and ({{ afterimage._each(
+            columns | reject('in', unique_key), '(array_contains(absent_columns, {name}) and before_image.{column} is null)'
+        ) | join(' or ') or 'false' }})
         then {{ afterimage._literal(
             "the key changed and not all columns were captured: they keep the old key's values, where these are known"
         ) }}

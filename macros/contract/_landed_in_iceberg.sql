@@ -158,10 +158,7 @@
     {%- if files | length > 500 -%}
         {{ return({'reason': 'it has delete files, and too many files have landed'}) }}
     {%- endif -%}
-    {%- set paths = [] -%}
-    {%- for file in files -%}
-        {%- do paths.append(afterimage._literal(file['path'])) -%}
-    {%- endfor -%}
+    {%- set paths = afterimage._each(files | map(attribute='path'), '{name}') -%}
     {%- set conditions = ['_file in (' ~ (paths or ["''"]) | join(', ') ~ ')'] -%}
     {%- if files and files[0]['is_bounded'] -%}
         {%- do conditions.append(

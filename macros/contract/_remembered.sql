@@ -1,9 +1,6 @@
 {#- What the model's table remembers: {read: raw table -> state, snapshot: its own snapshot at that time}. -#}
 {%- macro _remembered() -%}
-    {%- set properties = {} -%}
-    {%- for row in run_query('show tblproperties ' ~ this) -%}
-        {%- do properties.update({row[0]: row[1]}) -%}
-    {%- endfor -%}
+    {%- set properties = afterimage._table_properties(this) -%}
     {%- set read = afterimage._from_property(properties.get('afterimage.read')) -%}
     {{ return({
         'read': fromjson(read) if read else {},

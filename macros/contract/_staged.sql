@@ -8,10 +8,9 @@
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
-    {%- set types = {} -%}
-    {%- for column in (afterimage._relation_columns(this) if afterimage._is_incremental() else []) -%}
-        {%- do types.update({column.name: column.type}) -%}
-    {%- endfor -%}
+    {%- set types = afterimage._column_types(
+        afterimage._relation_columns(this) if afterimage._is_incremental() else []
+    ) -%}
 select
     {%- for column in contract %}
     {{ changes }}.{{ afterimage._quote(column) }},

@@ -1,10 +1,6 @@
 {#- The CTEs from the landed rows to `judged_rows`, and `copies`: which copies there are, and what is before and after
     each. -#}
 {%- macro _copies_rows(side, plan, columns, types, unique_key) -%}
-{%- set values = [] -%}
-{%- for column in columns -%}
-    {%- do values.append(afterimage._comparable('image.' ~ afterimage._quote(column), types[column])) -%}
-{%- endfor -%}
 source_rows as (
 
     select
@@ -58,7 +54,7 @@ judged_rows as (
     select
         *,
         {{ afterimage._struct(unique_key, 'image.') }} as own_key,
-        {{ afterimage._hash_of_values(values) | indent(8) }} as row_id,
+        {{ afterimage._hash_of_values(afterimage._comparable_columns(columns, types, 'image.')) | indent(8) }} as row_id,
         case
             when place is null then concat('the copy has no date: ', coalesce(landed_date, 'NULL'))
             when {{ afterimage._has_null_key(unique_key) }} then {{ afterimage._null_key_reason(unique_key) }}

@@ -8,10 +8,7 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._check_columns(macro_name, 'relation', relation, [copy_column]) -%}
-    {%- set types = {} -%}
-    {%- for column in afterimage._relation_columns(relation) -%}
-        {%- do types.update({column.name: column.type}) -%}
-    {%- endfor -%}
+    {%- set types = afterimage._column_types(afterimage._relation_columns(relation)) -%}
     {%- set date = afterimage._match_column_case([copy_column], types.keys() | list)[0] -%}
     {%- set found = types.keys() | reject('equalto', date) | list -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}

@@ -1,10 +1,6 @@
 {#- The CTE `described`, the rows that `_finish` takes. -#}
 {%- macro _dms_described(layout) -%}
-{%- set absent = [] -%}
-{%- for column in layout.sparse -%}
-    {%- set is_null = 'image.' ~ afterimage._quote(column) ~ ' is null' -%}
-    {%- do absent.append('if(' ~ is_null ~ ', ' ~ afterimage._literal(column) ~ ', null)') -%}
-{%- endfor -%}
+{%- set absent = afterimage._each(layout.sparse, 'if(image.{column} is null, {name}, null)') -%}
 {%- set unknown_time = 'changed_at is unknown: ' ~ (
     'neither ' ~ layout.time ~ ' nor the order has it' if layout.time else '`time` names no column, and the order has none'
 ) -%}

@@ -15,12 +15,9 @@ transitions as (
         *,
         {{ afterimage._previous_state(keys) }} as previous_state,
         -- A row that came from another key is compared with its own before-image only.
-        is_row and before_image is not null and not (
-            {%- for key in unique_key %}
-            before_image.{{ afterimage._quote(key) }} <=> {{ keys[loop.index0] }}
-            {%- if not loop.last %} and{% endif %}
-            {%- endfor %}
-        ) as has_moved
+        is_row
+        and before_image is not null
+        and not ({{ afterimage._each(unique_key, 'before_image.{column} <=> {key}') | join(' and ') }}) as has_moved
 
     from states
 
@@ -86,9 +83,7 @@ compared as (
 )
 
 select
-    {%- for key in unique_key %}
-    compared.{{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
-    {%- endfor %}
+    {{ afterimage._each(unique_key, 'compared.{key} as {column}') | join(', ') }},
     {%- for name in ['change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id'] %}
     compared.{{ name }} as {{ meta[name] }},
     {%- endfor %}

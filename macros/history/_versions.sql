@@ -3,14 +3,10 @@
 {%- macro _versions(changes, typed_columns, options, rebuilt=none, facts=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, columns) -%}
-    {%- set tracked = [] -%}
-    {%- set values = [] -%}
-    {%- for column in typed_columns if column.name in plan.tracked -%}
-        {%- do values.append('state.' ~ afterimage._quote(column.name)) -%}
-        {%- do tracked.append(afterimage._comparable(values[-1], column.type)) -%}
-    {%- endfor -%}
+    {%- set types = afterimage._column_types(typed_columns) -%}
+    {%- set tracked = afterimage._comparable_columns(plan.tracked, types, 'state.') -%}
     {#- An existing struct is compared whole. The key inside it is the same in all events that are compared. -#}
-    {%- set is_whole = tracked == values and not plan.untracked -%}
+    {%- set is_whole = tracked == afterimage._quoted(plan.tracked, 'state.') and not plan.untracked -%}
     {%- set compared = 'state' if is_whole else 'struct(' ~ tracked | join(', ') ~ ')' -%}
     {%- set meta = plan.meta -%}
     {%- set keys = afterimage._key_names(options.unique_key) -%}

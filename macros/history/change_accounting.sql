@@ -8,11 +8,9 @@
     {%- set typed_columns = afterimage._stream_columns('change_accounting', changes) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('change_accounting', 'unique_key', unique_key, columns) -%}
-    {%- set values = [] -%}
-    {%- for column in typed_columns -%}
-        {%- do values.append(afterimage._comparable('state.' ~ afterimage._quote(column.name), column.type)) -%}
-    {%- endfor -%}
-    {%- set values = 'struct(' ~ values | join(', ') ~ ')' -%}
+    {%- set values = 'struct(' ~ afterimage._comparable_columns(
+        columns, afterimage._column_types(typed_columns), 'state.'
+    ) | join(', ') ~ ')' -%}
     {%- set w = afterimage._event_window(afterimage._key_names(unique_key)) -%}
     {%- set known_operations = "('load', 'insert', 'update', 'delete', 'truncate')" -%}
     {%- set counts_rows = 'source_rows' in afterimage._relation_columns(changes) | map(attribute='name') -%}

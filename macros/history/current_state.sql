@@ -4,15 +4,13 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set meta = afterimage._columns_of_history('current_state', history, meta_column_names) -%}
-    {%- set columns = [] -%}
-    {%- for column in afterimage._relation_columns(history) -%}
-        {%- if afterimage._quote(column.name) | lower not in meta.values() | map('lower') -%}
-            {%- do columns.append(afterimage._quote(column.name)) -%}
-        {%- endif -%}
-    {%- endfor %}
+    {%- set ours = meta.values() | map('lower') | list %}
 
 select
-    {{ columns | join(',\n    ') }},
+    {%- for column in afterimage._quoted(afterimage._relation_columns(history) | map(attribute='name'))
+        if column | lower not in ours %}
+    {{ column }},
+    {%- endfor %}
     {{ meta.valid_from }},
     {{ meta.valid_from_seq }},
     {{ meta.version }},

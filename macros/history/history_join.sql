@@ -17,11 +17,7 @@
         {%- do metas.update({prefix: afterimage._columns_of_history(macro_name, history, meta_column_names)}) -%}
     {%- endfor -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
-    {%- set named_keys = [] -%}
-    {%- for key in unique_key -%}
-        {%- do named_keys.append(afterimage._quote(key) ~ ' as ' ~ keys[loop.index0]) -%}
-    {%- endfor -%}
-    {%- set named_keys = named_keys | join(', ') -%}
+    {%- set named_keys = afterimage._each(unique_key, '{column} as {key}') | join(', ') -%}
 
 with
 
@@ -59,9 +55,7 @@ intervals as (
 )
 
 select
-    {%- for key in unique_key %}
-    intervals.{{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
-    {%- endfor %}
+    {{ afterimage._each(unique_key, 'intervals.{key} as {column}') | join(', ') }},
     {%- for prefix, history in histories.items() %}
     {%- set alias = 'history_' ~ loop.index %}
     {%- set ours = metas[prefix].values() | map('lower') | list %}
@@ -84,9 +78,7 @@ from intervals
 left outer join {{ history }} as {{ alias }}
     on
         not {{ alias }}.{{ meta.is_deleted }}
-        {%- for key in unique_key %}
-        and intervals.{{ keys[loop.index0] }} <=> {{ alias }}.{{ afterimage._quote(key) }}
-        {%- endfor %}
+        and {{ afterimage._each(unique_key, 'intervals.{key} <=> ' ~ alias ~ '.{column}') | join(' and ') }}
         and {{ alias }}.{{ meta.valid_from }} <= intervals.moment
         and ({{ alias }}.{{ meta.is_current }} or intervals.moment < {{ alias }}.{{ meta.valid_to }})
 {%- endfor %}

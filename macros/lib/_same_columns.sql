@@ -1,10 +1,4 @@
 {#- NULL-safe equality of some fields of two structs. -#}
 {%- macro _same_columns(left, right, columns) -%}
-    {%- set conditions = [] -%}
-    {%- for column in columns -%}
-        {%- do conditions.append(
-            left ~ '.' ~ afterimage._quote(column) ~ ' <=> ' ~ right ~ '.' ~ afterimage._quote(column)
-        ) -%}
-    {%- endfor -%}
-    {{ return(conditions | join(' and ')) }}
+    {{ return(afterimage._each(columns, left ~ '.{column} <=> ' ~ right ~ '.{column}') | join(' and ')) }}
 {%- endmacro -%}

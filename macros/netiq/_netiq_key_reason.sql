@@ -6,9 +6,7 @@ case
     when parsed.error is not null then concat('malformed table_key: ', parsed.error)
     when
         size(parsed.parts) <> {{ layout.key_columns | length }}
-        {%- for key in layout.key_columns %}
-        or key_text.{{ afterimage._quote(key.name) }} is null
-        {%- endfor %}
+        or {{ afterimage._each(layout.unique_key, 'key_text.{column} is null') | join(' or ') }}
         then concat({{ afterimage._literal(misfit) }}, table_key)
     {%- for key in layout.key_columns %}
     {%- set text = 'key_text.' ~ afterimage._quote(key.name) %}

@@ -5,9 +5,8 @@
 ) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_text(macro_name, 'table', table) -%}
-    {%- do afterimage._typed_columns(macro_name, columns) -%}
+    {%- set columns = afterimage._typed_columns(macro_name, columns) -%}
     {%- set names = columns | map(attribute='name') | list -%}
-    {%- do afterimage._check_names(macro_name, 'columns', names, required=true) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
     {%- if driver_user is not none -%}
         {%- do afterimage._check_text(macro_name, 'driver_user', driver_user) -%}
@@ -43,19 +42,15 @@
     {%- endif -%}
 
     {%- set unique_key = afterimage._match_column_case(unique_key, names) -%}
-    {%- set typed = [] -%}
-    {%- for column in columns -%}
-        {%- do typed.append({'name': column.name, 'type': column.type | lower | trim}) -%}
-    {%- endfor -%}
     {{ return({
         'relation': relation,
         'rows': relation,
         'condition': none,
         'unique_key': unique_key,
-        'key_columns': typed | selectattr('name', 'in', unique_key) | list,
+        'key_columns': columns | selectattr('name', 'in', unique_key) | list,
         'table': table,
-        'columns': typed,
-        'data_columns': typed | rejectattr('name', 'in', unique_key) | list,
+        'columns': columns,
+        'data_columns': columns | rejectattr('name', 'in', unique_key) | list,
         'names': names,
         'base': base,
         'base_types': base_types,

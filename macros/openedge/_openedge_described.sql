@@ -12,13 +12,9 @@ judged_joined as (
         if(
             before_image is null or image is null,
             null,
-            array_compact(array(
-                {%- for column in layout.columns %}
-                {%- set name = afterimage._quote(column) %}
-                if(image.{{ name }} <=> before_image.{{ name }}, null, {{ afterimage._literal(column) }})
-                {{- ',' if not loop.last }}
-                {%- endfor %}
-            ))
+            array_compact(array({{ afterimage._each(
+                layout.columns, 'if(image.{column} <=> before_image.{column}, null, {name})'
+            ) | join(', ') }}))
         ) as differing_columns,
         -- Only updates fill the map. An empty one says nothing; for creates and deletes not even that.
         if(

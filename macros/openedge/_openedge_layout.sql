@@ -78,10 +78,6 @@
         ) -%}
     {%- endif -%}
 
-    {%- set types = {} -%}
-    {%- for column in landed.data -%}
-        {%- do types.update({column.name: column.type}) -%}
-    {%- endfor -%}
     {#- The two tables often land as one, joined; the change table then has the tracking columns. -#}
     {%- set source = kept if kept is not none else landed -%}
     {%- set details = ['policy_id', 'table_number', 'record_id', 'partition_id', 'tenant_id', 'user_name'] -%}
@@ -96,7 +92,7 @@
         'tracks': found.tracks,
         'has_changes': has_changes,
         'columns': columns,
-        'types': types,
+        'types': afterimage._column_types(landed.data),
         'unique_key': afterimage._match_column_case(unique_key, columns),
         'fields': afterimage._openedge_fields(ordinals, columns),
         'change': afterimage._openedge_expressions(landed.metadata),

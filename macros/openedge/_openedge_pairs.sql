@@ -11,12 +11,7 @@ judged as (
                 then {{ afterimage._null_key_reason(layout.unique_key) }}
         end as reject_reason,
         row_number() over (
-            partition by
-                change_group,
-                kind
-                {%- for key in layout.unique_key %},
-                image.{{ afterimage._quote(key) }}
-                {%- endfor %}
+            partition by change_group, kind, {{ afterimage._quoted(layout.unique_key, 'image.') | join(', ') }}
             order by row_hash
         ) as number_of_key,
         count_if(kind = 'update') over (partition by change_group) as updates,

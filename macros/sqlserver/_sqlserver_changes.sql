@@ -2,21 +2,19 @@
 {%- macro _sqlserver_changes(instances, columns, common, unique_key) -%}
 {%- set lacking = afterimage._string_array(columns | reject('in', common) | list) -%}
 {%- set is_same_key = afterimage._same_columns('found.image', 'image', unique_key) -%}
-{%- set before = [] -%}
-{%- set unflagged = [] -%}
-{%- for column in columns -%}
-    {%- set values = ['found.image.' ~ afterimage._quote(column), 'image.' ~ afterimage._quote(column)] -%}
-    {%- set literal = afterimage._literal(column) -%}
-    {%- set is_kept = 'not array_contains(flagged_columns, ' ~ literal ~ ')' -%}
-    {%- do before.append(literal ~ ', coalesce(' ~ values[0] ~ ', if(' ~ is_kept ~ ', ' ~ values[1] ~ ', null))') -%}
-    {%- do unflagged.append('if(' ~ values | join(' <> ') ~ ' and ' ~ is_kept ~ ', ' ~ literal ~ ', null)') -%}
-{%- endfor -%}
+{%- set is_kept = 'not array_contains(flagged_columns, {name})' -%}
+{%- set before = '{name}, coalesce(found.image.{column}, if(' ~ is_kept ~ ', image.{column}, null))' -%}
+{%- set unflagged = 'if(found.image.{column} <> image.{column} and ' ~ is_kept ~ ', {name}, null)' -%}
 flags as (
 
     {%- for instance in instances %}
     {{- '\n    union all' if not loop.first }}
     select
         *,
+        case
+            when flagged_columns is null then concat('the mask cannot be decoded: ', change_mask)
+            when size(unknown_ordinals) > 0 then concat('the mask has bits past the last column: ', change_mask)
+        end as mask_warning,
         {{ not loop.first }} as is_of_earlier
 
     from ({{ afterimage._decoded_masks(
@@ -42,7 +40,7 @@ described as (
         -- A large value that an update left is NULL in the row before it.
         case
             when operation = '3' then image
-            when found is not null then named_struct({{ before | join(', ') }})
+            when found is not null then named_struct({{ afterimage._each(columns, before) | join(', ') }})
         end as before_image,
         flagged_columns as changed_columns,
         if(is_earlier and not is_before, {{ lacking }}, null) as absent_columns,
@@ -60,7 +58,9 @@ described as (
                 null
             ),
             mask_warning,
-            concat('the mask leaves out what changed: ', nullif(concat_ws(', ', {{ unflagged | join(', ') }}), ''))
+            concat('the mask leaves out what changed: ', nullif(concat_ws(
+                ', ', {{ afterimage._each(columns, unflagged) | join(', ') }}
+            ), ''))
         )), cast(array() as array<string>)) as warnings,
         cast(copies + coalesce(found.copies, 0) as int) as source_rows
 

@@ -1,37 +1,27 @@
 {#- The CTEs from `identified` to `distinct_rows`: each row once, with its commit time, which may come from the UOW
-    table. -#}
+    table. Of a row delivered twice the copy with the first time counts. -#}
 {%- macro _db2_distinct_rows(uow, time_zone) -%}
 {%- if uow is not none -%}
-{%- set found = {} -%}
-{%- for column in afterimage._relation_columns(uow) -%}
-    {%- do found.update({column.name | upper: column}) -%}
-{%- endfor %}
-
 commits as (
 
     select
-        commit_place,
-        max(committed_at) as committed_at
+        {{ afterimage._db2_place(uow.commitseq) }} as commit_place,
+        max({{ afterimage._in_utc(uow.logmarker, time_zone) }}) as committed_at
 
-    from (
-        select
-            {{ afterimage._db2_place(afterimage._hex_digits(found['IBMSNAP_COMMITSEQ'])) }} as commit_place,
-            {{ afterimage._in_utc(afterimage._db2_time(found['IBMSNAP_LOGMARKER']), time_zone) }} as committed_at
-
-        from {{ uow }}
-        where {{ afterimage._db2_is_place(afterimage._hex_digits(found['IBMSNAP_COMMITSEQ'])) }}
-    ) as units_of_work
-    group by commit_place
+    from {{ uow.relation }}
+    where {{ afterimage._db2_is_place(uow.commitseq) }}
+    group by 1
 
 ),
-{%- endif %}
 
+{% endif -%}
 timed as (
 
     select
         identified.*,
-        {{ 'coalesce(identified.landed_at, commits.committed_at)' if uow is not none else 'identified.landed_at' }}
-            as committed_at
+        {{ 'coalesce(identified.landed_at, commits.committed_at)' if uow is not none else 'identified.landed_at' }} as changed_at,
+        -- If an update is written as two rows with one place, the delete comes first.
+        array_position(array('load', 'delete', 'insert', 'update', 'unknown'), kind) as row_rank
 
     from identified
     {%- if uow is not none %}
@@ -41,43 +31,9 @@ timed as (
 
 ),
 
--- A row delivered twice counts once: the copy with the first time.
-copies as (
-
-    select
-        *,
-        row_number() over (
-            partition by row_group, kind, image_hash
-            order by committed_at asc nulls last, operation_code asc, commit_digits asc, intent_digits asc
-        ) as copy_number,
-        count(*) over (partition by row_group, kind, image_hash) as copies,
-        max(committed_at) over (partition by row_group, kind, image_hash) as last_time
-
-    from timed
-
-),
-
-distinct_rows as (
-
-    select
-        row_group,
-        kind,
-        reject_reason,
-        key_hash,
-        image_hash,
-        commit_place,
-        intent_place,
-        image,
-        landed_before,
-        has_before_values,
-        committed_at as changed_at,
-        last_time,
-        copies,
-        -- If an update is written as two rows with one place, the delete comes first.
-        array_position(array('load', 'delete', 'insert', 'update', 'unknown'), kind) as row_rank
-
-    from copies
-    where copy_number = 1
-
-)
+{{ afterimage._distinct_rows(
+    '(select *, max(changed_at) over (partition by row_group, kind, image_hash) as last_time from timed)',
+    by='row_group, kind, image_hash',
+    first='changed_at asc nulls last, operation_code asc, commit_digits asc, intent_digits asc'
+) }}
 {%- endmacro -%}

@@ -14,13 +14,7 @@ source_rows as (
         {{ afterimage._db2_deleted_image(layout) }} as deleted_image,
         {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }}
             as landed_before,
-        {% if image_columns -%}
-        {% for column in image_columns -%}
-        {{ afterimage._quote(column) }} is not null{{ ' or ' if not loop.last }}
-        {%- endfor %}
-        {%- else -%}
-        false
-        {%- endif %} as has_before_values,
+        {{ afterimage._each(image_columns, '{column} is not null') | join(' or ') or 'false' }} as has_before_values,
         {{ afterimage._hash_of_values(afterimage._quoted(layout.columns + image_columns)) | indent(8) }} as image_hash
 
     from {{ rows }}

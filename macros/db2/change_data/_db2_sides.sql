@@ -14,16 +14,11 @@
         'keeps': 32 if not condensed else none,
     }] -%}
     {%- if uow is not none -%}
-        {%- set found = {} -%}
-        {%- for column in afterimage._relation_columns(uow) -%}
-            {%- do found.update({column.name | upper: column}) -%}
-        {%- endfor -%}
-        {%- set commitseq = afterimage._hex_digits(found['IBMSNAP_COMMITSEQ']) -%}
         {%- do sides.append({
-            'relation': uow,
-            'group': afterimage._db2_place(commitseq),
-            'where': afterimage._db2_is_place(commitseq),
-            'place': afterimage._db2_place(commitseq),
+            'relation': uow.relation,
+            'group': afterimage._db2_place(uow.commitseq),
+            'where': afterimage._db2_is_place(uow.commitseq),
+            'place': afterimage._db2_place(uow.commitseq),
             'has_place': 'true',
             'reach': 24,
         }) -%}

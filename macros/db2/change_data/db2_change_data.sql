@@ -18,9 +18,7 @@
     {%- if layout is none or afterimage._cannot_read_columns([uow]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- if uow is not none -%}
-        {%- do afterimage._check_columns('db2_change_data', 'uow', uow, ['IBMSNAP_COMMITSEQ', 'IBMSNAP_LOGMARKER']) -%}
-    {%- endif -%}
+    {%- set uow = afterimage._db2_uow(uow) if uow is not none else none -%}
     {%- set complete = complete if complete is not none else layout.has_logmarker -%}
     {%- do afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
     {#- A condensed table is as small as its source, and one of its rows may replace a row of any age. -#}

@@ -28,9 +28,7 @@ with
 touches as (
 
     select
-        {%- for key in layout.unique_key %}
-        image.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-        {%- endfor %}
+        {{ afterimage._each(layout.unique_key, 'image.{column} as {key}') | join(', ') }},
         kind = 'delete' as is_delete,
         kind = 'insert' or (kind = 'update' and {{ has_moved }}) as arrives,
         image as before_image,
@@ -49,9 +47,7 @@ touches as (
     {%- endif %}
     union all
     select
-        {%- for key in layout.unique_key %}
-        landed_before.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-        {%- endfor %}
+        {{ afterimage._each(layout.unique_key, 'landed_before.{column} as {key}') | join(', ') }},
         true as is_delete,
         false as arrives,
         landed_before as before_image,
@@ -86,9 +82,7 @@ ordered_touches as (
 )
 
 select
-    {%- for key in layout.unique_key %}
-    {{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
-    {%- endfor %}
+    {{ afterimage._each(layout.unique_key, '{key} as {column}') | join(', ') }},
     if(
         reject_reason is null,
         if(

@@ -6,9 +6,7 @@ with
 {{ afterimage._db2_log_keys(layout, relation, base, time_zone) }}
 
 select
-    {%- for column in layout.unique_key %}
-    {{ layout.key_names[loop.index0] }} as {{ afterimage._quote(column) }},
-    {%- endfor %}
+    {{ afterimage._each(layout.unique_key, '{key} as {column}') | join(', ') }},
     if(is_delete, 'delete', 'upsert') as action,
     transform(entries, e -> struct(e.log_time as TIME, e.operation_code as OPERATION)) as covered_rows,
     log_rows as source_rows,
@@ -17,9 +15,7 @@ select
 from settled
 union all
 select
-    {%- for column in layout.unique_key %}
-    {{ layout.key_names[loop.index0] }} as {{ afterimage._quote(column) }},
-    {%- endfor %}
+    {{ afterimage._each(layout.unique_key, '{key} as {column}') | join(', ') }},
     cast(null as string) as action,
     array(struct(log_time as TIME, operation_code as OPERATION)) as covered_rows,
     log_rows as source_rows,

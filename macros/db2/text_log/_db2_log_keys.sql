@@ -18,10 +18,7 @@
         ) -%}
     {%- endfor -%}
     {%- set base_row = 'named_struct(' ~ base_fields | join(', ') ~ ')' -%}
-    {%- set named_keys = [] -%}
-    {%- for column in layout.unique_key -%}
-        {%- do named_keys.append(afterimage._literal(column) ~ ', ' ~ layout.key_names[loop.index0]) -%}
-    {%- endfor -%}
+    {%- set named_keys = afterimage._each(layout.unique_key, '{name}, {key}') -%}
 log_entries as (
 
     select
@@ -50,7 +47,7 @@ judged as (
                 then concat('unknown operation: OPERATION ', coalesce(cast(landed_operation as string), 'NULL'))
             when logged_at is null
                 then concat('no TIME: ', coalesce(cast(landed_time as string), 'NULL'))
-            when {% for key in layout.key_names %}{{ key }} is null{{ ' or ' if not loop.last }}{% endfor %}
+            when {{ afterimage._each(layout.unique_key, '{key} is null') | join(' or ') }}
                 then {{ afterimage._null_key_reason(layout.log_keys) }}
         end as reject_reason
 
@@ -68,9 +65,7 @@ rejected_rows as (
         max(reject_reason) as reject_reason,
         max(landed_operation) as landed_operation,
         max(landed_time) as landed_time,
-        {%- for key in layout.key_names %}
-        max({{ key }}) as {{ key }},
-        {%- endfor %}
+        {{ afterimage._each(layout.unique_key, 'max({key}) as {key}') | join(', ') }},
         named_struct(
             {%- for column in layout.columns %}
             {{ afterimage._literal(column) }}, cast(null as {{ layout.types[column] }}){{ ',' if not loop.last }}
@@ -168,10 +163,8 @@ settled as (
     from collapsed
     left outer join base_rows
         on
-            {%- for key in layout.key_names %}
-            collapsed.{{ key }} = base_rows.base{{ key }}
-            and
-            {%- endfor %} base_rows.base_number = 1
+            {{ afterimage._each(layout.unique_key, 'collapsed.{key} = base_rows.base{key}') | join(' and ') }}
+            and base_rows.base_number = 1
 
 )
 {%- endmacro -%}

@@ -8,24 +8,19 @@
     {%- endif -%}
 
     {%- set log = {} -%}
-    {%- set log_columns = {} -%}
     {%- set numbered = {} -%}
     {%- for column in afterimage._relation_columns(relation) -%}
-        {%- do log.update({column.name | upper: column.name}) -%}
-        {%- do log_columns.update({column.name | upper: column}) -%}
+        {%- do log.update({column.name | upper: column}) -%}
         {%- set number = (column.name | upper)[2:] -%}
         {%- if (column.name | upper).startswith('PK') and number.isdigit() -%}
             {%- do numbered.update({number | int: column.name}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set log_keys = [] -%}
-    {%- for number in numbered.keys() | sort -%}
-        {%- do log_keys.append(numbered[number]) -%}
-    {%- endfor -%}
+    {%- set log_keys = numbered | dictsort | map('last') | list -%}
     {%- if 'OPERATION' not in log or 'TIME' not in log or not log_keys -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": " ~ relation ~ " must have the columns OPERATION, TIME and PK01 (PK02, …). Give the log"
-            ~ " table of the text index; for a CD or CCD table use db2_change_data. Got: " ~ (log.values() | list)
+            ~ " table of the text index; for a CD or CCD table use db2_change_data. Got: " ~ (log.values() | map(attribute='name') | list)
         ) -%}
     {%- endif -%}
     {%- if log_keys | length != unique_key | length -%}
@@ -45,18 +40,14 @@
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
     {%- set data = afterimage._match_column_case(columns, found) if columns else found -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
-    {%- set types = {} -%}
-    {%- for column in base_columns -%}
-        {%- do types.update({column.name: column.type}) -%}
-    {%- endfor -%}
 
     {{ return({
         'columns': data,
         'unique_key': afterimage._match_column_case(unique_key, data),
-        'types': types,
-        'operation': afterimage._quote(log['OPERATION']),
-        'landed_time': afterimage._quote(log['TIME']),
-        'time': afterimage._db2_time(log_columns['TIME']),
+        'types': afterimage._column_types(base_columns),
+        'operation': afterimage._quote(log['OPERATION'].name),
+        'landed_time': afterimage._quote(log['TIME'].name),
+        'time': afterimage._db2_time(log['TIME']),
         'log_keys': log_keys,
         'key_names': afterimage._key_names(log_keys),
     }) }}

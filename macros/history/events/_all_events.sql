@@ -52,11 +52,10 @@ truncations as (
 own_events as (
 
     select
-        {%- for key in unique_key %}
-        {%- set name = afterimage._quote(key) %}
         -- Field by field, here and below, so that Spark reads only the before-image fields that are used.
-        if(operation = 'delete' and `before` is not null, `before`.{{ name }}, `after`.{{ name }}) as {{ keys[loop.index0] }},
-        {%- endfor %}
+        {{ afterimage._each(
+            unique_key, "if(operation = 'delete' and `before` is not null, `before`.{column}, `after`.{column}) as {key}"
+        ) | join(',\n        ') }},
         change_seq,
         array_position(array('load', 'insert', 'update', 'delete'), operation) as event_rank,
         if(operation = 'load', changed_at, null) as load_time,
@@ -105,9 +104,7 @@ own_events as (
 departures as (
 
     select
-        {%- for key in unique_key %}
-        `before`.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-        {%- endfor %}
+        {{ afterimage._each(unique_key, '`before`.{column} as {key}') | join(', ') }},
         change_seq,
         0 as event_rank,
         cast(null as timestamp) as load_time,

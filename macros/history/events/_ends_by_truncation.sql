@@ -2,9 +2,7 @@
     it. -#}
 {%- macro _ends_by_truncation(rows_given, keys, is_rebuilt, names_user) -%}
 select
-    {%- for key in keys %}
-    {{ key }},
-    {%- endfor %}
+    {{ keys | join(', ') }},
     next_truncation.change_seq,
     9 as event_rank,
     cast(null as timestamp) as load_time,

@@ -6,10 +6,7 @@
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._event_plan(options.unique_key, names, facts, rebuilt is not none) -%}
     {%- set old_keys -%}
-        select
-            {%- for key in options.unique_key %}
-            `before`.{{ afterimage._quote(key) }}{{ ',' if not loop.last }}
-            {%- endfor %}
+        select {{ afterimage._quoted(options.unique_key, '`before`.') | join(', ') }}
         from {{ stream }} as moves
         where reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}
     {%- endset -%}

@@ -7,9 +7,9 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set options = {'unique_key': unique_key, 'load_valid_from': 'current_timestamp()'} -%}
-    {%- set found = afterimage._pending_changes(changes, none, options) -%}
+    {%- set found = afterimage._whole_stream(changes, options) -%}
     {{ return({
-        'trades': found.ends > 0 and afterimage._trading_keys(changes, unique_key) > 0,
+        'trades': found.trades,
         'carries': found.sparse_moves > 0,
         'truncates': found.truncates > 0,
         'sparse_columns': found.sparse_columns,

@@ -1,11 +1,8 @@
 {#- A query for the keys at which, in one transaction, a row arrived and afterwards a row ended. Rows may have taken
     each other's keys there. One row per key and transaction, with `first_arrival`, the change_seq. -#}
 {%- macro _key_trades(stream, unique_key, condition='true') -%}
-{%- set keys = afterimage._key_names(unique_key) -%}
 select
-    {%- for key in keys %}
-    touch.{{ key }},
-    {%- endfor %}
+    {{ afterimage._each(unique_key, 'touch.{key}') | join(', ') }},
     transaction_id,
     min(touch.arrival) as first_arrival
 
@@ -18,9 +15,7 @@ from (
                 ('`before`', "operation <> 'insert'", 'cast(null as string)', 'change_seq'),
             ] %}
             if({{ is_touched }}, struct(
-                {%- for key in unique_key %}
-                {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-                {%- endfor %}
+                {{ afterimage._each(unique_key, image ~ '.{column} as {key}') | join(', ') }},
                 {{ arrival }} as arrival,
                 {{ end }} as `end`
             ), null){{ ',' if not loop.last }}
@@ -35,6 +30,6 @@ from (
         and ({{ condition }})
 ) as touches
 where touch is not null
-group by {% for key in keys %}touch.{{ key }}, {% endfor %}transaction_id
+group by {{ afterimage._each(unique_key, 'touch.{key}') | join(', ') }}, transaction_id
 having min(touch.arrival) <= max(touch.`end`)
 {%- endmacro -%}

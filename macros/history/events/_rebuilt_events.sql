@@ -15,10 +15,8 @@ located_events as (
     ) as given_events
     inner join {{ rebuilt.touched }} as affected
         on
-            affected.is_key and
-            {%- for key in keys %}
-            given_events.{{ key }} <=> affected.{{ key }}{{ ' and' if not loop.last }}
-            {%- endfor %}
+            affected.is_key
+            and {{ afterimage._each(unique_key, 'given_events.{key} <=> affected.{key}') | join(' and ') }}
 
 ),
 
@@ -26,9 +24,7 @@ located_events as (
 last_known as (
 
     select
-        {%- for key in keys %}
-        {{ key }},
-        {%- endfor %}
+        {{ keys | join(', ') }},
         start_seq,
         valid_from_seq as change_seq,
         valid_from as changed_at,
@@ -44,9 +40,7 @@ last_known as (
     where is_touched and valid_from_seq < start_seq
     union all
     select
-        {%- for key in keys %}
-        {{ key }},
-        {%- endfor %}
+        {{ keys | join(', ') }},
         start_seq,
         max_by(valid_to_seq, version) filter (where not is_touched) as change_seq,
         max_by(valid_to, version) filter (where not is_touched) as changed_at,
@@ -69,9 +63,7 @@ rebuilt_events as (
 
     -- Of earlier events only the times still matter, because a later change cannot be valid before them.
     select
-        {%- for key in keys %}
-        {{ key }},
-        {%- endfor %}
+        {{ keys | join(', ') }},
         if(is_rebuilt, change_seq, '') as change_seq,
         if(is_rebuilt, event_rank, -1) as event_rank,
         load_time,
@@ -92,9 +84,7 @@ rebuilt_events as (
     from located_events
     union all
     select
-        {%- for key in keys %}
-        {{ key }},
-        {%- endfor %}
+        {{ keys | join(', ') }},
         change_seq,
         0 as event_rank,
         cast(null as timestamp) as load_time,

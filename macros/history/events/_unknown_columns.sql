@@ -11,22 +11,15 @@ if(
     filter(
         absent_columns,
         name -> case name
-            {%- for column in sparse %}
-            when {{ afterimage._literal(column) }} then `before`.{{ afterimage._quote(column) }} is null
-            {%- endfor %}
+            {{ afterimage._each(sparse, 'when {name} then `before`.{column} is null') | join('\n            ') }}
             else false
         end
     ),
     {%- else %}
     array(
-        {%- for column in sparse %}
-        {%- set literal = afterimage._literal(column) %}
-        if(
-            array_contains(absent_columns, {{ literal }}) and `before`.{{ afterimage._quote(column) }} is null,
-            {{ literal }},
-            null
-        ){{ ',' if not loop.last }}
-        {%- endfor %}
+        {{ afterimage._each(
+            sparse, 'if(array_contains(absent_columns, {name}) and `before`.{column} is null, {name}, null)'
+        ) | join(',\n        ') }}
     ),
     {%- endif %}
     null

@@ -3,11 +3,7 @@
 {%- macro _apply_rebuild(target_relation, stream, columns, options, rebuilt, facts, pending, snapshot) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
-    {%- set written = [] -%}
-    {%- for name in names -%}
-        {%- do written.append(afterimage._quote(name)) -%}
-    {%- endfor -%}
-    {%- do written.extend(meta.values()) -%}
+    {%- set written = afterimage._quoted(names) + meta.values() | list -%}
 
     {%- set versions = afterimage._versions(stream, columns, options, rebuilt, facts) -%}
     {%- set difference -%}

@@ -4,16 +4,14 @@
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
     {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
-    {%- set pending = afterimage._pending_changes(stream, none, options) -%}
-    {%- do pending.update({
-        'trades': pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0
-    }) -%}
-    {%- set facts = afterimage._remember(none, pending) -%}
-    {%- if facts.carries -%}
-        {%- do facts.update({'carried': afterimage._follow_rows(target_relation, stream, columns, options, facts)}) -%}
+    {%- set pending = afterimage._whole_stream(stream, options) -%}
+    {%- set remembered = afterimage._remember(none, pending) -%}
+    {%- set carried = none -%}
+    {%- if remembered.carries -%}
+        {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, remembered) -%}
     {%- endif -%}
 
-    {%- set properties = afterimage._bookkeeping(options, columns, none, pending) -%}
+    {%- set properties = afterimage._bookkeeping(options, remembered) -%}
     {%- if is_iceberg -%}
         {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting them. Versions
             are partitioned by what closed them: a MERGE mostly needs the open ones and, of the closed ones, those
@@ -39,14 +37,11 @@
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(
         target_relation, existing_relation, properties,
-        afterimage._versions(stream, columns, options, facts=facts),
+        afterimage._versions(stream, columns, options, facts=dict(remembered, carried=carried)),
         'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
     ) -%}
-    {%- do afterimage._drop_scratch_tables([facts.get('carried')]) -%}
+    {%- do afterimage._drop_scratch_tables([carried]) -%}
     {%- if is_iceberg -%}
-        {%- do run_query(
-            'alter table ' ~ target_relation ~ " set tblproperties ('afterimage.snapshot' = '"
-            ~ afterimage._snapshot(target_relation) ~ "')"
-        ) -%}
+        {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
 {%- endmacro -%}

@@ -1,9 +1,6 @@
 {#- What the table remembers, or an error that asks for a full refresh. -#}
 {%- macro _checked_bookkeeping(target_relation, stream, options, snapshot) -%}
-    {%- set properties = {} -%}
-    {%- for row in run_query('show tblproperties ' ~ target_relation) -%}
-        {%- do properties.update({row[0]: row[1]}) -%}
-    {%- endfor -%}
+    {%- set properties = afterimage._table_properties(target_relation) -%}
     {%- set taken_in = afterimage._from_property(properties.get('afterimage.taken_in')) -%}
     {%- set built_with = afterimage._from_property(properties.get('afterimage.options')) -%}
     {%- if taken_in is none or built_with is none -%}

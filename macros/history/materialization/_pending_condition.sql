@@ -6,14 +6,11 @@
     {#- The condition lists the gaps between the runs. With `not in`, files that hold a single run would not be
         skipped. -#}
     {%- set gaps = [] -%}
-    {%- for run in taken_in.runs -%}
+    {%- for run in [taken_in.until] + taken_in.runs -%}
         {%- do gaps.append(
-            '(ingested_at > timestamp_micros(' ~ (taken_in.runs[loop.index0 - 1] if loop.index0 else taken_in.until)
-            ~ ') and ingested_at < timestamp_micros(' ~ run ~ '))'
+            'ingested_at > timestamp_micros(' ~ run ~ ')'
+            ~ (' and ingested_at < timestamp_micros(' ~ loop.nextitem ~ ')' if not loop.last)
         ) -%}
     {%- endfor -%}
-    {%- do gaps.append(
-        'ingested_at > timestamp_micros(' ~ (taken_in.runs[-1] if taken_in.runs else taken_in.until) ~ ')'
-    ) -%}
-    {{ return('(ingested_at is null or ' ~ gaps | join(' or ') ~ ')') }}
+    {{ return('(ingested_at is null or (' ~ gaps | join(') or (') ~ '))') }}
 {%- endmacro -%}

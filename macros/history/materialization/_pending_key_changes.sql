@@ -48,32 +48,15 @@
                 {{ keys | join(', ') }},
                 min({{ afterimage._shared_place('change_seq') }}) as start_seq
 
-            from (
-                {%- for image in ['`before`', '`after`'] %}
-                select
-                    {%- for key in options.unique_key %}
-                    {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-                    {%- endfor %}
-                    change_seq
-
-                from {{ stream }} as changes
-                where {{ image }} is not null and ({{ condition }})
-                {{ 'union all' if not loop.last }}
-                {%- endfor %}
-            ) as touched
+            from ({{ afterimage._touched_keys(stream, options.unique_key, condition) }}) as touched
             group by {{ keys | join(', ') }}
         ) as starts
-            on
-                {%- for key in keys %}
-                key_trades.{{ key }} <=> starts.{{ key }}{{ ' and' if not loop.last }}
-                {%- endfor %}
+            on {{ afterimage._each(options.unique_key, 'key_trades.{key} <=> starts.{key}') | join(' and ') }}
         {%- if is_partly_known %}
         left outer join {{ target_relation }} as known
             on
-                {%- for key in options.unique_key %}
-                key_trades.{{ keys[loop.index0] }} <=> known.{{ afterimage._quote(key) }} and
-                {%- endfor %}
-                known.{{ plan.meta.valid_from_seq }} <= key_trades.first_arrival
+                {{ afterimage._each(options.unique_key, 'key_trades.{key} <=> known.{column}') | join(' and ') }}
+                and known.{{ plan.meta.valid_from_seq }} <= key_trades.first_arrival
                 and (
                     known.{{ plan.meta.valid_to_seq }} is null
                     or known.{{ plan.meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}

@@ -28,35 +28,14 @@
             {{ start_seq }} as start_seq
 
         from (
-            {%- for image in ['`before`', '`after`'] %}
-            select
-                {%- for key in options.unique_key %}
-                {{ image }}.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-                {%- endfor %}
-                change_seq
-
-            from {{ stream ~ ' as changes' if touches_all else 'pending' }}
-            where {{ image }} is not null
-            {{ 'union all' if not loop.last }}
-            {%- endfor %}
-            {%- if from_first_change and facts.carries %}
-            -- Rows have taken values with them to these keys, and the values may differ now.
-            union all
-            select
-                {%- for key in options.unique_key %}
-                `after`.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-                {%- endfor %}
-                change_seq
-
-            from {{ stream }} as changes
-            where reject_reason is null and {{ afterimage._is_sparse_move(options.unique_key) }}
-            {%- endif %}
+            {{ afterimage._touched_keys(
+                stream if touches_all else 'pending', options.unique_key,
+                carrying_stream=stream if from_first_change and facts.carries
+            ) | indent(12) }}
             {%- if pending.truncates > 0 %}
             union all
             select
-                {%- for key in options.unique_key %}
-                history.{{ afterimage._quote(key) }} as {{ keys[loop.index0] }},
-                {%- endfor %}
+                {{ afterimage._each(options.unique_key, 'history.{column} as {key}') | join(', ') }},
                 pending.change_seq
 
             from {{ target_relation }} as history
@@ -83,9 +62,7 @@
         version. One scan of the history gives both. Each key also has one row without a version (`is_key`). -#}
     {%- set touched -%}
         select {{ '/*+ broadcast(affected) */' if can_broadcast }}
-            {%- for key in keys %}
-            affected.{{ key }},
-            {%- endfor %}
+            {{ afterimage._each(options.unique_key, 'affected.{key}') | join(', ') }},
             affected.start_seq,
             false as is_key,
             history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= affected.start_seq as is_touched,
@@ -96,10 +73,7 @@
 
         from {{ target_relation }} as history
         inner join ({{ affected }}) as affected
-            on
-                {%- for key in options.unique_key %}
-                history.{{ afterimage._quote(key) }} <=> affected.{{ keys[loop.index0] }}{{ ' and' if not loop.last }}
-                {%- endfor %}
+            on {{ afterimage._each(options.unique_key, 'history.{column} <=> affected.{key}') | join(' and ') }}
         {%- if not from_first_change %}
         where
             (
@@ -116,9 +90,7 @@
         {%- endif %}
         union all
         select
-            {%- for key in keys %}
-            {{ key }},
-            {%- endfor %}
+            {{ keys | join(', ') }},
             start_seq,
             true as is_key,
             false as is_touched,

@@ -15,11 +15,12 @@
     {%- set facts = afterimage._remember(taken_in, pending) -%}
     {#- A truncation touches every key. -#}
     {%- set touched = none if pending.truncates > 0 else afterimage._scratch_table(
-        target_relation, 'touched', afterimage._touched_keys(stream, condition, options.unique_key, facts)
+        target_relation, 'touched',
+        'select distinct ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ('
+        ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if facts.carries) ~ ') as touching'
     ) -%}
     {%- set carried = afterimage._audit_carried_values(target_relation, stream, options, facts) -%}
     {%- set names = afterimage._audit_names(options) -%}
-    {%- set keys = afterimage._key_names(options.unique_key) -%}
     {%- set identity = afterimage._quoted(options.unique_key) + [names.change_id, names.column_name] -%}
     {%- set compared = names.values() | reject('in', identity) | list -%}
     {%- set difference -%}
@@ -100,38 +101,12 @@ select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
 {%- endmacro -%}
 
 
-{#- A query for the keys that the changes of a condition touch. Rows may have taken values with them to other keys. -#}
-{%- macro _touched_keys(stream, condition, unique_key, facts) -%}
-    {%- set touching = [] -%}
-    {%- for image in ['`before`', '`after`'] -%}
-        {%- do touching.append([image, image ~ ' is not null and (' ~ condition ~ ')']) -%}
-    {%- endfor -%}
-    {%- if facts.carries -%}
-        {%- do touching.append(['`after`', 'reject_reason is null and ' ~ afterimage._is_sparse_move(unique_key)]) -%}
-    {%- endif -%}
-    {%- for image, touches in touching -%}
-        {{ 'union ' if not loop.first }}
-        select
-            {%- for name in afterimage._key_names(unique_key) %}
-            {{ image }}.{{ afterimage._quote(unique_key[loop.index0]) }} as {{ name }}{{ ',' if not loop.last }}
-            {%- endfor %}
-
-        from {{ stream }} as changes
-        where {{ touches }}
-    {%- endfor -%}
-{%- endmacro -%}
-
-
 {#- The rows of an audit that belong to touched keys. -#}
 {%- macro _rows_of_touched_keys(audit, touched, options) -%}
     select audit.*
     from {{ audit }} as audit
     {%- if touched %}
     left semi join {{ touched }} as touched
-        on
-            {%- for key in options.unique_key %}
-            audit.{{ afterimage._quote(key) }} <=> touched.{{ afterimage._key_names(options.unique_key)[loop.index0] }}
-            {{- ' and' if not loop.last }}
-            {%- endfor %}
+        on {{ afterimage._each(options.unique_key, 'audit.{column} <=> touched.{key}') | join(' and ') }}
     {%- endif %}
 {%- endmacro -%}

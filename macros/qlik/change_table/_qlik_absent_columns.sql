@@ -2,25 +2,18 @@
     (Qlik, "Limitations and considerations" of the Oracle source: columns without supplemental logging, LOBs above
     all, are NULL in the change table unless updated). NULL if there is no such column, or no mask. -#}
 {%- macro _qlik_absent_columns(columns, unique_key) -%}
-    {%- set tests = {} -%}
-    {%- for column in columns if column not in unique_key -%}
-        {%- set is_flagged = 'array_contains(flagged_columns, ' ~ afterimage._literal(column) ~ ')' -%}
-        {%- do tests.update({
-            column: '(image.' ~ afterimage._quote(column) ~ ' is null and not ' ~ is_flagged ~ ')'
-        }) -%}
-    {%- endfor -%}
-    {%- if not tests -%}
+    {%- set columns = columns | reject('in', unique_key) | list -%}
+    {%- if not columns -%}
         {{ return('cast(null as array<string>)') }}
     {%- endif -%}
+    {%- set is_absent = '(image.{column} is null and not array_contains(flagged_columns, {name}))' -%}
 if(
     kind = 'update'
     and (
-        {{ tests.values() | join(' or\n        ') }}
+        {{ afterimage._each(columns, is_absent) | join(' or\n        ') }}
     ),
     array_compact(array(
-        {%- for column, test in tests.items() %}
-        if({{ test }}, {{ afterimage._literal(column) }}, null){{ ',' if not loop.last }}
-        {%- endfor %}
+        {{ afterimage._each(columns, 'if(' ~ is_absent ~ ', {name}, null)') | join(',\n        ') }}
     )),
     null
 )

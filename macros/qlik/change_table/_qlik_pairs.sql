@@ -1,10 +1,7 @@
 {#- The CTEs from `grouped` to `paired`: each row once, with an update's before-image beside it. With
     `has_short_way` only those of `complex_groups`. -#}
 {%- macro _qlik_pairs(layout, has_short_way) -%}
-{%- set values = [] -%}
-{%- for column in layout.columns -%}
-    {%- do values.append(afterimage._comparable('image.' ~ afterimage._quote(column), layout.types[column])) -%}
-{%- endfor -%}
+{%- set values = afterimage._comparable_columns(layout.columns, layout.types, 'image.') -%}
 complex_rows as (
 
     select

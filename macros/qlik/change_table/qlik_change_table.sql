@@ -33,7 +33,14 @@ with
 
 {{ afterimage._qlik_pairs(layout, has_short_way) }},
 
-{{ afterimage._qlik_flags(layout, mask_encoding) }},
+flags as (
+
+    {{ afterimage._decoded_masks(
+        'select distinct change_mask from source_rows where change_mask is not null', layout.ordinals, layout.columns,
+        mask_encoding, layout.header_columns
+    ) | indent(4) }}
+
+),
 
 {{ afterimage._qlik_described(layout, has_short_way) }},
 

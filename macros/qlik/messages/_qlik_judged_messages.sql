@@ -109,13 +109,9 @@ judged as (
             )
             {%- endif %}
         )) as oddities,
-        not (
-            {%- for key in layout.unique_key %}
-            {%- set name = afterimage._literal(key) %}
-            (array_contains(changed_columns, {{ name }}) and before_values[{{ name }}] is null)
-            {{- ' or' if not loop.last }}
-            {%- endfor %}
-        ) as has_old_key
+        not ({{ afterimage._each(
+            layout.unique_key, '(array_contains(changed_columns, {name}) and before_values[{name}] is null)'
+        ) | join(' or ') }}) as has_old_key
 
     from images
 

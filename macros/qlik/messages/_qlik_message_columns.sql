@@ -38,10 +38,7 @@
         {{ return([]) }}
     {%- endif -%}
 
-    {%- set untyped = [] -%}
-    {%- for column in given if column.type is not defined or column.type is none -%}
-        {%- do untyped.append(column.name) -%}
-    {%- endfor -%}
+    {%- set untyped = given | rejectattr('type') | map(attribute='name') | list -%}
     {%- set known = {} -%}
     {%- if columns is none or untyped -%}
         {%- set known = afterimage._qlik_known_columns(metadata, schema_rows, table, untyped) -%}

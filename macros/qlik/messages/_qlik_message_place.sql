@@ -2,8 +2,5 @@
     message that is not a load and has no place is alone. -#}
 {%- macro _qlik_message_place(keys) -%}
     {%- set parts = ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))", 'reject_reason is null'] -%}
-    {%- for key in keys -%}
-        {%- do parts.append('image.' ~ afterimage._quote(key)) -%}
-    {%- endfor -%}
-    {{ return(parts | join(', ')) }}
+    {{ return((parts + afterimage._quoted(keys, 'image.')) | join(', ')) }}
 {%- endmacro -%}

@@ -136,10 +136,7 @@ regexp_extract_all(
             )
         group by 1
     {%- endset -%}
-    {%- set extents = [] -%}
-    {%- for row in run_query(query).rows -%}
-        {%- do extents.append([row[0], row[1], row[2]]) -%}
-    {%- endfor -%}
+    {%- set extents = run_query(query).rows | map('list') | list -%}
     {{ return(near ~ ' or ' ~ afterimage._qlik_within('s', afterimage._merge_ranges(extents)) if extents else near) }}
 {%- endmacro -%}
 

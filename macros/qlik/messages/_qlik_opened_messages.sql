@@ -4,10 +4,8 @@
     their id. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
 {%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none) -%}
     {%- set types = [] -%}
-    {%- set bare = [] -%}
     {%- for name, type in fields.items() -%}
         {%- do types.append(afterimage._quote(name) ~ ' ' ~ type) -%}
-        {%- do bare.append(afterimage._literal(name) ~ ', parsed.' ~ afterimage._quote(name)) -%}
     {%- endfor -%}
     {%- set body = types | join(', ') -%}
     {%- set parsed_as = afterimage._literal(
@@ -121,7 +119,7 @@ opened_messages as (
         parsed.messageSchemaId as envelope_schema_id,
         {%- endif %}
         parsed.magic,
-        coalesce(parsed.message, named_struct({{ bare | join(', ') }})) as body
+        coalesce(parsed.message, {{ afterimage._struct(fields, 'parsed.') }}) as body
 
     from parsed_messages
 

@@ -609,13 +609,29 @@ BARGES = Landed(
 )
 
 
-@pytest.fixture(scope="module")
-def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
-    """A project, and the folder that commands run in."""
+def without_models(make_project: Callable[[str], Project], spark: SparkSession) -> Project:
+    """Make a project, and the schema of landed tables."""
     project = make_project("scaffold")
     (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
     shutil.copytree(ROOT / "models" / "docs", project.folder / "models" / "docs")
     spark.sql("create namespace if not exists landing")
+    return project
+
+
+@pytest.fixture
+def empty(
+    make_project: Callable[[str], Project], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> Project:
+    """A project of one test alone, and the folder that commands run in."""
+    project = without_models(make_project, spark)
+    monkeypatch.chdir(project.folder)
+    return project
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
+    """A project, and the folder that commands run in."""
+    project = without_models(make_project, spark)
     before = Path.cwd()
     os.chdir(project.folder)
     yield project
@@ -849,7 +865,7 @@ def test_what_cannot_be_known_is_asked_for(
     landed: Landed,
     command: list[str],
     message: str,
-    project: Project,
+    empty: Project,
     lake: Lake,
     init: Init,
 ) -> None:
@@ -940,10 +956,7 @@ def shop(
     make_project: Callable[[str], Project], lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> Project:
     """A project that stages `landing.orders__ct` by names of its own, and cuts a history of it."""
-    project = make_project("shop")
-    (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
-    shutil.copytree(ROOT / "models" / "docs", project.folder / "models" / "docs")
-    lake.spark.sql("create namespace if not exists landing")
+    project = without_models(make_project, lake.spark)
     for name, (columns, rows) in ORDERS.items():
         land_table(lake, name, columns, rows)
     project.file(
@@ -1226,7 +1239,7 @@ def test_a_pattern_writes_what_it_can_and_lists_what_it_needs(
     code, _, errors = init("--from", "afterimage.yml")
     assert (code, errors) == (0, "")
     assert "deletes='version'" in (project.folder / "models/history/loans_history.sql").read_text()
-    project.dbt("run", "--select", "tag:none", "stg_qlik__users+", "stg_db2__loans+")
+    project.dbt("run", "--full-refresh", "--select", "stg_qlik__users+", "stg_db2__loans+")
     assert lake.rows("select id, status from afterimage.users_current") == [
         {"id": 5, "status": "paid"}
     ]

@@ -247,11 +247,11 @@ def test_late_files_are_taken_in_by_the_next_run(landings: Landings) -> None:
     project = landings.project
     landings.parquet("people__ct/day=1/a.parquet", changes((1, "I", 1, "a"), (2, "I", 2, "b")))
     landings.land(landings.folder / "people__ct")
-    project.file("models/stg_people.sql", STREAM)
+    project.file("models/stg_late_people.sql", STREAM)
 
     def names() -> list[str]:
-        project.dbt("run", "--select", "stg_people")
-        staged = "select after.name as name from afterimage.stg_people order by name"
+        project.dbt("run", "--select", "stg_late_people")
+        staged = "select after.name as name from afterimage.stg_late_people order by name"
         return [row["name"] for row in landings.lake.rows(staged)]
 
     assert names() == ["a", "b"]

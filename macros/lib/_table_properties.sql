@@ -1,0 +1,3 @@
+{%- macro _table_properties(relation) -%}
+    {{ return(dict(run_query('show tblproperties ' ~ relation).rows | map('list') | list)) }}
+{%- endmacro -%}
