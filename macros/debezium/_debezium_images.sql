@@ -33,38 +33,20 @@ messages as (
 
 ),
 
--- The values of each row that the connector knew.
-known_values as (
+images as (
 
     select
         *,
+        -- The values of each row that the connector knew.
         {{ known | replace('<values>', "if(m.op = 'd' and m.is_envelope, coalesce(m.before, "
             ~ afterimage._debezium_payload('key_row') ~ '), m.row)') }} as row_values,
-        {{ known | replace('<values>', "if(m.op = 'u', m.before, null)") }} as before_values
-
-    from messages
-
-),
-
-texts as (
-
-    select
-        *,
+        {{ known | replace('<values>', "if(m.op = 'u', m.before, null)") }} as before_values,
         {{ texts | replace('<values>', 'row_values') }} as row_texts,
         {{ texts | replace('<values>', 'before_values') }} as before_texts,
         -- PostgreSQL sends only the key of the row before an update, and NULLs, unless REPLICA IDENTITY is FULL.
         before_values is not null and (m.source.lsn is null or exists(
             map_entries(before_values), e -> e.value is not null and not array_contains({{ afterimage._string_array(layout.unique_key) }}, e.key)
-        )) as has_before
-
-    from known_values
-
-),
-
-images as (
-
-    select
-        *,
+        )) as has_before,
         concat(
             {{ afterimage._misfits(columns, 'row_texts', '') | indent(12) }},
             {{ afterimage._misfits(columns, 'before_texts', ' before') | indent(12) }}
@@ -74,7 +56,7 @@ images as (
         array_except({{ layout.names }}, map_keys(row_values)) as unknown_columns,
         array_except(filter(map_keys(m.row), k -> m.is_envelope or not startswith(k, '__')), {{ layout.names }}) as undeclared
 
-    from texts
+    from messages
 
 )
 {%- endmacro -%}

@@ -1,7 +1,7 @@
 {#- The CTEs from `images` to `judged`: what each message says, or why it is no change; its place and identity. -#}
 {%- macro _debezium_judged(landing, layout) -%}
 {%- set keys = layout.unique_key -%}
-reasoned as (
+judged as (
 
     select
         *,
@@ -30,16 +30,7 @@ reasoned as (
             when row_values is null then 'the message holds no row'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))
             when {{ afterimage._has_null_key(keys) }} then {{ afterimage._null_key_reason(keys) }}
-        end as reject_reason
-
-    from images
-
-),
-
-judged as (
-
-    select
-        *,
+        end as reject_reason,
         m.kind as row_kind,
         {{ afterimage._debezium_group('value', 'message_key', 'landed_position', keys) | indent(8) }} as change_group,
         {{ afterimage._struct(keys, 'image.') }} as own_key,
@@ -66,7 +57,7 @@ judged as (
             if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
         )), cast(array() as array<string>)), null) as warnings
 
-    from reasoned
+    from images
 
 )
 {%- endmacro -%}

@@ -8,23 +8,17 @@
     {%- set columns = afterimage._typed_columns(macro_name, columns) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
-    {%- if driver_user is not none -%}
-        {%- do afterimage._check_text(macro_name, 'driver_user', driver_user) -%}
-    {%- endif -%}
+    {%- do afterimage._check_text(macro_name, 'driver_user', driver_user) if driver_user is not none -%}
     {%- for argument, value in {
         'allow_loopback': allow_loopback, 'future_events': future_events, 'trim_key_numbers': trim_key_numbers
     }.items() -%}
         {%- do afterimage._check_choice(macro_name, argument, value, [true, false]) -%}
     {%- endfor -%}
-    {%- if force_username_case is not none -%}
-        {%- do afterimage._check_choice(
-            macro_name, 'force_username_case', force_username_case, ['upper', 'lower']
-        ) -%}
-    {%- endif -%}
+    {%- do afterimage._check_choice(
+        macro_name, 'force_username_case', force_username_case, ['upper', 'lower']
+    ) if force_username_case is not none -%}
     {%- do afterimage._netiq_check_statuses(macro_name, statuses) -%}
-    {%- if time_zone is not none -%}
-        {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
-    {%- endif -%}
+    {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) if time_zone is not none -%}
     {%- do afterimage._check_choice(macro_name, 'precedence', precedence, ['driver', 'logged']) -%}
     {%- do afterimage._netiq_check_moment(macro_name, as_of) -%}
     {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}

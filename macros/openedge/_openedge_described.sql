@@ -1,9 +1,18 @@
 {#- The CTEs from `joined` to `described`, the rows that `_finish` takes. -#}
 {%- macro _openedge_described(layout) -%}
-judged_joined as (
+described as (
 
     select
-        *,
+        change_group,
+        is_orphan,
+        row_hash,
+        row_count,
+        tracking_copies,
+        case kind
+            when 'insert' then 1 when 'update' then 2 when 'before_image' then 2 when 'delete' then 3 else 4
+        end as precedence,
+        change_group as identity,
+        if(has_seq, change_group, '') as place,
         case
             when reject_reason is not null then reject_reason
             {{ afterimage._openedge_unread_reasons() | indent(12) }}
@@ -19,25 +28,7 @@ judged_joined as (
         -- Only updates fill the map. An empty one says nothing; for creates and deletes not even that.
         if(
             kind in ('update', 'before_image') and (has_change_row or size(flagged_columns) > 0), flagged_columns, null
-        ) as changed_columns
-
-    from joined
-
-),
-
-described as (
-
-    select
-        change_group,
-        is_orphan,
-        row_hash,
-        row_count,
-        tracking_copies,
-        case kind
-            when 'insert' then 1 when 'update' then 2 when 'before_image' then 2 when 'delete' then 3 else 4
-        end as precedence,
-        change_group as identity,
-        if(has_seq, change_group, '') as place,
+        ) as changed_columns,
         case
             when kind in ('insert', 'update', 'delete') then kind
             when kind = 'before_image' then 'update'
@@ -47,7 +38,6 @@ described as (
         {{ afterimage._struct(layout.unique_key, 'coalesce(image, before_image).') }} as own_key,
         image,
         before_image,
-        changed_columns,
         changed_at,
         transaction_id,
         final_reason as reject_reason,
@@ -57,7 +47,7 @@ described as (
         tracking
         {%- endif %}
 
-    from judged_joined
+    from joined
 
 )
 {%- endmacro -%}

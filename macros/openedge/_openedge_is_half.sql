@@ -2,14 +2,11 @@
     columns on one side of the position are all NULL. A second part has no values before the position. A record that
     breaks in its last column with a value has none after it either. -#}
 {%- macro _openedge_is_half(layout, split_order) -%}
-    {%- set before = [] -%}
-    {%- set after = [] -%}
+    {%- set before, after = [], [] -%}
     {%- for field in layout.fields -%}
-        {%- for column in field.columns -%}
-            {%- set value = 'image.' ~ afterimage._quote(column) -%}
-            {%- do before.append('(position > ' ~ field.number ~ ' and ' ~ value ~ ' is not null)') -%}
-            {%- do after.append('(position < ' ~ field.number ~ ' and ' ~ value ~ ' is not null)') -%}
-        {%- endfor -%}
+        {%- set is_there = field.number ~ ' and image.{column} is not null)' -%}
+        {%- do before.extend(afterimage._each(field.columns, '(position > ' ~ is_there)) -%}
+        {%- do after.extend(afterimage._each(field.columns, '(position < ' ~ is_there)) -%}
     {%- endfor -%}
 not (
     ({{ before | join(' or ') }})

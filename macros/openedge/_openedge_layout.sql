@@ -11,9 +11,7 @@
     {%- do afterimage._check_number(macro_name, 'source_table_number', source_table_number) -%}
     {%- do afterimage._check_choice(macro_name, 'policy_level', policy_level, [none, 0, 1, 2, 3]) -%}
     {%- do afterimage._check_choice(macro_name, 'partition_resets', partition_resets, ['reject', 'truncate']) -%}
-    {%- if field_map is not none -%}
-        {%- do afterimage._check_text(macro_name, 'field_map', field_map) -%}
-    {%- endif -%}
+    {%- do afterimage._check_text(macro_name, 'field_map', field_map) if field_map is not none -%}
     {%- do afterimage._check_choice(
         macro_name, 'field_map_encoding', field_map_encoding, [none, 'bits', 'names', 'bytes', 'hex']
     ) -%}

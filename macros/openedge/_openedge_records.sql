@@ -1,6 +1,8 @@
 {#- The CTEs from `changed_rows` to `assembled`: each record once, and whole. A record near 32,000 bytes is written
     as two. Only the SQL engine puts them together again; ABL dumps hold both. -#}
 {%- macro _openedge_records(layout, split_order) -%}
+{%- set in_order = 'partition by change_group, operation order by (position = 0) '
+    ~ ('desc' if split_order == 'zero_first' else 'asc') ~ ', position asc, row_hash asc' -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
 copies as (
 
@@ -24,12 +26,10 @@ parts as (
         min(position) over (partition by change_group, operation) as lowest_position,
         max(position) over (partition by change_group, operation) as highest_position,
         row_number() over (
-            partition by change_group, operation
-            order by (position = 0) {{ 'desc' if split_order == 'zero_first' else 'asc' }}, position asc, row_hash asc
+            {{ in_order }}
         ) as part,
         lead(struct(image, array_index, fragment, copies)) over (
-            partition by change_group, operation
-            order by (position = 0) {{ 'desc' if split_order == 'zero_first' else 'asc' }}, position asc, row_hash asc
+            {{ in_order }}
         ) as next_part
 
     from copies
@@ -37,55 +37,28 @@ parts as (
 
 ),
 
--- The position says after which field the record broke, but not which part holds that field.
-split_parts as (
+joined_parts as (
 
     select
         *,
+        -- The position says after which field the record broke, but not which part holds that field.
         kind in ('insert', 'update', 'delete', 'before_image')
         and has_seq
         and parts = 2
         and lowest_position <> highest_position as is_split,
         greatest(array_index, next_part.array_index) as split_index,
-        greatest(fragment, next_part.fragment) = 1 as is_fragmented
-
-    from parts
-
-),
-
--- An array that the record broke in may land as one text.
-array_halves as (
-
-    select
-        *,
+        greatest(fragment, next_part.fragment) = 1 as is_fragmented,
+        -- An array that the record broke in may land as one text.
         {{ afterimage._openedge_array_elements(layout, 'image') | indent(8) }} as first_elements,
-        {{ afterimage._openedge_array_elements(layout, 'next_part.image') | indent(8) }} as second_elements
-
-    from split_parts
-
-),
-
--- The second part has either only its own elements, or all elements with the first part's left empty.
-array_rests as (
-
-    select
-        *,
+        {{ afterimage._openedge_array_elements(layout, 'next_part.image') | indent(8) }} as second_elements,
+        -- The second part has either only its own elements, or all elements with the first part's left empty.
         if(
             array_size(first_elements) = array_size(second_elements)
             and split_index <= array_size(second_elements)
             and array_size(array_except(slice(second_elements, 1, split_index - 1), array('', '?'))) = 0,
             slice(second_elements, split_index, array_size(second_elements)),
             second_elements
-        ) as rest_elements
-
-    from array_halves
-
-),
-
-whole_arrays as (
-
-    select
-        *,
+        ) as rest_elements,
         array_join(
             if(
                 is_fragmented,
@@ -99,7 +72,7 @@ whole_arrays as (
             ';'
         ) as whole_array
 
-    from array_rests
+    from parts
 
 ),
 
@@ -125,7 +98,7 @@ assembled as (
                 then 'half of a split record: its other part is not there'
         end as split_reason
 
-    from whole_arrays
+    from joined_parts
     where not (is_split and part = 2)
 
 )

@@ -24,7 +24,7 @@ source_rows as (
 
 ),
 
-placed_rows as (
+identified as (
 
     select
         *,
@@ -34,23 +34,9 @@ placed_rows as (
         coalesce(commit_digits rlike '^0*$', true) or coalesce(intent_digits rlike '^0*$', true) as has_no_place,
         -- The text index's manual calls this column an INTEGER, though it holds letters. An INTEGER column can only
         -- hold the digits that the same manual gives for the log table.
-        case operation_code
-            when 'I' then 'insert'
-            when '0' then 'insert'
-            when 'U' then 'update'
-            when '1' then 'update'
-            when 'D' then 'delete'
-            when '2' then 'delete'
-        end as kind_by_code
-
-    from source_rows
-
-),
-
-read_rows as (
-
-    select
-        *,
+        decode(
+            operation_code, 'I', 'insert', '0', 'insert', 'U', 'update', '1', 'update', 'D', 'delete', '2', 'delete'
+        ) as kind_by_code,
         if(has_place, {{ afterimage._db2_place('commit_digits') }}, null) as commit_place,
         if(has_place, {{ afterimage._db2_place('intent_digits') }}, null) as intent_place,
         {% if complete -%}
@@ -58,16 +44,7 @@ read_rows as (
         {%- else -%}
         coalesce(kind_by_code, 'unknown')
         {%- endif %} as kind,
-        if(kind_by_code = 'delete', deleted_image, landed_image) as image
-
-    from placed_rows
-
-),
-
-judged as (
-
-    select
-        *,
+        if(kind_by_code = 'delete', deleted_image, landed_image) as image,
         case
             when kind = 'unknown'
                 then concat('unknown operation: IBMSNAP_OPERATION ', coalesce(concat('"', operation_code, '"'), 'NULL'))
@@ -78,17 +55,8 @@ judged as (
                 )
             when {{ afterimage._has_null_key(keys) }} then {{ afterimage._null_key_reason(keys) }}
         end as reject_reason,
-        md5({{ afterimage._exact_json(afterimage._struct(keys, 'image.')) }}) as key_hash
-
-    from read_rows
-
-),
-
--- The identity of a row that is delivered again. Places count in their longer form.
-identified as (
-
-    select
-        *,
+        md5({{ afterimage._exact_json(afterimage._struct(keys, 'image.')) }}) as key_hash,
+        -- The identity of a row that is delivered again. Places count in their longer form.
         case
             when reject_reason is not null
                 then concat('rejected-', md5({{ afterimage._exact_json('struct(
@@ -100,7 +68,7 @@ identified as (
             else concat(commit_place, intent_place)
         end as row_group
 
-    from judged
+    from source_rows
 
 )
 {%- endmacro -%}

@@ -12,11 +12,9 @@
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_number(macro_name, 'header_columns', header_columns) -%}
-    {%- if mask_encoding is not none -%}
-        {%- do afterimage._check_choice(
-            macro_name, 'mask_encoding', mask_encoding, ['bytes', 'hex', 'hex_bytes']
-        ) -%}
-    {%- endif -%}
+    {%- do afterimage._check_choice(
+        macro_name, 'mask_encoding', mask_encoding, ['bytes', 'hex', 'hex_bytes']
+    ) if mask_encoding is not none -%}
     {%- if afterimage._cannot_read_columns([relation]) -%}
         {{ return(none) }}
     {%- endif -%}

@@ -10,9 +10,7 @@
     hold_back_hours=1
 ) -%}
     {%- do afterimage._check_names('qlik_messages', 'unique_key', unique_key, required=true) -%}
-    {%- if table is not none -%}
-        {%- do afterimage._check_text('qlik_messages', 'table', table) -%}
-    {%- endif -%}
+    {%- do afterimage._check_text('qlik_messages', 'table', table) if table is not none -%}
     {%- do afterimage._check_choice('qlik_messages', 'complete_transactions', complete_transactions, [true, false]) -%}
     {%- do afterimage._check_number('qlik_messages', 'hold_back_hours', hold_back_hours) -%}
     {%- set landing = afterimage._qlik_landing('qlik_messages', relation, value) -%}

@@ -1057,7 +1057,9 @@ def test_each_table_of_a_topic_has_a_stream_of_its_own(
         assert cli.main(command) == 0
         assert "already read" not in capsys.readouterr().out
     assert cli.main(command) == 0
-    assert "kept   12 files as they are" in capsys.readouterr().out
+    output = capsys.readouterr().out
+    assert "files as they are" in output
+    assert "wrote" not in output
 
 
 # Sends the process a signal before the n-th step that it takes in the project's folder.
