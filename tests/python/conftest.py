@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +193,23 @@ def _state(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["AFTERIMAGE_CLASS_ARCHIVE"] = str(ROOT / ".afterimage" / "cache")
     os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
     os.environ["AFTERIMAGE_SHUFFLE_PARTITIONS"] = "2"
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    """Print when each slow test had its turn last, and what came of it."""
+    if not config.getoption("--share"):
+        return
+    path = ROOT / ".afterimage" / "turns.json"
+    turns = json.loads(path.read_text()) if path.exists() else {}
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, []):
+            if "minutes" in report.keywords:
+                turns[report.nodeid] = f"{date.today()} {outcome}"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps(turns, indent=1, sort_keys=True))
+    terminalreporter.section("slow tests: their last turn")
+    for test, turn in sorted(turns.items()):
+        terminalreporter.write_line(f"{turn} {test}")
 
 
 @pytest.fixture(scope="session")
