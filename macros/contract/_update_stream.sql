@@ -29,10 +29,10 @@
     {%- set names = afterimage._quoted(names | reject('equalto', 'afterimage_known_seq')) -%}
     {%- set query -%}
         select to_json(named_struct(
-            'changes', count(*),
+            'rows', count(*),
             'new', count_if(reject_reason is null and afterimage_known_seq is null),
             'known', count_if(reject_reason is null and afterimage_known_seq is not null),
-            'rejected', count(reject_reason),
+            'rejected', count_if(reject_reason <> {{ afterimage._replaced_reason() }}),
             'first_known', min(afterimage_known_seq),
             'last_known', max(afterimage_known_seq)
         ), map('ignoreNullFields', 'false'))
@@ -40,7 +40,7 @@
         from {{ changes }} as changes
     {%- endset -%}
     {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
-    {%- if counts.changes == 0 -%}
+    {%- if counts['rows'] == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}
     {%- else -%}
@@ -61,8 +61,8 @@ and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {
             {%- endif -%}
         {%- endcall -%}
         {%- do log(
-            model.name ~ ': ' ~ landed ~ counts.changes ~ ' changes: ' ~ counts.new ~ ' new, ' ~ counts.known
-            ~ ' known, ' ~ counts.rejected ~ ' rejected',
+            model.name ~ ': ' ~ landed ~ (counts.new + counts.known + counts.rejected) ~ ' changes: ' ~ counts.new
+            ~ ' new, ' ~ counts.known ~ ' known, ' ~ counts.rejected ~ ' rejected',
             info=true
         ) -%}
     {%- endif -%}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, relation
 from reference import Row
 from registry_messages import decimal, framed, logical, record
 from registry_messages import envelope as envelope_schema
@@ -311,7 +311,9 @@ def test_every_type_is_read_from_avro(project: Project, lake: Lake) -> None:
 @pytest.mark.parametrize(
     "position", ["", ", position=['partition', 'offset']"], ids=["log", "kafka"]
 )
-def test_a_schema_may_come_after_its_messages(position: str, project: Project, lake: Lake) -> None:
+def test_a_schema_may_come_after_its_messages(
+    position: str, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
     models(project, "avro", f", headers='headers', schemas={relation('avro_schemas')}{position}")
     models_of_json = f", headers='headers'{position}"
     run = ("run", "--select", *TABLES)
@@ -324,8 +326,15 @@ def test_a_schema_may_come_after_its_messages(position: str, project: Project, l
         else:
             lake.append("avro", AVRO_LANDING, avro)
         lake.create("avro_schemas", SCHEMAS, schema_rows(*ids[number]))
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+        capfd.readouterr()
+        project.dbt("--no-quiet", *run, *(["--full-refresh"] if number == 0 else []))
         staged = lake.contents(*TABLES)["stg_things"]
+        [rejected] = lake.rows(
+            f"select count(reject_reason) as count from {SCHEMA}.stg_things"
+            f" where ingested_at = (select max(ingested_at) from {SCHEMA}.stg_things)"
+        )
+        # A row that only waited for its schema is not counted.
+        assert f" {rejected['count']} rejected" in capfd.readouterr().out
         waiting = {one["reject_reason"] for one in staged if "schema" in str(one["reject_reason"])}
         assert waiting == ({"no schema has the id: 9"} if number == 0 else set())
         assert sum(one["source_rows"] for one in staged) == sum(map(len, BATCHES[: number + 1]))
