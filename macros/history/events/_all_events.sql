@@ -64,22 +64,9 @@ own_events as (
         if(operation = 'delete', 'delete', null) as ended_by,
         operation <> 'delete' as is_row,
         {%- if plan.sparse %}
-        named_struct(
-            {%- for column in columns %}
-            {%- set name = afterimage._quote(column) %}
-            {{ afterimage._literal(column) }},
-            {%- if column in plan.sparse %}
-            if(
-                array_contains(absent_columns, {{ afterimage._literal(column) }}),
-                `before`.{{ name }},
-                `after`.{{ name }}
-            )
-            {%- else %}
-            `after`.{{ name }}
-            {%- endif %}
-            {%- if not loop.last %},{% endif %}
-            {%- endfor %}
-        ) as image,
+        {{ afterimage._struct(
+            columns, '`after`.', plan.sparse, 'if(array_contains(absent_columns, {name}), `before`.{column}, `after`.{column})'
+        ) }} as image,
         {%- else %}
         `after` as image,
         {%- endif %}

@@ -89,20 +89,14 @@ if(is_row{{ ' or is_known' if is_rebuilt }}, image, image_before)
 image
     {%- endif -%}
 {%- endset -%}
-{%- if sparse %}
-        named_struct(
-            {%- for column in columns %}
-            {%- set name = afterimage._quote(column) %}
-            {{ afterimage._literal(column) }},
-            {%- if column in sparse %}
-            {%- set literal = afterimage._literal(column) %}
-            {%- set is_unknown = 'coalesce(array_contains(unknown_columns, ' ~ literal ~ '), false)' %}
-            last(
+{%- set is_unknown = 'coalesce(array_contains(unknown_columns, {name}), false)' -%}
+{%- set last_value -%}
+last(
                 {%- if ends_have_state %}
                 if(
                     {{ '(is_row or is_known)' if is_rebuilt else 'is_row' }}
                     and (not was_alive or not {{ is_unknown }} or arrived_by = 'key_change'),
-                    struct(image.{{ name }} as value),
+                    struct(image.{column} as value),
                     null
                 ),
                 {%- else %}
@@ -110,17 +104,14 @@ image
                 if(
                     is_row and {{ is_unknown }} and not arrived_by <=> 'key_change',
                     null,
-                    struct(if(is_row, image.{{ name }}, null) as value)
+                    struct(if(is_row, image.{column}, null) as value)
                 ),
                 {%- endif %}
                 true
             ) over ({{ w }} rows between unbounded preceding and current row).value
-            {%- else %}
-            {{ image }}.{{ name }}
-            {%- endif %}
-            {%- if not loop.last %},{% endif %}
-            {%- endfor %}
-        ) as state,
+{%- endset -%}
+{%- if sparse %}
+        {{ afterimage._struct(columns, image ~ '.', sparse, last_value) }} as state,
         {%- else %}
         {{ image }} as state,
         {%- endif %}
