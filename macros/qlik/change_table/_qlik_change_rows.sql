@@ -21,28 +21,56 @@ source_rows as (
 
 ),
 
-judged as (
+read_rows as (
 
     select
         *,
         -- A full load leaves change_seq empty; some landings turn that into zeros.
         coalesce(landed_seq rlike '^0*$', true) as has_no_seq,
         coalesce(landed_seq rlike '^[0-9]{35}$', false) as has_seq,
-        decode(change_oper, 'I', 'insert', 'U', 'update', 'D', 'delete', 'B', 'before_image') as kind_by_letter,
-        -- One row per truncation of the source table. Qlik does not document change_oper for it.
-        decode(
-            operation_word,
-            'INSERT', 'insert', 'UPDATE', 'update', 'DELETE', 'delete', 'BEFOREIMAGE', 'before_image', 'TRUNCATE', 'truncate'
-        ) as kind_by_word,
+        case change_oper
+            when 'I' then 'insert'
+            when 'U' then 'update'
+            when 'D' then 'delete'
+            when 'B' then 'before_image'
+        end as kind_by_letter,
+        case operation_word
+            when 'INSERT' then 'insert'
+            when 'UPDATE' then 'update'
+            when 'DELETE' then 'delete'
+            when 'BEFOREIMAGE' then 'before_image'
+            -- One row per truncation of the source table. Qlik does not document change_oper for it.
+            when 'TRUNCATE' then 'truncate'
+        end as kind_by_word,
         -- PostgreSQL sources show 1970-01-01 until the transaction is committed.
-        if(landed_at >= timestamp '1970-01-02 00:00:00', landed_at, null) as source_time,
+        case
+            when landed_at >= timestamp '1970-01-02 00:00:00' then landed_at
+        end as source_time
+
+    from source_rows
+
+),
+
+classified as (
+
+    select
+        *,
         case
             when kind_by_word = 'truncate' then 'truncate'
             when kind_by_letter <> kind_by_word then 'unknown'
             when change_oper <> '' and kind_by_letter is null then 'unknown'
             when coalesce(kind_by_letter, kind_by_word) = 'insert' and has_no_seq then 'load'
             else coalesce(kind_by_letter, kind_by_word, 'unknown')
-        end as kind,
+        end as kind
+
+    from read_rows
+
+),
+
+judged as (
+
+    select
+        *,
         case
             when kind = 'unknown'
                 then concat(
@@ -65,7 +93,7 @@ judged as (
             )') }}))
         end as change_group
 
-    from source_rows
+    from classified
 
 ),
 

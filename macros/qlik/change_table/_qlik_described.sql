@@ -41,6 +41,26 @@ masked as (
 
 ),
 
+warned as (
+
+    select
+        *,
+        if(
+            kind <> 'load' and source_time is null,
+            {{ afterimage._qlik_time_warning('change_group') | indent(12) }},
+            null
+        ) as time_warning,
+        if(
+            size(unknown_ordinals) > 0,
+            concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
+            null
+        ) as mask_warning,
+        {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning
+
+    from masked
+
+),
+
 described as (
 
     select
@@ -67,17 +87,6 @@ described as (
         coalesce(source_time, {{ afterimage._sequence_time('change_group') | indent(8) }}) as changed_at,
         transaction_id,
         final_reason as reject_reason,
-        if(
-            kind <> 'load' and source_time is null,
-            {{ afterimage._qlik_time_warning('change_group') | indent(12) }},
-            null
-        ) as time_warning,
-        if(
-            size(unknown_ordinals) > 0,
-            concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
-            null
-        ) as mask_warning,
-        {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning,
         -- Few changes have warnings, and functions with lambdas are slow.
         if(
             coalesce(time_warning, mask_warning, unflagged_warning) is not null,
@@ -86,7 +95,7 @@ described as (
         ) as warnings,
         source_rows
 
-    from masked
+    from warned
 
 )
 {%- endmacro -%}
