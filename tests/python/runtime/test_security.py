@@ -27,7 +27,8 @@ PIECES = [
 HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join)
 # Spark itself refuses names with both a dot and a backquote ("Syntax error in attribute name"), and
 # a line break would be indented with the statement.
-NAMES = HOSTILE.filter(lambda name: name.strip() != "" and not set(name) & {".", "\n"})
+PREFIXES = HOSTILE.filter(lambda name: not set(name) & {".", "\n"})
+NAMES = PREFIXES.filter(lambda name: name.strip() != "")
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_hostile_names_and_values_pass_through_every_macro(project: Project, lak
 @given(
     names=st.lists(NAMES, min_size=3, max_size=3, unique_by=lambda name: name.lower()),
     values=st.lists(HOSTILE, min_size=4, max_size=4),
-    prefix=HOSTILE,
+    prefix=PREFIXES,
 )
 @fewer_checks
 def test_random_names_and_values_pass_through_every_macro(
@@ -137,7 +138,8 @@ def pass_through(
     states += [value for value, last in zip(values[2:], values[1:3], strict=True) if value != last]
     assert [row[first] for row in found] == states
     assert {row[key] for row in found} == {values[0]}
-    assert {row["transaction_id"] for row in found} == {values[3]}
+    # Blanks around an id are those of its column.
+    assert {row["transaction_id"] for row in found} == {values[3].strip(" ") or None}
     [current] = lake.rows(f"select * from {SCHEMA}.hostile_current")
     assert (current[key], current[first]) == (values[0], states[-1])
     audited = lake.rows(f"select column_name, new_value from {SCHEMA}.hostile_audit")
