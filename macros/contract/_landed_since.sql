@@ -47,7 +47,7 @@
     {%- elif '.' in relation.identifier -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set listed = afterimage._existing_relation(whole) -%}
+    {%- set listed = afterimage._load_relation(whole) -%}
     {%- if listed is not none and listed.is_iceberg -%}
         {{ return('iceberg') }}
     {%- endif -%}

@@ -8,7 +8,7 @@
         {{ return(false) }}
     {%- endif -%}
     {%- for relation in relations if relation is not none and relation is not string -%}
-        {%- if afterimage._existing_relation(afterimage._stored_relation(relation)) is none -%}
+        {%- if afterimage._load_relation(afterimage._stored_relation(relation)) is none -%}
             {{ return(true) }}
         {%- endif -%}
     {%- endfor -%}

@@ -10,9 +10,9 @@
     {%- set listed = [target.schema, model.schema if model is defined else none] -%}
     {%- if
         stored.schema | lower not in afterimage._file_formats()
-        and (stored.schema not in listed or afterimage._existing_relation(stored) is none)
+        and (stored.schema not in listed or afterimage._load_relation(stored) is none)
         and not adapter.get_columns_in_relation(stored)
-        and afterimage._existing_relation(stored) is none
+        and afterimage._load_relation(stored) is none
     -%}
         {{ return([]) }}
     {%- endif -%}

@@ -6,7 +6,7 @@
     {%- endif -%}
     {%- set identifier = relation.identifier | replace('__dbt__cte__', '') -%}
     {%- for schema in [model.schema, target.schema] | unique -%}
-        {%- set stored = afterimage._existing_relation(
+        {%- set stored = afterimage._load_relation(
             api.Relation.create(schema=schema, identifier=identifier)
         ) -%}
         {%- if stored is not none -%}

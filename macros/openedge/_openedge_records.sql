@@ -25,12 +25,8 @@ parts as (
         count(*) over (partition by change_group, operation) as parts,
         min(position) over (partition by change_group, operation) as lowest_position,
         max(position) over (partition by change_group, operation) as highest_position,
-        row_number() over (
-            {{ in_order }}
-        ) as part,
-        lead(struct(image, array_index, fragment, copies)) over (
-            {{ in_order }}
-        ) as next_part
+        row_number() over ({{ in_order }}) as part,
+        lead(struct(image, array_index, fragment, copies)) over ({{ in_order }}) as next_part
 
     from copies
     where copy_number = 1

@@ -1056,10 +1056,12 @@ def test_each_table_of_a_topic_has_a_stream_of_its_own(
         command = ["init", "landing.fleet", "--metadata", "landing.fleet_schemas", "--table", table]
         assert cli.main(command) == 0
         assert "already read" not in capsys.readouterr().out
+    ours = {path: (shop.folder / path).read_bytes() for path in of_init(shop.folder)}
     assert cli.main(command) == 0
     output = capsys.readouterr().out
     assert "files as they are" in output
     assert "wrote" not in output
+    assert ours == {path: (shop.folder / path).read_bytes() for path in of_init(shop.folder)}
 
 
 # Sends the process a signal before the n-th step that it takes in the project's folder.

@@ -17,7 +17,7 @@ from generate import changes
 from qlik_messages import headers, json_message, mask
 
 ROWS = int(os.environ.get("AFTERIMAGE_BAD_ROWS", "1000000"))
-MOST = 1.5  # what a run over broken rows may cost, a run over good ones being 1
+MOST = 1.15  # what a run over broken rows may cost, a run over good ones being 1
 
 # How rows are broken, by a number of 0 to 99 that depends on the change_seq, and the reason
 # expected. A before-image is broken together with its update.

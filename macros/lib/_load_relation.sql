@@ -1,6 +1,6 @@
-{#- A relation if it exists, else none. dbt itself looks for a name in small letters, and stops with an error at one
-    that has capitals, as vendors' names may (`CDC_Crate`). -#}
-{%- macro _existing_relation(relation) -%}
+{#- dbt's `load_relation`, for names with capitals too (`CDC_Crate`). dbt looks for these in small letters, and stops
+    with an error when it finds the capitals. -#}
+{%- macro _load_relation(relation) -%}
     {%- if relation.render() == relation.render() | lower or relation.schema | lower in afterimage._file_formats() -%}
         {{ return(load_relation(relation)) }}
     {%- endif -%}
