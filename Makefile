@@ -41,15 +41,15 @@ PYTEST := $(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder
 unit: setup ## Run the tests that need no Spark (seconds)
 	$(BIN)/python -m pytest -q -n 2 tests/python/unit
 
-test: lint ## Run lint and every test that takes seconds
+test: lint ## Run lint and the quick tests, as before each commit (minutes)
 	$(PYTEST)
 
-# Of the tests that take longer one in ten, and new random cases: others every three hours. TURN=164820 repeats a run.
+# Of the tests marked minutes one in ten, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
-test-share: lint ## Run every quick test and a share of the others, as CI does
+test-share: lint ## Run these, the slow tests, and a share of those that take longest, as CI does
 	$(PYTEST) -m "not long" --share=$(TURN)/10 --hypothesis-seed=$(TURN)
 
-test-all: lint ## Run these and all tests that take minutes
+test-all: lint ## Run these and all that take minutes
 	$(PYTEST) -m "not long"
 
 # AFTERIMAGE_SECONDS=600 ends sooner. The last --hypothesis-seed printed repeats a failure.
@@ -73,7 +73,8 @@ test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 # In an environment of its own, with the oldest versions that pyproject.toml allows.
 test-lowest: ## Run the tests of Python's side with the oldest versions allowed (makes .venv-lowest)
 	@AFTERIMAGE_VENV=.venv-lowest AFTERIMAGE_LOCK=requirements-lowest.lock ./setup.sh
-	.venv-lowest/bin/python -m pytest -q tests/python/unit tests/python/runtime/test_udfs_in_spark.py tests/python/commands
+	.venv-lowest/bin/python -m pytest -q -m "not minutes and not long" \
+		tests/python/unit tests/python/runtime/test_udfs_in_spark.py tests/python/commands
 
 # BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.
 bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB (minutes)

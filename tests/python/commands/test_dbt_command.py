@@ -20,6 +20,8 @@ from conftest import ROOT, SCHEMA, Lake, Project
 from dbt_afterimage.runtime import java
 from dialect_qlik import HEADER
 
+pytestmark = pytest.mark.slow
+
 WIDE = [f"c{i:04d}" for i in range(1, 1201)]
 FLAGGED = [1, 2, 64, 65, 513, 1018, 1200]  # beside what 64 bits and 128 bytes can hold
 

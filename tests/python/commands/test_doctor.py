@@ -43,6 +43,7 @@ def lines(said: str) -> dict[str, str]:
     return {line[9:].split(":")[0]: line[:9].strip() for line in found}
 
 
+@pytest.mark.slow
 def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:
     warehouse = tmp_path / "warehouse"
     result = run(project(tmp_path), AFTERIMAGE_WAREHOUSE=str(warehouse))
@@ -56,6 +57,7 @@ def test_a_good_machine_has_no_problem(tmp_path: Path) -> None:
     assert list(tmp_path.glob(".afterimage-doctor-*")) == []
 
 
+@pytest.mark.slow
 def test_each_problem_comes_with_its_remedy(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
@@ -81,6 +83,7 @@ def test_a_folder_without_a_project_is_a_problem_and_no_traceback(tmp_path: Path
     assert "Traceback" not in result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupted_init_of_an_older_version_is_found_and_can_be_repaired(
     tmp_path: Path,
 ) -> None:

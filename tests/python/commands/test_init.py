@@ -695,6 +695,7 @@ def check(landed: Landed, project: Project, lake: Lake, init: Init, *, with_test
     )
 
 
+@pytest.mark.slow
 def test_table_that_no_fixture_has_becomes_models_that_build_as_they_are(
     project: Project, lake: Lake, init: Init
 ) -> None:
@@ -1122,6 +1123,7 @@ def emptied(folder: Path) -> None:
     (folder / "afterimage.yml").unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_init_that_is_killed_at_any_step_leaves_a_project_that_parses(
     unwritten: tuple[Project, dict[str, str]], init: Init
 ) -> None:
@@ -1228,6 +1230,7 @@ def listed(
     return shop, init
 
 
+@pytest.mark.slow
 def test_a_pattern_writes_what_it_can_and_lists_what_it_needs(
     listed: tuple[Project, Init], lake: Lake
 ) -> None:
@@ -1338,6 +1341,7 @@ def test_a_file_of_properties_that_was_edited_gets_the_new_model_at_its_end(
     shop.dbt("parse")
 
 
+@pytest.mark.slow
 def test_files_are_named_as_spark_names_them(
     shop: Project, lake: Lake, init: Init, tmp_path: Path
 ) -> None:

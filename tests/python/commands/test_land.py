@@ -150,6 +150,7 @@ def test_rows_in_rows_out(format_name: str, landings: Landings) -> None:
         assert landings.rows("raw.copied") == ROWS
 
 
+@pytest.mark.slow
 def test_paths_that_would_end_the_statement(landings: Landings) -> None:
     hostile = [
         "sp ace",

@@ -117,6 +117,7 @@ def runs(project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]) -> Run
     return Runs(project, lake, capfd)
 
 
+@pytest.mark.slow
 def test_a_run_logs_landed_rows_and_new_changes(runs: Runs) -> None:
     runs.land(
         row(at(4), "U", "d"),  # new
@@ -138,6 +139,7 @@ def test_a_change_that_lands_a_year_late_is_read(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["B", "U"])
 def test_an_update_and_its_before_image_land_in_two_runs(first: str, runs: Runs) -> None:
     second = {"B": "U", "U": "B"}[first]
@@ -253,6 +255,7 @@ def test_rows_deleted_from_or_changed_in_the_raw_table(mode: str, runs: Runs, la
     runs.assert_nothing_new()
 
 
+@pytest.mark.slow
 def test_a_run_killed_before_it_saves_its_state_is_repeated(runs: Runs, lake: Lake) -> None:
     def properties() -> dict[str, str]:
         rows = lake.rows(f"show tblproperties {TABLE}")
@@ -303,6 +306,7 @@ def test_a_table_built_by_incremental_is_taken_over(
     assert runs.staged() == staged
 
 
+@pytest.mark.slow
 def test_rows_with_a_map_are_compared_with_earlier_ones(
     project: Project, lake: Lake, runs: Runs
 ) -> None:

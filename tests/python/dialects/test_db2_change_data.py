@@ -302,6 +302,7 @@ def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake
     ]
 
 
+@pytest.mark.slow
 def test_the_time_of_a_commit_may_land_after_its_rows(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "id": "string", "value": "int"}
     project.file(

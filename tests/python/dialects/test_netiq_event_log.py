@@ -125,6 +125,7 @@ def documents(project: Project, lake: Lake, table: str, **arguments: str) -> dic
     return {row["change_id"]: canonicalize(row["document"], strip_text=True) for row in rows}
 
 
+@pytest.mark.slow
 def test_documents_equal_those_of_the_manual(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
     present = {"fname": "John", "lname": "Doe", "photo": b"\xbb\xbb"}
@@ -635,6 +636,7 @@ deliveries = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @deliveries
 def test_any_delivery_gives_what_one_reading_gives(
     seed: int, by_time: bool, in_order: bool, batches: int, project: Project, lake: Lake
@@ -695,6 +697,7 @@ def staged(lake: Lake, table: str) -> dict[str, Row]:
     return changes
 
 
+@pytest.mark.slow
 def test_a_late_event_is_read(project: Project, lake: Lake) -> None:
     project.file(
         "models/stg_late.sql",
@@ -958,6 +961,7 @@ def test_an_event_of_an_earlier_run_is_not_overruled(
     assert log_runs.reject_reasons() == {1: None, 3: None, 4: None}
 
 
+@pytest.mark.slow
 def test_an_event_stays_in_its_change_when_the_driver_deletes_the_others(
     project: Project, lake: Lake
 ) -> None:

@@ -15,6 +15,8 @@ from dbt.cli.main import dbtRunner
 from command_line import BIN, environment, run
 from conftest import ROOT, Lake
 
+pytestmark = pytest.mark.slow
+
 PROJECT = ROOT / "tests" / "package_project"
 
 

@@ -15,6 +15,8 @@ from pyspark.sql import SparkSession
 from conftest import ROOT
 from examples import failures, run_dbt
 
+pytestmark = pytest.mark.slow
+
 # The folders of the unit tests, one per system.
 UNIT_TESTS = sorted(folder.name for folder in (ROOT / "models" / "unit_tests").iterdir())
 

@@ -620,6 +620,7 @@ def test_a_column_of_another_type_needs_a_full_refresh(
     assert [row[1] for row in names(lake)] == ["new", "other"]
 
 
+@pytest.mark.slow
 def test_a_type_that_iceberg_does_not_have_is_not_a_drift(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:

@@ -37,6 +37,8 @@ from dbt_afterimage.runtime.connections import (
 from dbt_afterimage.runtime.warehouse import exclusive_writes
 from standalone import HOME, free_port
 
+pytestmark = pytest.mark.slow
+
 SEED = """\
 id,name,seq,amount,mask,moment,flag
 1,it's,20260102030405000000000000000000001,1.50,0B,2024-01-01 00:00:00.123456,true

@@ -190,6 +190,7 @@ def test_completing_twice_changes_nothing() -> None:
     assert conf == once
 
 
+@pytest.mark.slow
 def test_secret_settings_are_not_on_the_jvms_command_line(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -142,6 +142,7 @@ def test_bug_in_a_function_is_not_a_refusal() -> None:
         vectorised(mistaken)(pd.Series(["0B"]))
 
 
+@pytest.mark.slow
 def test_plain_pyspark_needs_one_line(tmp_path: Path) -> None:
     (script,) = [
         block for kind, block in FENCED.findall(page("docs/reference/udfs.md")) if kind == "python"

@@ -248,6 +248,7 @@ def test_storage_without_a_folder_here_needs_no_lock(
         assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "below"),
     [
