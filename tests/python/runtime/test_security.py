@@ -27,8 +27,10 @@ PIECES = [
 HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join)
 # Spark itself refuses names with both a dot and a backquote ("Syntax error in attribute name"), and
 # a line break would be indented with the statement.
-PREFIXES = HOSTILE.filter(lambda name: not set(name) & {".", "\n"})
-NAMES = PREFIXES.filter(lambda name: name.strip() != "")
+VALID = HOSTILE.filter(lambda name: not set(name) & {".", "\n"})
+NAMES = VALID.filter(lambda name: name.strip() != "")
+# The data columns below begin with `#`, and a header's prefix is not theirs.
+PREFIXES = VALID.filter(lambda prefix: not prefix.startswith("#"))
 
 
 @pytest.fixture(scope="module")
