@@ -16,8 +16,8 @@ from dbt_afterimage.runtime.locks import check_system
 @click.version_option(package_name="dbt-afterimage", message="%(version)s")
 @click.pass_context
 def afterimage(context: click.Context) -> None:
-    """What Afterimage does beside dbt itself."""
-    if context.invoked_subcommand != "doctor":  # It says so itself, with all else that is wrong.
+    """Commands of Afterimage that work beside dbt."""
+    if context.invoked_subcommand != "doctor":  # It reports this itself.
         check_system()
 
 

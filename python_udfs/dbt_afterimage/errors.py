@@ -1,5 +1,5 @@
-"""The one error of Afterimage."""
+"""Afterimage's error class."""
 
 
 class AfterimageError(Exception):
-    """Something is wrong that a person can put right. The text is one line, the remedy in it."""
+    """An error that the user can repair. The text is one line and includes the remedy."""

@@ -8,12 +8,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def moment(micros: int) -> datetime:
-    """Return the moment, in UTC, that lies so many microseconds after 1970."""
+    """Return the moment, in UTC, of this many microseconds after 1970."""
     return EPOCH + timedelta(microseconds=micros)
 
 
 def time_text(micros: int | None) -> str:
-    """Return a moment as people write it, in UTC, without zeros at its end."""
+    """Return a moment as text, in UTC, without zeros at the end."""
     if micros is None:
         return ""
     seconds, _, fraction = moment(micros).replace(tzinfo=None).isoformat(" ").partition(".")
@@ -21,10 +21,10 @@ def time_text(micros: int | None) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with the characters that cannot be seen, or that reorder others, made visible.
+    """Return a text in which invisible characters, and those that reorder others, are visible.
 
     Args:
-        text: A value of somebody's table.
+        text: A value from a table.
     """
     return "".join(map(_visible, text))
 
@@ -40,10 +40,10 @@ def _visible(character: str) -> str:
 
 
 def duration(micros: int) -> str:
-    """Return a span of time as people say it, in its two largest units.
+    """Return a duration in its two largest units.
 
     Args:
-        micros: The span in microseconds.
+        micros: The duration in microseconds.
     """
     if micros < 0:
         return f"-{duration(-micros)}"

@@ -1,4 +1,4 @@
-"""`afterimage doctor`: what may be wrong with the machine and the project, and what to do."""
+"""`afterimage doctor`: checks the machine and the project, and says how to repair them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from dbt_afterimage.runtime.project import Project, Where
 from dbt_afterimage.runtime.warehouse import local_folder
 
 GIB = 1024**3
-# A warehouse that fills its disk fails in the middle of a run; Spark's shuffles need room as well.
+# A full disk stops a run in the middle, and Spark's shuffles need space too.
 LEAST_DISK, LITTLE_DISK = 1 * GIB, 10 * GIB
 
-# Where a project's property files and doc blocks are not.
+# Folders without property files and doc blocks of the project.
 _NOT_OURS = {"dbt_packages", "target", "logs", "venv", "node_modules"}
 _PROPERTIES = {".md", ".yml", ".yaml"}
 
@@ -41,7 +41,7 @@ class Finding:
 
     Attributes:
         level: `ok`, `warning` or `problem`.
-        remedy: What to do; none where all is well.
+        remedy: What to do; none if all is well.
     """
 
     level: str
@@ -51,13 +51,15 @@ class Finding:
 
 
 @click.command("doctor")
-@click.option("--connect", is_flag=True, help="Also start Spark, or reach the server, and ask it.")
+@click.option(
+    "--connect", is_flag=True, help="Also start Spark, or connect to the server, and run a query."
+)
 @where_options
 def command(connect: bool, where: Where) -> int:
     """Check the machine and the project.
 
     Looks at Java, Python, memory, disk, packages, profile and warehouse. Prints what is wrong
-    and what to do. The exit code is 1 where there is a problem; a warning is none.
+    and what to do. The exit code is 1 if there is a problem; a warning is not one.
     """
     worst = 0
     for finding in findings(where, connect=connect):
@@ -69,18 +71,18 @@ def command(connect: bool, where: Where) -> int:
 
 
 def findings(where: Where, *, connect: bool) -> Iterator[Finding]:
-    """Check one thing after the other.
+    """Run all checks.
 
     Args:
         where: The project and the target.
-        connect: Whether to start Spark, or to reach the server.
+        connect: Whether to start Spark, or connect to the server.
 
     Yields:
         What each check found.
     """
     system = check_operating_system()
     yield system
-    if system.level == "problem":  # Many a check asks what this system does not have.
+    if system.level == "problem":  # Most checks would fail for this reason alone.
         return
     requirements = metadata.requires("dbt-afterimage") or []
     yield check_python(platform.python_version())
@@ -107,7 +109,7 @@ def findings(where: Where, *, connect: bool) -> Iterator[Finding]:
 
 
 def check_operating_system() -> Finding:
-    """Tell whether Afterimage works on this system at all."""
+    """Check that Afterimage works on this operating system."""
     what, found = "system", platform.system()
     try:
         check_system()
@@ -118,7 +120,7 @@ def check_operating_system() -> Finding:
 
 
 def check_python(version: str) -> Finding:
-    """Hold a Python version against what the package asks for.
+    """Check a Python version against the package's requirement.
 
     Args:
         version: The version, such as `3.11.4`.
@@ -129,18 +131,18 @@ def check_python(version: str) -> Finding:
     if SpecifierSet(wanted).contains(version, prereleases=True):
         return Finding("ok", "Python", f"{version} ({sys.executable})")
     return Finding(
-        "problem", "Python", f"{version}, not {wanted}", "Make the environment with a Python 3.11."
+        "problem", "Python", f"{version}, not {wanted}", "Create the environment with Python 3.11."
     )
 
 
 def check_packages(
     requirements: list[str], installed: Callable[[str], str | None]
 ) -> Iterator[Finding]:
-    """Hold the installed packages against what the package asks for.
+    """Check the installed packages against the package's requirements.
 
     Args:
         requirements: The requirements of the package, as its metadata lists them.
-        installed: Gives the version of a package, none where it is not installed.
+        installed: Returns the version of a package, none if it is not installed.
 
     Yields:
         A finding for each group (the package itself and each extra), or one for each bad package.
@@ -182,7 +184,7 @@ def check_packages(
 
 
 def _brought_along(requirement: Any) -> list[str]:
-    """Return the packages that the extras of a requirement ask for, such as `dbt-spark[PyHive]`."""
+    """Return the packages that the extras of a requirement need, such as `dbt-spark[PyHive]`."""
     from packaging.requirements import Requirement
 
     try:
@@ -198,7 +200,7 @@ def _brought_along(requirement: Any) -> list[str]:
 
 
 def check_java(env: Mapping[str, str]) -> Finding:
-    """Tell which Java Spark would run on.
+    """Check the Java that Spark would run on.
 
     Args:
         env: Environment variables.
@@ -213,27 +215,27 @@ def check_java(env: Mapping[str, str]) -> Finding:
     if choice.message is None:
         return Finding("ok", "Java", found)
     return Finding(
-        "warning", "Java", choice.message, "Set JAVA_HOME to a Java 11 or 17, or let be."
+        "warning", "Java", choice.message, "To use your own, set JAVA_HOME to a Java 11 or 17."
     )
 
 
 def check_plugin() -> Finding:
-    """Tell whether dbt's Spark sessions know the UDFs."""
+    """Check that dbt's Spark sessions have the UDFs."""
     try:
         from dbt_afterimage import plugins
 
         plugin = plugins[0](project_name="afterimage")
         plugin.initialize()
-    except Exception as error:  # Whatever an import of another package's version may raise.
+    except Exception as error:  # An import from another version may raise anything.
         found = f"{type(error).__name__}: {error}"
         return Finding(
             "problem", "dbt plugin", found, "pip install --force-reinstall dbt-afterimage"
         )
-    return Finding("ok", "dbt plugin", "loads; dbt's sessions know the UDFs")
+    return Finding("ok", "dbt plugin", "loads; dbt's sessions have the UDFs")
 
 
 def check_memory(driver: str, machine: tuple[int, int]) -> Finding:
-    """Hold the driver's heap against the machine's memory.
+    """Check the driver's heap against the machine's memory.
 
     Args:
         driver: The setting `spark.driver.memory`, such as `4g`.
@@ -242,7 +244,9 @@ def check_memory(driver: str, machine: tuple[int, int]) -> Finding:
     match = re.fullmatch(r"(\d+)\s*([bkmgt]?)b?", driver.strip().lower())
     remedy = "Set AFTERIMAGE_DRIVER_MEMORY (the profile's spark.driver.memory) to "
     if match is None:
-        return Finding("problem", "memory", f"`{driver}` is no size", remedy + "one such as 4g.")
+        return Finding(
+            "problem", "memory", f"`{driver}` is not a size", remedy + "a size such as 4g."
+        )
     # Spark takes a plain number for MiB here.
     heap = int(match[1]) * (_UNITS[match[2]] if match[2] else _UNITS["m"])
     total, available = machine
@@ -251,7 +255,7 @@ def check_memory(driver: str, machine: tuple[int, int]) -> Finding:
     if heap > total:
         return Finding("problem", "memory", found, remedy + fit)
     if heap > available:
-        return Finding("warning", "memory", found, remedy + "less, or end other programs.")
+        return Finding("warning", "memory", found, remedy + "less, or close other programs.")
     return Finding("ok", "memory", found)
 
 
@@ -261,7 +265,7 @@ def memory() -> tuple[int, int]:
     total = os.sysconf("SC_PHYS_PAGES") * page
     try:
         available = os.sysconf("SC_AVPHYS_PAGES") * page
-    except (ValueError, OSError):  # macOS does not tell
+    except (ValueError, OSError):  # macOS does not have it.
         available = total
     meminfo = Path("/proc/meminfo")
     if meminfo.is_file():
@@ -283,7 +287,7 @@ def check_warehouses(settings: Mapping[str, str], project: Path) -> Iterator[Fin
         project: The folder that relative paths start from.
 
     Yields:
-        Findings for each folder; for none, that there is none of this machine.
+        Findings for each folder; one finding if none of them is local.
     """
 
     folders = [
@@ -294,13 +298,13 @@ def check_warehouses(settings: Mapping[str, str], project: Path) -> Iterator[Fin
         and (folder := local_folder(value)) is not None
     ]
     if not folders:
-        yield Finding("ok", "warehouse", "no folder of this machine")
+        yield Finding("ok", "warehouse", "not a local folder")
     for folder in folders:
         yield from check_warehouse(project / folder)
 
 
 def check_warehouse(folder: Path) -> Iterator[Finding]:
-    """Check that tables can be read and written in a folder, and that there is room.
+    """Check that tables can be read and written in a folder, and that there is space.
 
     Args:
         folder: The folder; it need not be there yet.
@@ -315,7 +319,7 @@ def check_warehouse(folder: Path) -> Iterator[Finding]:
             draft = Path(place) / "draft"
             draft.write_bytes(b"afterimage")
             if draft.rename(Path(place) / "final").read_bytes() != b"afterimage":
-                raise OSError("what was written is not what is read")
+                raise OSError("a file read back differs from the one written")
         unread = [str(path) for path in _tables(folder) if not os.access(path, os.R_OK | os.X_OK)]
     except OSError as error:
         yield Finding("problem", "warehouse", f"{folder}: {error.strerror or error}", remedy)
@@ -323,10 +327,10 @@ def check_warehouse(folder: Path) -> Iterator[Finding]:
     if unread:
         yield Finding("problem", "warehouse", f"cannot read {unread[0]}", remedy)
     else:
-        new = "" if folder.exists() else ", which the first run makes"
+        new = "" if folder.exists() else ", which the first run creates"
         yield Finding("ok", "warehouse", f"{folder}{new}")
     free = shutil.disk_usage(there).free
-    remedy = "Free some room, or set AFTERIMAGE_WAREHOUSE to a folder on another disk."
+    remedy = "Free some space, or set AFTERIMAGE_WAREHOUSE to a folder on another disk."
     level = "problem" if free < LEAST_DISK else "warning" if free < LITTLE_DISK else "ok"
     found = f"{_size(free)} free at {there}"
     yield Finding(level, "disk", found, None if level == "ok" else remedy)
@@ -341,7 +345,7 @@ def _tables(folder: Path) -> Iterator[Path]:
 
 
 def check_server(host: str, port: int) -> Finding:
-    """Tell whether a Thrift server listens.
+    """Check that a Thrift server listens.
 
     Args:
         host: Where it should be.
@@ -363,23 +367,23 @@ def _project(where: Where) -> tuple[Project | None, Finding]:
         missing = missing_doc_blocks(Path(where.project_dir or "."), str(error))
         if missing:
             return None, Finding("problem", what, *missing)
-        remedy = "Run this in the folder of a dbt project, or give --project-dir, --profiles-dir."
+        remedy = "Run this in the folder of a dbt project, or give --project-dir or --profiles-dir."
         return None, Finding("problem", what, str(error), remedy)
     if project.credentials is None:
-        remedy = "Choose a --target of the type spark."
+        remedy = "Choose a --target of type spark."
         return None, Finding("problem", what, "the target is not for Spark", remedy)
     return project, Finding("ok", what, project.target)
 
 
 def missing_doc_blocks(project: Path, error: str) -> tuple[str, str] | None:
-    """Say which files refer to doc blocks that are nowhere, and what to do about it.
+    """Return which files refer to doc blocks that do not exist, and what to do about it.
 
     Args:
         project: The project's folder.
-        error: What dbt says of the project; it names the first block only.
+        error: dbt's error message, which names only the first block.
 
     Returns:
-        What is wrong and the remedy; none where the error is another one.
+        What is wrong and the remedy; none for any other error.
     """
     match = re.search(r"depends on doc '(\w+)'\s+which was not found", error)
     if match is None:
@@ -404,8 +408,8 @@ def missing_doc_blocks(project: Path, error: str) -> tuple[str, str] | None:
     blank = "".join(f"{{% docs {name} %}}{{% enddocs %}}" for name in blocks)
     return (
         f"{', '.join(files)} refer to doc blocks that no .md file has: {', '.join(blocks)}",
-        f"Restore the .md file, or write models/docs/{table or blocks[0]}.md (an `afterimage init`"
-        f" that was stopped has left it out) and put your words between: {blank}",
+        f"Restore the .md file, or write models/docs/{table or blocks[0]}.md (an interrupted"
+        f" `afterimage init` did not write it), with your descriptions inserted: {blank}",
     )
 
 
@@ -418,7 +422,7 @@ def _check_answer(project: Project) -> Finding:
         found = f"decode_change_mask('0B', 0) is {answer}, not [1, 2, 4]"
         remedy = "Register the UDFs of this version on the server, and restart it."
         return Finding("problem", "Spark", found, remedy)
-    return Finding("ok", "Spark", "answers, and knows the UDFs")
+    return Finding("ok", "Spark", "answers, and has the UDFs")
 
 
 def _installed_version(package: str) -> str | None:

@@ -1,4 +1,4 @@
-"""`afterimage health`: how the changes of a source come in, from its staging models."""
+"""`afterimage health`: how the changes of a source arrive, from its staging models."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from dbt_afterimage.text import EPOCH
     "--model",
     "models",
     multiple=True,
-    help="A staging model, such as stg_qlik__customers; repeatable.",
+    help="A staging model, such as stg_qlik__customers. Repeat for more.",
 )
 @click.option(
-    "--source", help="A source, `name.table` of one, or a seed: all staging models that read it."
+    "--source",
+    help="All staging models that read this source, table of one (`name.table`), or seed.",
 )
 @click.option(
-    "--all", "is_all", is_flag=True, help="All staging models of the project, a line each."
+    "--all", "is_all", is_flag=True, help="All staging models of the project, one line each."
 )
 @click.option(
     "--silence",
@@ -38,7 +39,7 @@ from dbt_afterimage.text import EPOCH
     default=24,
     show_default=True,
     metavar="HOURS",
-    help="Report silences that are longer.",
+    help="Report silences longer than this.",
 )
 @output_option
 @where_options
@@ -50,12 +51,12 @@ def command(
     output: Path | None,
     where: Where,
 ) -> None:
-    """Write a page on how changes come in.
+    """Write a page on how changes arrive.
 
-    It shows the changes of staging models; the terminal gets a summary.
+    It shows the changes of staging models; the terminal shows a summary.
     """
     if bool(models) + bool(source) + is_all != 1:
-        raise click.UsageError("Give --model, --source or --all, one of them.")
+        raise click.UsageError("Give exactly one of --model, --source and --all.")
     project = Project(where)
     if models:
         nodes = [project.model(name) for name in models]
@@ -71,8 +72,12 @@ def command(
                 found.append(health)
     if not found:
         raise AfterimageError(
-            "name the staging models with --model: "
-            + (f"no model that reads {source} is one" if source else "this project has none")
+            (
+                f"no model that reads {source} is a staging model"
+                if source
+                else "no staging model found"
+            )
+            + "; name them with --model"
         )
     if is_all:
         found.sort(key=worst_first)
@@ -84,14 +89,14 @@ def command(
     for health in found:
         print(f"{health.model}: {health.verdict}" if is_all else summary(health))
     place, address = found_at(path)
-    print(f"\n{place}: the same as a page\n  {address}")
+    print(f"\nThe same as a page: {place}\n  {address}")
 
 
 def _read(project: Any, node: Any, health: Health, is_named: bool, is_all: bool) -> bool:
-    """Read a model that may be a staging model; return whether it is one."""
+    """Read a model if it is a staging model; return whether it is one."""
     columns = project.columns_of(str(node.relation_name)) if is_all else project.columns(node)
     if columns is None:
-        health.problem = f"it has no table: dbt build --select +{node.name}"
+        health.problem = f"it has not been built: dbt build --select +{node.name}"
         return bool(node.config.materialized == "change_stream")
     names = {column.name.lower() for column in columns}
     if is_named or names.issuperset(CONTRACT):
@@ -101,25 +106,26 @@ def _read(project: Any, node: Any, health: Health, is_named: bool, is_all: bool)
 
 
 def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
-    """Read what a staging model's table says of its source.
+    """Read what a staging model's table says about its source.
 
     Args:
         project: The dbt project.
         node: The model's node.
         columns: The columns of its table, in lower case.
-        health: Where to put it.
+        health: Takes the result.
 
     Raises:
-        AfterimageError: It is no staging model.
+        AfterimageError: It is not a staging model.
     """
     missing = [name for name in CONTRACT if name not in columns]
     if missing:
         raise AfterimageError(
-            f"name a staging model: {node.name} has no column {', '.join(missing)}, so it is none"
+            f"{node.name} is not a staging model, as it has no column {', '.join(missing)};"
+            " name one with --model"
         )
     warnings = "warnings" if "warnings" in columns else "cast(null as array<string>)"
     source_rows = "source_rows" if "source_rows" in columns else "cast(null as int)"
-    # Read twice, and no task is given all of it: a line is an hour, a kind and a run.
+    # One line per hour, kind and run, so that no task reads all changes.
     groups = project.query(f"""
         with changes as (
             select
@@ -127,7 +133,7 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
                 unix_micros(changed_at) as changed,
                 floor(unix_micros(changed_at) / {HOUR}) as hour,
                 coalesce(unix_micros(ingested_at), 0) as run,
-                -- What follows the colon is particular to the row.
+                -- The text after the colon is specific to the row.
                 split(reject_reason, ':')[0] as reason,
                 transform({warnings}, warning -> split(warning, ':')[0]) as warnings,
                 {source_rows} as source_rows,
@@ -173,7 +179,7 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
         if "source_rows" in group:
             health.source_rows = (health.source_rows or 0) + group["source_rows"]
     for at, taken in sorted(runs.items()):
-        # Rows of the first run lay in the source for as long as it had been there.
+        # The first run also takes in rows that landed long before.
         if health.runs:
             for group in taken:
                 if "hour" in group and group["kind"] not in ("rejected", "load"):
@@ -182,11 +188,11 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
         newest = max((group["last"] for group in taken if "last" in group), default=None)
         health.runs.append(Run(at, changes, newest, late))
     if not health.runs:
-        health.problem = "it is empty: no row has come in"
+        health.problem = "it is empty: no row has arrived yet"
 
 
 def summary(health: Health) -> str:
-    """Return what a page says of a table, as lines for the terminal."""
+    """Return what a page says about a table, as lines for the terminal."""
     lines = [f"{health.model}: {health.verdict}"]
     facts = [("rejected", counted(health.rejects)), ("warnings", counted(health.warnings))]
     facts += [(fact.name, f"{fact.value}; {fact.note}".rstrip("; ")) for fact in health.facts]

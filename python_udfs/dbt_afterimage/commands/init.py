@@ -1,4 +1,4 @@
-"""`afterimage init`: begins a dbt project, and writes the models of landed change tables."""
+"""`afterimage init`: creates a dbt project, and writes models for landed change tables."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from dbt_afterimage.scaffold.entries import FILE, Entry
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"
 
-# What a project cannot be called: packages that dbt has, and words that are no text in YAML.
+# Names that a project cannot have: those of dbt packages, and words that are no text in YAML.
 _TAKEN = {"afterimage", "dbt", "dbt_spark"}
 _TAKEN |= {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 # Options of one table, beside the key.
 _TEXTS = {
-    "name": "What the models are named after (default: the source table's name).",
-    "system": "The source macro, such as qlik_change_table, where the table is not recognised.",
-    "table": "The source table, where messages or events of several are in RELATION.",
-    "base": "The table with the present rows (event log, log of a Db2 text index).",
+    "name": "Base name of the models (default: the source table's name).",
+    "system": "The source macro, such as qlik_change_table, if the table is not recognised.",
+    "table": "The source table, if RELATION holds messages or events of several.",
+    "base": "The table with the current rows (event log, log of a Db2 text index).",
     "metadata": "The table with Qlik's metadata messages, or with a registry's schemas.",
     "tracking": "OpenEdge's change tracking table.",
     "uow": "Db2's IBMSNAP_UOW.",
@@ -65,7 +65,7 @@ models:
   +materialized: table
   +file_format: iceberg
 
-# Seeds are loaded exactly: an empty cell is NULL, and a wide number keeps its digits.
+# Seeds are loaded exactly: an empty cell is NULL, and wide numbers keep all digits.
 dispatch:
   - macro_namespace: dbt
     search_order: [{name}, afterimage, dbt]
@@ -73,7 +73,7 @@ dispatch:
 
 _PACKAGES = """\
 packages:
-  # Afterimage as pip installed it. Where that is another folder, say so before `dbt deps`:
+  # Afterimage as pip installed it. If it is in another folder, set that before `dbt deps`:
   # export AFTERIMAGE_PACKAGE="$(afterimage init --package-path)"
   - local: "{{{{ env_var('AFTERIMAGE_PACKAGE', '{package}') }}}}"
 """
@@ -87,22 +87,22 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("init")
 @click.argument("relations", nargs=-1, metavar="[RELATION]...")
-@click.option("--all", "every", is_flag=True, help="All change tables of the catalog.")
+@click.option("--all", "every", is_flag=True, help="All change tables in the catalog.")
 @click.option(
     "--from",
     "listed",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the models of all tables that this file lists (afterimage.yml).",
+    help="Write the models for all tables in this file (afterimage.yml).",
 )
 @click.option(
     "--check",
     is_flag=True,
-    help="Write nothing; say what differs from the list. The exit code is 1 where something does.",
+    help="Write nothing; print what differs from the list. The exit code is 1 if anything does.",
 )
-@click.option("--key", help="The key's columns as CSV (default: guessed where the table tells it).")
+@click.option("--key", help="The key columns as CSV (default: guessed, if the table shows them).")
 @_options
 @click.option("--arguments", metavar="JSON", help="Further arguments of the source macro, as JSON.")
-@click.option("--package-path", is_flag=True, help="Print where Afterimage's dbt package is.")
+@click.option("--package-path", is_flag=True, help="Print the folder of Afterimage's dbt package.")
 @where_options
 def command(
     relations: Sequence[str],
@@ -113,12 +113,12 @@ def command(
     where: Where,
     **options: str | None,
 ) -> int:
-    """Begin a project, or write models of landed tables.
+    """Create a project, or write models for landed tables.
 
-    Without RELATION: begin a dbt project in this folder. With it: look at the landed tables, write
+    Without RELATION: create a dbt project in this folder. With it: look at the landed tables, write
     the models that turn them into history, and add them to afterimage.yml. RELATION is
     schema.table, table, source.table, a pattern such as 'raw.*__ct', or files such as
-    'parquet.`/landing/orders__ct`'. A file that somebody has edited is left alone.
+    'parquet.`/landing/orders__ct`'. Files that you have edited are left alone.
     """
     if package_path:
         print(PACKAGE)
@@ -126,7 +126,7 @@ def command(
     given = {name: value for name, value in options.items() if value is not None}
     if check or listed:
         if relations or every or given:
-            raise click.UsageError("--from and --check go by the list, without RELATION.")
+            raise click.UsageError("--from and --check work from the list; leave out RELATION.")
         path = listed or Path(where.project_dir or ".") / FILE
         listing = entries.read(path)
         return (_check if check else _write_listed)(_open(where), listing)
@@ -141,22 +141,20 @@ def command(
 
 def _open(where: Where) -> Project:
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
-        raise AfterimageError(
-            "run `afterimage init` first: there is no dbt_project.yml in this folder"
-        )
+        raise AfterimageError("this folder has no dbt_project.yml: run `afterimage init` first")
     return Project(where)
 
 
 @dataclass
 class _Outcome:
-    """What looking at some tables has given."""
+    """The drafts and problems of some tables."""
 
     drafts: list[tuple[Entry, Draft]]
     problems: list[tuple[Entry, str]]
 
 
 def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False) -> _Outcome:
-    """Look at tables, one after the other, and say what was found."""
+    """Look at tables, one after the other, and print what was found."""
     outcome = _Outcome([], [])
     for entry in wanted:
         started = time.monotonic()
@@ -171,7 +169,7 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
             continue
         models = made.texts.models
         if models and any(models == other.texts.models for _, other in outcome.drafts):
-            continue  # A table under another of its names.
+            continue  # The same table under another name.
         outcome.drafts.append((entry, made))
         if len(wanted) == 1:
             print(f"{made.texts.table} is {made.found}")
@@ -196,21 +194,23 @@ def add(
     Args:
         project: The dbt project.
         relations: The tables, or patterns.
-        every: Whether to take all change tables of the catalog, and all of the list.
+        every: Whether to take all change tables in the catalog and in the list.
         given: Options of one table.
 
     Returns:
-        The staging models, and how many tables need an answer first.
+        The staging models, and how many tables have open questions.
 
     Raises:
-        AfterimageError: A table that was named needs an answer, or there is no change table.
+        AfterimageError: A named table has an open question, or there is no change table.
     """
     path = project.folder / FILE
     text = path.read_text(encoding="utf-8") if path.is_file() else None
     known = entries.read(path).entries if text is not None else []
     is_pattern = every or any(map(_is_pattern, relations))
     if given.keys() - {"file_format"} and (is_pattern or len(relations) > 1):
-        raise click.UsageError(f"--{min(given)} is for one RELATION; say it of several in {FILE}.")
+        raise click.UsageError(
+            f"--{min(given)} works with one RELATION; for several, set it in {FILE}."
+        )
     wanted = list(known) if every else []
     for relation in _expanded(project, relations, every):
         entry = Entry(relation, **_read_options(given))
@@ -219,7 +219,7 @@ def add(
                 entry = other
             elif other.is_same_table(entry) and replace(entry, key=other.key) != other:
                 raise AfterimageError(
-                    f"{relation} is in {FILE} already: change it there, then run"
+                    f"{relation} is already in {FILE}: change it there, then run"
                     f" `afterimage init --from {FILE}`"
                 )
         if entry not in wanted:
@@ -251,10 +251,10 @@ def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageEr
     if len(wanted) == 1 and outcome.problems:
         return AfterimageError(outcome.problems[0][1])
     if not outcome.problems:
-        return AfterimageError("no change table was found: nothing was written")
+        return AfterimageError("nothing was written: no change table was found")
     return AfterimageError(
-        f"nothing was written: {len(outcome.problems)} of {len(wanted)} tables need what is said"
-        " above"
+        f"nothing was written: {len(outcome.problems)} of {len(wanted)} tables have the problems"
+        " listed above"
     )
 
 
@@ -275,7 +275,7 @@ def _write(project: Project, found: Sequence[Change]) -> None:
     said = {
         "new": "wrote  {}",
         "behind": "wrote  {}",
-        "added": "wrote  {} (added at its end)",
+        "added": "wrote  {} (added at the end)",
         "edited": "kept   {} (edited by hand)",
     }
     for change in found:
@@ -283,7 +283,7 @@ def _write(project: Project, found: Sequence[Change]) -> None:
             print(said[change.state].format(change.path))
     same = sum(change.state == "same" for change in found)
     if same:
-        print(f"kept   {same} {'files' if same > 1 else 'file'} as they are")
+        print(f"kept   {same} unchanged file{'s'[: same > 1]}")
 
 
 def _check(project: Project, listing: entries.Listing) -> int:
@@ -301,7 +301,7 @@ def _check(project: Project, listing: entries.Listing) -> int:
     for line in said:
         print(line)
     if not said:
-        print(f"All as {FILE} says.")
+        print(f"Everything matches {FILE}.")
     return int(bool(said))
 
 
@@ -332,7 +332,7 @@ def _is_pattern(relation: str) -> bool:
 
 
 def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[str]:
-    """Return the tables that names and patterns stand for, each once."""
+    """Return the tables that the names and patterns match, each once."""
     found = []
     for relation in [*relations, *(["*.*"] if every else [])]:
         if not _is_pattern(relation):
@@ -355,7 +355,7 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
         ]
         fitting = [name for name in names if fnmatch(name.lower(), f"{schema}.{pattern}".lower())]
         if not fitting:
-            raise AfterimageError(f"no table is called {relation}")
+            raise AfterimageError(f"no table matches {relation}")
         found += [name for name in fitting if name.lower() not in own]
     return list(dict.fromkeys(found))
 
@@ -386,14 +386,14 @@ def _read_options(given: dict[str, str]) -> dict[str, Any]:
 
 
 def begin(folder: Path) -> None:
-    """Begin a dbt project in a folder; a file that is there stays as it is.
+    """Create a dbt project in a folder; existing files are left as they are.
 
     Args:
         folder: The folder.
     """
     name = re.sub(r"\W+", "_", folder.name.lower()).strip("_") or "history"
     if name in _TAKEN or name[0].isdigit():
-        # dbt wants an identifier, and no two projects of one name; YAML has names of its own.
+        # dbt needs an identifier that no other project has; YAML has reserved words.
         name = f"project_{name}"
     profiles = (PACKAGE / "profiles" / "profiles.yml").read_text(encoding="utf-8")
     profiles = re.sub(r"^afterimage:", f"{name}:", profiles, flags=re.MULTILINE)
@@ -405,19 +405,19 @@ def begin(folder: Path) -> None:
         ".gitignore": _GITIGNORE,
         "profiles.yml": profiles,
         "packages.yml": _PACKAGES.format(package=package.as_posix()),
-        # The last one: it makes the folder a project.
+        # Written last, because it makes the folder a project.
         "dbt_project.yml": _DBT_PROJECT.format(name=name),
     }
     written = {path: text for path, text in texts.items() if not os.path.lexists(folder / path)}
     files.write(folder, written)
     for path in texts:
-        print(f"wrote  {path}" if path in written else f"kept   {path} (it was there already)")
+        print(f"wrote  {path}" if path in written else f"kept   {path} (already there)")
     if "packages.yml" not in written:
-        print(f"Add to packages.yml what is missing there:\n  - local: {package.as_posix()}")
+        print(f"Add this to packages.yml:\n  - local: {package.as_posix()}")
     ignored = (folder / ".gitignore").read_text(encoding="utf-8").split()
     lacking = [line for line in _GITIGNORE.split() if line not in ignored]
     if lacking:
-        print(f"Add to .gitignore what is missing there: {' '.join(lacking)}")
+        print(f"Add these to .gitignore: {' '.join(lacking)}")
     if "packages.yml" in written:
         with step("installing the dbt package"):
             run_dbt("deps", flags=["--project-dir", str(folder)])

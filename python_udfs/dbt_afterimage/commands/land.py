@@ -1,4 +1,4 @@
-"""`afterimage land`: landed files become raw tables."""
+"""`afterimage land`: turns landed files into raw tables."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _MOST_COLUMNS, _MOST_CHARACTERS = 12, 40
 
 @dataclass(frozen=True)
 class Raw:
-    """A raw table to be, from a path.
+    """A raw table to make from a path.
 
     Attributes:
-        is_named: Whether the name was given.
+        is_named: Whether the user gave the name.
     """
 
     schema: str
@@ -60,17 +60,17 @@ class Raw:
     "--as",
     "name",
     metavar="SCHEMA.TABLE",
-    help="What the table is called, of one PATH (default: raw, and the name of the PATH).",
+    help="Name of the table, for one PATH (default: schema raw, and the name of the PATH).",
 )
 @click.option(
     "--copy",
     is_flag=True,
-    help="Load the rows into an Iceberg table; a second time, those of new files."
-    " CSV is always loaded, and Avro where Spark has no reader for it.",
+    help="Load the rows into an Iceberg table; run again to add new files."
+    " CSV is always loaded, and Avro if Spark has no reader for it.",
 )
 @where_options
 def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) -> None:
-    """Make raw tables of landed files.
+    """Turn landed files into raw tables.
 
     The files are Parquet, ORC, CSV, JSON or Avro. Each PATH is a file, or a folder with the
     files of one table. Without --copy nothing is loaded: a dbt source names the path, and each
@@ -82,12 +82,12 @@ def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) ->
 
 
 def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
-    """Make raw tables, and say what they are.
+    """Make raw tables, and print what they are.
 
     Args:
         project: The dbt project.
-        raws: The tables to be.
-        copy: Whether to load what Spark could read where it is.
+        raws: The tables to make.
+        copy: Whether to load files that Spark could read in place.
     """
     in_place: list[Raw] = []
     copied: list[Raw] = []
@@ -117,22 +117,22 @@ def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
 
 
 def named(paths: Sequence[str], name: str | None) -> list[Raw]:
-    """Return the tables that paths become.
+    """Return the tables to make from paths.
 
     Args:
         paths: Files, and folders with the files of one table.
-        name: The name of the table, of one path; else each is called after its path.
+        name: The name of the table, for one path; by default each is named after its path.
 
     Raises:
         AfterimageError: A path cannot be landed, or two would have one name.
     """
-    # A shell's `landing/*` has Spark's own `_SUCCESS` in it.
+    # A shell's `landing/*` includes Spark's own `_SUCCESS`.
     given = [Path(path) for path in paths]
     seen = [path for path in given if not is_hidden(path.name)]
     if not seen:
         raise AfterimageError(f"{shown(given[0])} is hidden, so Spark would not read it; rename it")
     if name is not None and len(seen) > 1:
-        raise AfterimageError("give one PATH with --as; its name is that of one table")
+        raise AfterimageError("--as names one table; give one PATH with it")
     raws: dict[str, Raw] = {}
     for path in seen:
         landing = look(path)
@@ -141,8 +141,8 @@ def named(paths: Sequence[str], name: str | None) -> list[Raw]:
         other = raws.setdefault(str(raw).lower(), raw)
         if other.landing.path != landing.path:
             raise AfterimageError(
-                f"{shown(other.landing.path)} and {shown(landing.path)} would both be {raw};"
-                " land one of them by itself: --as SCHEMA.TABLE"
+                f"{shown(other.landing.path)} and {shown(landing.path)} would both become {raw};"
+                " land one of them separately: --as SCHEMA.TABLE"
             )
     return list(raws.values())
 
@@ -151,13 +151,13 @@ def _parts(name: str) -> tuple[str, str]:
     match = re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_]*)", name)
     if match is None:
         raise AfterimageError(
-            f"give --as SCHEMA.TABLE, both of letters, digits and _; not {visible(name)}"
+            f"--as must be SCHEMA.TABLE, both of letters, digits and _. Got: {visible(name)}"
         )
     return match[1], match[2]
 
 
 def _read_in_place(project: Project, raw: Raw) -> list[Column] | None:
-    """Return the columns of files that Spark reads by path; none where they have to be loaded."""
+    """Return the columns of files that Spark reads by path; none if they must be loaded."""
     if raw.landing.format == "csv":
         return None
     if raw.landing.format != "json":
@@ -172,22 +172,22 @@ def _read_in_place(project: Project, raw: Raw) -> list[Column] | None:
 
 
 def _check_name(project: Project, raw: Raw, *, in_place: bool) -> None:
-    """Refuse a name that another raw table has.
+    """Check that no other raw table has the name.
 
     Raises:
-        AfterimageError: It is taken. The text says by what.
+        AfterimageError: One has. The text says which.
     """
     source = project.source(raw.schema, raw.table)
     is_path = source is not None and _is_path(source)
     if source is not None and (in_place or is_path) and not (in_place and _is_this(source, raw)):
         read = f"{source.schema}.{source.identifier}"
         raise AfterimageError(
-            f"the project has a source {raw} already, {visible(read)}"
+            f"the project already has a source {raw}, for {visible(read)}"
             f" ({source.original_file_path}); choose another name: --as SCHEMA.TABLE"
         )
     if in_place and Table(project, raw.schema, raw.table).columns() is not None:
         raise AfterimageError(
-            f"there is a table {raw} already; choose another name: --as SCHEMA.TABLE"
+            f"the table {raw} already exists; choose another name: --as SCHEMA.TABLE"
         )
 
 
@@ -203,11 +203,11 @@ def _is_this(source: Any, raw: Raw) -> bool:
 
 
 def _write_sources(project: Project, raws: Sequence[Raw]) -> list[str]:
-    """Write sources for the paths that have none, and return the files."""
+    """Write sources for the paths that have none, and return the written files."""
     wanted = []
     for raw in raws:
         if project.source(raw.schema, raw.table) is None:
-            # Of two sources with one name in a file, dbt's partial parsing sees only the last.
+            # If a file has two sources of one name, dbt's partial parsing sees only the last.
             path = f"models/sources/_src_{raw.schema}_{raw.landing.format}.yml"
             identifier = json.dumps(_template(sql_path(raw.landing.path)), ensure_ascii=False)
             block = f"      - name: {raw.table}\n        identifier: {identifier}\n"
@@ -219,7 +219,7 @@ def _write_sources(project: Project, raws: Sequence[Raw]) -> list[str]:
 
 
 def _template(text: str) -> str:
-    """Return the Jinja that gives a text; dbt reads each identifier as Jinja."""
+    """Return Jinja that renders to a text, because dbt renders identifiers."""
     is_plain = not any(sign in text for sign in ("{{", "{%", "{#"))
     return text if is_plain else f"{{{{ {json.dumps(text)} }}}}"
 

@@ -1,4 +1,4 @@
-"""What commands share: the options that choose a project, and how they take and show things."""
+"""What commands share: options that choose a project and a page, and how CSV is read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dbt_afterimage.runtime.project import Where
 
 
 def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of `Where` to a command, which gets them as one argument `where`."""
+    """Add the options of `Where` to a command; it gets them as one argument, `where`."""
 
     @wraps(function)
     def with_where(**options: Any) -> Any:
@@ -37,13 +37,13 @@ def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
 output_option = click.option(
     "--output",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write this file, complete in itself (default: below .afterimage/pages of the project,"
+    help="Write this file, which needs no other (default: below .afterimage/pages of the project,"
     " where all pages share one script).",
 )
 
 
 def found_at(path: Path) -> tuple[str, str]:
-    """Return where a page is: as a path from the working directory, and as an address to click.
+    """Return where a page is: its path from the working directory, and its address to click.
 
     Args:
         path: The page.

@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 _STATE_FILE = STATE / "server.json"
 _LOG_FILE = STATE / "server.log"
-# A warehouse is served once, whichever project's folder the server was started in.
+# Only one server per warehouse, whichever folder it was started in.
 _WAREHOUSE_FILE = ".afterimage-server"
 
 _AUTHENTICATION = "spark.hadoop.hive.server2.authentication"
 _CHECKED_AUTHENTICATIONS = ("LDAP", "KERBEROS", "CUSTOM", "PAM")
 
-# Hive reads these first, whatever its settings say.
+# In Hive these override the settings.
 _OVERRULING = (
     "HIVE_SERVER2_THRIFT_BIND_HOST",
     "HIVE_SERVER2_THRIFT_PORT",
@@ -66,28 +66,28 @@ class Options:
     envvar="AFTERIMAGE_SERVER_PORT",
     show_default=True,
     show_envvar=True,
-    help="Where to listen.",
+    help="Port to listen on.",
 )
 @click.option(
     "--bind",
     default="127.0.0.1",
     metavar="ADDRESS",
-    help="The address to listen on (default: this machine alone).",
+    help="Address to listen on (default: only this machine).",
 )
-@click.option("--memory", metavar="SIZE", help="Heap of the server, such as 8g.")
+@click.option("--memory", metavar="SIZE", help="Heap size of the server, such as 8g.")
 @click.option(
-    "--warehouse", metavar="LOCATION", help="The tables' folder or URI, not the profile's."
+    "--warehouse", metavar="LOCATION", help="Folder or URI of the tables, instead of the profile's."
 )
-@click.option("--target", help="The profile's target whose Spark settings are taken.")
-@click.option("--daemon", "what", flag_value="daemon", help="Come back once the server is ready.")
-@click.option("--status", "what", flag_value="status", help="Say whether a server runs.")
+@click.option("--target", help="Target of the profile whose Spark settings are used.")
+@click.option("--daemon", "what", flag_value="daemon", help="Return once the server is ready.")
+@click.option("--status", "what", flag_value="status", help="Print whether a server is running.")
 @click.option("--stop", "what", flag_value="stop", help="Stop the server of this folder.")
 def command(what: str | None, **options: Any) -> int:
     """Keep a Spark session open behind a Thrift server.
 
     The session has the UDFs and the tables; it serves `dbt --target server`, and JDBC and ODBC
-    tools. Its Spark settings are those of the dbt profile of the project in this folder. The exit
-    code of --status is 3 where no server is ready.
+    tools. It uses the Spark settings of the dbt profile of the project in this folder. The exit
+    code of --status is 3 if no server is ready.
     """
     if what == "status":
         return _status()
@@ -98,7 +98,7 @@ def command(what: str | None, **options: Any) -> int:
 
 @dataclass
 class _Server:
-    """What others may know of a running server."""
+    """What the state file says about a running server."""
 
     pid: int
     host: str
@@ -112,7 +112,7 @@ class _Server:
 
 
 class _Claim:
-    """A file that tells of a server and is locked while it runs, however it ends."""
+    """A file that describes a server and stays locked until it ends, however it ends."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -121,7 +121,7 @@ class _Claim:
     def take(self, server: _Server) -> _Server | None:
         """Claim the file, or return the server that has it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        # Someone who only asks holds the lock for a moment too.
+        # A process that only asks also holds the lock for a moment.
         for _ in range(10):
             self._file = self.path.open("a+")
             try:
@@ -138,7 +138,7 @@ class _Claim:
         return self.holder() or server
 
     def _is_there(self) -> bool:
-        """Whether the open file still has its name, which a server that ends takes from it."""
+        """Whether the open file still has its name; a server that ends deletes the file."""
         assert self._file
         try:
             return os.path.samestat(os.fstat(self._file.fileno()), self.path.stat())
@@ -146,7 +146,7 @@ class _Claim:
             return False
 
     def write(self, server: _Server) -> None:
-        """Replace what the file tells."""
+        """Replace the file's content."""
         assert self._file
         self._file.seek(0)
         self._file.truncate()
@@ -161,7 +161,7 @@ class _Claim:
             self._file = None
 
     def holder(self) -> _Server | None:
-        """Return the server that runs; none where it has ended without saying so."""
+        """Return the running server; none if it has ended, even without deleting the file."""
         try:
             with self.path.open() as file:
                 try:
@@ -196,7 +196,7 @@ def _serve(options: Options) -> int:
             taken.append(claim)
         _check_port(options.bind, options.port)
         spark = _open(settings)
-        listen()  # PySpark has put a handler of its own for SIGINT in place
+        listen()  # Again: PySpark has set its own handler for SIGINT.
         stop = _start_thrift_server(spark)
         _wait_until_it_answers(server, stopped)
         server.ready = True
@@ -215,26 +215,26 @@ def _serve(options: Options) -> int:
 
 
 def _machine() -> str:
-    """Return what tells apart the machines, and containers, that a folder may be shared by."""
+    """Return an identifier of this machine or container: several may share the folder."""
     return f"{socket.gethostname()} {_pids()}".strip()
 
 
 def _pids() -> str:
     try:
         return str(Path("/proc/self/ns/pid").readlink())
-    except OSError:  # no Linux, so no containers
+    except OSError:  # Not Linux, so no container.
         return ""
 
 
 def _already_runs(server: _Server) -> AfterimageError:
     return AfterimageError(
-        f"a server already runs on {server}; use it, or stop it with `afterimage serve --stop` in"
-        f" its folder (kill {server.pid})"
+        f"a server is already running on {server}; use it, or stop it with"
+        f" `afterimage serve --stop` in its folder (kill {server.pid})"
     )
 
 
 def _settings(options: Options) -> tuple[dict[str, str], str]:
-    """Return the session's settings, complete, and where its tables are."""
+    """Return all settings of the session, and the location of its tables."""
     conf = _profile_settings(options.target)
     catalog = f"spark.sql.catalog.{conf.get('spark.sql.defaultCatalog', 'spark_catalog')}"
     if options.memory:
@@ -250,7 +250,7 @@ def _settings(options: Options) -> tuple[dict[str, str], str]:
         {
             "spark.hadoop.hive.server2.thrift.bind.host": options.bind,
             "spark.hadoop.hive.server2.thrift.port": str(options.port),
-            # All statements run as the one who started the server.
+            # All statements run as the user who started the server.
             "spark.hadoop.hive.server2.enable.doAs": "false",
         }
     )
@@ -259,7 +259,7 @@ def _settings(options: Options) -> tuple[dict[str, str], str]:
     conf["spark.driver.extraJavaOptions"] = f"{java_options} {derby}".strip()
     complete(conf)
     if conf.get("spark.jars"):
-        # The threads of the Thrift server see the class path alone.
+        # The threads of the Thrift server see only the class path.
         jars = [*conf["spark.jars"].split(","), conf.get("spark.driver.extraClassPath", "")]
         conf["spark.driver.extraClassPath"] = os.pathsep.join(filter(None, jars))
     location = conf.get(f"{catalog}.warehouse") or conf.get("spark.sql.warehouse.dir", "")
@@ -281,12 +281,12 @@ def _profile_settings(target: str | None) -> dict[str, str]:
         profile = load_profile(str(Path.cwd()), {}, target_override=target)
     except DbtBaseException as error:
         text = " ".join(str(error).split())
-        raise AfterimageError(f"no Spark settings without the dbt profile: {text}") from None
+        raise AfterimageError(f"the dbt profile, which has the Spark settings: {text}") from None
     credentials: Any = profile.credentials
     if getattr(credentials, "method", None) != "session":
         raise AfterimageError(
-            f"target {profile.target_name!r} has no Spark session of its own: name one with"
-            " `method: session` by --target"
+            f"target {profile.target_name!r} has no Spark settings: choose one of `method: session`"
+            " with --target"
         )
     return dict(credentials.server_side_parameters)
 
@@ -308,7 +308,7 @@ def _check_environment(getenv: Callable[[str], str | None]) -> None:
     for name in _OVERRULING:
         if getenv(name) is not None:
             raise AfterimageError(
-                f"{name} is set, here or in Spark's spark-env.sh, and would overrule --bind and"
+                f"{name} is set, here or in Spark's spark-env.sh, and would override --bind and"
                 " --port: unset it"
             )
 
@@ -322,7 +322,7 @@ def _check_port(address: str, port: int) -> None:
         except OSError as error:
             raise AfterimageError(
                 f"cannot listen on {address}:{port} ({error.strerror}): choose another --port, or"
-                " end the program that has it"
+                " stop the program that uses it"
             ) from None
 
 
@@ -344,10 +344,10 @@ def _start_thrift_server(spark: SparkSession) -> Callable[[], None]:
 
     warehouse.lock_commits(spark)
     register_for_new_sessions(spark)
-    # Hive's clients ask for this one when they connect.
+    # Hive's clients use this one when they connect.
     spark.sql("create namespace if not exists default")
     jvm: Any = spark._jvm
-    # Asked of the JVM, for Spark's own scripts may have set them.
+    # Read from the JVM, because Spark's own scripts may have set them.
     _check_environment(jvm.java.lang.System.getenv)
     thrift = jvm.org.apache.spark.sql.hive.thriftserver.HiveThriftServer2
     context = getattr(spark, "_jsparkSession").sqlContext()  # noqa: B009
@@ -372,7 +372,7 @@ def _wait_until_it_answers(server: _Server, stopped: threading.Event) -> None:
             if time.monotonic() > deadline:
                 raise AfterimageError(
                     f"the Thrift server does not answer on {server.host}:{server.port} after"
-                    f" {_READY_SECONDS} s: look above for what Spark says"
+                    f" {_READY_SECONDS} s: see Spark's messages above"
                 ) from None
             time.sleep(0.1)
 
@@ -384,7 +384,7 @@ def _wait_for_the_end(spark: SparkSession, stopped: threading.Event) -> None:
         if code is not None:
             raise AfterimageError(
                 f"Spark's Java process has ended (exit {code}): start the server again, with more"
-                " --memory if it had run out of it"
+                " --memory if it ran out"
             )
 
 
@@ -418,7 +418,9 @@ def _start_daemon(options: Options) -> int:
             return 0
         if time.monotonic() > deadline:
             process.terminate()
-            raise AfterimageError(f"not ready after {_READY_SECONDS} s, given up: see {_LOG_FILE}")
+            raise AfterimageError(
+                f"stopped, as not ready after {_READY_SECONDS} s: see {_LOG_FILE}"
+            )
         time.sleep(0.1)
     said = _LOG_FILE.read_text().strip().splitlines()
     reason = said[-1].removeprefix("afterimage: ") if said else f"exit {process.returncode}"
@@ -428,7 +430,7 @@ def _start_daemon(options: Options) -> int:
 def _status() -> int:
     server = _Claim(_STATE_FILE).holder()
     if server is None:
-        print("afterimage: no server runs here; start one with `afterimage serve`")
+        print("afterimage: no server is running here; start one with `afterimage serve`")
         return 3
     if not server.ready:
         print(f"afterimage: starting on {server}")
@@ -448,12 +450,12 @@ def _stop() -> int:
     claim = _Claim(_STATE_FILE)
     server = claim.holder()
     if server is None:
-        print("afterimage: no server runs here")
+        print("afterimage: no server is running here")
         return 0
     if server.machine != _machine():
         raise AfterimageError(
-            f"the server on {server} runs on another machine or in another container,"
-            f" {server.machine}: stop it there"
+            f"the server on {server} runs on another machine or in another container"
+            f" ({server.machine}): stop it there"
         )
     os.kill(server.pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_SECONDS

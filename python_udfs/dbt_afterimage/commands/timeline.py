@@ -1,4 +1,4 @@
-"""`afterimage timeline`: the versions of some records of a history on a time line."""
+"""`afterimage timeline`: the versions of some records of a history on a timeline."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ META = (
     *("version", "operation", "closed_by", "transaction_id", "history_id"),
 )
 _TEXTS = ("valid_from_seq", "valid_to_seq", "operation", "closed_by", "transaction_id")
-# A page shows at most so many other ends of key changes beside the records.
+# A page shows at most this many records that the given ones became or came from.
 _NEIGHBOURS = 12
 
 
@@ -37,22 +37,22 @@ _NEIGHBOURS = 12
     required=True,
     multiple=True,
     help="The record's key; several columns as CSV in the order of unique_key (42,eu)."
-    " Give it again for more records.",
+    " Repeat for more records.",
 )
 @click.option(
     "--key-columns",
-    help="The key's columns as CSV, where the model has no unique_key in its config.",
+    help="The key columns as CSV, if the model has no unique_key in its config.",
 )
 @click.option(
     "--until",
-    help="How far open versions are drawn: `now`, or a date or time in UTC"
-    " (default: a little past the newest change that is shown).",
+    help="Where open versions end in the picture: `now`, or a date or time in UTC"
+    " (default: shortly after the newest change shown).",
 )
 @click.option(
     "--most",
     type=click.IntRange(min=1),
-    help="Show so many versions of a record, the newest, however large the page becomes"
-    " (default: as many as 200 KB hold).",
+    help="Show this many versions of each record, the newest ones, however large the page"
+    " becomes (default: as many as fit into 200 KB).",
 )
 @output_option
 @where_options
@@ -83,7 +83,7 @@ def command(
 
 
 class _History:
-    """The table of a history, as a query picks versions from it."""
+    """The table of a history, and how to read versions from it."""
 
     def __init__(self, node: Any, columns: Sequence[Column], unique_key: Sequence[str]) -> None:
         by_name = {column.name.lower(): column for column in columns}
@@ -91,11 +91,12 @@ class _History:
         missing = [names[name] for name in META if names[name].lower() not in by_name]
         if missing:
             raise AfterimageError(
-                f"name a history: {node.name} has no column {', '.join(missing)}, so it is none"
+                f"{node.name} is not a history, as it has no column {', '.join(missing)};"
+                " name one with --model"
             )
         unknown = [name for name in unique_key if name.lower() not in by_name]
         if unknown:
-            raise AfterimageError(f"{node.name} has no column {', '.join(unknown)} to be its key")
+            raise AfterimageError(f"{node.name} has no key column {', '.join(unknown)}")
         self.node = node
         self.key = [by_name[name.lower()] for name in unique_key]
         ours = {name.lower() for name in names.values()}
@@ -106,7 +107,7 @@ class _History:
             "is_deleted": m["is_deleted"],
             "version": m["version"],
             "valid_from": f"unix_micros(cast({m['valid_from']} as timestamp))",
-            # A config may give open versions a valid_to of their own.
+            # A config may give open versions a valid_to.
             "valid_to": f"if({m['is_current']}, null,"
             f" unix_micros(cast({m['valid_to']} as timestamp)))",
             "values": f"array({', '.join(p.text_of(c, p.quote(c.name)) for c in data)})",
@@ -115,18 +116,18 @@ class _History:
         self.line = f"to_json(named_struct({listed}))"
 
     def version(self, row: dict[str, Any]) -> Version:
-        """Return what a line holds; what is NULL it leaves out."""
+        """Return the version in a line, which leaves out NULLs."""
         values = dict(zip(self._names, row.pop("values"), strict=True))
         return Version(values=values, **row)
 
     def record(self, versions: list[Version], is_asked: bool = True) -> Record:
-        """Return a record by its versions."""
+        """Return the record that has these versions."""
         names = [column.name for column in self.key]
         key = self.key_of([versions[-1].values[name] for name in names])
         return Record(key, sorted(versions, key=lambda v: v.version), names, is_asked)
 
     def key_of(self, values: Sequence[str | None]) -> Key:
-        """Return a key as people read it."""
+        """Return a key in readable form."""
         parts = [str(value) for value in values]
         pairs = zip(self.key, parts, strict=True)
         text = ", ".join(f"{column.name} {part}" for column, part in pairs)
@@ -136,24 +137,22 @@ class _History:
 def read(
     project: Any, node: Any, keys: Sequence[str], key_columns: str | None, most: int
 ) -> list[Record]:
-    """Read the versions of some records, and the other ends of their key changes.
+    """Read the versions of some records, and of those that they became or came from.
 
     Args:
         project: The dbt project.
         node: The history's node.
         keys: The keys, as the command line gives them.
-        key_columns: The key's columns as CSV, where the model's config does not say them.
+        key_columns: The key columns as CSV, if the model's config does not give them.
         most: How many versions of a record to read; the newest ones.
 
     Raises:
-        AfterimageError: The model is no history, a key does not fit its columns, or has no version.
+        AfterimageError: The model is not a history, or a key does not fit or has no version.
     """
     named = list(parse_csv(key_columns)) if key_columns else node.config.unique_key
     unique_key = [named] if isinstance(named, str) else list(named or [])
     if not unique_key:
-        raise AfterimageError(
-            f"give --key-columns: the config of {node.name} has no unique_key that says its key"
-        )
+        raise AfterimageError(f"the config of {node.name} has no unique_key; give --key-columns")
     history = _History(node, project.columns(node), unique_key)
     conditions = []
     for given in keys:
@@ -183,15 +182,15 @@ def read(
         if not versions:
             types = ", ".join(f"{column.name} {column.type}" for column in history.key)
             raise AfterimageError(
-                f"give a --key that is in {node.name} (its key: {types});"
-                f" no version has {', '.join(unique_key)} {visible(given)}"
+                f"no version of {node.name} has {', '.join(unique_key)} {visible(given)};"
+                f" give a --key that is in it (its key: {types})"
             )
         records.append(history.record(versions))
     return _with_both_keys(project, history, records)
 
 
 def _with_both_keys(project: Any, history: _History, records: list[Record]) -> list[Record]:
-    """Return the records with the other ends of their key changes beside them, one step away."""
+    """Return the records, each with those that it directly became or came from beside it."""
     moves = _moves(project, history, records)
     was = {(new.key, new.versions[0].valid_from_seq): old for old, new in moves}
     becomes = {(old.key, old.versions[0].valid_to_seq): new for old, new in moves}
@@ -226,9 +225,9 @@ def _with_both_keys(project: Any, history: _History, records: list[Record]) -> l
 def _moves(
     project: Any, history: _History, records: Sequence[Record]
 ) -> list[tuple[Record, Record]]:
-    """Return the key changes of some records: a record of the version before, and of the one after.
+    """Return the key changes of some records: a record of the version before, and one of the next.
 
-    Where several rows changed their keys at one place of the order, none of them is named.
+    If several rows changed their keys at one place in the order, they are left out.
     """
     places = {
         place
@@ -269,7 +268,7 @@ def _endings(
 ) -> dict[tuple[Key, str | None], str]:
     """Return which transaction, and whose, ended records: by key and place in the order.
 
-    A history that closes versions does not know who deleted a row. The stream it is made of does.
+    A history that closes versions does not say who deleted a row. Its stream does.
     """
     ends = {(r.key, v.valid_to_seq) for r in records for v in r.versions if v.ends}
     known = {

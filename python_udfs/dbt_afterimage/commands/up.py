@@ -1,4 +1,4 @@
-"""`afterimage up`: from landed files, or the tables of a catalog, to histories and a page."""
+"""`afterimage up`: from landed files, or the tables in a catalog, to histories and a page."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from dbt_afterimage.scaffold.entries import FILE
 def command(context: click.Context, paths: Sequence[str], where: Where) -> int:
     """Land, init, build and health in one.
 
-    Lands files, writes the models of all change tables, builds them, and writes a health page. PATH
-    is a file or a folder of one table, as for `land`. Without it: the tables of the project's
-    sources, of the catalog, and of afterimage.yml. In an empty folder it begins a dbt project. All
-    runs in one Spark session; a second run takes in what has landed since. The exit code is 1 where
-    a table needs an answer first, or where a test fails.
+    Lands files, writes models for all change tables, builds them, and writes a health page. PATH is
+    a file or a folder of one table, as for `land`. Without it: the tables of the project's sources,
+    of the catalog, and of afterimage.yml. In an empty folder it creates a dbt project. Everything
+    runs in one Spark session; run it again to take in what has landed since. The exit code is 1 if
+    a table has an open question, or a test fails.
     """
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
         init.begin(Path.cwd())
@@ -39,11 +39,11 @@ def command(context: click.Context, paths: Sequence[str], where: Where) -> int:
         selected = [f"+{name}+" for name in stagings]
         run_dbt("build", "--select", *selected, flags=where.flags(), log="info")
     except AfterimageError as error:
-        # What was built is worth a look all the more.
+        # The page helps to find the reason.
         failure = error
     context.invoke(health.command, is_all=True, silence=24, **asdict(where))
     if failure:
         raise failure
     if open_questions:
-        print(f"Answer what {FILE} asks, then run this again.")
+        print(f"Answer the questions in {FILE}, then run this again.")
     return int(open_questions > 0)

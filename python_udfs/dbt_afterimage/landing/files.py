@@ -1,4 +1,4 @@
-"""Looks at landed files: their format, and what tells each from all others."""
+"""Looks at landed files: their format, and how to recognise each again."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Format:
 
     Attributes:
         name: As Spark calls it.
-        endings: What the names of its files end in, before the ending of a compression.
-        magic: What its files begin with; none where they are text.
+        endings: File name endings, without that of a compression.
+        magic: The first bytes of its files; none for text.
     """
 
     name: str
@@ -34,10 +34,10 @@ FORMATS = (
     Format("csv", (".csv",)),
     Format("json", (".json", ".jsonl", ".ndjson")),
 )
-# What text may be packed with so that Spark and PyArrow unpack it alike.
+# Compressions of text that Spark and PyArrow both read.
 _PACKED = (".gz", ".bz2")
 
-# Tables whose files are more than rows: what was deleted is still among them.
+# Tables whose files also hold deleted rows.
 _LAKES = {"_delta_log": "delta", ".hoodie": "hudi"}
 
 
@@ -47,7 +47,7 @@ class File:
 
     Attributes:
         path: Where it is, absolute.
-        name: Its path from what was landed, with `/`; of a file landed by itself, its name.
+        name: Its path within the landed folder, with `/`; for a single file, its name.
         size: In bytes.
         modified: When it was written, in nanoseconds.
     """
@@ -59,11 +59,11 @@ class File:
 
     @property
     def partitions(self) -> tuple[str, ...]:
-        """The folders `column=value` that it is in."""
+        """Its folders of the form `column=value`."""
         return tuple(self.name.split("/")[:-1])
 
     def content(self) -> str:
-        """Return what tells its content from any other."""
+        """Return a digest of its content."""
         digest = blake2b(digest_size=8)
         with self.path.open("rb") as file:
             while block := file.read(1 << 20):
@@ -71,10 +71,10 @@ class File:
         return digest.hexdigest()
 
     def check_unchanged(self) -> None:
-        """Refuse a file that is not what it was when it was looked at.
+        """Raise an error if the file has changed since it was looked at.
 
         Raises:
-            AfterimageError: Somebody has written to it since, or it is gone.
+            AfterimageError: It was written to since, or it is gone.
         """
         try:
             found = self.path.stat()
@@ -82,7 +82,7 @@ class File:
             raise AfterimageError(f"cannot read {shown(self.path)}: {error.strerror}") from None
         if (found.st_size, found.st_mtime_ns) != (self.size, self.modified):
             raise AfterimageError(
-                f"{shown(self.path)} is being written to; land again when it is whole"
+                f"{shown(self.path)} is still being written; land it again when it is complete"
             )
 
 
@@ -102,7 +102,7 @@ class Landing:
 
     @property
     def table(self) -> str:
-        """What the table is called where no name is given."""
+        """The default name of the table."""
         name = self.path.name
         if self.path.is_file():
             name = re.sub(rf"({'|'.join(map(re.escape, _PACKED))})$", "", name, flags=re.IGNORECASE)
@@ -110,26 +110,26 @@ class Landing:
         name = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_").lower()
         if not name:
             raise AfterimageError(
-                f"no table can be called after {shown(self.path)}; name it: --as SCHEMA.TABLE"
+                f"{shown(self.path)} gives no table name; choose one: --as SCHEMA.TABLE"
             )
         return f"t_{name}" if name[0].isdigit() else name
 
 
 def shown(path: Path) -> str:
-    """Return a path as it is said to a person."""
+    """Return a path as messages show it."""
     return visible(str(path))
 
 
 def sql_path(path: Path) -> str:
-    """Return a path as Spark takes it between backticks, where it reads files by their path.
+    """Return a path for SQL that reads files by their path, between backticks.
 
-    Spark would take some of its signs for patterns.
+    Spark would read some of its characters as patterns.
     """
     return re.sub(r"([\\\[\]{}*?,])", r"\\\1", str(path)).replace("`", "``")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether Spark does not read a file or a folder of this name, such as `_SUCCESS`."""
+    """Whether Spark ignores a file or folder of this name, such as `_SUCCESS`."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name)
 
 
@@ -140,11 +140,11 @@ def look(path: Path) -> Landing:
         path: The file or the folder.
 
     Raises:
-        AfterimageError: It is none that can be landed. The text says why.
+        AfterimageError: It cannot be landed. The text says why.
     """
     if re.match(r"^\w+:/", str(path)):
         raise AfterimageError(
-            f"{shown(path)} is not on this machine; make it a table of the catalog,"
+            f"{shown(path)} is not a local path; create a table for it in the catalog,"
             " or give the path where it is mounted"
         )
     path = Path(os.path.abspath(path))
@@ -158,15 +158,15 @@ def look(path: Path) -> Landing:
             f"cannot read {visible(str(error.filename))}: {error.strerror}"
         ) from None
     if not files:
-        raise AfterimageError(f"{shown(path)} has no files yet; land it when it has one")
+        raise AfterimageError(f"{shown(path)} has no files yet; land it once it has some")
     formats: dict[str, File] = {}
     for file in files:
         formats.setdefault(_format(file), file)
     if len(formats) > 1:
         examples = ", ".join(f"{name} ({visible(file.name)})" for name, file in formats.items())
         raise AfterimageError(
-            f"{shown(path)} has files of several formats: {examples}; land a table's files of"
-            " one format from a folder of their own"
+            f"{shown(path)} has files of several formats: {examples}; put the files of each"
+            " format into a folder of their own"
         )
     _check_folders(path, files)
     return Landing(path, next(iter(formats)), tuple(files))
@@ -174,7 +174,7 @@ def look(path: Path) -> Landing:
 
 def _files(path: Path) -> list[File]:
     if not path.exists():
-        raise AfterimageError(f"there is no {shown(path)}; give a file or a folder that is there")
+        raise AfterimageError(f"{shown(path)} does not exist; give an existing file or folder")
     if path.is_file():
         return [_file(path, path.name)]
     found = []
@@ -182,8 +182,8 @@ def _files(path: Path) -> list[File]:
         for mark, lake in _LAKES.items():
             if mark in folders:
                 raise AfterimageError(
-                    f"{shown(Path(folder))} is a {lake} table, whose files hold more than its rows;"
-                    f" make it a table of the catalog (using {lake} location '…')"
+                    f"{shown(Path(folder))} is a {lake} table, whose files hold deleted rows too;"
+                    f" create a table for it in the catalog (using {lake} location '…')"
                 )
         folders[:] = sorted(name for name in folders if not is_hidden(name))
         for name in names:
@@ -216,30 +216,30 @@ def _format(file: File) -> str:
         if name.endswith(one.endings):
             if one.magic:
                 raise AfterimageError(
-                    f"{shown(file.path)} is no {one.name} file, whatever its name says;"
-                    " if it is being written, land again when it is whole"
+                    f"{shown(file.path)} is not valid {one.name}, despite its name; if it is still"
+                    " being written, land it again when it is complete"
                 )
             return one.name
     known = ", ".join(ending for one in FORMATS for ending in one.endings)
     raise AfterimageError(
-        f"{shown(file.path)} is of no format that can be landed; these are: {known}"
-        f" (text also as {' or '.join(_PACKED)})"
+        f"{shown(file.path)} has a format that cannot be landed. Allowed: {known}"
+        f" (text files also as {' or '.join(_PACKED)})"
     )
 
 
 def _check_folders(path: Path, files: list[File]) -> None:
-    # Spark would leave out the files of a folder that is no partition, and say nothing.
+    # Spark would silently skip the files in a folder that is not a partition.
     columns = {tuple(part.partition("=")[0] for part in file.partitions) for file in files}
     for file in files:
         for part in file.partitions:
             if "=" not in part:
                 raise AfterimageError(
-                    f"{shown(path)} has the folder {visible(part)}, which is no partition"
-                    f" (column=value); if each folder is a table, give them: {shown(path)}/*"
+                    f"{shown(path)} has the folder {visible(part)}, which is not a partition"
+                    f" (column=value); if each folder is a table, land them as {shown(path)}/*"
                 )
     if len(columns) > 1:
         several = " and ".join(visible("/".join(one)) or "none" for one in sorted(columns))
         raise AfterimageError(
-            f"{shown(path)} has files under different partitions: {several};"
-            " land the files of one kind from a folder of their own"
+            f"{shown(path)} has files with different partition columns: {several};"
+            " put the files of each kind into a folder of their own"
         )

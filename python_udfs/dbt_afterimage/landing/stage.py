@@ -1,8 +1,8 @@
-"""Puts the files that are to be loaded where Spark can read them by path, and nothing beside them.
+"""Puts the files to be loaded into a folder of their own, in a form that Spark reads by path.
 
-What Spark reads by its path alone is linked to. CSV and Avro become Parquet: Spark needs options
-for the one and a jar that pip does not bring for the other, and PyArrow refuses a row that does not
-fit where Spark would fill it up with NULL.
+Parquet, ORC and JSON files are linked. CSV and Avro files become Parquet: for CSV Spark needs
+options, for Avro a jar that pip does not install. PyArrow also rejects a row that does not fit,
+which Spark would fill up with NULL.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _SEPARATORS = ",;\t|"
-# A row of CSV has to fit into a block; the rows of Avro that are in memory together.
+# A CSV row must fit into a block; the second number is the Avro rows held in memory.
 _BLOCK_BYTES, _BATCH_ROWS = 64 << 20, 10_000
-# What Spark calls a partition whose value is NULL.
+# Spark's name for a partition whose value is NULL.
 _NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-# Without it Spark takes a date before 1582 for one of the Julian calendar, and refuses the file.
+# Otherwise Spark reads dates before 1582 as Julian, and rejects the file.
 _CALENDAR = {"org.apache.spark.version": "3.5.8"}
 
 
@@ -39,9 +39,9 @@ class Group:
     """Files with the same columns.
 
     Attributes:
-        format: What Spark reads them as.
-        folder: The folder of these files alone.
-        texts: Columns that are text because a file of their kind knows no types.
+        format: The format that Spark reads them as.
+        folder: A folder with only these files.
+        texts: Columns that are text because the landed files have no types.
     """
 
     format: str
@@ -83,7 +83,7 @@ def stage(format_name: str, files: Sequence[File], folder: Path) -> list[Group]:
 
 
 def columns_of(format_name: str, file: File) -> Any:
-    """Return what is the same for files with the same columns.
+    """Return a value that is equal for files with the same columns.
 
     Args:
         format_name: The file's format.
@@ -95,7 +95,7 @@ def columns_of(format_name: str, file: File) -> Any:
     if format_name == "csv":
         return _header(file)
     if format_name == "json":
-        # Spark itself looks at all rows of all files.
+        # Spark itself reads all rows of all files for this.
         return None
     with _refusing(file, format_name):
         if format_name == "avro":
@@ -111,7 +111,7 @@ def columns_of(format_name: str, file: File) -> Any:
 
 
 def check_same_columns(format_name: str, files: Sequence[File]) -> None:
-    """Refuse files of several kinds: read in place, Spark would take the columns of one of them.
+    """Raise an error for files of several kinds: in place, Spark would use the columns of one.
 
     Args:
         format_name: Their format.
@@ -124,13 +124,13 @@ def check_same_columns(format_name: str, files: Sequence[File]) -> None:
     for file in files[1:]:
         if columns_of(format_name, file) != first:
             raise AfterimageError(
-                f"{shown(file.path)} has other columns than {visible(files[0].name)}, and where"
-                " files are read in place, Spark takes those of one; give --copy"
+                f"{shown(file.path)} and {visible(files[0].name)} have different columns, and Spark"
+                " would use those of only one file; load them with --copy"
             )
 
 
 class _refusing:
-    """Says which file it is that PyArrow or fastavro cannot read."""
+    """Adds the file's name to an error of PyArrow or fastavro."""
 
     def __init__(self, file: File, format_name: str) -> None:
         self._file, self._format = file, format_name
@@ -144,12 +144,12 @@ class _refusing:
         said = visible(" ".join(str(error).split())) or type(error).__name__
         if isinstance(error, OSError) and error.errno is not None:
             raise AfterimageError(f"cannot copy {shown(self._file.path)}: {said}") from None
-        # ArrowInvalid is a ValueError; fastavro ends a file that is cut off by EOFError.
+        # ArrowInvalid is a ValueError; for a truncated file fastavro raises EOFError.
         wrong = (ValueError, OverflowError, EOFError, KeyError, IndexError, NotImplementedError)
         if isinstance(error, (*wrong, OSError)) or type(error).__module__.startswith("pyarrow"):
             raise AfterimageError(
-                f"{shown(self._file.path)} is no whole {self._format} file: {said}; mend it, or"
-                " move it away"
+                f"{shown(self._file.path)} is not a complete {self._format} file: {said}; repair"
+                " it, or move it away"
             ) from None
 
 
@@ -188,7 +188,7 @@ def _with_partitions(batch: pa.RecordBatch, values: Mapping[str, str | None]) ->
 
 
 def _header(file: File) -> tuple[str, ...]:
-    """Return the separator of a CSV file and the names of its columns; no names of an empty one."""
+    """Return the separator of a CSV file and its column names; an empty file has none."""
     opened: Callable[..., IO[Any]] = open
     name = file.path.name.lower()
     if name.endswith(".gz"):
@@ -211,7 +211,7 @@ def _check_names(file: File, names: Sequence[str]) -> None:
     for number, one in enumerate(every):
         if one.lower() in (other.lower() for other in every[:number]):
             raise AfterimageError(
-                f"{shown(file.path)} has two columns {visible(one)}; give one another name"
+                f"{shown(file.path)} has two columns named {visible(one)}; rename one of them"
             )
 
 
@@ -227,7 +227,7 @@ def _from_csv(file: File, columns: Sequence[str], group: Group) -> Group:
     def batches() -> Iterator[pa.RecordBatch]:
         reader = arrow_csv.open_csv(
             str(file.path),
-            # The first row is read as the others are, and left out: it is the header.
+            # The first row is the header: it is read like the others, and skipped.
             arrow_csv.ReadOptions(
                 column_names=names, skip_rows_after_names=1, block_size=_BLOCK_BYTES
             ),
@@ -266,7 +266,7 @@ def _from_avro(file: File, group: Group) -> Group:
         reader = _avro(opened)
         kind, convert = _Types().of(reader.writer_schema)
         if not pa.types.is_struct(kind):
-            raise ValueError("its values are no records")
+            raise ValueError("its values are not records")
         fields = [kind.field(number) for number in range(kind.num_fields)]
         _check_names(file, [field.name for field in fields])
         fields += [pa.field(name, pa.string()) for name in partitions]
@@ -286,7 +286,7 @@ def _same(value: Any) -> Any:
 
 
 class _Types:
-    """From Avro's types to Arrow's, each with a function from fastavro's values to Arrow's."""
+    """Converts Avro types to Arrow types, each with a function that converts fastavro's values."""
 
     def __init__(self) -> None:
         self._named: dict[str, Any] = {}
@@ -362,7 +362,7 @@ class _Types:
         import pyarrow as pa
 
         if schema["name"] in self._open:
-            raise ValueError(f"{schema['name']} has a field of its own type")
+            raise ValueError(f"the record {schema['name']} contains itself")
         self._open.append(schema["name"])
         fields = [(one["name"], *self.of(one["type"])) for one in schema["fields"]]
         self._open.pop()
@@ -383,7 +383,7 @@ class _Types:
             return pa.int64(), _same
         if kinds and all(map(pa.types.is_floating, numbers)):
             return pa.float64(), _same
-        raise ValueError("a union of several types, which is no column of a table")
+        raise ValueError("a union of several types cannot be a column")
 
 
 def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:

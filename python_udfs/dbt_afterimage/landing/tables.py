@@ -1,11 +1,10 @@
 """Loads landed files into an Iceberg table, each of them once.
 
 The table remembers its files in the property `afterimage.landed`. Iceberg cannot commit rows and a
-property together, so the rows go into a branch of the table first. Then the property names the
-files and the branch's snapshot, and then `main` moves to that snapshot. A process that is killed
-in between leaves a branch that the property does not name (the next run drops it), or one that it
-names (the next run publishes it). A statement of a killed process that still runs on a server only
-writes to its branch.
+property together. So the rows go into a branch first. Then the property is set to the files and the
+branch's snapshot, and then `main` moves to that snapshot. If a process is killed in between, the
+next run drops a branch that the property does not name, and publishes one that it names. If a
+statement of a killed process still runs on a server, it writes to its branch only.
 """
 
 from __future__ import annotations
@@ -31,8 +30,8 @@ from dbt_afterimage.text import visible
 _PROPERTY = "afterimage.landed"
 _BRANCH = "afterimage_land"
 
-# The values that a text may have to be of a type: those that come back from it as they were, but
-# for zeros at the end of a fraction. A leading zero, a sign, an exponent, a year alone are text.
+# The texts that may become values of a type: those that can be turned back without a difference,
+# apart from zeros at the end of a fraction. Leading zeros, signs and exponents stay text.
 _WHOLE = "-?[1-9][0-9]{0,18}|0"
 _TYPES = {
     "boolean": "(?i)true|false",
@@ -45,7 +44,7 @@ _TYPES = {
 # As many digits as a double keeps.
 _DOUBLE_DIGITS = 15
 _NESTED = ("struct<", "array<", "map<")
-# From a type to one that holds all its values.
+# Each type holds all values of those before it.
 _WIDER = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("int", "double"))
 
 
@@ -55,8 +54,8 @@ class _Memory:
 
     Attributes:
         files: Landed path -> name of a file -> [size, time of writing, content].
-        latest: Landed path and names of the files that came last.
-        snapshot: The snapshot that brought these.
+        latest: Landed path and names of the newest files.
+        snapshot: The snapshot that added them.
     """
 
     files: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
@@ -76,7 +75,7 @@ class Table:
         self._state = state_folder(project.folder) / "landing" / f"{schema}.{name}"
 
     def columns(self) -> list[Column] | None:
-        """Return the table's columns; none where it is not there."""
+        """Return the table's columns; none if it does not exist."""
         return self._project.columns_of(self._name)
 
     def load(self, landing: Landing, *, more: bool) -> list[File]:
@@ -84,13 +83,13 @@ class Table:
 
         Args:
             landing: The files.
-            more: Whether the table may have files of another path already.
+            more: Whether the table may already have files of another path.
 
         Returns:
             The files that were loaded.
 
         Raises:
-            AfterimageError: They cannot be, and none of them is.
+            AfterimageError: They cannot be loaded; none of them is.
         """
         with self._alone():
             memory = self._remembered()
@@ -115,13 +114,13 @@ class Table:
             yield
 
     def _remembered(self) -> _Memory:
-        """Return what the table remembers, once it is true: what was left half done is ended."""
+        """Return what the table remembers, after finishing what a killed process left half done."""
         if self.columns() is None:
             return _Memory()
         properties = {row[0]: row[1] for row in self._rows("show tblproperties {}")}
         if _PROPERTY not in properties:
             raise AfterimageError(
-                f"{self._shown} is a table that no landed file was copied to;"
+                f"{self._shown} already exists and was not made from landed files;"
                 " choose another name: --as SCHEMA.TABLE"
             )
         found = json.loads(zlib.decompress(bytes.fromhex(properties[_PROPERTY])))
@@ -133,7 +132,7 @@ class Table:
         return memory
 
     def _branch(self) -> str:
-        """Return the snapshot that the branch is at; nothing where there is none."""
+        """Return the branch's snapshot; an empty text if there is no branch."""
         found = self._rows(
             f"select cast(snapshot_id as string) from {{}}.refs where name = '{_BRANCH}'"
         )
@@ -144,8 +143,8 @@ class Table:
         known = memory.files.get(path)
         if known is None and memory.files and not more:
             raise AfterimageError(
-                f"{self._shown} has the files of {visible(next(iter(memory.files)))}; name another"
-                f" table, or this one, to have {shown(landing.path)} too: --as SCHEMA.TABLE"
+                f"{self._shown} holds the files of {visible(next(iter(memory.files)))}; to add"
+                f" those of {shown(landing.path)}, or for another table: --as SCHEMA.TABLE"
             )
         new = []
         # An empty file may be one that is being written.
@@ -156,7 +155,7 @@ class Table:
             elif (size, modified) != (file.size, file.modified) and content != file.content():
                 raise AfterimageError(
                     f"{shown(file.path)} has changed since it was loaded into {self._shown};"
-                    " land what is new as a file of its own, or drop the table and land all again"
+                    " land new rows as a new file, or drop the table and land all files again"
                 )
         return new
 
@@ -172,7 +171,7 @@ class Table:
         types = self._types(read, {one.name.lower() for one in present or []})
         if present is None:
             present = self._made(read, types)
-        # Before any query is written: Spark wants each to give all columns.
+        # Known before any query is written: each must return all columns.
         names = {one.name.lower() for one in present}
         new = [one for one in _united(read, types) if one.name.lower() not in names]
         present = [*present, *new]
@@ -194,7 +193,7 @@ class Table:
             self._forget_latest(memory)
             self._drop_branch()
             raise AfterimageError(
-                f"another program has written to {self._shown} meanwhile; land again"
+                f"another program has written to {self._shown} in the meantime; land again"
             )
         self._drop_branch()
 
@@ -204,7 +203,7 @@ class Table:
         """Make the table, empty, with the columns of all groups."""
         columns = _united(read, types)
         if not columns:
-            raise AfterimageError(f"no file for {self._shown} has a column; land it when one has")
+            raise AfterimageError(f"no file for {self._shown} has a column; land them once one has")
         self._project.rows(f"create schema if not exists {self._schema}")
         verb = "create table" if self.columns() is None else "create or replace table"
         try:
@@ -217,7 +216,7 @@ class Table:
                 raise
             raise AfterimageError(
                 f"{self._project.target} has no Iceberg, which --copy needs (and CSV and Avro are"
-                " always copied); take another --target, or land Parquet in place"
+                " always copied); choose another --target, or land Parquet in place"
             ) from None
         made = self.columns()
         assert made is not None
@@ -226,11 +225,11 @@ class Table:
     def _types(
         self, read: Sequence[tuple[Group, list[Column]]], known: Collection[str]
     ) -> dict[str, str]:
-        """Return the type of each column of text: the first that all values of all files fit.
+        """Return the type of each text column: the first that fits all values of all files.
 
         Args:
             read: The files.
-            known: Columns that the table has already, with types that stay.
+            known: Columns that the table already has; their types stay.
         """
         fits: dict[str, set[str]] = {}
         seen: set[str] = set()
@@ -248,7 +247,7 @@ class Table:
         }
 
     def _counted(self, group: Group, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Return for each column of text how many values it has, and how many fit no type."""
+        """Return for each text column how many values it has, and how many fit no type."""
         if not names:
             return []
         counts = []
@@ -263,10 +262,10 @@ class Table:
         ]
 
     def _select(self, group: Group, columns: Sequence[Column], present: Sequence[Column]) -> str:
-        """Return the query of a group's rows as the table has them.
+        """Return the query for a group's rows, with the table's columns and types.
 
         Raises:
-            AfterimageError: A value would not be the same in the table.
+            AfterimageError: A value would change.
         """
         found = {column.name.lower(): column for column in columns}
         expressions, doubtful = [], []
@@ -300,9 +299,9 @@ class Table:
 
     def _misfit(self, what: str, own: Column, column: Column) -> AfterimageError:
         return AfterimageError(
-            f"{what} of {visible(own.name)} ({own.type}) would not be the same in {self._shown},"
-            f" where it is {column.type}; land these files as another table, or drop this one and"
-            " land all again"
+            f"{what} of {visible(own.name)} ({own.type}) would change in {self._shown}, where the"
+            f" column is {column.type}; land these files as another table, or drop this one and"
+            " land all files again"
         )
 
     def _columns_in(self, group: Group) -> list[Column]:
@@ -312,7 +311,7 @@ class Table:
         return [Column(one.name, "string" if one.type == "void" else one.type) for one in described]
 
     def _publish(self, memory: _Memory) -> bool:
-        """Move `main` to the branch; false where somebody else has written to it since."""
+        """Move `main` to the branch; false if another program has written to it since."""
         if not memory.snapshot:
             return False
         current = self._rows(
@@ -324,7 +323,7 @@ class Table:
         try:
             self._rows(f"call system.fast_forward('{{}}', 'main', '{_BRANCH}')")
         except AfterimageError as error:
-            # By a commit to `main`, or by another project that took the branch for a leftover.
+            # After a commit to `main`, or if another project took the branch for a leftover.
             if "Cannot fast-forward" in str(error) or "Ref does not exist" in str(error):
                 return False
             raise
@@ -358,13 +357,13 @@ def _removed(folder: Path) -> Iterator[None]:
 
 
 def _as_property(memory: _Memory) -> str:
-    # As hex: `show tblproperties` hides a value with `token` or the like in it, as names may have.
+    # As hex: `show tblproperties` hides values with `token` or the like in them.
     said = {"files": memory.files, "latest": memory.latest, "snapshot": memory.snapshot}
     return zlib.compress(json.dumps(said, separators=(",", ":")).encode()).hex()
 
 
 def _united(read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]) -> list[Column]:
-    """Return the columns of all groups, each with the type that holds its values."""
+    """Return the columns of all groups, each with a type that holds all its values."""
     columns: dict[str, Column] = {}
     for group, found in read:
         for column in found:
@@ -380,7 +379,7 @@ def _listed(columns: Sequence[Column]) -> str:
 
 
 def _wider(one: str, other: str) -> str:
-    """Return the wider of two types; the first where neither holds all values of the other."""
+    """Return the wider of two types; the first if neither holds all values of the other."""
     for row in _WIDER:
         if one in row and other in row:
             return max(one, other, key=row.index)
@@ -402,7 +401,7 @@ def _fits(text: str, kind: str) -> str:
 
 
 def _differs(own: Column, column: Column) -> str:
-    """Return the condition that a value does not come back from the other type as it was."""
+    """Return the condition that a value changes when it is cast to the other type and back."""
     name = quote(own.name)
     return f"not (cast(cast({name} as {column.type}) as {own.type}) <=> {name})"
 
@@ -414,7 +413,7 @@ def columns_at(project: Project, format_name: str, path: Path, what: str) -> lis
         project: The project whose Spark it is.
         format_name: The format.
         path: The path.
-        what: What was landed, for the text of an error.
+        what: What was landed, for error messages.
 
     Raises:
         AfterimageError: Spark cannot read them.
@@ -422,17 +421,17 @@ def columns_at(project: Project, format_name: str, path: Path, what: str) -> lis
     try:
         columns = project.columns_of(f"{format_name}.`{sql_path(path)}`") or []
     except AfterimageError as error:
-        # The one is all that Spark says of whatever it was. What PyArrow cannot read was found out.
+        # Spark says no more than this. Files that cannot be read were found before.
         unclear = ("[UNSUPPORTED_DATASOURCE_FOR_DIRECT_QUERY]", "[COLUMN_ALREADY_EXISTS]")
         if not any(code in str(error) for code in unclear):
             raise
         raise AfterimageError(
-            f"Spark finds no columns in the {format_name} files of {what}; see whether two have one"
-            " name but for capitals, or one is also a partition (column=value)"
+            f"Spark finds no columns in the {format_name} files of {what}; check whether two names"
+            " differ only in case, or one is also a partition (column=value)"
         ) from None
     if format_name == "json" and any(one.name == "_corrupt_record" for one in columns):
         raise AfterimageError(
-            f"{what} has lines that are no JSON object; write one object a line"
-            " (jq -c '.[]' makes lines of a list)"
+            f"{what} has lines that are not JSON objects; write one object per line"
+            " (jq -c '.[]' splits a list into lines)"
         )
     return columns

@@ -22,12 +22,12 @@ _HERE = Path(__file__).parent
 
 
 class Kind(NamedTuple):
-    """How what happens to a row is drawn, for readers who do not see colours too.
+    """How an operation is drawn, also for readers who do not see colours.
 
     Attributes:
-        symbol: Its sign as plotly names it.
-        sign: Its sign as a character.
-        pattern: What hatches its bars, as plotly names it.
+        symbol: Its symbol in plotly.
+        sign: The same as a character.
+        pattern: The hatching of its bars in plotly.
     """
 
     symbol: str
@@ -35,7 +35,7 @@ class Kind(NamedTuple):
     pattern: str = ""
 
 
-# In the order of every legend. The colour of each is the variable of its name in page.css.
+# In the order of the legends. Each colour is the variable of this name in page.css.
 KINDS = {
     "load": Kind("square", "■", "."),
     "insert": Kind("triangle-up", "▲"),
@@ -113,7 +113,9 @@ def write(path: Path, document: Document, *, shares_script: bool = False) -> Non
             _write_whole(beside, library)
         path.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
-        raise AfterimageError(f"choose another --output: {path}: {error.strerror}") from None
+        raise AfterimageError(
+            f"cannot write {path} ({error.strerror}): choose another --output"
+        ) from None
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -135,7 +137,7 @@ def _template(name: str) -> Any:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        # Text of somebody's table: what cannot be seen in it is made visible, then it is escaped.
+        # Texts from tables: invisible characters are made visible, then all is escaped.
         finalize=lambda shown: visible(shown) if type(shown) is str else shown,
     )
     environment.filters.update(time=time_text, duration=duration)
@@ -201,7 +203,7 @@ def now() -> datetime:
 def _library() -> str:
     if importlib.util.find_spec("plotly") is None:
         raise AfterimageError(
-            "pip install 'dbt-afterimage[pages]': the package plotly draws the page"
+            "the page needs the package plotly: pip install 'dbt-afterimage[pages]'"
         )
     from plotly.offline import get_plotlyjs
 

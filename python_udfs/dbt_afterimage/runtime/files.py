@@ -1,8 +1,8 @@
-"""The files of a project that commands write, and leave alone once somebody has edited them.
+"""Writes the files of a project, and leaves them alone once the user has edited them.
 
-The first line of each such file holds a checksum of the rest, so the file itself tells whether it
-was edited. Files that several tables share (properties, doc blocks) consist of blocks, one per
-model, source or column. An edited one gets the blocks that it lacks at its end.
+The first line of each such file holds a checksum of the rest, which shows whether the file was
+edited. Files that several tables share (properties, doc blocks) consist of blocks, one per model,
+source or column. In an edited file, missing blocks are added at its end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _MODEL, _TABLE, _DOC = (
 
 @dataclass
 class Texts:
-    """What is to be written for a table.
+    """The texts to write for a table.
 
     Attributes:
         table: Its name.
@@ -53,13 +53,13 @@ class Texts:
 
 @dataclass(frozen=True)
 class Change:
-    """A file and what becomes of it.
+    """A file and its new text.
 
     Attributes:
-        old: Its text; none where it is not there.
-        new: The text that it gets.
-        state: `new`, `same`, `behind` (not edited, and not what it should be), `added` (edited, and
-            blocks are added), or `edited` (edited, not what it would be, and left alone).
+        old: Its present text; none if it does not exist.
+        new: Its new text.
+        state: `new`, `same`, `behind` (not edited, but outdated), `added` (edited, and blocks are
+            added), or `edited` (edited and different, and left alone).
     """
 
     path: str
@@ -69,7 +69,7 @@ class Change:
 
 
 def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change]:
-    """Return what becomes of each file, in an order in which every beginning of it parses.
+    """Return the change of each file, in an order in which dbt can parse after each one.
 
     A file comes after those that it refers to, and properties after all models.
 
@@ -79,7 +79,7 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
         whole: Whether these are all tables, so that shared files hold no other blocks.
 
     Raises:
-        AfterimageError: Two tables want a model of one name.
+        AfterimageError: Two tables would have a model of the same name.
     """
     models: dict[str, str] = {}
     blocks: dict[str, dict[str, str]] = {}
@@ -88,8 +88,7 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
         for path, text in one.models.items():
             if path in models:
                 raise AfterimageError(
-                    f"two tables would have the model {path}, {one.table} is one of them: give"
-                    " it a name"
+                    f"two tables would have the model {path}: give {one.table} another name"
                 )
             models[path] = text
         for path, own in one.blocks.items():
@@ -115,13 +114,13 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
 
 
 def _change(path: str, old: str | None, unsealed: str, merged: str) -> Change:
-    """Return what becomes of a file.
+    """Return the change of a file.
 
     Args:
         path: The file.
-        old: Its text.
-        unsealed: The text that it gets where nobody has edited it.
-        merged: The text that it gets where somebody has.
+        old: Its present text.
+        unsealed: Its new text if it was not edited.
+        merged: Its new text if it was.
     """
     if old is None or is_sealed(old):
         new = sealed(path, unsealed)
@@ -133,7 +132,7 @@ def _change(path: str, old: str | None, unsealed: str, merged: str) -> Change:
 
 
 def _shared(path: Path, head: str, own: Mapping[str, str], *, whole: bool) -> tuple[str, str]:
-    """Return a shared file's text where nobody has edited it, and where somebody has."""
+    """Return a shared file's new text if it was not edited, and if it was."""
     old = _text(path)
     if old is None:
         return head + _joined(own), ""
@@ -143,7 +142,7 @@ def _shared(path: Path, head: str, own: Mapping[str, str], *, whole: bool) -> tu
     merged = old.rstrip("\n") + "\n" + ("\n" if lacking else "") + _joined(lacking)
     if lacking and path.suffix == ".yml" and not _adds(old, merged, _joined(lacking)):
         raise AfterimageError(
-            f"{path} was edited, so that nothing can be added at its end. Add this yourself:\n"
+            f"{path} was edited, so nothing can be added at its end. Add this yourself:\n"
             + _joined(lacking)
         )
     return head + _joined(kept), merged if lacking else old
@@ -159,7 +158,7 @@ def _blocks(path: Path, text: str) -> dict[str, str]:
         return {block.split()[2]: block for block in _DOC.split(text)[1:]}
     found = {}
     for block in (_TABLE if path.name.startswith("_src_") else _MODEL).split(text)[1:]:
-        # Somebody may have written one in another way; what is added then is checked.
+        # The user may have written one differently; what is added is checked later.
         with suppress(yaml.YAMLError, TypeError, KeyError):
             found[str(yaml.safe_load(block)[0]["name"])] = block
     return found

@@ -38,7 +38,7 @@ class JavaChoice:
 
     Attributes:
         home: Its folder, for `JAVA_HOME`.
-        version: Its version in its own words, such as `17.0.15`.
+        version: Its version, such as `17.0.15`.
         message: A message for the user if it is not the Java they would expect, else none.
     """
 
@@ -127,7 +127,7 @@ def major_version(version: str) -> int | None:
     """Return the feature number of a Java version: 8 for `1.8.0_392`, 22 for `22-ea`.
 
     Args:
-        version: The version in Java's own words.
+        version: The version as Java prints it.
     """
     match = re.match(r"(?:1\.)?(\d+)", version)
     return int(match[1]) if match else None
@@ -138,7 +138,7 @@ def _users_own(env: Mapping[str, str]) -> JavaChoice | None:
     if home:
         java = shutil.which("java", path=os.path.join(home, "bin"))
         if java is None:
-            raise _UnfitError(f"JAVA_HOME is {home}, which has no program bin/java.")
+            raise _UnfitError(f"JAVA_HOME is {home}, which has no bin/java.")
         return JavaChoice(Path(home), _probe(Path(java), env)[0])
     java = shutil.which("java", path=_path(env))
     if java is None:
@@ -178,12 +178,12 @@ def _probe(java: Path, env: Mapping[str, str]) -> tuple[str, Path]:
     version = parse_version(result.stdout)
     major = major_version(version) if version else None
     if version is None or major is None:
-        raise _UnfitError(f"The Java {java} does not name its version.")
+        raise _UnfitError(f"The Java {java} does not print its version.")
     if major not in FITTING:
-        why = "too old" if major < FITTING[0] else "newer than what Spark 3.5 was tried with"
+        why = "too old" if major < FITTING[0] else "newer than those tested with Spark 3.5"
         if FITTING[0] < major < FITTING[-1]:
-            why = "no long-term version"
-        raise _UnfitError(f"The Java {java} is version {version}, {why} (fit: {_fitting()}).")
+            why = "not a long-term version"
+        raise _UnfitError(f"The Java {java} is version {version}, {why} (needed: {_fitting()}).")
     named = _HOME.search(result.stdout)
     return version, Path(named[1].strip()) if named else java.resolve().parent.parent
 

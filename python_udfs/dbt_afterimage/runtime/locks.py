@@ -1,4 +1,4 @@
-"""Locks between processes, and the systems that have none of the kind we need."""
+"""Locks between processes, which not every system has."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from dbt_afterimage.errors import AfterimageError
 fcntl: Any
 try:
     import fcntl
-except ModuleNotFoundError:  # Windows, where `afterimage doctor` still has to say so.
+except ModuleNotFoundError:  # Windows, where `afterimage doctor` must still report that.
     fcntl = None
 
 
 def check_system() -> None:
-    """Refuse a system on which processes cannot take turns at a folder of tables.
+    """Raise an error on a system where processes cannot take turns at a folder of tables.
 
     Raises:
         AfterimageError: This is Windows.
     """
     if os.name == "nt" or fcntl is None:
-        raise AfterimageError("Windows is not supported; work in WSL (Windows Subsystem for Linux)")
+        raise AfterimageError("Windows is not supported; use WSL (Windows Subsystem for Linux)")
 
 
 def lock(file: IO[str], *, shared: bool = False, wait: bool = True) -> None:

@@ -1,4 +1,4 @@
-"""The dbt project of the working directory, for commands that look into its tables.
+"""The dbt project of the working directory, for commands that read its tables.
 
 Everything goes through dbt itself, so a command sees what `dbt show` would see, whatever the
 target is: a session in this process, a cluster, or a Thrift server.
@@ -23,7 +23,7 @@ from dbt_afterimage.runtime.run_dbt import readable, run_dbt
 from dbt_afterimage.runtime.state import state_folder
 from dbt_afterimage.text import visible
 
-# What a table has by which a change stream is known.
+# Columns that identify a change stream.
 CONTRACT = (
     *("change_id", "change_seq", "operation", "changed_at"),
     *("reject_reason", "ingested_at"),
@@ -48,7 +48,7 @@ class Where:
     target: str | None = None
 
     def flags(self) -> list[str]:
-        """Return the options as dbt takes them."""
+        """Return the options for dbt's command line."""
         found = []
         for name, value in asdict(self).items():
             if value is not None:
@@ -62,18 +62,18 @@ class Where:
             AfterimageError: There is no project.
         """
         here = Path(self.project_dir or ".").absolute()
-        # As dbt looks for it.
+        # As dbt itself does.
         above = [] if self.project_dir else here.parents
         for folder in (here, *above):
             if (folder / "dbt_project.yml").is_file():
                 return folder
         raise AfterimageError(
-            f"run this in a dbt project, or give --project-dir: {here} has no dbt_project.yml"
+            f"{here} has no dbt_project.yml: run this in a dbt project, or give --project-dir"
         )
 
 
 class Project:
-    """A dbt project that was parsed once and can be asked many times.
+    """A dbt project, parsed once.
 
     Attributes:
         folder: Where its `dbt_project.yml` is.
@@ -103,7 +103,9 @@ class Project:
             pages = state_folder(self.folder) / "pages"
             pages.mkdir(exist_ok=True)
         except OSError as error:
-            raise AfterimageError(f"give --output: {error.filename}: {error.strerror}") from None
+            raise AfterimageError(
+                f"cannot create {error.filename} ({error.strerror}): give --output"
+            ) from None
         return pages
 
     def parents(self, node: Any) -> list[Any]:
@@ -159,7 +161,7 @@ class Project:
         if not found:
             listed = ", ".join(sorted(set().union(*known.values()))[:12]) or "none"
             raise AfterimageError(
-                f"this project has no source or seed {visible(source)}; it has: {listed}"
+                f"this project has no source or seed {visible(source)}. Allowed: {listed}"
             )
         readers = [node for node in self.tables() if found & set(node.depends_on.nodes)]
         if not readers:
@@ -167,7 +169,7 @@ class Project:
         return readers
 
     def source(self, schema: str, name: str) -> Any:
-        """Return the manifest's node of a table of a source; none where the project has none."""
+        """Return the manifest's node of a source's table; none if the project has none."""
         return next(
             (
                 node
@@ -179,7 +181,7 @@ class Project:
 
     @property
     def credentials(self) -> Any:
-        """How the target connects; none where the target is not for Spark."""
+        """How the target connects; none if the target is not for Spark."""
         adapter = self._adapter()
         return adapter.config.credentials if adapter else None
 
@@ -192,7 +194,7 @@ class Project:
 
     @cached_property
     def catalog(self) -> str:
-        """The catalog in which Spark looks for a schema."""
+        """Spark's current catalog."""
         return str(self.rows("select current_catalog()")[0][0])
 
     def models(self) -> list[Any]:
@@ -200,7 +202,7 @@ class Project:
         return [n for n in self._manifest.nodes.values() if n.resource_type == "model"]
 
     def relations(self) -> list[Any]:
-        """Return the manifest's nodes of all that is, or will be, a table."""
+        """Return the manifest's nodes of all tables, built or not."""
         nodes = self._manifest.nodes.values()
         tables = [n for n in nodes if n.resource_type in ("model", "seed", "snapshot")]
         return [*tables, *self._manifest.sources.values()]
@@ -219,12 +221,12 @@ class Project:
         }
 
     def relation(self, schema: str, identifier: str, *, quoted: bool) -> Any:
-        """Return a table as dbt's macros take it.
+        """Return a relation for dbt's macros.
 
         Args:
-            schema: The schema, with a catalog before it where it is another one's.
+            schema: The schema, after its catalog if that is not the current one.
             identifier: The table.
-            quoted: Whether the identifier is written in backticks.
+            quoted: Whether to write the identifier in backticks.
         """
         return self._adapter().Relation.create(
             schema=schema,
@@ -240,10 +242,12 @@ class Project:
             **arguments: Its arguments.
 
         Raises:
-            AfterimageError: It refused, or Spark failed.
+            AfterimageError: The macro raised an error, or Spark failed.
         """
         if f"macro.afterimage.{name}" not in self._manifest.macros:
-            raise AfterimageError("run `dbt deps` first: this project has not installed Afterimage")
+            raise AfterimageError(
+                "Afterimage is not installed in this project: run `dbt deps` first"
+            )
         with self._connection() as adapter:
             return adapter.execute_macro(
                 name, macro_resolver=self._manifest, project="afterimage", kwargs=arguments
@@ -253,21 +257,21 @@ class Project:
         """Return the columns of a model's table.
 
         Raises:
-            AfterimageError: The table is not there.
+            AfterimageError: The table does not exist.
         """
         columns = self.columns_of(str(node.relation_name))
         if columns is None:
             raise AfterimageError(
-                f"build the table first (dbt build --select +{node.name}): "
-                f"{node.relation_name} is not there"
+                f"{node.relation_name} does not exist: build it first"
+                f" (dbt build --select +{node.name})"
             )
         return columns
 
     def columns_of(self, relation: str) -> list[Column] | None:
-        """Return the columns of a table; none where it is not there.
+        """Return the columns of a table; none if it does not exist.
 
         Args:
-            relation: The table as SQL names it.
+            relation: The table, as in SQL.
         """
         try:
             described = self.rows(f"describe query select * from {relation}")
@@ -276,32 +280,32 @@ class Project:
                 return None
             raise
         return [
-            # Text of a limited length reads as any other.
+            # Text of limited length counts as plain text.
             Column(name, re.sub(r"\b(var)?char\(\d+\)", "string", kind.lower()))
             for name, kind, *_ in described
-            # Hudi's own columns are not the data's.
+            # Hudi's own columns are not data.
             if not name.startswith("_hoodie_")
         ]
 
     def query(self, sql: str) -> list[Any]:
-        """Run a query of one column of JSON and return what its rows hold.
+        """Run a query that returns one column of JSON, and return the values.
 
         Args:
             sql: The query.
 
         Raises:
-            AfterimageError: It failed. The text is what Spark says.
+            AfterimageError: It failed. The text is Spark's message.
         """
         return [json.loads(row[0]) for row in self.rows(sql)]
 
     def rows(self, sql: str) -> list[Sequence[Any]]:
-        """Run a statement where dbt would, on its connection, and return the rows.
+        """Run a statement on dbt's connection, and return the rows.
 
         Args:
             sql: The statement.
 
         Raises:
-            AfterimageError: It failed. The text is what Spark says.
+            AfterimageError: It failed. The text is Spark's message.
         """
         with self._connection() as adapter:
             _, cursor = adapter.connections.add_query(sql, auto_begin=False)
@@ -325,19 +329,19 @@ class Project:
 
 
 class step:
-    """Says on stderr what is being done, and how long it took where that was long."""
+    """Prints to stderr what is being done, and how long it took if that was long."""
 
     def __init__(self, what: str) -> None:
         """Name the step."""
         self._what = what
 
     def __enter__(self) -> None:
-        """Say that it begins."""
+        """Print that it begins."""
         self._started = time.monotonic()
         print(f"afterimage: {self._what} ...", file=sys.stderr, flush=True)
 
     def __exit__(self, kind: object, *_: object) -> None:
-        """Say that it is done."""
+        """Print how long it took."""
         seconds = time.monotonic() - self._started
         if kind is None and seconds >= 5:
             print(f"afterimage: {self._what}: {seconds:.0f} s", file=sys.stderr, flush=True)
@@ -358,16 +362,16 @@ def text_of(column: Column, expression: str) -> str:
 
 
 def literal(text: str) -> str:
-    """Return SQL for a text of any characters; only hex digits of it get into the statement."""
+    """Return SQL for a text of any characters; the statement holds only its hex digits."""
     return f"decode(unhex('{text.encode().hex()}'), 'utf-8')"
 
 
 def equals(column: Column, value: str) -> str:
-    """Return the condition that a column holds a value that was given as text.
+    """Return the condition that a column has a value, given as text.
 
     Args:
         column: The column, of a simple type.
-        value: The value as Spark casts it; bytes as hex digits.
+        value: A text that Spark can cast to the type; bytes as hex digits.
     """
     if column.type == "binary":
         return f"{quote(column.name)} = unhex({literal(value)})"

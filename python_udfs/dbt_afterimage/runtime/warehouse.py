@@ -52,7 +52,7 @@ _LOCK_FILE = ".afterimage-lock"
 
 def _no_folder(folder: Path, error: OSError) -> AfterimageError:
     is_file = isinstance(error, (FileExistsError, NotADirectoryError))
-    reason = "it is no folder" if is_file else error.strerror
+    reason = "it is not a folder" if is_file else error.strerror
     return AfterimageError(
         f"the warehouse {folder} cannot be written to ({reason}). Set AFTERIMAGE_WAREHOUSE"
         " to a folder that you may write to, on a disk that is mounted."

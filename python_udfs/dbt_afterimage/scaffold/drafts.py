@@ -28,17 +28,17 @@ _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
 class NoChangeTable(AfterimageError):
-    """A table is no change table of a known system."""
+    """A table is not a change table of a known system."""
 
 
 @dataclass
 class Draft:
-    """What was found out about a table, and what is to be written for it.
+    """What is known about a table, and the texts to write for it.
 
     Attributes:
         found: How the table was recognised.
-        staging: The name of the staging model, which may be there already.
-        notes: What was guessed, and what to look over.
+        staging: The name of the staging model, which may exist already.
+        notes: What was guessed, and what to check.
     """
 
     found: Found
@@ -49,11 +49,11 @@ class Draft:
 
 
 def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
-    """Return a landed table, and the system that wrote it; none where it is no change table.
+    """Return a landed table, and the system that wrote it; none if it is not a change table.
 
     Args:
         project: The dbt project.
-        entry: The table, and what the user says of it.
+        entry: The table and its options.
 
     Raises:
         AfterimageError: There is no such table.
@@ -69,22 +69,22 @@ def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
 
 
 def draft(project: Project, entry: Entry) -> Draft:
-    """Look at a landed table and return what is to be written for it.
+    """Look at a landed table and return the texts to write for it.
 
     Args:
         project: The dbt project.
-        entry: The table, and what the user says of it.
+        entry: The table and its options.
 
     Raises:
-        NoChangeTable: It is no change table.
-        AfterimageError: There is no such table, or it does not tell something that must be known.
+        NoChangeTable: It is not a change table.
+        AfterimageError: There is no such table, or the user must say more about it.
     """
     landed, found = look(project, entry)
     if found is None:
         raise NoChangeTable(
-            f"{landed.name} is no change table of a known system. Where columns have other names,"
-            " say which system it is with --system, and the names with --arguments. The systems,"
-            f" and what each is known by:\n{known_by()}\nIt has:"
+            f"{landed.name} is not a change table of a known system. If its columns have other"
+            " names, give the system with --system and the names with --arguments. The systems and"
+            f" their signs:\n{known_by()}\nIt has:"
             f" {', '.join(tables.names_of(landed.columns))}"
         )
     others = {
@@ -107,7 +107,7 @@ def draft(project: Project, entry: Entry) -> Draft:
 
 
 class _Existing:
-    """The models that a landed table has already, by what they do and not by their names."""
+    """The models that a landed table already has, found by what they do, not by name."""
 
     def __init__(self, project: Project, landed: Landed, found: Found, entry: Entry) -> None:
         nodes = project.models()
@@ -128,7 +128,7 @@ class _Existing:
         self._folders = _folders(folder)
 
     def is_ours(self, kind: str) -> bool:
-        """Whether a model lies where `init` writes it."""
+        """Whether a model is where `init` writes it."""
         node = getattr(self, kind)
         path = node and f"{self._folders[kind]}/{node.name}.sql"
         return node is None or node.original_file_path == path
@@ -147,13 +147,13 @@ def _readers(nodes: Iterable[Any], read: Any) -> list[Any]:
 
 
 def _chosen(nodes: Sequence[Any], name: str) -> Any:
-    """Of several models the one with the name that `init` would give, else the first by name."""
+    """Return the model with the name that `init` would give, else the first by name."""
     named = [node for node in nodes if node.name == name]
     return next(iter([*named, *sorted(nodes, key=lambda node: str(node.name))]), None)
 
 
 def _is_of_table(node: Any, table: str | None) -> bool:
-    """Whether a model may be of a source table; a topic or an event log holds several."""
+    """Whether a model may belong to a source table; a topic or an event log holds several."""
     written = re.search(r"""\btable\s*=\s*['"]([^'"]*)['"]""", node.raw_code)
     if not table or not written:
         return True
@@ -201,7 +201,7 @@ class _Writer:
         }
 
     def _check_names(self, there: Mapping[str, Any]) -> None:
-        """Refuse names that models of another table have."""
+        """Check that no model of another table has one of the names."""
         staging = there.get(self.planned["staging"])
         taken = [there[self.planned[kind]] for kind in KINDS[1:] if self.planned[kind] in there]
         if staging is not None:
@@ -209,9 +209,8 @@ class _Writer:
             taken = [staging] if is_stream else []
         if taken:
             raise AfterimageError(
-                f"{taken[0].name} is in this project already ({taken[0].original_file_path}) and"
-                f" is not made from {self.landed.name}. Give --name, after which the new models"
-                " are called"
+                f"this project already has {taken[0].name} ({taken[0].original_file_path}), which"
+                f" is not built from {self.landed.name}. Give the new models another name: --name"
             )
 
     def draft(self) -> Draft:
@@ -221,7 +220,7 @@ class _Writer:
         if self.existing.staging is not None and not self.existing.is_ours("staging"):
             streams = ", ".join(sorted(node.name for node in self.existing.streams))
             made.notes.append(
-                f"{self.landed.name} is already read by {streams}. What is new is built on"
+                f"{self.landed.name} is already read by {streams}. New models are built on"
                 f" {staging}."
             )
         values = self._values()
@@ -249,7 +248,7 @@ class _Writer:
             if node is None or node.original_file_path == path:
                 texts.models[path] = self._model(kind, values)
             elif kind != "staging":
-                made.notes.append(f"{node.name} is there already: {node.original_file_path}.")
+                made.notes.append(f"{node.name} already exists: {node.original_file_path}.")
         for kind in wanted:
             file = f"_stg_{system}.yml" if kind == "staging" else f"_{kind}.yml"
             path = f"{self.folders[kind]}/{file}"
@@ -263,7 +262,7 @@ class _Writer:
         return made
 
     def _values(self) -> dict[str, Any]:
-        """Return what the templates write."""
+        """Return the values for the templates."""
         plan, ask = self.plan, self.project.macro
         history = self.models["history"]
         meta_columns = list(
@@ -297,7 +296,7 @@ class _Writer:
         return _DataColumn(column.name, column.type, self._doc_name(column.name), is_plain)
 
     def _doc_name(self, column: str) -> str:
-        """Return the doc block of a column; names that come to the same one share it."""
+        """Return the doc block of a column; similar names may share one."""
         return f"{self.name}__{re.sub('[^A-Za-z0-9]+', '_', column).strip('_')}"
 
     def _source(self, table: Landed) -> str:
@@ -345,7 +344,7 @@ class _Writer:
 def _renamed(
     columns: Sequence[Column] | Sequence[_DataColumn], ours: Sequence[str], prefix: str
 ) -> dict[str, str]:
-    """Return other names for those of our columns whose names data columns have."""
+    """Return new names for those of our columns that share a name with a data column."""
     taken = {column.name.lower() for column in columns}
     return {
         name: prefix + name if prefix + name not in taken else f"_{prefix}{name}"
@@ -359,7 +358,7 @@ def _doc(block: str) -> str:
 
 
 def _yaml_name(name: str) -> str:
-    """Return a name in YAML, in quotes where it could be taken for something else than a text."""
+    """Return a name in YAML, in quotes unless YAML would read it as text anyway."""
     is_plain = _PLAIN.fullmatch(name) and name.lower() not in _NO_TEXT_IN_YAML
     return name if is_plain else json.dumps(name, ensure_ascii=False)
 
@@ -368,7 +367,7 @@ def _yaml_name(name: str) -> str:
 def _templates() -> Any:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    # The texts are Jinja themselves, so the templates have other marks.
+    # The texts are Jinja themselves, so the templates use other delimiters.
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).with_name("templates")),
         block_start_string="<%",

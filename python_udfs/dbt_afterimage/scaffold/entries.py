@@ -1,4 +1,4 @@
-"""`afterimage.yml`: the tables that a project keeps history of, and what is said of each."""
+"""`afterimage.yml`: the tables that a project keeps history of, with their options."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dbt_afterimage.errors import AfterimageError
 FILE = "afterimage.yml"
 _HEAD = """\
 # The tables that this project keeps history of. `afterimage init` adds to this list,
-# `afterimage init --from afterimage.yml` writes the models, `--check` says what differs.
+# `afterimage init --from afterimage.yml` writes the models, `--check` prints what differs.
 tables:
 """
 _OTHERS = ("base", "metadata", "tracking", "uow", "lsn_times")
@@ -28,10 +28,10 @@ class Entry:
 
     Attributes:
         relation: The table.
-        key: The key's columns; empty where they are to be guessed.
-        name: What the models are named after; the source table where left out.
-        table: The source table, where messages or events of several are in the relation.
-        system: The source macro, where the table is not recognised.
+        key: The key columns; empty if they are to be guessed.
+        name: Base name of the models; by default the source table's.
+        table: The source table, if the relation holds messages or events of several.
+        system: The source macro, if the table is not recognised.
         arguments: Further arguments of the source macro.
         history: Further options of the history, such as `grain` or `deletes`.
         models: Which models to write behind the staging model.
@@ -75,10 +75,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Listing:
-    """What `afterimage.yml` says.
+    """The content of `afterimage.yml`.
 
     Attributes:
-        ignore: Patterns of tables that `--check` does not miss.
+        ignore: Patterns of tables and files that `--check` ignores.
     """
 
     entries: Sequence[Entry]
@@ -92,16 +92,16 @@ def read(path: Path) -> Listing:
         path: The file.
 
     Raises:
-        AfterimageError: It is not there, or says something that is not understood.
+        AfterimageError: It does not exist, or has something that is not understood.
     """
     try:
         said = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
     except FileNotFoundError:
         raise AfterimageError(
-            f"{path} is not there: `afterimage init RELATION` begins it"
+            f"{path} does not exist: `afterimage init RELATION` creates it"
         ) from None
     except yaml.YAMLError as error:
-        raise AfterimageError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+        raise AfterimageError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(said, dict):
         raise AfterimageError(f"{path} must map `tables` to a list, and `defaults` to options")
     _check_known(path, said, ("tables", "defaults", "ignore"), "the file")
@@ -113,7 +113,7 @@ def read(path: Path) -> Listing:
             raise AfterimageError(f"{path}: each of `tables` needs a relation. Got: {given}")
         entry = _entry(path, {**defaults, **options})
         if any(entry.is_same_table(other) for other in entries):
-            raise AfterimageError(f"{path} names {entry.relation} twice: leave one out")
+            raise AfterimageError(f"{path} lists {entry.relation} twice: remove one")
         entries.append(entry)
     return Listing(entries, said.get("ignore") or ())
 
@@ -132,7 +132,8 @@ def _entry(path: Path, options: dict[str, Any]) -> Entry:
     unknown = [kind for kind in options.get("models") or [] if kind not in _ALL]
     if unknown:
         raise AfterimageError(
-            f"{path}: models of {relation} must be of {', '.join(_ALL)}. Got: {', '.join(unknown)}"
+            f"{path}: models of {relation} must be among {', '.join(_ALL)}."
+            f" Got: {', '.join(unknown)}"
         )
     return Entry(**{name: value for name, value in options.items() if value is not None})
 
@@ -141,7 +142,8 @@ def _check_known(path: Path, said: Mapping[str, Any], known: Sequence[str], of: 
     unknown = [str(name) for name in said if name not in known]
     if unknown:
         raise AfterimageError(
-            f"{path}: {of} has the unknown option {', '.join(unknown)}; it knows {', '.join(known)}"
+            f"{path}: {of} has unknown options. Allowed: {', '.join(known)}."
+            f" Got: {', '.join(unknown)}"
         )
 
 
@@ -149,7 +151,7 @@ def added(text: str | None, entries: Sequence[Entry], open_questions: Sequence[s
     """Return the text of a list with further entries at its end.
 
     Args:
-        text: The file's text; none where it is not there yet.
+        text: The file's text; none if it does not exist yet.
         entries: The further ones.
         open_questions: Tables that could not be added, and why; they become comments.
 

@@ -1,4 +1,4 @@
-"""A landed table: its columns, and how the project refers to it."""
+"""A landed table: its columns, and how models refer to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]
 
 @dataclass(frozen=True)
 class Source:
-    """A source that the project does not declare elsewhere."""
+    """A source to declare."""
 
     name: str
     schema: str
@@ -31,11 +31,11 @@ class Landed:
     """A landed table.
 
     Attributes:
-        name: What people call it.
+        name: Its name in messages.
         relation: The table for dbt's macros; as a text, for SQL.
         nodes: The project's seeds, models and sources that are this table.
         reference: How a model refers to it, such as `source('raw', 'orders__ct')`.
-        source: The source to declare for that; none where the project has it.
+        source: The source to declare for that; none if the project has it.
     """
 
     name: str
@@ -55,7 +55,7 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
         option: The option that names the table.
         name: `schema.table`, `catalog.schema.table`, a table of the target's schema,
             `source.table`, or files as Spark names them (parquet.`/folder`).
-        own_files: Pattern of the files in which a source may be declared and is still ours.
+        own_files: Pattern of the files in which we declare sources.
 
     Raises:
         AfterimageError: There is no such table.
@@ -74,11 +74,11 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
     columns = project.columns_of(str(relation))
     if not columns:
         raise AfterimageError(
-            f"{option} must be a table that exists, as schema.table or, in the schema"
-            f" {project.credentials.schema}, by its name alone. Got: {name}"
+            f"{option} must be an existing table, as schema.table, or its name alone in the schema"
+            f" {project.credentials.schema}. Got: {name}"
         )
 
-    # The session's own catalog may come before the schema or not.
+    # The name of the current catalog may be given or not.
     catalog = f"{project.catalog}.".lower()
     full_name = f"{schema}.{identifier}".lower()
     names = {full_name, full_name.removeprefix(catalog), catalog + full_name}
@@ -111,12 +111,12 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
 
 
 def model_name(text: str) -> str:
-    """Return a text as the name of a model: lower case, letters, digits and underscores."""
+    """Return a model name made from a text: lower case, digits and underscores."""
     return re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_") or "changes"
 
 
 def shows(project: Project, relation: Any, sign: str, column: Column) -> bool:
-    """Whether the first rows of a column show a sign.
+    """Whether the first values of a column show a sign.
 
     An envelope is a Qlik message, in JSON or in Avro. AWS DMS's `Op` is I, U or D.
     """
@@ -147,13 +147,13 @@ def shows(project: Project, relation: Any, sign: str, column: Column) -> bool:
 
 
 def rows_of(landed: Landed, condition: str | None = None) -> str:
-    """Return the rows of a landed table as a test reads them."""
+    """Return a query for the rows of a landed table, for a test."""
     where = f" where {condition}" if condition else ""
     return f"select 1 as landed from {{{{ {landed.reference} }}}}{where}"
 
 
 def text_literal(text: str) -> str:
-    """Return a text as a literal of Spark, and of Jinja."""
+    """Return a text as a literal, for Spark and for Jinja."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 

@@ -1,6 +1,6 @@
-"""What each system's table says of itself: the key, the columns, and the source macro's call.
+"""Plans models from what a table shows: the key, the columns, and the source macro's arguments.
 
-What the dialect means is the source macros' knowledge, so their private macros are asked for it.
+Only the source macros know a dialect, so the plans ask their private macros.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from dbt_afterimage.scaffold.systems import before_images, header_name, header_p
 
 @dataclass(frozen=True)
 class Question:
-    """What a plan is made of.
+    """The input of a plan.
 
     Attributes:
         landed: The landed table.
-        others: The tables that were named beside it: `base`, `metadata`, `tracking`, `uow`.
-        key: The key's columns; empty where they are to be guessed.
-        table: The source table, where several are in the landed one.
+        others: The tables given with it: `base`, `metadata`, `tracking`, `uow`, `lsn_times`.
+        key: The key columns; empty if they are to be guessed.
+        table: The source table, if the landed one holds several.
         arguments: Further arguments of the source macro.
     """
 
@@ -39,14 +39,14 @@ class Question:
 
 @dataclass
 class Plan:
-    """What the models of a table are made from.
+    """The input of the templates.
 
     Attributes:
         table: The source table's name.
-        call: Arguments of the source macro as a model writes them, beside the key.
-        landed_rows: What every_row_accounted_for reads; none where nobody can tell which landed
-            rows are this table's.
-        notes: What was guessed, and what to look over.
+        call: Arguments of the source macro, beside the key, as Jinja.
+        landed_rows: What every_row_accounted_for reads; none if it is unknown which landed rows
+            belong to this table.
+        notes: What was guessed, and what to check.
     """
 
     table: str
@@ -64,7 +64,7 @@ def qlik_change_table(question: Question) -> Plan:
     prefix = header_prefix(landed.columns, arguments)
     data = [c for c in landed.columns if header_name(c.name, prefix) is None]
     if not data:
-        raise AfterimageError(f"{landed.name} has no columns but those of its header")
+        raise AfterimageError(f"{landed.name} has only header columns")
     plan = Plan(
         re.sub(r"(?i)__ct$", "", landed.identifier),
         list(question.key),
@@ -97,7 +97,7 @@ def qlik_change_table(question: Question) -> Plan:
         )
         flagged = json.loads(masks[0][0]) if masks else []
         if not flagged or len(flagged) >= len(data):
-            raise _no_key(landed, "no delete has a mask that flags some of the columns", data)
+            raise _no_key(landed, "no mask of a delete flags some of the columns", data)
         plan.key = [ordinals[place - 1] for place in flagged]
         plan.notes.append(
             _guess(plan.key, f"the change masks of {masks[0][1]} deletes, which flag the key alone")
@@ -133,7 +133,7 @@ def qlik_messages(question: Question) -> Plan:
         }
         if len(tables) > 1:
             raise AfterimageError(
-                f"the metadata messages in {metadata.name} are of several tables, so say which"
+                f"the metadata messages in {metadata.name} belong to several tables: choose one"
                 f" with --table: {', '.join(sorted(tables))}"
             )
         [(full_name, plan.table)] = tables.items()
@@ -156,12 +156,12 @@ def qlik_messages(question: Question) -> Plan:
         plan.call["columns"] = _column_list(plan.columns)
         plan.notes.append(
             f"columns: taken from the data of {messages} messages, as there is no metadata"
-            " message. Look over their types, and their order, by which masks count."
+            " message. Check their types, and their order, which the masks depend on."
         )
         guessed_from = "changeMask of a DELETE, which flags the key alone"
     if not plan.key:
         if not guessed:
-            why = "neither metadata nor a mask of a DELETE tells it"
+            why = "neither metadata nor the mask of a DELETE shows it"
             raise _no_key(landed, why, plan.columns)
         plan.key = guessed
         plan.notes.append(_guess(guessed, guessed_from))
@@ -201,8 +201,7 @@ def _json_columns(question: Question, value: str) -> tuple[list[Column], list[st
     if not names:
         raise AfterimageError(
             f"{question.landed.name} has no JSON message with `data` and no metadata message, so"
-            " its columns are not known. Give --metadata, the table that the metadata messages"
-            " land in"
+            " its columns are unknown. Give --metadata, the table with the metadata messages"
         )
     columns = [Column(names[column], _widest(kind)) for column, kind in kinds.items()]
     flagged = [c.name for place, c in enumerate(columns) if delete_mask >> place & 1]
@@ -261,7 +260,7 @@ def debezium_messages(question: Question) -> Plan:
         )
     if len(tables) > 1:
         raise AfterimageError(
-            f"the messages in {landed.name} are of several tables, so say which with --table:"
+            f"the messages in {landed.name} belong to several tables: choose one with --table:"
             f" {', '.join(sorted(tables))}"
         )
     typed = [Column(name, declared.get(name) or _widest(kind)) for name, kind in kinds.items()]
@@ -284,7 +283,7 @@ def debezium_messages(question: Question) -> Plan:
         plan.call["schemas"] = question.others["metadata"].reference
     if not declared:
         plan.notes.append(
-            "columns: taken from the values of the messages, as they have no schema. Look over"
+            "columns: taken from the values of the messages, as they have no schema. Check"
             " their types: a decimal may be Base64, and a date or a time a number."
         )
     if not plan.key:
@@ -421,7 +420,7 @@ def netiq_event_log(question: Question) -> Plan:
     is_alone = len({one.lower() for one in tables}) == 1
     if question.table is None and not is_alone:
         raise AfterimageError(
-            f"{landed.name} has events of {len(tables) or 'no'} tables, so say which with --table:"
+            f"{landed.name} has events of {len(tables) or 'no'} tables: choose one with --table:"
             f" {', '.join(tables)}"
         )
     table = question.table or tables[0]
@@ -453,15 +452,15 @@ def netiq_event_log(question: Question) -> Plan:
         plan.columns = [Column(one, "string") for one in [*plan.key, *further]]
         plan.notes.append(
             "columns: those that the log names, all as text. Give --base, the table with the"
-            " present rows, for their types."
+            " current rows, to get their types."
         )
         [(query_backs,)] = ask(
             f"select count(*) {events} and cast({log['event_type']} as int) in (5, 6, 7, 8)"
         )
         if query_backs:
             plan.notes.append(
-                f"{query_backs} events are query-back: they say that a row changed, but not to"
-                " what. They are rejected without --base."
+                f"{query_backs} events are query-backs: they say that a row changed, but not"
+                " how. Without --base they are rejected."
             )
     plan.call["columns"] = _column_list(plan.columns)
     if base is not None:
@@ -472,7 +471,7 @@ def netiq_event_log(question: Question) -> Plan:
 
 
 def db2_change_data(question: Question) -> Plan:
-    """Plan for a CD or CCD table. Nothing in it says which columns are the key."""
+    """Plan for a CD or CCD table. It does not show which columns are the key."""
     landed = question.landed
     found = [c for c in landed.columns if not c.name.upper().startswith("IBMSNAP_")]
     types = {column.name.lower(): column.type for column in found}
@@ -482,7 +481,7 @@ def db2_change_data(question: Question) -> Plan:
     )
     columns = [column for column in found if column.name not in images.values()]
     if not question.key:
-        raise _no_key(landed, "replication tables do not tell it", columns)
+        raise _no_key(landed, "replication tables do not show it", columns)
     plan = Plan(
         re.sub(r"(?i)_+(cd|ccd)$|^(cd|ccd)_+", "", landed.identifier),
         list(question.key),
@@ -502,8 +501,7 @@ def db2_text_log(question: Question) -> Plan:
     landed, base = question.landed, question.others.get("base")
     if base is None:
         raise AfterimageError(
-            "give --base, the table with the present rows: the log of a text index names keys and"
-            " nothing else"
+            "give --base, the table with the current rows: the log of a text index has only keys"
         )
     plan = Plan(
         base.identifier,
@@ -521,7 +519,7 @@ def db2_text_log(question: Question) -> Plan:
         for part in parts:
             fitting = [c for c in base.columns if c.type == part.type and c.name not in plan.key]
             if not fitting:
-                raise _no_key(base, "no column has the type of each PKnn", base.columns)
+                raise _no_key(base, "for some PKnn no column has its type", base.columns)
             plan.key.append(fitting[0].name)
         quoted = [quote(name) for name in plan.key]
         pairs = " and ".join(
@@ -535,20 +533,20 @@ def db2_text_log(question: Question) -> Plan:
             f" left semi join {base.relation} as base on {pairs})"
         )
         if rows != keys or not matches:
-            why = f"{', '.join(plan.key)} would fit by type, but the rows contradict it"
+            why = f"{', '.join(plan.key)} would fit by type, but not by the rows"
             raise _no_key(base, why, base.columns)
         plan.notes.append(
             _guess(
                 plan.key,
-                f"the types of PKnn: these columns of {base.name} have them and are unique, and"
-                f" {matches} rows of the log find their row by them",
+                f"the types of PKnn: these columns of {base.name} have the same types and are"
+                f" unique, and {matches} rows of the log match a row by them",
             )
         )
     return plan
 
 
 def openedge_change_table(question: Question) -> Plan:
-    """Plan for an OpenEdge change table. Nothing in it says which columns are the key."""
+    """Plan for an OpenEdge change table. It does not show which columns are the key."""
     landed, tracking = question.landed, question.others.get("tracking")
     field_map = question.arguments.get("field_map")
 
@@ -560,8 +558,8 @@ def openedge_change_table(question: Question) -> Plan:
     columns = [Column(one["name"], one["type"]) for one in layout(landed)["data"]]
     if not columns:
         raise AfterimageError(
-            f"{landed.name} has no columns but those of its header. Is it the tracking table? Then"
-            " name the change table, and this one with --tracking"
+            f"{landed.name} has only header columns. If it is the tracking table, give the change"
+            " table, and this one with --tracking"
         )
     if not question.key:
         raise _no_key(landed, "change tables do not tell it", columns)
@@ -569,8 +567,8 @@ def openedge_change_table(question: Question) -> Plan:
     if tracking is not None:
         plan.call["tracking"] = tracking.reference
 
-    # Which of the source tables it is, where a table says so: the change table's rows are of one,
-    # the tracking table's of all.
+    # The number of the source table, if a table has it. The rows of a change table belong to one
+    # source table, those of the tracking table to all.
     number, column = question.arguments.get("source_table_number"), None
     for place in [*([tracking] if tracking else []), landed]:
         metadata = layout(place)["metadata"]
@@ -584,8 +582,8 @@ def openedge_change_table(question: Question) -> Plan:
             numbers = [str(row[0]) for row in rows if row[0] is not None]
             if len(numbers) != 1:
                 raise AfterimageError(
-                    f"{place.name} has changes of {len(numbers) or 'no'} source tables. Say which"
-                    f" is that of {landed.name}: arguments: {{source_table_number: N}}, one of"
+                    f"{place.name} has changes of {len(numbers) or 'no'} source tables. Give that"
+                    f" of {landed.name}: arguments: {{source_table_number: N}}, one of"
                     f" {', '.join(numbers)}"
                 )
             number = numbers[0]
@@ -600,13 +598,13 @@ def openedge_change_table(question: Question) -> Plan:
 
 
 def sqlserver_change_table(question: Question) -> Plan:
-    """Plan for a SQL Server change table. Nothing in it says which columns are the key."""
+    """Plan for a SQL Server change table. It does not show which columns are the key."""
     landed = question.landed
     columns = [column for column in landed.columns if not column.name.startswith("__$")]
     if not question.key:
         raise _no_key(landed, "change tables do not tell it", columns)
     plan = Plan(
-        # A capture instance is called after the schema and the table: dbo_orders_CT.
+        # A capture instance is named after the schema and the table: dbo_orders_CT.
         re.sub(r"(?i)^dbo_|_+ct$", "", landed.identifier),
         list(question.key),
         columns,
@@ -617,7 +615,7 @@ def sqlserver_change_table(question: Question) -> Plan:
 
 
 def dms_changes(question: Question) -> Plan:
-    """Plan for the files of AWS DMS. Its before-images are of the key alone, by default."""
+    """Plan for the files of AWS DMS. By default its before-images have only the key."""
     landed, arguments = question.landed, question.arguments
     operation = str(arguments.get("operation", "Op")).lower()
     order = arguments.get("order_by") or sequences(landed.columns)
@@ -637,16 +635,16 @@ def dms_changes(question: Question) -> Plan:
     columns = [column for column in landed.columns if column.name.lower() not in header]
     key = list(question.key) or [name for name in images.values() if len(images) < len(columns)]
     if not key:
-        raise _no_key(landed, "files of DMS do not say it", columns)
+        raise _no_key(landed, "files of DMS do not show it", columns)
     plan = Plan(landed.identifier, key, columns, landed_rows=landed.reference)
     plan.has_before_images = {column.name for column in columns} <= set(images.values())
     if times:
         plan.call["time"] = text_literal(times[0])
-        plan.notes.append(f"time: {times[0]}, the first column of texts like DMS's timestamps.")
+        plan.notes.append(f"time: {times[0]}, the first column with texts like DMS's timestamps.")
     if images:
         plan.call["before_prefix"] = text_literal(prefix)
     if not question.key:
-        plan.notes.append(_guess(key, "the before-images, which are of the key alone by default"))
+        plan.notes.append(_guess(key, "the before-images, which have only the key by default"))
     if not has_operation:
         plan.notes.append(
             f"{landed.name} has no column {arguments.get('operation', 'Op')}: all its rows count as"
@@ -660,13 +658,13 @@ def dms_changes(question: Question) -> Plan:
         if updates and not deletes:
             plan.notes.append(
                 f"{landed.name} has updates, but no delete. A task with CdcInsertsOnly or"
-                " CdcInsertsAndUpdates writes none: rows that were deleted stay current then."
+                " CdcInsertsAndUpdates writes none, so deleted rows stay current."
             )
     return plan
 
 
 def _dms_times(question: Question, header: set[str]) -> list[str]:
-    """Return the text columns outside the header whose values all are times as DMS writes them."""
+    """Return the text columns outside the header in which all values are DMS timestamps."""
     texts = [
         column.name
         for column in question.landed.columns
@@ -703,10 +701,10 @@ def make(macro: str, question: Question) -> Plan:
 
     Args:
         macro: The system's source macro.
-        question: What the plan is made of.
+        question: The input of the plan.
 
     Raises:
-        AfterimageError: The table does not tell something, or the key is not among its columns.
+        AfterimageError: The user must say more, or the key is not among the columns.
     """
     plan = PLANS[macro](question)
     plan.key = _spelled(plan.key, plan.columns, "the key")
@@ -719,36 +717,36 @@ def _spelled(key: Sequence[str], columns: Sequence[Column], what: str) -> list[s
     unknown = [name for name in key if name.lower() not in spelled]
     if unknown:
         raise AfterimageError(
-            f"{what} names a column that is not there: {', '.join(unknown)}. The columns:"
-            f" {', '.join(names_of(columns))}"
+            f"{what} names a column that does not exist. Allowed: {', '.join(names_of(columns))}."
+            f" Got: {', '.join(unknown)}"
         )
     exact = set(names_of(columns))
     return [name if name in exact else spelled[name.lower()] for name in key]
 
 
 def _add_commit_times(plan: Plan, question: Question, option: str, table: str) -> None:
-    """Name the table of commit times in the call; where it was not given, say what that costs."""
+    """Add the table of commit times to the call; if it was not given, add a note."""
     if option in question.others:
         plan.call[option] = question.others[option].reference
     else:
         plan.notes.append(
-            f"changed_at will not be known: {question.landed.name} has no commit times. Give"
+            f"changed_at will be unknown: {question.landed.name} has no commit times. Give"
             f" --{option.replace('_', '-')}, the table {table}."
         )
 
 
 def _no_key(landed: Landed, why: str, columns: Sequence[Column]) -> AfterimageError:
     return AfterimageError(
-        f"the key cannot be guessed ({why}). Give --key, some of the columns of {landed.name}:"
+        f"the key cannot be guessed ({why}). Give --key with columns of {landed.name}:"
         f" {', '.join(names_of(columns))}"
     )
 
 
 def _guess(key: Sequence[str], guessed_from: str) -> str:
-    return f"key: {', '.join(key)}, guessed from {guessed_from}. Look it over."
+    return f"key: {', '.join(key)}, guessed from {guessed_from}. Check it."
 
 
 def _column_list(columns: Sequence[Column]) -> str:
-    """Return a list of {name, type} as a model writes it."""
+    """Return a list of {name, type} for a model."""
     lines = [f"        {{'name': {text_literal(c.name)}, 'type': '{c.type}'}}," for c in columns]
     return "[\n" + "\n".join(lines) + "\n    ]"

@@ -1,4 +1,4 @@
-"""Which source system wrote a table: the signs of each, and how many of them a table shows."""
+"""Recognises which source system wrote a table, by the signs that it shows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ BEFORE_IMAGE = "BI_…"
 
 @dataclass(frozen=True)
 class System:
-    """What a system's tables are known by.
+    """A source system, and the signs of its tables.
 
     Attributes:
         macro: The source macro.
         folder: The folder and the prefix of its staging models.
-        needed: Signs that must be there; of several in one tuple, one.
-        signs: Column -> the doc block that describes it. `PKnn` means PK01, PK02, …; a column has
-            any name where … is; an envelope, a message and an `Op` are found in the rows.
+        needed: Signs that must be there; one of each tuple.
+        signs: Column -> the doc block that describes it. `PKnn` means PK01, PK02, …; `…` means any
+            text; an envelope, a message and an `Op` are found in the rows.
     """
 
     macro: str
@@ -151,8 +151,8 @@ class Found:
     def __str__(self) -> str:
         lacking = f", missing: {', '.join(self.missing)}" if self.missing else ""
         return (
-            f"{self.system.title}: {len(self.here)} of the {len(self.system.signs)} things it is"
-            f" known by are there ({', '.join(self.here)}){lacking}."
+            f"{self.system.title}: it has {len(self.here)} of {len(self.system.signs)} signs"
+            f" ({', '.join(self.here)}){lacking}."
         )
 
 
@@ -162,15 +162,15 @@ def recognise(
     system: str | None,
     shows: Callable[[str, Column], bool],
 ) -> Found | None:
-    """Return the system that a table shows most signs of; none where it shows too few of any.
+    """Return the system of which a table shows most signs; none if it shows too few.
 
     Args:
         columns: The table's columns.
         arguments: Those of the source macro that rename columns: `header_prefix`, `column_names`,
             `value`.
-        system: The source macro, where the user has chosen it.
-        shows: Whether the rows of a column show what a sign means: an envelope, a Debezium message,
-            or AWS DMS's `Op`.
+        system: The source macro, if the user has given it.
+        shows: Whether the values of a column show a sign: an envelope, a Debezium message, or AWS
+            DMS's `Op`.
     """
     if system is not None and system not in (one.macro for one in SYSTEMS):
         allowed = ", ".join(one.macro for one in SYSTEMS)
@@ -218,30 +218,30 @@ def recognise(
 
 
 def sequences(columns: Sequence[Column]) -> list[str]:
-    """Return the columns that AWS DMS fills with the order of the changes, by their names."""
+    """Return the columns in which AWS DMS writes the order of the changes, by their names."""
     names = [column.name for column in columns]
     return [n for n in names if re.search("(?i)(?<!header__)change_seq$", n)]
 
 
 def before_images(columns: Sequence[Column], prefix: str = "BI_") -> dict[str, str]:
-    """Return the columns with the values before an update -> the columns whose values they are."""
+    """Return the before-image columns, each with its data column."""
     names = {column.name.lower(): column.name for column in columns}
     images = {f"{prefix}{name}".lower(): name for name in names.values()}
     return {name: images[lower] for lower, name in names.items() if lower in images}
 
 
 def known_by() -> str:
-    """Return the systems, a line each, with what each is known by."""
+    """Return the systems with their signs, one line each."""
     return "\n".join(
         f"  {system.macro}, {system.title}: {', '.join(system.signs)}" for system in SYSTEMS
     )
 
 
 def header_prefix(columns: Sequence[Column], arguments: Mapping[str, object]) -> str:
-    """Return what the names of Qlik's header columns begin with.
+    """Return the prefix of Qlik's header columns.
 
-    The one header column that is always there tells it. The longest prefix counts: a data column
-    may have Qlik's own name.
+    It is that of the one header column that every table has. The longest prefix counts, because a
+    data column may have Qlik's own name.
     """
     given = arguments.get("header_prefix")
     if given is not None:
@@ -259,7 +259,7 @@ def header_name(name: str, prefix: str) -> str | None:
 
     Args:
         name: The column.
-        prefix: What header columns begin with; empty where they have no prefix.
+        prefix: The prefix of header columns; empty if they have none.
     """
     if not name.lower().startswith(prefix.lower()):
         return None

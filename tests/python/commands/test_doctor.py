@@ -239,7 +239,7 @@ sys.exit(main(sys.argv[1:]))
     [
         (["--help"], 0, "doctor", ""),
         (["doctor"], 1, "problem  system: Windows: Windows is not supported\n", ""),
-        (["init"], 1, "", "afterimage: Windows is not supported; work in WSL"),
+        (["init"], 1, "", "afterimage: Windows is not supported; use WSL"),
     ],
     ids=["help", "doctor", "init"],
 )

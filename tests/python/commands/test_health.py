@@ -154,8 +154,8 @@ def test_all_staging_models_have_a_line_the_worst_first(
     # `no_changes` is a table of another kind.
     assert lines[0].startswith("stg_people: look here, because 3 rows are rejected; ")
     assert lines[1:] == [
-        "stg_empty: look here, because it is empty: no row has come in",
-        "stg_unbuilt: look here, because it has no table: dbt build --select +stg_unbuilt",
+        "stg_empty: look here, because it is empty: no row has arrived yet",
+        "stg_unbuilt: look here, because it has not been built: dbt build --select +stg_unbuilt",
         "stg_fresh: well",
     ]
     text = written.read_text()
@@ -182,7 +182,10 @@ def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path], tmp_
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--model", "no_changes"], "name a staging model: no_changes has no column change_id"),
+        (
+            ["--model", "no_changes"],
+            "no_changes is not a staging model, as it has no column change_id",
+        ),
         (["--source", "landing.peple"], "it has: landing, landing.people__ct"),
     ],
 )

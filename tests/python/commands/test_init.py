@@ -483,9 +483,9 @@ PARCELS = Landed(
     },
     command=["landing.parcels"],
     recognised="landing.parcels is a table of AWS DMS: 3 of the 3",
-    guess="key: parcel, guessed from the before-images, which are of the key alone by default.",
+    guess="key: parcel, guessed from the before-images, which have only the key by default.",
     told=[
-        "time: dms_time, the first column of texts like DMS's timestamps.",
+        "time: dms_time, the first column with texts like DMS's timestamps.",
         "landing.parcels has updates, but no delete. A task with CdcInsertsOnly",
     ],
     history="parcels_history",
@@ -780,7 +780,7 @@ def test_a_column_called_op_alone_is_no_sign(lake: Lake, init: Init) -> None:
     columns = {"op": "string", "a": "int"}
     land_table(lake, "sums", columns, [{"op": "I", "a": 1}, {"op": "+", "a": 2}])
     _, output, errors = init("landing.sums", "--key", "a")
-    assert "landing.sums is no change table of a known system" in output + errors
+    assert "landing.sums is not a change table of a known system" in output + errors
 
 
 def test_second_run_leaves_alone_what_was_edited_and_writes_the_rest(
@@ -807,7 +807,7 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
     code, _, error = init("landing.plain")
     assert code == 1
     for words in (
-        "landing.plain is no change table of a known system",
+        "landing.plain is not a change table of a known system",
         "Qlik change table: header__change_seq, header__change_oper",
         "messages on Kafka: value, an envelope",
         "Debezium messages on Kafka: value, key, headers, a Debezium message",
@@ -823,34 +823,34 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
 @pytest.mark.parametrize(
     ("landed", "command", "message"),
     [
-        (LOANS, ["landing.cd_loans"], "the key cannot be guessed (replication tables do not tell"),
+        (LOANS, ["landing.cd_loans"], "the key cannot be guessed (replication tables do not show"),
         (
             BADGES,
             ["landing.idm_events"],
-            "has events of 2 tables, so say which with --table: BADGE",
+            "has events of 2 tables: choose one with --table: BADGE",
         ),
         pytest.param(
             BOOKS,
             ["landing.books_index_log"],
-            "give --base, the table with the present rows",
+            "give --base, the table with the current rows",
             marks=pytest.mark.minutes,
         ),
         pytest.param(
             LOANS,
             ["landing.nowhere"],
-            "RELATION must be a table that exists",
+            "RELATION must be an existing table",
             marks=pytest.mark.minutes,
         ),
         pytest.param(
             LOANS,
             ["landing.cd_loans", "--key", "nix"],
-            "the key names a column that is not there: nix",
+            "Got: nix",
             marks=pytest.mark.minutes,
         ),
         pytest.param(
             TRUCKS,
             ["landing.fleet", "--metadata", "landing.fleet_schemas"],
-            "are of several tables, so say which with --table: fleet.TRUCKS, fleet.VANS",
+            "belong to several tables: choose one with --table: fleet.TRUCKS, fleet.VANS",
             marks=pytest.mark.minutes,
         ),
         pytest.param(
@@ -1043,7 +1043,7 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     shop.file("models/marts/buyers_history.sql", "select 1 as id")
     assert cli.main(["init", "landing.other__ct", "--name", "buyers"]) == 1
     error = capsys.readouterr().err
-    assert "buyers_history is in this project already (models/marts/buyers_history.sql)" in error
+    assert "this project already has buyers_history (models/marts/buyers_history.sql)" in error
     assert "Give --name" in error
     assert of_init(shop.folder) == set()
 
@@ -1060,7 +1060,7 @@ def test_each_table_of_a_topic_has_a_stream_of_its_own(
     ours = {path: (shop.folder / path).read_bytes() for path in of_init(shop.folder)}
     assert cli.main(command) == 0
     output = capsys.readouterr().out
-    assert "files as they are" in output
+    assert "unchanged files" in output
     assert "wrote" not in output
     assert ours == {path: (shop.folder / path).read_bytes() for path in of_init(shop.folder)}
 
@@ -1201,9 +1201,7 @@ def test_git_ignores_the_state_folder_of_a_project_that_has_a_gitignore_of_its_o
     monkeypatch.chdir(tmp_path)
     assert cli.main(["init"]) == 0
     output = capsys.readouterr().out
-    assert (
-        "Add to .gitignore what is missing there: /.afterimage/ /dbt_packages/ /target/" in output
-    )
+    assert "Add these to .gitignore: /.afterimage/ /dbt_packages/ /target/" in output
 
 
 def words(text: str) -> list[str]:
@@ -1270,7 +1268,7 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
     path = project.folder / "afterimage.yml"
     path.write_text("ignore: [crm.loans_cd]\n" + path.read_text())
     code, output, _ = init("--check")
-    assert (code, output.splitlines()[-1]) == (0, "All as afterimage.yml says.")
+    assert (code, output.splitlines()[-1]) == (0, "Everything matches afterimage.yml.")
 
     # A column appears, a key changes, a table is new, one is gone, a file is edited.
     lake.spark.sql("alter table crm.users__ct add column amount int")
@@ -1286,7 +1284,7 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
     code, output, _ = init("--check")
     assert code == 1
     for line in (
-        "crm.carts__ct: RELATION must be a table that exists",
+        "crm.carts__ct: RELATION must be an existing table",
         "crm.new__ct: a Qlik change table, and not in the list",
         "models/audit/users_audit.sql: was edited by hand, and is left alone",
         "models/history/users_history.sql: the key changed: ['id'] is now ['id', 'status']",
@@ -1303,19 +1301,22 @@ def test_a_pattern_that_fits_no_table_is_an_error_beside_one_that_does(
 ) -> None:
     _, init = listed
     code, _, error = init("crm.users*", "crm.typo*")
-    assert (code, error) == (1, "afterimage: no table is called crm.typo*")
+    assert (code, error) == (1, "afterimage: no table matches crm.typo*")
 
 
 def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, init: Init) -> None:
     path = tmp_path / "list.yml"
     for text, said in (
-        ("tables: [{relation: a.b, keys: [id]}]", "a.b has the unknown option keys"),
+        ("tables: [{relation: a.b, keys: [id]}]", "Got: keys"),
         ("tables: [{key: [id]}]", "each of `tables` needs a relation"),
-        ("tables: [{relation: a.b, models: [hist]}]", "must be of history, current, audit"),
+        (
+            "tables: [{relation: a.b, models: [hist]}]",
+            "must be among history, current, audit. Got: hist",
+        ),
         ("tables: [{relation: a.b}, a.b]", "names a.b twice"),
         ("tables: [{relation: a.b, key: {a: 1}}]", "key of a.b must be a list"),
         ("- a.b", "must map `tables` to a list"),
-        ("tables: [", "is no YAML"),
+        ("tables: [", "is not valid YAML"),
     ):
         path.write_text(text)
         code, _, error = init("--from", str(path))
@@ -1335,7 +1336,7 @@ def test_a_file_of_properties_that_was_edited_gets_the_new_model_at_its_end(
     land_table(lake, "items__ct", *ORDERS["orders__ct"])
     code, output, _ = init("landing.items__ct")
     assert code == 0
-    assert "wrote  models/history/_history.yml (added at its end)" in output
+    assert "wrote  models/history/_history.yml (added at the end)" in output
     assert path.read_text().startswith(mine)
     assert "name: items_history" in path.read_text()
     shop.dbt("parse")

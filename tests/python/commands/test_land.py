@@ -432,7 +432,7 @@ def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
     assert "1.csv has changed since it was loaded into raw.people" in landings.refused(folder)
     # A file of another path, by the name that was given.
     other = landings.csv("other/people.csv", "id\n3\n")
-    assert "raw.people has the files of" in landings.refused(other)
+    assert "raw.people holds the files of" in landings.refused(other)
     landings.land(other, "--as", "raw.people")
     assert [row["id"] for row in landings.rows("raw.people")] == [1, 2, 3]
 
@@ -443,7 +443,7 @@ def test_a_value_that_the_column_cannot_hold_is_refused(landings: Landings) -> N
     landings.csv("a/2.csv", "id,n\n2,007\n")
     landings.csv("a/3.csv", "id,n\n3,4\n")
     said = landings.refused(landings.folder / "a")
-    assert "1 value of n (string) would not be the same in raw.a, where it is bigint; " in said
+    assert "1 value of n (string) would change in raw.a, where the column is bigint; " in said
     assert landings.rows("raw.a") == [{"id": 1, "n": 2}]
     landings.lake.spark.sql("drop table raw.a")
     landings.land(landings.folder / "a")
@@ -456,7 +456,7 @@ def test_parquet_of_several_kinds(landings: Landings) -> None:
     parquet.write_table(
         pa.table({"ID": pa.array([2], pa.int32()), "new": ["x"]}), folder / "2.parquet"
     )
-    assert "2.parquet has other columns than 1.parquet" in landings.refused(folder)
+    assert "2.parquet and 1.parquet have different columns" in landings.refused(folder)
     landings.land(folder, "--copy")
     assert landings.rows("raw.mixed") == [
         {"id": 1, "n": 1, "deep": {"a": 1}, "new": None},
@@ -465,7 +465,7 @@ def test_parquet_of_several_kinds(landings: Landings) -> None:
     landings.parquet("mixed/3.parquet", [{"id": 3.0, "n": 2.0}])
     landings.land(folder, "--copy")
     landings.parquet("mixed/4.parquet", [{"id": 4, "n": 2.5}])
-    assert "1 value of n (double) would not be the same" in landings.refused(folder, "--copy")
+    assert "1 value of n (double) would change" in landings.refused(folder, "--copy")
     landings.parquet("mixed/4.parquet", [{"id": 4, "deep": {"a": 1, "b": 2}}])
     assert "values of deep (struct<a:bigint,b:bigint>) would" in landings.refused(folder, "--copy")
     assert landings.rows("raw.mixed")[2] == {"id": 3, "n": 2, "deep": None, "new": None}
@@ -597,31 +597,31 @@ def test_what_cannot_be_landed(landings: Landings) -> None:
     (folder / "empty").mkdir()
     (folder / "empty" / "_SUCCESS").touch()
     for paths, said in (
-        (["none"], "there is no .*/none; give a file or a folder that is there"),
+        (["none"], ".*/none does not exist; give an existing file or folder"),
         (["empty"], "empty has no files yet"),
         (["mixed"], r"files of several formats: csv \(a.csv\), json \(b.json\)"),
-        (["text"], r"notes.txt is of no format .* these are: .parquet, .pq, .orc, .avro, .csv, "),
-        (["false"], "a.parquet is no parquet file"),
-        (["nested"], r"the folder 2024, which is no partition .* give them: .*nested/\*"),
-        (["uneven"], "files under different partitions: none and d"),
+        (["text"], r"notes.txt has a format .* Allowed: .parquet, .pq, .orc, .avro, .csv, "),
+        (["false"], "a.parquet is not valid parquet"),
+        (["nested"], r"the folder 2024, which is not a partition .* land them as .*nested/\*"),
+        (["uneven"], "files with different partition columns: none and d"),
         (["delta"], "is a delta table"),
-        (["a.csv", "A.csv"], "would both be raw.a"),
+        (["a.csv", "A.csv"], "would both become raw.a"),
         (["empty/_SUCCESS"], "is hidden"),
     ):
         assert re.search(said, landings.refused(*(folder / path for path in paths)))
-    assert "not on this machine" in landings.refused("s3://bucket/landing")
+    assert "not a local path" in landings.refused("s3://bucket/landing")
     both = (folder / "a.csv", folder / "b.parquet")
-    assert "one PATH with --as" in landings.refused(*both, "--as", "raw.x")
+    assert "--as names one table" in landings.refused(*both, "--as", "raw.x")
     for name in ("x", "a.b.c", "raw.`x`", "raw.x; drop", "1.x"):
-        assert "give --as SCHEMA.TABLE" in landings.refused(folder / "a.csv", "--as", name)
+        assert "--as must be SCHEMA.TABLE" in landings.refused(folder / "a.csv", "--as", name)
     landings.file("list.json", b'[\n{"id": 1}\n]\n')
     for copy in ([], ["--copy"]):
-        assert "lines that are no JSON object" in landings.refused(folder / "list.json", *copy)
+        assert "lines that are not JSON objects" in landings.refused(folder / "list.json", *copy)
     landings.file("twice.json", b'{"id": 1, "ID": 2}\n')
     landings.parquet("twice.parquet", [{"id": 1, "ID": 2}])
     for name in ("twice.json", "twice.parquet"):
         for copy in ([], ["--copy"]):
-            assert "two have one name but for capitals" in landings.refused(folder / name, *copy)
+            assert "two names differ only in case" in landings.refused(folder / name, *copy)
     assert not (landings.project.folder / "models" / "sources").exists()
 
 
@@ -629,15 +629,15 @@ def test_a_name_that_is_taken(landings: Landings) -> None:
     first = landings.parquet("a/one.parquet", ROWS)
     second = landings.parquet("b/one.parquet", ROWS)
     landings.land(first)
-    assert "a source raw.one already, parquet." in landings.refused(second)
-    assert "a source raw.one already, parquet." in landings.refused(first, "--copy")
+    assert "already has a source raw.one, for parquet." in landings.refused(second)
+    assert "already has a source raw.one, for parquet." in landings.refused(first, "--copy")
     landings.land(second, "--copy", "--as", "raw.two")
-    assert "there is a table raw.two already" in landings.refused(first, "--as", "raw.two")
+    assert "the table raw.two already exists" in landings.refused(first, "--as", "raw.two")
     landings.lake.spark.sql("create table raw.three (id int) using iceberg")
     refused = landings.refused(first, "--copy", "--as", "raw.three")
-    assert "raw.three is a table that no landed file was copied to" in refused
+    assert "raw.three already exists and was not made from landed files" in refused
     landings.project.file("models/src.yml", "sources: [{name: raw, tables: [{name: four}]}]\n")
-    assert "a source raw.four already" in landings.refused(first, "--as", "raw.four")
+    assert "already has a source raw.four" in landings.refused(first, "--as", "raw.four")
 
 
 @pytest.mark.minutes

@@ -169,13 +169,13 @@ def test_status_describes_the_server_and_a_second_one_is_refused(
     status = served.serve("--status")
     assert (status.returncode, status.stderr) == (0, "")
     assert f"127.0.0.1:{served.port}" in status.stdout
-    assert "a server already runs on 127.0.0.1" in served.refusal("--port", str(free_port()))
+    assert "a server is already running on 127.0.0.1" in served.refusal("--port", str(free_port()))
 
     elsewhere = Served(make_project("elsewhere"), served.warehouse, free_port())
     assert elsewhere.serve("--status").returncode == 3
     # Another folder, another port, but the same tables.
     refusal = elsewhere.refusal("--daemon")
-    assert f"a server already runs on 127.0.0.1:{served.port}" in refusal
+    assert f"a server is already running on 127.0.0.1:{served.port}" in refusal
     # Another warehouse, but the same port.
     refusal = elsewhere.refusal("--warehouse", str(tmp_path), "--port", str(served.port))
     assert f"cannot listen on 127.0.0.1:{served.port} (Address already in use)" in refusal
@@ -187,7 +187,7 @@ def test_status_describes_the_server_and_a_second_one_is_refused(
         (["--bind", "0.0.0.0"], "--bind 0.0.0.0 would let anyone on the network in: set spark.ha"),
         (["--bind", "::"], "--bind :: would let anyone on the network in: set spark.hadoop.hive"),
         (["--bind", "example.org"], "--bind example.org would let anyone on the network in"),
-        (["--target", "server"], "target 'server' has no Spark session of its own"),
+        (["--target", "server"], "target 'server' has no Spark settings"),
         (
             ["--target", "nowhere"],
             "does not have a target named 'nowhere'",
@@ -234,7 +234,7 @@ def test_settings_that_would_override_the_address_are_refused(name: str) -> None
     """Hive takes these before any setting, so a server that is to be local would be open to all."""
     clean: dict[str, str] = {}
     serve._check_environment(clean.get)
-    with pytest.raises(AfterimageError, match=f"{name} is set, .* and would overrule --bind"):
+    with pytest.raises(AfterimageError, match=f"{name} is set, .* and would override --bind"):
         serve._check_environment({name: "0.0.0.0"}.get)
 
 

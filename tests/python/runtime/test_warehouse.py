@@ -283,7 +283,7 @@ def test_warehouse_that_cannot_be_made_is_named_with_its_setting(
     assert result.returncode != 0
     output = result.stdout + result.stderr
     (said,) = {line.strip() for line in output.splitlines() if "AFTERIMAGE_WAREHOUSE" in line}
-    assert f"the warehouse {warehouse} cannot be written to (it is no folder)" in said
+    assert f"the warehouse {warehouse} cannot be written to (it is not a folder)" in said
     assert "Set AFTERIMAGE_WAREHOUSE to a folder" in said
     assert "Traceback" not in output
     assert "\tat " not in output

