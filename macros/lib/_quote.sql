@@ -1,4 +1,11 @@
-{#- Column names as Spark identifiers, so that hyphens, leading underscores and reserved words work. -#}
+{#- Column names as Spark identifiers, so that hyphens, leading underscores and reserved words work. Not so line
+    breaks: statements are indented, and no escape of Spark's keeps a break within backquotes. -#}
 {%- macro _quote(name) -%}
+    {%- if (name ~ '.').splitlines() | length > 1 -%}
+        {%- do exceptions.raise_compiler_error(
+            "columns: a name must not have a line break. Rename the column, or select it under another name in a view."
+            ~ " Got: " ~ name | tojson
+        ) -%}
+    {%- endif -%}
     {{ return('`' ~ (name | replace('`', '``')) ~ '`') }}
 {%- endmacro -%}

@@ -53,13 +53,22 @@ def jinja(value: Any) -> str:
 @given(texts=st.lists(HOSTILE, min_size=30, max_size=60, unique=True))
 @settings(fewer_checks, max_examples=3)
 def test_texts_and_names_are_quoted(texts: list[str], project: Project, lake: Lake) -> None:
+    names = [f"{number} {text}".replace("\n", "") for number, text in enumerate(texts)]
     columns = [
         f"{{{{ afterimage._literal({jinja(text)}) }}}} as "
-        f"{{{{ afterimage._quote({jinja(f'{number} {text}')}) }}}}"
-        for number, text in enumerate(texts)
+        f"{{{{ afterimage._quote({jinja(name)}) }}}}"
+        for text, name in zip(texts, names, strict=True)
     ]
     sql = project.compile(f"select {', '.join(columns)}")
-    assert lake.rows(sql) == [{f"{number} {text}": text for number, text in enumerate(texts)}]
+    assert lake.rows(sql) == [dict(zip(names, texts, strict=True))]
+
+
+def test_a_name_with_a_line_break_is_refused(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("a\nb", "a\u2028b", "a\r"):
+        said = project.error(f"{{{{ afterimage._quote({jinja(name)}) }}}}", capsys)
+        assert "a name must not have a line break. Rename the column" in said
 
 
 # Every piece is in one of these values.
