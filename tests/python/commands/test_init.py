@@ -94,7 +94,7 @@ POLICIES = Landed(
         )
     },
     command=["landing.policies__ct"],
-    recognised="landing.policies__ct is a Qlik change table: 5 of the 7",
+    recognised="landing.policies__ct is a Qlik change table: it has 5 of 7 signs",
     guess="key: change_id, guessed from the change masks of 1 deletes",
     history="policies_history",
     columns="change_id, holder, version, history_version",
@@ -190,7 +190,7 @@ TRUCKS = Landed(
         ),
     },
     command=["landing.fleet", "--metadata", "landing.fleet_schemas", "--table", "VANS"],
-    recognised="landing.fleet is a landing of Qlik or Talend messages on Kafka: 3 of the 7",
+    recognised="a landing of Qlik or Talend messages on Kafka: it has 3 of 7 signs",
     guess="key: COUNTRY, NUMBER, guessed from primaryKeyPosition",
     history="vans_history",
     columns="COUNTRY, NUMBER, MODEL, version",
@@ -234,7 +234,7 @@ AVRO = Landed(
         ),
     },
     command=["landing.engine_topic"],
-    recognised="landing.engine_topic is a landing of Qlik or Talend messages on Kafka: 3 of the 7",
+    recognised="a landing of Qlik or Talend messages on Kafka: it has 3 of 7 signs",
     guess="key: NO, guessed from primaryKeyPosition",
     history="engines_history",
     columns="`NO`, cast(POWER as string), version",
@@ -301,7 +301,7 @@ BADGES = Landed(
         ),
     },
     command=["landing.idm_events", "--table", "badge", "--base", "landing.badge"],
-    recognised="landing.idm_events is an Identity Manager JDBC event log: 10 of the 10",
+    recognised="landing.idm_events is an Identity Manager JDBC event log: it has 10 of 10 signs",
     guess="key: site, badge_no, guessed from table_key of 4 events",
     history="badge_history",
     columns="site, badge_no, color, version",
@@ -337,7 +337,7 @@ LOANS = Landed(
         ),
     },
     command=["landing.cd_loans", "--key", "LOAN", "--uow", "landing.uow"],
-    recognised="landing.cd_loans is a Db2 CD or CCD table: 3 of the 3",
+    recognised="landing.cd_loans is a Db2 CD or CCD table: it has 3 of 3 signs",
     history="loans_history",
     columns="LOAN, RATE, version, valid_from",
     versions=[(4, 1.5, 1, AT), (4, 1.75, 2, AT)],
@@ -361,7 +361,7 @@ BOOKS = Landed(
         ),
     },
     command=["landing.books_index_log", "--base", "landing.books"],
-    recognised="landing.books_index_log is the log table of a Db2 text index: 3 of the 3",
+    recognised="landing.books_index_log is the log table of a Db2 text index: it has 3 of 3 signs",
     guess="key: ISBN, EDITION, guessed from the types of PKnn",
     history="books_history",
     columns="ISBN, EDITION, TITLE, version",
@@ -418,7 +418,7 @@ CRATES = Landed(
         ),
     },
     command=["landing.CDC_Crate", "--key", "Crate-Num", "--tracking", "landing.tracking"],
-    recognised="landing.CDC_Crate is an OpenEdge change table: 7 of the 7",
+    recognised="landing.CDC_Crate is an OpenEdge change table: it has 7 of 7 signs",
     told=["source_table_number: 31, the only one in landing.tracking."],
     history="crate_history",
     columns="`Crate-Num`, Load, version",
@@ -453,7 +453,7 @@ LEASES = Landed(
         ),
     },
     command=["landing.dbo_leases_CT", "--key", "lease", "--lsn-times", "landing.lsn_times"],
-    recognised="landing.dbo_leases_CT is a SQL Server change table: 4 of the 6",
+    recognised="landing.dbo_leases_CT is a SQL Server change table: it has 4 of 6 signs",
     history="leases_history",
     columns="lease, rent, version, valid_from",
     versions=[(3, 10, 1, AT), (3, 20, 2, AT)],
@@ -482,7 +482,7 @@ PARCELS = Landed(
         ),
     },
     command=["landing.parcels"],
-    recognised="landing.parcels is a table of AWS DMS: 3 of the 3",
+    recognised="landing.parcels is a table of AWS DMS: it has 3 of 3 signs",
     guess="key: parcel, guessed from the before-images, which have only the key by default.",
     told=[
         "time: dms_time, the first column with texts like DMS's timestamps.",
@@ -539,7 +539,7 @@ FERRIES = Landed(
         ),
     },
     command=["landing.d_ferries"],
-    recognised="landing.d_ferries is a landing of Debezium messages on Kafka: 5 of the 8",
+    recognised="landing.d_ferries is a landing of Debezium messages on Kafka: it has 5 of 8 signs",
     guess="key: ferry, guessed from the keys of the messages",
     history="ferries_history",
     columns="ferry, cast(fare as string), cast(seen as string), version",
@@ -601,7 +601,7 @@ BARGES = Landed(
         ),
     },
     command=["landing.d_barges", "--metadata", "landing.d_schemas"],
-    recognised="landing.d_barges is a landing of Debezium messages on Kafka: 5 of the 8",
+    recognised="landing.d_barges is a landing of Debezium messages on Kafka: it has 5 of 8 signs",
     guess="key: barge, guessed from the keys of the messages",
     history="barges_history",
     columns="barge, cast(fare as string), cast(seen as string), version",
@@ -722,7 +722,7 @@ def test_a_change_table_without_a_prefix_is_recognised(
     land_table(lake, "bare__ct", columns, [{**delete, "name": "Ann", "id": 1}])
     code, output, errors = init("landing.bare__ct")
     assert (code, errors) == (0, "")
-    assert "landing.bare__ct is a Qlik change table: 7 of the 7" in output
+    assert "landing.bare__ct is a Qlik change table: it has 7 of 7 signs" in output
     assert "key: id, guessed" in output
     staging = (project.folder / "models/staging/qlik/stg_qlik__bare.sql").read_text()
     assert "header_prefix=''" in staging
@@ -771,7 +771,7 @@ def test_files_of_dms_without_an_order_ask_for_one(
         *("--arguments", '{"order_by": ["weight"], "time": "dms_time"}'),
     )
     assert (code, errors) == (0, "")
-    assert "a table of AWS DMS: 1 of the 3 things" in output
+    assert "a table of AWS DMS: it has 1 of 3 signs" in output
     staging = (project.folder / "models/staging/dms/stg_dms__unordered_parcels.sql").read_text()
     assert "order_by=['weight'],\n    time='dms_time'" in staging
 
@@ -984,7 +984,7 @@ def test_a_table_that_is_staged_already_gets_no_second_stream(
     assert cli.main(["init", "lake.landing.orders__ct"]) == 0
     output = capsys.readouterr().out
     assert "already read by stg_shop__orders" in output
-    assert "order_versions is there already" in output
+    assert "order_versions already exists" in output
     assert "key: id, as in order_versions" in output
     assert output.splitlines()[-1] == "Next: dbt build --select stg_shop__orders+"
     assert of_init(shop.folder) == {
@@ -1015,7 +1015,7 @@ def test_models_that_moved_are_not_written_twice(
     (models / "audit" / "_audit.yml").unlink()
     capsys.readouterr()
     assert cli.main(["init", "landing.orders__ct"]) == 0
-    assert "orders_current is there already" in capsys.readouterr().out
+    assert "orders_current already exists" in capsys.readouterr().out
     assert of_init(shop.folder) == {"models/audit/orders_audit.sql", "models/audit/_audit.yml"}
     shop.dbt("parse")
 
@@ -1044,7 +1044,7 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     assert cli.main(["init", "landing.other__ct", "--name", "buyers"]) == 1
     error = capsys.readouterr().err
     assert "this project already has buyers_history (models/marts/buyers_history.sql)" in error
-    assert "Give --name" in error
+    assert "another name: --name" in error
     assert of_init(shop.folder) == set()
 
 
@@ -1313,7 +1313,7 @@ def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, ini
             "tables: [{relation: a.b, models: [hist]}]",
             "must be among history, current, audit. Got: hist",
         ),
-        ("tables: [{relation: a.b}, a.b]", "names a.b twice"),
+        ("tables: [{relation: a.b}, a.b]", "lists a.b twice"),
         ("tables: [{relation: a.b, key: {a: 1}}]", "key of a.b must be a list"),
         ("- a.b", "must map `tables` to a list"),
         ("tables: [", "is not valid YAML"),
