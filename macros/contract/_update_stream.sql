@@ -46,19 +46,15 @@
     {%- else -%}
         {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
         {%- call statement('main') -%}
-            {%- if counts.first_known is none -%}
-insert into {{ target_relation }} ({{ names | join(', ') }})
-select {{ names | join(', ') }} from {{ staged }} where {{ is_alone }}
-            {%- else -%}
-                {%- set matches -%}
+            {%- set matches -%}
 known.change_id = fresh.change_id
 and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
-                {%- endset -%}
+            {%- endset -%}
 {{ afterimage._merge_rows(
-    target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone, matches, names,
+    target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone,
+    none if counts.first_known is none else matches, names,
     removes='fresh.reject_reason = ' ~ afterimage._replaced_reason()
 ) }}
-            {%- endif -%}
         {%- endcall -%}
         {%- do log(
             model.name ~ ': ' ~ landed ~ (counts.new + counts.known + counts.rejected) ~ ' changes: ' ~ counts.new

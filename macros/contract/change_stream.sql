@@ -5,9 +5,7 @@
     changes there is no commit. After the commit, the table's properties store what was read from which raw table.
     If a run is killed in between, the next one repeats it with the same result. -#}
 {% materialization change_stream, adapter='spark', supported_languages=['sql'] %}
-    {%- set target_relation = api.Relation.create(
-        database=database, schema=schema, identifier=model['alias'], type='table'
-    ) -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing_relation = load_relation(this) -%}
     {%- set intakes = afterimage._intakes(compiled_code) -%}
 
@@ -22,11 +20,7 @@
         {%- do afterimage._drop_views(intake.views) -%}
     {%- endfor -%}
 
-    {%- do apply_grants(
-        target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
-    ) -%}
-    {%- do persist_docs(target_relation, model) -%}
-    {%- do persist_constraints(target_relation, model) -%}
+    {%- do afterimage._complete_table(target_relation, existing_relation) -%}
 
     {{ run_hooks(post_hooks) }}
 

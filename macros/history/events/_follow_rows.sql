@@ -1,8 +1,11 @@
 {#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history
-    until the run ends. Returns the last of these tables. Each step follows twice as many key changes as the one
+    until the run ends. Returns the last of these tables; none if no row took values with it. Each step follows twice as many key changes as the one
     before. With `rebuilt` (see _key_events) it starts at those places: the history holds what the rows had carried by
     then. -#}
 {%- macro _follow_rows(target_relation, stream, columns, options, facts, rebuilt=none) -%}
+    {%- if not facts.carries -%}
+        {{ return(none) }}
+    {%- endif -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._event_plan(options.unique_key, names, facts, rebuilt is not none) -%}
     {%- set old_keys -%}

@@ -1,6 +1,5 @@
 {#- The select of the audit for the keys in the table `touched`, or for all keys. -#}
-{%- macro _audit_of_keys(stream, options, facts, touched=none) -%}
-    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+{%- macro _audit_of_keys(stream, columns, options, facts, touched=none) -%}
     {%- do afterimage._check_known(
         options.macro_name, 'unique_key', options.unique_key, columns | map(attribute='name') | list
     ) -%}

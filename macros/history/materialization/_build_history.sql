@@ -6,10 +6,7 @@
     {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
     {%- set pending = afterimage._whole_stream(stream, options) -%}
     {%- set remembered = afterimage._remember(none, pending) -%}
-    {%- set carried = none -%}
-    {%- if remembered.carries -%}
-        {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, remembered) -%}
-    {%- endif -%}
+    {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, remembered) -%}
 
     {%- set properties = afterimage._bookkeeping(options, remembered) -%}
     {%- if is_iceberg -%}

@@ -19,7 +19,8 @@
         'select distinct ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ('
         ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if facts.carries) ~ ') as touching'
     ) -%}
-    {%- set carried = afterimage._audit_carried_values(target_relation, stream, options, facts) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, facts) -%}
     {%- set names = afterimage._audit_names(options) -%}
     {%- set identity = afterimage._quoted(options.unique_key) + [names.change_id, names.column_name] -%}
     {%- set compared = names.values() | reject('in', identity) | list -%}
@@ -39,7 +40,8 @@
             known.{{ names.change_seq }} as afterimage_known_seq
 
         from ({{ afterimage._rows_of_touched_keys(
-            '(' ~ afterimage._audit_of_keys(stream, options, dict(facts, carried=carried), touched) ~ ')', touched, options
+            '(' ~ afterimage._audit_of_keys(stream, columns, options, dict(facts, carried=carried), touched) ~ ')',
+            touched, options
         ) }}) as fresh
         full outer join ({{ afterimage._rows_of_touched_keys(target_relation, touched, options) }}) as known
             on
@@ -78,21 +80,17 @@
         {%- do run_query('select ' ~ is_alone) -%}
     {%- else -%}
         {%- call statement('main') -%}
-            {%- if counts.first_known is none -%}
-insert into {{ target_relation }} ({{ written | join(', ') }})
-select {{ written | join(', ') }} from {{ difference }} where {{ is_alone }}
-            {%- else -%}
-                {%- set matches -%}
-                    {%- for name in identity %}
-                    known.{{ name }} <=> fresh.{{ name }} and
-                    {%- endfor %}
-                    known.{{ names.change_seq }} between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
-                {%- endset -%}
+            {%- set matches -%}
+                {%- for name in identity %}
+                known.{{ name }} <=> fresh.{{ name }} and
+                {%- endfor %}
+                known.{{ names.change_seq }} between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
+            {%- endset -%}
 {{ afterimage._merge_rows(
-    target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone, matches, written,
+    target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone,
+    none if counts.first_known is none else matches, written,
     removes="fresh.afterimage_action = 'removed'"
 ) }}
-            {%- endif -%}
         {%- endcall -%}
     {%- endif -%}
     {%- do afterimage._remember_taken_in(target_relation, facts) -%}

@@ -24,17 +24,15 @@
     ) -%}
     {%- set facts = remembered if rebuilt.from_first_change
         else dict(remembered, trades=pending.trades, carries=pending.sparse_moves > 0) -%}
-    {%- if facts.carries -%}
-        {%- set facts = dict(facts, carried=afterimage._follow_rows(
-            target_relation, stream, columns, options, facts, none if rebuilt.from_first_change else rebuilt
-        )) -%}
-    {%- endif -%}
+    {%- set facts = dict(facts, carried=afterimage._follow_rows(
+        target_relation, stream, columns, options, facts, none if rebuilt.from_first_change else rebuilt
+    )) -%}
     {%- set difference = afterimage._apply_rebuild(
         target_relation, stream, columns, options, rebuilt, facts, pending, snapshot
     ) -%}
     {%- if not rebuild -%}
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
-    {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, facts.get('carried')]) -%}
+    {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, facts.carried]) -%}
     {%- do afterimage._compact_when_due(target_relation, 'delete') -%}
 {%- endmacro -%}

@@ -3,9 +3,7 @@
     The first run and a full refresh build it. Any other run takes the changes that are new by `ingested_at`, audits
     the keys that they touch again from their first change, and writes the differences in one commit. -#}
 {% materialization audit, adapter='spark', supported_languages=['sql'] %}
-    {%- set target_relation = api.Relation.create(
-        database=database, schema=schema, identifier=model['alias'], type='table'
-    ) -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing_relation = load_relation(this) -%}
     {%- set stream = '(\n' ~ compiled_code ~ '\n)' -%}
     {%- set macro_name = 'audit ' ~ model.name -%}
@@ -28,10 +26,7 @@
         {%- do afterimage._update_audit(target_relation, stream, options) -%}
     {%- endif -%}
 
-    {%- do apply_grants(
-        target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
-    ) -%}
-    {%- do persist_docs(target_relation, model) -%}
+    {%- do afterimage._complete_table(target_relation, existing_relation) -%}
 
     {{ run_hooks(post_hooks) }}
 

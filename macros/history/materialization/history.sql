@@ -5,9 +5,7 @@
     rebuilds those keys from there on, and writes the versions that differ in one MERGE. The result equals that of a
     full refresh, row for row. -#}
 {% materialization history, adapter='spark', supported_languages=['sql'] %}
-    {%- set target_relation = api.Relation.create(
-        database=database, schema=schema, identifier=model['alias'], type='table'
-    ) -%}
+    {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing_relation = load_relation(this) -%}
     {%- set stream = '(\n' ~ compiled_code ~ '\n)' -%}
     {%- if config.get('unique_key') is none -%}
@@ -50,10 +48,7 @@
         {%- do afterimage._update_history(target_relation, stream, options) -%}
     {%- endif -%}
 
-    {%- do apply_grants(
-        target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
-    ) -%}
-    {%- do persist_docs(target_relation, model) -%}
+    {%- do afterimage._complete_table(target_relation, existing_relation) -%}
 
     {{ run_hooks(post_hooks) }}
 
