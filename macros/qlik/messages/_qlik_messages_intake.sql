@@ -40,6 +40,11 @@
     {%- if has_reloads or hold_back_hours is not none -%}
         {#- A reload's place may change, and a transaction has places other than those that landed. -#}
         {%- do intake.update({'known_within': none}) -%}
+    {%- elif intake.known_within -%}
+        {#- A message that could not be read, or waits for its schema, has its place in its bytes alone. -#}
+        {%- do intake.update({
+            'known_within': intake.known_within ~ " or (known.change_seq = '' and known.reject_reason is not null)"
+        }) -%}
     {%- endif -%}
     {%- if intake.kind == 'new' -%}
         {#- The bytes show which messages need not be opened. Loads have no place in time, so all are read. -#}

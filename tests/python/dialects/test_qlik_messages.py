@@ -209,6 +209,39 @@ def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
     assert {form: staged(lake, f"stg_versioned_{form}") for form in FORMATS} == in_batches
 
 
+def test_a_message_without_a_place_stays_one_row(project: Project, lake: Lake) -> None:
+    """A message that cannot be read has a place in its bytes alone: it waits, or is cut off."""
+    inserts = {
+        place: message("avro", "v1", "INSERT", place, {"ID": place, "NAME": "x", "BALANCE": "1"})
+        for place in (3, 4, 5)
+    }
+    cut = message("json", "v1", "INSERT", 4, {"ID": 4, "NAME": "x", "BALANCE": "1"})
+    cut["value"] = cut["value"][: cut["value"].index("changeSequence") + 60].encode()
+    lake.create("unplaced", landing("avro"), [inserts[4], cut])
+    lake.create("unplaced_metadata", landing("avro"), [])
+    project.file(
+        "models/stg_unplaced.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('unplaced')}, unique_key=['ID'], "
+        "columns=[{'name': 'ID', 'type': 'int'}, {'name': 'NAME', 'type': 'string'},"
+        " {'name': 'BALANCE', 'type': 'decimal(12,2)'}], table='ACCOUNTS',"
+        f" metadata={relation('unplaced_metadata')}) }}}}",
+    )
+
+    def found() -> list[str]:
+        project.dbt("run", "--select", "stg_unplaced")
+        rows = staged(lake, "stg_unplaced")
+        assert len({row["change_id"] for row in rows}) == len(rows)
+        return sorted(str(row["reject_reason"]).split(":")[0] for row in rows)
+
+    waits = "no metadata message has the schema id"
+    assert found() == [waits, "not a JSON message"]
+    # Before and after them, so that they are read again.
+    lake.append("unplaced", landing("avro"), [inserts[3], inserts[5]])
+    assert found() == [waits, waits, waits, "not a JSON message"]
+    lake.append("unplaced_metadata", landing("avro"), [described("avro", "v1")])
+    assert found() == ["None", "None", "None", "not a JSON message"]
+
+
 def later(value: str | bytes) -> str | bytes:
     """Move a message by a month."""
     if isinstance(value, str):
