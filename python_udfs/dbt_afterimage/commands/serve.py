@@ -281,7 +281,7 @@ def _profile_settings(target: str | None) -> dict[str, str]:
         profile = load_profile(str(Path.cwd()), {}, target_override=target)
     except DbtBaseException as error:
         text = " ".join(str(error).split())
-        raise AfterimageError(f"the dbt profile, which has the Spark settings: {text}") from None
+        raise AfterimageError(f"no Spark settings, as the dbt profile fails: {text}") from None
     credentials: Any = profile.credentials
     if getattr(credentials, "method", None) != "session":
         raise AfterimageError(
@@ -419,7 +419,8 @@ def _start_daemon(options: Options) -> int:
         if time.monotonic() > deadline:
             process.terminate()
             raise AfterimageError(
-                f"stopped, as not ready after {_READY_SECONDS} s: see {_LOG_FILE}"
+                f"the server was not ready after {_READY_SECONDS} s and was stopped: see"
+                f" {_LOG_FILE}"
             )
         time.sleep(0.1)
     said = _LOG_FILE.read_text().strip().splitlines()

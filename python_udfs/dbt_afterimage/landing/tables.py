@@ -143,8 +143,8 @@ class Table:
         known = memory.files.get(path)
         if known is None and memory.files and not more:
             raise AfterimageError(
-                f"{self._shown} holds the files of {visible(next(iter(memory.files)))}; to add"
-                f" those of {shown(landing.path)}, or for another table: --as SCHEMA.TABLE"
+                f"{self._shown} holds the files of {visible(next(iter(memory.files)))}; to load"
+                f" those of {shown(landing.path)} too, name the table: --as SCHEMA.TABLE"
             )
         new = []
         # An empty file may be one that is being written.
