@@ -449,7 +449,7 @@ def shown(rows: list[Row]) -> str:
     return "\n".join(str({name: str(value) for name, value in row.items()}) for row in rows)
 
 
-@pytest.mark.minutes
+@pytest.mark.slow
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 5))
 def test_one_stream_has_one_history_in_every_dialect(
