@@ -271,7 +271,7 @@ def test_a_server_of_another_machine_is_not_stopped_by_its_pid(
     claim = serve._Claim(tmp_path / ".afterimage" / "server.json")
     assert claim.take(server_here(machine="elsewhere")) is None
     assert cli.main(["serve", "--stop"]) == 1
-    assert "another container, elsewhere: stop it there" in capsys.readouterr().err
+    assert "another container (elsewhere): stop it there" in capsys.readouterr().err
     claim.give_back()
 
 
