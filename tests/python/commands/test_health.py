@@ -186,7 +186,7 @@ def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path], tmp_
             ["--model", "no_changes"],
             "no_changes is not a staging model, as it has no column change_id",
         ),
-        (["--source", "landing.peple"], "it has: landing, landing.people__ct"),
+        (["--source", "landing.peple"], "Allowed: landing, landing.people__ct"),
     ],
 )
 def test_an_error_is_one_line_with_the_remedy(

@@ -336,8 +336,8 @@ def test_csv_as_people_write_it(landings: Landings) -> None:
     [
         (b"id,name\n1\n", "Expected 2 columns, got 1"),
         (b"id,name\n1,2,3\n", "Expected 2 columns, got 3"),
-        ("id\né\n".encode("latin1"), "no whole csv file"),
-        (b"id,ID\n1,2\n", "two columns ID"),
+        ("id\né\n".encode("latin1"), "not a complete csv file"),
+        (b"id,ID\n1,2\n", "two columns named ID"),
     ],
 )
 def test_csv_that_would_lose_something_is_refused(
@@ -359,7 +359,7 @@ def test_partitions_of_csv_are_columns(landings: Landings) -> None:
         {"id": 3, "code": None, "day": date(2024, 2, 2)},
     ]
     landings.csv("clash/id=1/a.csv", "id\n1\n")
-    assert "two columns id" in landings.refused(landings.folder / "clash")
+    assert "two columns named id" in landings.refused(landings.folder / "clash")
 
 
 def test_avro_with_its_logical_types(landings: Landings) -> None:
@@ -530,7 +530,9 @@ def test_another_writer_in_between(
 
     with monkeypatch.context() as patched:
         patched.setattr(Asked, "rows", writes)
-        assert "has written to raw.shared meanwhile" in landings.refused(landings.folder / "shared")
+        assert "has written to raw.shared in the meantime" in landings.refused(
+            landings.folder / "shared"
+        )
     others = [9] if "insert" in statement else []
     assert [row["id"] for row in landings.rows("raw.shared")] == [1, *others]
     landings.land(landings.folder / "shared")
@@ -575,7 +577,7 @@ def test_a_file_that_is_written_while_it_is_loaded(
 
     with monkeypatch.context() as patched:
         patched.setattr(Asked, "rows", writes)
-        assert "is being written to" in landings.refused(file)
+        assert "is still being written" in landings.refused(file)
     assert landings.rows("raw.grows") == []
     landings.land(file)
     assert [row["id"] for row in landings.rows("raw.grows")] == [1, 2]
