@@ -462,7 +462,7 @@ LEASES = Landed(
 PARCEL = {"Op": "string", "dms_time": "string", "parcel": "int", "weight": "int"}
 PARCELS = Landed(
     tables={
-        "parcels": (
+        "pallets": (
             {**PARCEL, "BI_parcel": "int", "AR_H_CHANGE_SEQ": "string"},
             [
                 {
@@ -481,14 +481,14 @@ PARCELS = Landed(
             ],
         ),
     },
-    command=["landing.parcels"],
-    recognised="landing.parcels is a table of AWS DMS: it has 3 of 3 signs",
+    command=["landing.pallets"],
+    recognised="landing.pallets is a table of AWS DMS: it has 3 of 3 signs",
     guess="key: parcel, guessed from the before-images, which have only the key by default.",
     told=[
         "time: dms_time, the first column with texts like DMS's timestamps.",
-        "landing.parcels has updates, but no delete. A task with CdcInsertsOnly",
+        "landing.pallets has updates, but no delete. A task with CdcInsertsOnly",
     ],
-    history="parcels_history",
+    history="pallets_history",
     columns="parcel, weight, version, valid_from",
     versions=[(3, 10, 1, AT), (4, 20, 1, AT), (4, 30, 2, AT)],
 )
