@@ -51,9 +51,8 @@ known.change_id = fresh.change_id
 and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
             {%- endset -%}
 {{ afterimage._merge_rows(
-    target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone,
-    none if counts.first_known is none else matches, names,
-    removes='fresh.reject_reason = ' ~ afterimage._replaced_reason()
+    target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone, matches, names,
+    removes='fresh.reject_reason = ' ~ afterimage._replaced_reason(), all_are_new=counts.first_known is none
 ) }}
         {%- endcall -%}
         {%- do log(

@@ -1,7 +1,7 @@
 {#- A MERGE of the rows of a query, `fresh`, into a table, `known`. Rows of `fresh` that meet the condition
-    `removes` are deleted. `matches` is none if no row can be known; an INSERT is enough then. -#}
-{%- macro _merge_rows(target_relation, rows, matches, names, removes=none) -%}
-{%- if matches is none -%}
+    `removes` are deleted. If all rows are new, it is an INSERT. -#}
+{%- macro _merge_rows(target_relation, rows, matches, names, removes=none, all_are_new=false) -%}
+{%- if all_are_new -%}
 insert into {{ target_relation }} ({{ names | join(', ') }})
 select {{ names | join(', ') }} from ({{ rows }}) as fresh
 {%- else -%}

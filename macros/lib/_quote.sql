@@ -1,5 +1,5 @@
-{#- Column names as Spark identifiers, so that hyphens, leading underscores and reserved words work. Not so line
-    breaks: statements are indented, and no escape of Spark's keeps a break within backquotes. -#}
+{#- Column names as Spark identifiers, so that hyphens, leading underscores and reserved words work. Line breaks do
+    not: we indent statements, which would change the name. -#}
 {%- macro _quote(name) -%}
     {%- if (name ~ '.').splitlines() | length > 1 -%}
         {%- do exceptions.raise_compiler_error(

@@ -1,7 +1,7 @@
 {#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history
-    until the run ends. Returns the last of these tables; none if no row took values with it. Each step follows twice as many key changes as the one
-    before. With `rebuilt` (see _key_events) it starts at those places: the history holds what the rows had carried by
-    then. -#}
+    until the run ends. Returns the last of these tables; none if no row took values with it. Each step follows twice
+    as many key changes as the one before. With `rebuilt` (see _key_events) it starts at those places: the history
+    holds what the rows had carried by then. -#}
 {%- macro _follow_rows(target_relation, stream, columns, options, facts, rebuilt=none) -%}
     {%- if not facts.carries -%}
         {{ return(none) }}

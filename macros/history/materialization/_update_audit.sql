@@ -87,9 +87,8 @@
                 known.{{ names.change_seq }} between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
             {%- endset -%}
 {{ afterimage._merge_rows(
-    target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone,
-    none if counts.first_known is none else matches, written,
-    removes="fresh.afterimage_action = 'removed'"
+    target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone, matches, written,
+    removes="fresh.afterimage_action = 'removed'", all_are_new=counts.first_known is none
 ) }}
         {%- endcall -%}
     {%- endif -%}

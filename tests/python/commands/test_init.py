@@ -190,7 +190,8 @@ TRUCKS = Landed(
         ),
     },
     command=["landing.fleet", "--metadata", "landing.fleet_schemas", "--table", "VANS"],
-    recognised="a landing of Qlik or Talend messages on Kafka: it has 3 of 7 signs",
+    recognised="landing.fleet is a landing of Qlik or Talend messages on Kafka:"
+    " it has 3 of 7 signs",
     guess="key: COUNTRY, NUMBER, guessed from primaryKeyPosition",
     history="vans_history",
     columns="COUNTRY, NUMBER, MODEL, version",
@@ -234,7 +235,8 @@ AVRO = Landed(
         ),
     },
     command=["landing.engine_topic"],
-    recognised="a landing of Qlik or Talend messages on Kafka: it has 3 of 7 signs",
+    recognised="landing.engine_topic is a landing of Qlik or Talend messages on Kafka:"
+    " it has 3 of 7 signs",
     guess="key: NO, guessed from primaryKeyPosition",
     history="engines_history",
     columns="`NO`, cast(POWER as string), version",
@@ -844,7 +846,7 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
         pytest.param(
             LOANS,
             ["landing.cd_loans", "--key", "nix"],
-            "Got: nix",
+            "the key names a column that does not exist. Allowed: LOAN, RATE. Got: nix",
             marks=pytest.mark.minutes,
         ),
         pytest.param(
@@ -1307,7 +1309,11 @@ def test_a_pattern_that_fits_no_table_is_an_error_beside_one_that_does(
 def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, init: Init) -> None:
     path = tmp_path / "list.yml"
     for text, said in (
-        ("tables: [{relation: a.b, keys: [id]}]", "Got: keys"),
+        (
+            "tables: [{relation: a.b, keys: [id]}]",
+            "a.b has unknown options. Allowed: relation, key, name, table, system, base, metadata,"
+            " tracking, uow, lsn_times, file_format, arguments, history, models. Got: keys",
+        ),
         ("tables: [{key: [id]}]", "each of `tables` needs a relation"),
         (
             "tables: [{relation: a.b, models: [hist]}]",

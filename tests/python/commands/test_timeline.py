@@ -379,7 +379,7 @@ def test_plotly_knows_all_that_the_figure_says(written: Path, tmp_path: Path) ->
         ),
         (
             ["--model", "people_history", "--key", "Eve,eu"],
-            "; give a --key that is in it (its key: id int, ",
+            "no version of people_history has id, region Eve,eu; give a --key that is in it",
         ),
         (["--model", "people_history", "--key", "1,eu", "--until", "soon"], "--until must be"),
     ],

@@ -144,3 +144,9 @@ def test_a_run_compacts_the_files_of_runs_when_there_are_many(project: Project, 
     lake.append("audited_people", COLUMNS, [change(60, "delete", (1, None), 5)])
     project.dbt("run")
     assert names(lake)[-1] == (1, "delete", "name 4", None)
+
+
+def test_a_raw_table_is_not_a_change_stream(project: Project, lake: Lake) -> None:
+    lake.create("audited_people", {"header__change_seq": "string", "id": "int"}, [])
+    with pytest.raises(DbtError, match=r"audit people_audit: this is not a change stream: missing"):
+        project.dbt("run", "--full-refresh")

@@ -29,8 +29,8 @@ HOSTILE = st.lists(st.sampled_from(PIECES), min_size=1, max_size=8).map("".join)
 # a line break would be indented with the statement.
 VALID = HOSTILE.filter(lambda name: not set(name) & {".", "\n"})
 NAMES = VALID.filter(lambda name: name.strip() != "")
-# The data columns below begin with `#`, and a header's prefix is not theirs.
-PREFIXES = VALID.filter(lambda prefix: not prefix.startswith("#"))
+# The names of the data columns below begin with `#` and a digit.
+PREFIXES = VALID.filter(lambda prefix: prefix != "#")
 
 
 @pytest.fixture(scope="module")
