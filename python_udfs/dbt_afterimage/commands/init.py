@@ -18,7 +18,7 @@ from dbt_afterimage.commands.options import parse_csv, where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.files import Change
-from dbt_afterimage.runtime.project import Project, Where, step
+from dbt_afterimage.runtime.project import Project, Where, quote, step
 from dbt_afterimage.runtime.run_dbt import run_dbt
 from dbt_afterimage.scaffold import drafts, entries
 from dbt_afterimage.scaffold.drafts import Draft
@@ -311,7 +311,7 @@ def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
     known = {name.lower() for name in named}
     schemas = sorted({name.rpartition(".")[0] for name in named if "`" not in name} - {""})
     said = []
-    for name in [name for schema in schemas for name in _tables(project, schema)]:
+    for name in [name for schema in schemas for name in _landed(project, schema)]:
         if name.lower() not in known and not _any(name, listing.ignore):
             _, found = drafts.look(project, Entry(name))
             said += [f"{name}: {found.system.title}, and not in the list"] if found else []
@@ -341,18 +341,8 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
         schema, _, pattern = relation.rpartition(".")
         if not schema:
             schema = str(project.credentials.schema)
-        schemas = [schema]
-        if _is_pattern(schema):
-            named = [str(row[0]) for row in project.rows("show schemas")]
-            schemas = [one for one in named if fnmatch(one, schema)]
         own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
-        names = [name for one in schemas for name in _tables(project, one)]
-        # A source of one of these tables is the same table.
-        names += [
-            f"{s.source_name}.{s.name}"
-            for s in project.sources()
-            if f"{s.schema}.{s.identifier}" not in names
-        ]
+        names = _landed(project, schema)
         fitting = [name for name in names if fnmatch(name.lower(), f"{schema}.{pattern}".lower())]
         if not fitting:
             raise AfterimageError(f"no table matches {relation}")
@@ -360,8 +350,23 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
     return list(dict.fromkeys(found))
 
 
-def _tables(project: Project, schema: str) -> list[str]:
-    return sorted(f"{schema}.{row[1]}" for row in project.rows(f"show tables in {schema}"))
+def _landed(project: Project, schema: str) -> list[str]:
+    """Return the tables of the catalog, and of sources, whose schema a name or pattern matches."""
+    schemas = [schema]
+    if "." not in schema or _is_pattern(schema):
+        named = [str(row[0]) for row in project.rows("show schemas")]
+        schemas = [one for one in named if fnmatch(one.lower(), schema.lower())]
+    names = []
+    for one in schemas:
+        shown = project.rows(f"show tables in {'.'.join(map(quote, one.split('.')))}")
+        names += sorted(f"{one}.{row[1]}" for row in shown)
+    # A source of one of these tables is the same table.
+    return names + [
+        f"{s.source_name}.{s.name}"
+        for s in project.sources()
+        if fnmatch(s.source_name.lower(), schema.lower())
+        and f"{s.schema}.{s.identifier}" not in names
+    ]
 
 
 def _read_options(given: dict[str, str]) -> dict[str, Any]:

@@ -78,7 +78,8 @@ def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) ->
     """
     raws = named(paths, name)
     land(Project(where), raws, copy=copy)
-    print(f"Next: afterimage init {' '.join(map(str, raws))}")
+    names = " ".join(map(str, raws))
+    print(f"Next: afterimage init {names}" if len(raws) <= 5 else "Next: afterimage up")
 
 
 def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:

@@ -1348,15 +1348,36 @@ def test_a_file_of_properties_that_was_edited_gets_the_new_model_at_its_end(
     shop.dbt("parse")
 
 
+def write_parquet(lake: Lake, folder: Path) -> None:
+    columns, rows = ORDERS["orders__ct"]
+    data = [tuple(row.get(column) for column in columns) for row in rows]
+    schema = ", ".join(f"{name} {kind}" for name, kind in columns.items())
+    lake.spark.createDataFrame(data, schema).write.parquet(str(folder))
+
+
+def test_a_pattern_matches_files_that_are_read_in_place(
+    shop: Project, lake: Lake, init: Init, tmp_path: Path
+) -> None:
+    # No schema of the catalog has the source's name.
+    for till in ("north", "south"):
+        write_parquet(lake, tmp_path / till)
+    source = "sources: [{name: quay, schema: parquet, quoting: {identifier: true}, tables: [%s]}]"
+    tables = [f'{{name: {till}, identifier: "{tmp_path / till}"}}' for till in ("north", "south")]
+    shop.file("models/quay.yml", source % ", ".join(tables))
+    code, output, errors = init("quay.n*")
+    assert (code, errors) == (0, "")
+    assert "quay.north is a Qlik change table" in output
+    code, output, errors = init("--check")
+    assert (code, errors) == (1, "")
+    assert "quay.south: a Qlik change table, and not in the list" in output.splitlines()
+
+
 @pytest.mark.slow
 def test_files_are_named_as_spark_names_them(
     shop: Project, lake: Lake, init: Init, tmp_path: Path
 ) -> None:
-    columns, rows = ORDERS["orders__ct"]
     folder = tmp_path / "the tills" / "tills__ct"
-    data = [tuple(row.get(column) for column in columns) for row in rows]
-    schema = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-    lake.spark.createDataFrame(data, schema).write.parquet(str(folder))
+    write_parquet(lake, folder)
     code, output, errors = init(f"parquet.`{folder}`")
     assert (code, errors) == (0, "")
     assert "is a Qlik change table" in output
