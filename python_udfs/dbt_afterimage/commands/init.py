@@ -132,8 +132,15 @@ def command(
         return (_check if check else _write_listed)(_open(where), listing)
     if relations or every:
         stagings, open_questions = add(_open(where), relations, every, given)
-        names = " ".join(f"{name}+" for name in stagings)
-        print(f"Next: dbt build --select {names}" if len(stagings) <= 5 else "Next: dbt build")
+        if open_questions:
+            tables = "1 table" if open_questions == 1 else f"{open_questions} tables"
+            print(
+                f"No models for {tables}: answer the questions in {FILE}, then run"
+                f" `afterimage init --from {FILE}`"
+            )
+        if stagings:
+            names = " ".join(f"{name}+" for name in stagings)
+            print(f"Next: dbt build --select {names}" if len(stagings) <= 5 else "Next: dbt build")
         return int(open_questions > 0)
     begin(Path.cwd())
     return 0
@@ -164,8 +171,8 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
             if is_pattern and isinstance(error, drafts.NoChangeTable):
                 continue
             outcome.problems.append((entry, str(error)))
-            if len(wanted) > 1:
-                print(f"{entry.relation}: {error}")
+            if len(wanted) > 1 or is_pattern:
+                print(f"{entry.relation}: {error}", flush=True)
             continue
         models = made.texts.models
         if models and any(models == other.texts.models for _, other in outcome.drafts):
@@ -201,19 +208,21 @@ def add(
         The staging models, and how many tables have open questions.
 
     Raises:
-        AfterimageError: A named table has an open question, or there is no change table.
+        AfterimageError: A table that is named has an open question, or there is no change table.
     """
     path = project.folder / FILE
     text = path.read_text(encoding="utf-8") if path.is_file() else None
-    known = entries.read(path).entries if text is not None else []
+    listing = entries.read(path) if text is not None else entries.Listing()
+    known = listing.entries
     is_pattern = every or any(map(_is_pattern, relations))
-    if given.keys() - {"file_format"} and (is_pattern or len(relations) > 1):
+    single = given.keys() - {"file_format", "key"}
+    if single and (is_pattern or len(relations) > 1):
         raise click.UsageError(
-            f"--{min(given)} works with one RELATION; for several, set it in {FILE}."
+            f"--{min(single)} works with one RELATION; for several, set it in {FILE}."
         )
     wanted = list(known) if every else []
     for relation in _expanded(project, relations, every):
-        entry = Entry(relation, **_read_options(given))
+        entry = replace(listing.defaults, relation=relation, **_read_options(given))
         for other in known:
             if other.is_same_table(entry) and (not given or entry == other):
                 entry = other
@@ -225,7 +234,7 @@ def add(
         if entry not in wanted:
             wanted.append(entry)
     outcome = _look(project, wanted, is_pattern=is_pattern)
-    if not outcome.drafts or (outcome.problems and not is_pattern):
+    if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):
         raise _nothing_written(outcome, wanted)
     found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=False)
     new = [
@@ -233,14 +242,9 @@ def add(
         for entry, made in outcome.drafts
         if not any(entry.is_same_table(other) for other in known)
     ]
-    todo = [
-        line
-        for entry, problem in outcome.problems
-        if f"- relation: {entry.relation}\n" not in (text or "")
-        for line in (problem.splitlines()[0], f"- relation: {entry.relation}", "  key: []")
-    ]
-    if new or todo:
-        now = entries.added(text, new, todo)
+    questions = {entry.relation: problem.splitlines()[0] for entry, problem in outcome.problems}
+    if new or questions:
+        now = entries.added(text, listing.defaults, new, questions)
         found.append(Change(FILE, text, now, "new" if text is None else "added"))
     _write(project, found)
     stagings = list(dict.fromkeys(made.staging for _, made in outcome.drafts))

@@ -34,16 +34,17 @@ def command(context: click.Context, paths: Sequence[str], where: Where) -> int:
     if paths:
         land.land(Project(where), land.named(paths, None), copy=False)
     stagings, open_questions = init.add(Project(where), [], True, {})
-    failure = None
-    try:
-        selected = [f"+{name}+" for name in stagings]
-        run_dbt("build", "--select", *selected, flags=where.flags(), log="info")
-    except AfterimageError as error:
-        # The page helps to find the reason.
-        failure = error
-    context.invoke(health.command, is_all=True, silence=24, **asdict(where))
-    if failure:
-        raise failure
+    if stagings:
+        failure = None
+        try:
+            selected = [f"+{name}+" for name in stagings]
+            run_dbt("build", "--select", *selected, flags=where.flags(), log="info")
+        except AfterimageError as error:
+            # The page helps to find the reason.
+            failure = error
+        context.invoke(health.command, is_all=True, silence=24, **asdict(where))
+        if failure:
+            raise failure
     if open_questions:
         print(f"Answer the questions in {FILE}, then run this again.")
     return int(open_questions > 0)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -60,12 +61,13 @@ class Entry:
         """Whether two entries are of one source table."""
         return (self.relation, self.table) == (other.relation, other.table)
 
-    def text(self) -> str:
-        """Return the entry as `afterimage.yml` has it."""
+    def text(self, defaults: Entry) -> str:
+        """Return the entry as `afterimage.yml` has it: its key, and what the defaults do not say."""
+        own, common = asdict(self), asdict(defaults)
         said = {
-            one.name: value if isinstance(value, (str, Mapping)) else list(value)
-            for one in fields(self)
-            if (value := getattr(self, one.name)) and value != one.default
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in own.items()
+            if value and (name == "key" or value != common[name])
         }
         dumped = yaml.safe_dump(
             [said], sort_keys=False, default_flow_style=None, allow_unicode=True, width=100
@@ -78,10 +80,12 @@ class Listing:
     """The content of `afterimage.yml`.
 
     Attributes:
+        defaults: What holds for each table that does not say otherwise.
         ignore: Patterns of tables and files that `--check` ignores.
     """
 
-    entries: Sequence[Entry]
+    entries: Sequence[Entry] = ()
+    defaults: Entry = Entry("defaults")
     ignore: Sequence[str] = ()
 
 
@@ -106,6 +110,7 @@ def read(path: Path) -> Listing:
         raise AfterimageError(f"{path} must map `tables` to a list, and `defaults` to options")
     _check_known(path, said, ("tables", "defaults", "ignore"), "the file")
     defaults = said.get("defaults") or {}
+    base = _entry(path, {**defaults, "relation": "defaults"})
     entries: list[Entry] = []
     for given in said.get("tables") or []:
         options = {"relation": given} if isinstance(given, str) else given
@@ -115,7 +120,7 @@ def read(path: Path) -> Listing:
         if any(entry.is_same_table(other) for other in entries):
             raise AfterimageError(f"{path} lists {entry.relation} twice: remove one")
         entries.append(entry)
-    return Listing(entries, said.get("ignore") or ())
+    return Listing(entries, base, said.get("ignore") or ())
 
 
 def _entry(path: Path, options: dict[str, Any]) -> Entry:
@@ -147,20 +152,32 @@ def _check_known(path: Path, said: Mapping[str, Any], known: Sequence[str], of: 
         )
 
 
-def added(text: str | None, entries: Sequence[Entry], open_questions: Sequence[str] = ()) -> str:
+def added(
+    text: str | None, defaults: Entry, entries: Sequence[Entry], open_questions: Mapping[str, str]
+) -> str:
     """Return the text of a list with further entries at its end.
 
     Args:
         text: The file's text; none if it does not exist yet.
-        entries: The further ones.
+        defaults: The file's defaults.
+        entries: The further ones. The comment that asked about one of them goes.
         open_questions: Tables that could not be added, and why; they become comments.
 
     Raises:
         AfterimageError: The file does not end with its tables, so nothing can be added there.
     """
     before = (text if text is not None else _HEAD).rstrip("\n") + "\n"
-    further = "".join(entry.text() for entry in entries)
-    after = before + further + "".join(f"  # {line}\n" for line in open_questions)
+    if not re.search("^tables:", before, re.MULTILINE):
+        before += "tables:\n"
+    for entry in entries:
+        before = re.sub(rf"  # .*\n{re.escape(_open_entry(entry.relation))}", "", before)
+    further = "".join(entry.text(defaults) for entry in entries)
+    comments = "".join(
+        f"  # {problem}\n{_open_entry(relation)}"
+        for relation, problem in open_questions.items()
+        if f"- relation: {relation}\n" not in before
+    )
+    after = before + further + comments
     try:
         old, new = yaml.safe_load(before), yaml.safe_load(after)
         expected = [*(old["tables"] or []), *(yaml.safe_load(further) or [])]
@@ -172,3 +189,7 @@ def added(text: str | None, entries: Sequence[Entry], open_questions: Sequence[s
             f"{FILE} does not end with its `tables`, indented by two: add this yourself:\n{further}"
         )
     return after
+
+
+def _open_entry(relation: str) -> str:
+    return f"  # - relation: {relation}\n  #   key: []\n"

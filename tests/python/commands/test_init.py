@@ -1252,6 +1252,36 @@ def test_a_pattern_writes_what_it_can_and_lists_what_it_needs(
     ]
 
 
+def test_a_question_is_answered_for_many_tables_by_the_defaults_or_by_the_command(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    path = shop.folder / "afterimage.yml"
+    lake.spark.sql("create namespace if not exists bank")
+    for name in ("loans_cd", "leases_cd"):
+        land_table(lake, name, *LOANS.tables["cd_loans"], schema="bank")
+    code, output, _ = init("bank.l*")
+    assert code == 1
+    assert "No models for 2 tables: answer the questions in afterimage.yml" in output
+    assert "Next" not in output
+    asked = path.read_text()
+    assert asked.count("#   key: []") == 2
+
+    code, output, _ = init("bank.le*", "--key", "LOAN")
+    assert code == 0
+    path.write_text("defaults: {key: [LOAN]}\n" + path.read_text())
+    code, _, _ = init("bank.lo*")
+    assert code == 0
+    listed = "".join(
+        f"  - relation: bank.{name}\n    key: [LOAN]\n" for name in ("leases_cd", "loans_cd")
+    )
+    assert path.read_text().endswith("\ntables:\n" + listed)
+    for name in ("loans", "leases"):
+        model = shop.folder / f"models/history/{name}_history.sql"
+        assert "unique_key=['LOAN']" in model.read_text()
+    code, output, _ = init("--check")
+    assert (code, output.splitlines()[-1]) == (0, "Everything matches afterimage.yml.")
+
+
 def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
     listed: tuple[Project, Init],
 ) -> None:
