@@ -62,7 +62,7 @@ class Entry:
         return (self.relation, self.table) == (other.relation, other.table)
 
     def text(self, defaults: Entry) -> str:
-        """Return the entry as `afterimage.yml` has it: its key, and what the defaults do not say."""
+        """Return the entry as `afterimage.yml` has it: its key, and what differs from defaults."""
         own, common = asdict(self), asdict(defaults)
         said = {
             name: list(value) if isinstance(value, tuple) else value
