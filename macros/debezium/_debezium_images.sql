@@ -7,6 +7,11 @@
 {%- endfor -%}
 {%- set texts = 'map(' ~ texts | join(', ') ~ ')' -%}
 {%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), true))' -%}
+{%- set keys = afterimage._string_array(layout.unique_key) -%}
+{%- set others = afterimage._string_array(columns | map(attribute='name') | reject('in', layout.unique_key) | list) -%}
+{%- set made_up = afterimage._literal(
+    '^(|0([.]0+)?|false|\\[\\]|\\{\\}|AA==|\\{"scale":0,"value":"AA=="\\}|(1970-01-01T)?00:00:00([.]0+)?Z)$'
+) -%}
 landed_messages as (
 
     select
@@ -38,15 +43,24 @@ images as (
     select
         *,
         -- The values of each row that the connector knew.
-        {{ known | replace('<values>', "if(m.op = 'd' and m.is_envelope, coalesce(m.before, "
-            ~ afterimage._debezium_payload('key_row') ~ '), m.row)') }} as row_values,
-        {{ known | replace('<values>', "if(m.op = 'u', m.before, null)") }} as before_values,
+        {{ known | replace('<values>', "if(m.op = 'd' and not m.is_envelope, m.row, m.before)") }} as known_before,
+        -- PostgreSQL sends only the key of the row before a change, with NULL in the other columns, or where they are
+        -- NOT NULL a value that the connector makes up; unless REPLICA IDENTITY is FULL.
+        coalesce(m.source.lsn is null or exists(
+            map_entries(known_before), e -> array_contains({{ others }}, e.key) and not coalesce(e.value rlike {{ made_up }}, true)
+        ), false) as knows_row_before,
+        if(
+            m.op = 'd',
+            coalesce(
+                if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k))),
+                {{ afterimage._debezium_payload('key_row') | indent(16) }}
+            ),
+            {{ known | replace('<values>', 'm.row') }}
+        ) as row_values,
+        if(m.op = 'u', known_before, null) as before_values,
         {{ texts | replace('<values>', 'row_values') }} as row_texts,
         {{ texts | replace('<values>', 'before_values') }} as before_texts,
-        -- PostgreSQL sends only the key of the row before an update, and NULLs, unless REPLICA IDENTITY is FULL.
-        before_values is not null and (m.source.lsn is null or exists(
-            map_entries(before_values), e -> e.value is not null and not array_contains({{ afterimage._string_array(layout.unique_key) }}, e.key)
-        )) as has_before,
+        before_values is not null and knows_row_before as has_before,
         concat(
             {{ afterimage._misfits(columns, 'row_texts', '') | indent(12) }},
             {{ afterimage._misfits(columns, 'before_texts', ' before') | indent(12) }}

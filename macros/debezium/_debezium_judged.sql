@@ -40,12 +40,15 @@ judged as (
         is_moved and m.op = 'd' as is_before,
         case
             when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce(value, message_key, '')))
-            when m.kind in ('load', 'reload') then concat('load-', md5(to_json(struct(m.row, m.source))))
+            when m.kind = 'load' then change_group
+            when m.kind = 'reload' then concat('load-', md5(to_json(struct(m.row, m.source))))
             when m.log_place is null then coalesce(landed_position, concat('rejected-', md5(value)))
             when is_moved then concat(m.log_place, '-k', landed_partition)
             else concat(m.log_place, '-', m.op, '-', md5({{ afterimage._texts_of_map('row_values', keys) }}))
         end as identity,
-        xxhash64({{ afterimage._exact_json('struct(m.kind, image, row_before, unknown_columns, reject_reason)') }}) as row_id,
+        xxhash64({{ afterimage._exact_json(
+            "struct(m.kind, image, row_before, unknown_columns, reject_reason, if(m.kind = 'load', m.source, null))"
+        ) | indent(8) }}) as row_id,
         if(image is null or m.op = 'd', null, nullif(unknown_columns, cast(array() as array<string>))) as absent_columns,
         if(m.kind = 'load', null, m.source_time) as changed_at,
         if(m.kind = 'load', null, coalesce(m.source.txId, m.source.gtid, m.source.commit_lsn)) as transaction_id,

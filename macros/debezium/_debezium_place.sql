@@ -6,9 +6,10 @@
 {%- set scn = "concat_ws(',', f.commit_scn, f.scn, coalesce(f.ssn, '0'))" -%}
 {%- set redo_record = "upper(regexp_replace(coalesce(f.rs_id, ''), '0x|[^0-9A-Fa-f]', ''))" -%}
 case
-    -- Transactions come in the order of their commits, so the last commit before the change goes first.
+    -- Transactions come in the order of their commits, so the last commit before the change goes first. A new connector
+    -- knows none.
     when f.sequence rlike '^\\[(null|"[0-9]{1,20}"), *"[0-9]{1,20}"\\]$' then concat(
-        lpad(regexp_extract(f.sequence, '^\\["([0-9]+)', 1), 20, '0'),
+        lpad(regexp_extract(f.sequence, '^\\[(?:null, *)?"([0-9]+)', 1), 20, '0'),
         lpad(regexp_extract(f.sequence, '([0-9]+)"\\]$', 1), 20, '0')
     )
     when {{ binlog }} rlike '[.][0-9]{1,10},[0-9]{1,20},[0-9]{1,10}$'

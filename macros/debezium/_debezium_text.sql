@@ -4,8 +4,8 @@
     {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
     {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
         {#- `1250` and `true` may be Base64, which has quotes in the message. A decimal of any scale has its own scale. -#}
-        {%- set is_number = "v rlike '^([0-9eE+]+|true)$' and value rlike "
-            ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') -%}
+        {%- set is_number = "v = 'Infinity' or (v rlike '^([0-9eE+]+|true)$' and value rlike "
+            ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') ~ ')' -%}
         {%- set decimal = afterimage._decimal_of_bytes(
             afterimage._hex_of_base64("if(startswith(v, '{'), get_json_object(v, '$.value'), v)"),
             "if(startswith(v, '{'), get_json_object(v, '$.scale'), '" ~ column.type.split(',')[1].rstrip(')') ~ "')"

@@ -41,10 +41,9 @@
         {{ return(intake.marker ~ afterimage._no_new_changes()) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
-    {%- set text = afterimage._literal(placeholder) -%}
     {%- set layout = {
         'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
-        'placeholders': text ~ ', base64(' ~ text ~ '), lower(hex(' ~ text ~ ')), to_json(array(' ~ text ~ '))',
+        'placeholders': afterimage._debezium_placeholders(placeholder),
     } %}
 {{ intake.marker }}
 with
@@ -71,12 +70,14 @@ described as (
 
 ),
 
-{#- Of several loads of a key the last one wins. -#}
+{#- Of several loads of a key the last one wins. It comes first among their identities, so that it replaces an
+    earlier one that is no longer landed. -#}
 {{ afterimage._finish(
     'described', intake, names, unique_key,
     lacks=['changed_columns', 'changed_by'],
     within=['change_group'],
-    identity_order='own_key asc, kind asc, row_id asc',
+    identity_order="if(kind = 'load', landed_position, null) desc nulls last, if(kind = 'load', m.source_time, null)"
+        ~ ' desc nulls last, own_key asc, kind asc, row_id asc',
     tie_order='landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
     old_key='before_image is not null',
     replaced="select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from " ~ intake.sides[0].rows

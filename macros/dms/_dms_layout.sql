@@ -60,6 +60,8 @@
     {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')" -%}
     {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[time | lower]) if time
         else 'cast(null as timestamp)' -%}
+    {#- Some sources have 1970-01-01 until a transaction is committed. -#}
+    {%- set source_time = 'if(' ~ landed_at ~ " >= timestamp '1970-01-02 00:00:00', " ~ landed_at ~ ', null)' -%}
     {%- set order = afterimage._dms_order(
         macro_name, 'order_by', header.order_by, types, {header.time | first: landed_at} if time else {}
     ) -%}
@@ -72,7 +74,7 @@
         'operation': code if has_operation else "''",
         'is_load': '(' ~ code ~ " = '' or (" ~ code ~ " = 'I' and " ~ order.is_empty ~ '))' if has_operation else 'true',
         'time': time,
-        'landed_at': landed_at,
+        'source_time': source_time,
         'order': order,
         'order_by': header.order_by,
     }) }}

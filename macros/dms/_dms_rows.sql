@@ -10,7 +10,7 @@ source_rows as (
         {{ layout.is_load }} as is_load,
         {{ layout.order.place }} as landed_place,
         {{ layout.order.shown }} as order_values,
-        {{ layout.landed_at }} as landed_at,
+        {{ layout.source_time }} as source_time,
         {{ layout.order.time | indent(8) }} as time_of_place,
         {{ afterimage._struct(layout.columns) }} as image,
         {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }}
@@ -27,8 +27,6 @@ judged_rows as (
     select
         *,
         if(is_load, 'load', decode(operation, 'I', 'insert', 'U', 'update', 'D', 'delete', 'unknown')) as kind,
-        -- Some sources have 1970-01-01 until a transaction is committed.
-        if(landed_at >= timestamp '1970-01-02 00:00:00', landed_at, null) as source_time,
         case
             when kind = 'unknown' then concat('unknown operation: ', operation)
             when not is_load and landed_place is null

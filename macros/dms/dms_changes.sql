@@ -25,7 +25,7 @@
             ~ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) ~ ' as string))',
         'has_place': has_place,
         'reach': 8,
-        'time': 'coalesce(' ~ layout.landed_at ~ ', ' ~ layout.order.time ~ ')',
+        'time': 'coalesce(' ~ layout.source_time ~ ', ' ~ layout.order.time ~ ')',
         'keeps': 1000,
     } -%}
     {%- set intake = afterimage._intake('dms_changes', [dict(layout.order, **side)]) -%}

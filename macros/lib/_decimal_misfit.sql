@@ -1,11 +1,13 @@
-{#- Whether a text is not a decimal of the type, or has digits that the type would round away. A text with an
-    exponent is compared with as many decimal places as fit. -#}
+{#- Whether a text is not a decimal of the type, or has digits that the type would round away. -#}
 {%- macro _decimal_misfit(text, type) -%}
     {%- set parts = (type ~ '(10,0)').split('(')[1].split(')')[0].split(',') -%}
     {%- set scale = parts[1] | int if parts | length > 1 else 0 -%}
-    {%- set widest = 'decimal(38,' ~ (38 - (parts[0] | int) + scale) ~ ')' -%}
+    {#- The number of decimal places. -#}
+    {%- set places = "length(regexp_extract(" ~ text ~ ", '[.]([0-9]*)', 1)) - try_cast(regexp_extract(" ~ text
+        ~ ", '[eE][+]?(-?[0-9]+)', 1) as int)" -%}
+    {%- set excess = "right(regexp_replace(" ~ text ~ ", '[eE].*$|[^0-9]', ''), " ~ places ~ " - " ~ scale ~ ")" -%}
     {{ return(
-        '(coalesce(try_cast(' ~ text ~ ' as ' ~ type ~ ') <> try_cast(' ~ text ~ ' as ' ~ widest ~ '), true) or '
-        ~ text ~ " rlike '^[^eE]*[.][0-9]{" ~ scale ~ "}[0-9]*[1-9]')"
+        '(try_cast(' ~ text ~ ' as ' ~ type ~ ') is null or if(' ~ text ~ " rlike '[eE]', coalesce(" ~ excess
+        ~ " rlike '[1-9]', true), " ~ text ~ " rlike '[.][0-9]{" ~ scale ~ "}[0-9]*[1-9]'))"
     ) }}
 {%- endmacro -%}

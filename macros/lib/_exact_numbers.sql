@@ -2,7 +2,7 @@
     possible it becomes a text first. Few messages need this. -#}
 {%- macro _exact_numbers(text) -%}
 coalesce(
-    quote_json_numbers(if({{ text }} rlike ':\\s*-?[0-9]+[.eE][-+.eE0-9]*\\s*[,}\\]]', {{ text }}, null)),
+    quote_json_numbers(if({{ text }} rlike '[:,\\[]\\s*-?[0-9]+[.eE][-+.eE0-9]*\\s*[,}\\]]', {{ text }}, null)),
     {{ text }}
 )
 {%- endmacro -%}

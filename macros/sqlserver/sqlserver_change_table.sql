@@ -47,6 +47,7 @@ with
     within=['change_group'],
     identity_order='own_key asc, operation asc, row_id asc',
     tie_order='row_id asc',
-    old_key='before_image is not null'
+    old_key='before_image is not null',
+    unchanged_if=afterimage._loses_time() if commits else none
 ) }}
 {%- endmacro -%}

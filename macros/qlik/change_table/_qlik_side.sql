@@ -5,7 +5,8 @@
     {%- set header = layout.header -%}
     {%- set zeros = "'" ~ '0' * 35 ~ "'" -%}
     {%- set is_insert -%}
-coalesce(nullif({{ header.change_oper }}, ''), 'I') = 'I' and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
+coalesce(nullif({{ header.change_oper }}, ''), {{ header.operation }}, '') in ('I', 'INSERT')
+    and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
     {%- endset -%}
     {%- set group -%}
 if(

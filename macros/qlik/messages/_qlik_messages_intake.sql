@@ -3,10 +3,13 @@
     complete. -#}
 {%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, hold_back_hours) -%}
     {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
+    {#- What looks like a changeSequence in a load gives it no place. In Avro the bytes do not show a load. -#}
+    {%- set is_load = 'coalesce(' ~ afterimage._qlik_message_text(landing)
+        ~ " rlike '(?i)\"operation\"\\\\s*:\\\\s*\"\\\\s*refresh', false)" -%}
     {%- set sides = [{
         'relation': relation,
         'place': 'explode_outer(array_distinct(' ~ seqs ~ '))',
-        'has_place': 'coalesce(size(' ~ seqs ~ '), 0) > 0',
+        'has_place': 'coalesce(size(' ~ seqs ~ '), 0) > 0 and not ' ~ is_load,
         'reach': 8,
         'time': afterimage._sequence_time('array_max(' ~ seqs ~ ')'),
     }] -%}
@@ -57,7 +60,7 @@
             {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
         {%- endif -%}
         {%- if intake.has_unplaced or has_reloads -%}
-            {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0') -%}
+            {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0 or ' ~ is_load) -%}
         {%- endif -%}
         {%- do side.update({'condition': conditions | join(' or ')}) -%}
     {%- endif -%}
@@ -69,9 +72,14 @@
     In Avro its length, the byte F, precedes it. -#}
 {%- macro _qlik_message_seqs(landing) -%}
 regexp_extract_all(
-    {{ "decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value }},
-    '("changeSequence"\\s*:\\s*"\\s*{{ '|F' if landing.is_binary }})([0-9]{35})(?![0-9])', 2
+    {{ afterimage._qlik_message_text(landing) }},
+    '("changeSequence"\\s*:\\s*"?\\s*{{ '|F' if landing.is_binary }})([0-9]{35})(?![0-9])', 2
 )
+{%- endmacro -%}
+
+
+{%- macro _qlik_message_text(landing) -%}
+    {{ return("decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value) }}
 {%- endmacro -%}
 
 

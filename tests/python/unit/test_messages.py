@@ -554,7 +554,8 @@ def test_a_message_with_any_json_as_schema_is_read_or_refused(schema: Any, paylo
     ("text", "quoted"),
     [
         ('{"a": 12345678901234567.890}', '{"a": "12345678901234567.890"}'),
-        ('{"a":[1, 1.10, -0.0, 1e400, 1E-5]}', '{"a": ["1", "1.10", "-0.0", "1e400", "1E-5"]}'),
+        ('{"a":[1, 1.10, -0.0, 1e400, 1E-5]}', '{"a": [1, "1.10", "-0.0", "1e400", "1E-5"]}'),
+        ('{"a": 123456789012345678901234567890}', '{"a": 123456789012345678901234567890}'),
         ('{"a": "1.5", "b": true, "c": null}', '{"a": "1.5", "b": true, "c": null}'),
         ('{"a": NaN, "b": "\u00e9\\n"}', '{"a": "NaN", "b": "\\u00e9\\n"}'),
         (f'{{"a": {"9" * 5000}}}', f'{{"a": "{"9" * 5000}"}}'),
@@ -571,11 +572,9 @@ def test_text_that_is_not_json_is_refused(text: str) -> None:
 
 
 @given(st.text() | st.text('{}[]":,0.1eE-\\ '))
-def test_any_text_has_its_numbers_quoted_or_is_refused(text: str) -> None:
+def test_any_text_keeps_all_its_digits_or_is_refused(text: str) -> None:
     with suppress(MessageError):
         quoted = quote_json_numbers(text)
         assert quoted is not None
         quoted.encode()  # half of a pair of surrogates could not be given to Spark
-        assert json.loads(quoted, parse_float=str, parse_int=str, parse_constant=str) == json.loads(
-            text, parse_float=str, parse_int=str, parse_constant=str
-        )
+        assert json.loads(quoted) == json.loads(text, parse_float=str, parse_constant=str)

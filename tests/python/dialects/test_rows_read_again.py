@@ -1,0 +1,205 @@
+"""Rows that land twice or without their place, in two runs: none is lost, none is stored twice."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, Lake, Project, relation
+from dialect_sqlserver import HEADER, LSN_TIMES
+from reference import Row
+
+STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+SEQ = "20240229235959990000000000000000101"
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("rows_read_again")
+
+
+def in_two_runs(
+    project: Project, lake: Lake, call: str, columns: dict[str, str], batches: list[list[Row]]
+) -> tuple[list[Row], list[Row]]:
+    """Stage `again`, the landing; return what two runs give, and then a full refresh."""
+    project.file("models/read_again.sql", f"{STAGED}{{{{ {call} }}}}")
+    lake.create("again", columns, batches[0])
+    project.dbt("run", "--select", "read_again", "--full-refresh")
+    lake.append("again", columns, batches[1])
+    project.dbt("run", "--select", "read_again")
+    found = lake.contents("read_again")["read_again"]
+    project.dbt("run", "--select", "read_again", "--full-refresh")
+    return found, lake.contents("read_again")["read_again"]
+
+
+def message(operation: str, sequence: Any, **data: Any) -> Row:
+    headers = {"operation": operation, "changeSequence": sequence}
+    body = {"data": {"ID": 1, "NAME": "x", **data}, "beforeData": None, "headers": headers}
+    return {"value": json.dumps({"magic": "atMSG", "type": "DT", "message": body})}
+
+
+QLIK_COLUMNS = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
+QLIK_CALL = f"qlik_messages({relation('again')}, unique_key=['ID'], columns={QLIK_COLUMNS})"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "changes"),
+    [
+        pytest.param(
+            message("INSERT", int(SEQ)), message("INSERT", int(SEQ)), 1, id="a place as a number"
+        ),
+        pytest.param(message("REFRESH", SEQ), message("REFRESH", SEQ), 1, id="a load with a place"),
+        pytest.param(
+            message("REFRESH", None, changeSequence=SEQ),
+            message("REFRESH", None, changeSequence=SEQ),
+            1,
+            id="a load with data like a place",
+        ),
+        pytest.param(
+            message("REFRESH", SEQ),
+            message("REFRESH", SEQ.replace("2024", "2025"), NAME="y"),
+            2,
+            id="two loads of a key with a place",
+        ),
+    ],
+)
+def test_what_looks_like_a_place_in_a_qlik_message(
+    first: Row, second: Row, changes: int, project: Project, lake: Lake
+) -> None:
+    found, refreshed = in_two_runs(
+        project, lake, QLIK_CALL, {"value": "string"}, [[first], [second]]
+    )
+    assert len(refreshed) == changes
+    assert sum(change["source_rows"] for change in refreshed) == 2
+    assert outline(found) == outline(refreshed)
+
+
+def outline(changes: list[Row]) -> list[tuple[Any, ...]]:
+    columns = ("change_id", "after", "reject_reason", "source_rows")
+    return sorted((tuple(change[name] for name in columns) for change in changes), key=repr)
+
+
+def test_rows_of_zeros_without_an_operation_all_stay(project: Project, lake: Lake) -> None:
+    columns = {
+        "header__change_seq": "string",
+        "header__change_oper": "string",
+        "header__timestamp": "timestamp",
+        "id": "int",
+    }
+    found, refreshed = in_two_runs(
+        project,
+        lake,
+        f"qlik_change_table({relation('again')}, unique_key=['id'])",
+        columns,
+        [[{"header__change_seq": "0" * 35, "id": 1}], [{"header__change_seq": "0" * 35, "id": 2}]],
+    )
+    assert sum(change["source_rows"] for change in refreshed) == 2
+    assert outline(found) == outline(refreshed)
+
+
+def lsn(number: int) -> bytes:
+    return number.to_bytes(10, "big")
+
+
+def captured(commit: int | None, key: str) -> Row:
+    return {
+        "__$start_lsn": None if commit is None else lsn(commit),
+        "__$seqval": lsn(1),
+        "__$operation": 2,
+        "__$update_mask": b"\x01",
+        "id": key,
+    }
+
+
+@pytest.mark.parametrize("has_command", [False, True])
+def test_a_row_of_sql_server_without_its_commit_is_rejected(
+    has_command: bool, project: Project, lake: Lake
+) -> None:
+    columns = HEADER | {"id": "string"} | ({"__$command_id": "int"} if has_command else {})
+    found, refreshed = in_two_runs(
+        project,
+        lake,
+        f"sqlserver_change_table({relation('again')}, unique_key=['id'])",
+        columns,
+        [[captured(4, "a")], [captured(None, "b"), captured(5, "c")]],
+    )
+    assert outline(found) == outline(refreshed)
+    [rejected] = [change for change in found if change["reject_reason"] is not None]
+    assert rejected["reject_reason"].startswith("no place in the log")
+    assert (rejected["after"]["id"], rejected["change_id"] is None) == ("b", False)
+
+
+def test_a_commit_time_stays_when_its_table_is_cleaned_up(project: Project, lake: Lake) -> None:
+    at = datetime(2024, 3, 1)
+    columns = HEADER | {"id": "string"}
+    lake.create("timed", columns, [captured(4, "a")])
+    lake.create("times", LSN_TIMES, [{"start_lsn": lsn(4), "tran_end_time": at}])
+    project.file(
+        "models/stg_timed.sql",
+        f"{STAGED}{{{{ sqlserver_change_table({relation('timed')}, unique_key=['id'], "
+        f"lsn_times={relation('times')}) }}}}",
+    )
+    project.dbt("run", "--select", "stg_timed", "--full-refresh")
+    # SQL Server has cleaned up the old commit, and the landing copies the small table anew.
+    lake.append("timed", columns, [captured(5, "b")])
+    lake.create("times", LSN_TIMES, [{"start_lsn": lsn(5), "tran_end_time": at}])
+    project.dbt("run", "--select", "stg_timed")
+    found = lake.rows(f"select changed_at, warnings from {SCHEMA}.stg_timed")
+    assert [(change["changed_at"], change["warnings"]) for change in found] == [(at, None)] * 2
+
+
+def test_a_placeholder_of_a_time_does_not_hide_a_change_of_dms(
+    project: Project, lake: Lake
+) -> None:
+    columns = {"Op": "string", "id": "string", "change_seq": "string", "dms_time": "string"}
+
+    def change(key: int, second: int, time: str) -> Row:
+        seq = f"2024080106000{second}00{key:019d}"
+        return {"Op": "I", "id": key, "change_seq": seq, "dms_time": time}
+
+    lake.create("parts", columns, [change(1, 1, "2024-08-01 06:00:01.000000")])
+    # A branch does not tell what has landed, so the run looks back by time.
+    lake.spark.sql(f"alter table {SCHEMA}.parts create branch side")
+    raw = f"api.Relation.create(schema='{SCHEMA}', identifier='parts.branch_side')"
+    project.file(
+        "models/stg_parts.sql",
+        f"{STAGED}{{{{ dms_changes({raw}, unique_key=['id'], time='dms_time') }}}}",
+    )
+    run = ("run", "--select", "stg_parts", "--vars", "afterimage_lookback_hours: 24")
+    project.dbt(*run, "--full-refresh")
+    values = ", ".join(
+        f"'{value}'" for value in change(2, 2, "1970-01-01 00:00:00.000000").values()
+    )
+    lake.spark.sql(f"insert into {SCHEMA}.parts.branch_side values ({values})")
+    project.dbt(*run)
+    assert len(lake.rows(f"select * from {SCHEMA}.stg_parts")) == 2
+
+
+def test_a_load_of_debezium_replaces_one_that_is_no_longer_landed(
+    project: Project, lake: Lake
+) -> None:
+    columns = [{"name": "id", "type": "int"}, {"name": "note", "type": "string"}]
+    project.file(
+        "models/stg_loads.sql",
+        f"{STAGED}{{{{ debezium_messages({relation('loads')}, unique_key=['id'], "
+        f"columns={columns}) }}}}",
+    )
+
+    def loaded(note: str, time: int) -> list[Row]:
+        source = {"ts_ms": time, "snapshot": "true", "file": "b.1", "pos": 4}
+        return [
+            {"value": json.dumps({"op": "r", "after": {"id": key, "note": note}, "source": source})}
+            for key in range(8)
+        ]
+
+    lake.create("loads", {"value": "string"}, loaded("old", 1709283600000))
+    project.dbt("run", "--select", "stg_loads")
+    lake.spark.sql(f"delete from {SCHEMA}.loads")
+    lake.append("loads", {"value": "string"}, loaded("new", 1709287200000))
+    project.dbt("run", "--select", "stg_loads")
+    kept = lake.rows(f"select after.note from {SCHEMA}.stg_loads where reject_reason is null")
+    assert [row["note"] for row in kept] == ["new"] * 8
