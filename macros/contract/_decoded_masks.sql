@@ -1,7 +1,7 @@
 {#- Of each distinct `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), and the bits
     that match no column. `ordinals` are the columns in the order of the bits, which `header_columns` others precede. A
     change table holds few distinct masks: each is decoded once, then looked up. -#}
-{%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0) -%}
+{%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0, is_text=true) -%}
 select
     change_mask,
     array_intersect(
@@ -12,7 +12,10 @@ select
 from (
     select
         change_mask,
-        decode_change_mask(change_mask, {{ header_columns }}{{ ", '" ~ encoding ~ "'" if encoding }}) as positions,
+        decode_change_mask(
+            {{ afterimage._valid_text('change_mask') if is_text else 'change_mask' }},
+            {{ header_columns }}{{ ", '" ~ encoding ~ "'" if encoding }}
+        ) as positions,
         {{ afterimage._string_array(ordinals) }} as names
 
     from ({{ masks }}) as distinct_masks

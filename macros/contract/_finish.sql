@@ -8,13 +8,13 @@
       `changed_by`, except those that the source `lacks`; and `further_columns`.
 
     With `identity_order`, rows may share an identity; a number in change_id keeps them apart. With `tie_order`,
-    changes of a key may share a place; suffixes put them in a declared order: by kind, delete last, then by
-    `tie_order`. Of several loads of a key the first in that order wins. Such rows also share `within`; rows that
-    meet the condition `alone` share nothing. `old_key` is the condition that an update gives the old key; without
-    it, key changes cause no warning. `unchanged_if` and `replaced`: see _staged. -#}
+    changes of a key may share a place; suffixes put them in a declared order: by kind, delete last (but before those
+    that meet the condition `comes_last`), then by `tie_order`. Of several loads of a key the first in that order wins.
+    Such rows also share `within`; rows that meet the condition `alone` share nothing. `old_key` is the condition that
+    an update gives the old key; without it, key changes cause no warning. `unchanged_if` and `replaced`: see _staged. -#}
 {%- macro _finish(
     rows, intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
-    old_key=none, source_rows='source_rows', further_columns=[], unchanged_if=none, replaced=none
+    old_key=none, source_rows='source_rows', further_columns=[], unchanged_if=none, replaced=none, comes_last=none
 ) -%}
 {%- set value = {} -%}
 {%- for name, type in {
@@ -38,6 +38,7 @@ numbered_changes as (
         row_number() over (
             partition by {{ (within or ['place']) | join(', ') }}, reject_reason is null, own_key
             order by
+                {{ comes_last ~ ' asc,' if comes_last }}
                 array_position(array('load', 'reload', 'insert', 'update', 'delete', 'truncate'), kind) asc,
                 {{ tie_order }}
         ) as turn,

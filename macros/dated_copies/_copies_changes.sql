@@ -4,7 +4,7 @@
 found_changes as (
 
     select
-        concat(copy, if(kind = 'load', '-load-', '-'), md5({{ afterimage._exact_json('own_key') }})) as identity,
+        concat(copy, if(kind = 'load', '-load-', '-'), {{ afterimage._key_hash('own_key') }}) as identity,
         if(kind = 'load', '', copy) as place,
         copy,
         kind,

@@ -39,7 +39,7 @@ judged_rows as (
         case
             when row_reason is not null
                 then concat('rejected-', md5({{ afterimage._exact_json('struct(operation, order_values, image)') }}))
-            when is_load then concat('load-', md5({{ afterimage._exact_json('own_key') }}))
+            when is_load then concat('load-', {{ afterimage._key_hash('own_key') }})
             else place
         end as change_group
 

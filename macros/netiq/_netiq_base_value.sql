@@ -6,7 +6,7 @@
     {%- set text = afterimage._netiq_base_text(layout, column) -%}
     {%- if column.type in ['tinyint', 'smallint', 'int', 'bigint'] -%}
         {#- A whole number from a decimal column has zeros after the point. -#}
-        {%- set text = 'regexp_replace(' ~ text ~ ", '[.]0+$', '')" -%}
+        {%- set text = 'cast(' ~ afterimage._netiq_cast(text, 'decimal(20,0)') ~ ' as string)' -%}
     {%- endif -%}
     {{ return(afterimage._netiq_cast(text, column.type)) }}
 {%- endmacro -%}

@@ -15,7 +15,7 @@ judged_alone as (
             when
                 not {{ is_eligible }}
                 -- An event that an earlier run took in stays taken in, even if the driver has processed it since.
-                {{ 'and not was_taken_in' if incremental }}
+                {{ 'and not was_eligible' if incremental }}
                 then concat('not eligible: status ', coalesce(concat('"', status, '"'), 'NULL'))
             {%- if layout.driver_user is not none and not layout.allow_loopback %}
             -- NULL means another user (vendor), so this comparison must not drop it.

@@ -3,6 +3,8 @@
 {%- set log = layout.log -%}
 {%- set table = afterimage._literal(layout.table | lower) -%}
 {%- set event_type_text = "regexp_replace(trim(cast(" ~ log.event_type ~ " as string)), '[.]0*$', '')" -%}
+{#- A UDF takes no text that is not UTF-8. With U+FFFD in its place, different objects would be one. -#}
+{%- set valid_key = 'if(' ~ afterimage._valid_text('table_key') ~ ' = table_key, table_key, null)' -%}
 {%- set table_name = 'cast(' ~ log.table_name ~ ' as string)' -%}
 log_rows as (
 
@@ -32,13 +34,13 @@ parsed_rows as (
 
     select
         *,
-        parse_table_key(table_key{{ ', true' if layout.trim_key_numbers }}) as parsed,
+        parse_table_key({{ valid_key }}{{ ', true' if layout.trim_key_numbers }}) as parsed,
         named_struct(
             {%- for key in layout.key_columns %}
             {{ afterimage._literal(key.name) }},
             try_element_at(
                 filter(
-                    map_entries(parse_table_key(table_key{{ ', true' if layout.trim_key_numbers }}).parts),
+                    map_entries(parse_table_key({{ valid_key }}{{ ', true' if layout.trim_key_numbers }}).parts),
                     e -> lower(trim(e.key)) = {{ afterimage._literal(key.name | lower) }}
                 ),
                 1

@@ -21,7 +21,9 @@ copies as (
                 array_position(array(1, 5, 7, 2, 3, 6, 8, 4), event_type) asc,
                 content_hash asc
         ) as number_of_record,
-        size(collect_set(content_hash) over (partition by object_id, record_no)) as events_of_record
+        size(
+            collect_set(if(no_table is null, content_hash, null)) over (partition by object_id, record_no)
+        ) as events_of_record
 
     from addressed
 

@@ -29,6 +29,7 @@ remembered as (
         known_events.known_change,
         known_events.known_reason,
         coalesce(known_events.was_taken_in, false) as was_taken_in,
+        coalesce(known_events.was_taken_in or known_events.known_reason like 'held back:%', false) as was_eligible,
         -- If several events share a record_id, it is unknown which of them it was.
         coalesce(known_events.was_taken_in and named_events.events_of_record = 1, false) as is_taken_in,
         coalesce(

@@ -50,7 +50,10 @@ from (
             {%- if encoding == 'names' %}
             cast(null as array<int>) as positions
             {%- else %}
-            decode_field_map(field_map, '{{ bits }}', '{{ layout.field_map_bit_order }}') as positions
+            decode_field_map(
+                {{ 'field_map' if is_binary else afterimage._valid_text('field_map') }},
+                '{{ bits }}', '{{ layout.field_map_bit_order }}'
+            ) as positions
             {%- endif %}
 
         from (

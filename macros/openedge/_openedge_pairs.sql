@@ -1,5 +1,6 @@
 {#- The CTEs from `assembled` to `paired`: a before-image beside its update. -#}
 {%- macro _openedge_pairs(layout) -%}
+{%- set key = afterimage._struct(layout.unique_key, 'image.') -%}
 judged as (
 
     select
@@ -14,15 +15,17 @@ judged as (
             partition by change_group, kind, {{ afterimage._quoted(layout.unique_key, 'image.') | join(', ') }}
             order by row_hash
         ) as number_of_key,
-        count_if(kind = 'update') over (partition by change_group) as updates,
-        count_if(kind = 'before_image') over (partition by change_group) as before_images
+        min(if(kind = 'update', {{ key }}, null)) over (partition by change_group)
+        = max(if(kind = 'update', {{ key }}, null)) over (partition by change_group)
+        and min(if(kind = 'before_image', {{ key }}, null)) over (partition by change_group)
+        = max(if(kind = 'before_image', {{ key }}, null)) over (partition by change_group) as has_one_key_each
 
     from assembled
 
 ),
 
 -- The before-image and after-image of an update share their _Change-Sequence. Their keys differ only if the update
--- changed the key, and that is certain only if there is one of each.
+-- changed the key, and that is certain only if each side has one key.
 paired as (
 
     select
@@ -57,7 +60,7 @@ paired as (
             and changes.number_of_key = 1
             and before_images.number_of_key = 1
             and (
-                (changes.updates = 1 and changes.before_images = 1)
+                changes.has_one_key_each
                 or ({{ afterimage._same_columns('changes.image', 'before_images.image', layout.unique_key) }})
             )
 

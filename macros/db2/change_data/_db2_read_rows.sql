@@ -55,7 +55,7 @@ identified as (
                 )
             when {{ afterimage._has_null_key(keys) }} then {{ afterimage._null_key_reason(keys) }}
         end as reject_reason,
-        md5({{ afterimage._exact_json(afterimage._struct(keys, 'image.')) }}) as key_hash,
+        {{ afterimage._key_hash(afterimage._struct(keys, 'image.')) }} as key_hash,
         -- The identity of a row that is delivered again. Places count in their longer form.
         case
             when reject_reason is not null

@@ -1,6 +1,6 @@
 {#- The rows of a CD or CCD table, for the intake. Rows of one commit are read together, rows without a place with
     those of the same key. A commit is read again when its time arrives in the UOW table. -#}
-{%- macro _db2_sides(layout, relation, uow, condensed) -%}
+{%- macro _db2_sides(layout, relation, uow, condensed, time_zone) -%}
     {%- set has_place = afterimage._db2_has_place(layout) -%}
     {%- set sides = [{
         'relation': relation,
@@ -10,7 +10,7 @@
         'has_place': has_place,
         'reach': 24,
         'bounds': afterimage._db2_bounds(layout),
-        'time': layout.logmarker if layout.has_logmarker else none,
+        'time': afterimage._in_utc(layout.logmarker, time_zone) if layout.has_logmarker else none,
         'keeps': 32 if not condensed else none,
     }] -%}
     {%- if uow is not none -%}

@@ -23,7 +23,7 @@
     {%- do afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
     {#- A condensed table is as small as its source, and one of its rows may replace a row of any age. -#}
     {%- set intake = afterimage._intake(
-        'db2_change_data', afterimage._db2_sides(layout, relation, uow, condensed), whole=condensed
+        'db2_change_data', afterimage._db2_sides(layout, relation, uow, condensed, time_zone), whole=condensed
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._no_new_changes()) }}
@@ -46,6 +46,7 @@ with
     tie_order=none if condensed else "row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
         ~ "if(kind = 'load', image_hash, null) desc, image_hash asc",
     source_rows='cast(source_rows as int)',
-    unchanged_if=afterimage._loses_time() if uow is not none else none
+    unchanged_if=afterimage._loses_time() if uow is not none else none,
+    comes_last="(kind = 'update' and row_kind = 'delete')"
 ) }}
 {%- endmacro -%}

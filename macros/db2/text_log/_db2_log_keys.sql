@@ -32,7 +32,7 @@ log_entries as (
         {{ layout.time }} as log_time,
         {{ layout.operation }} as landed_operation,
         {{ layout.landed_time }} as landed_time,
-        md5({{ afterimage._exact_json(afterimage._struct(layout.log_keys)) }}) as landed_key_hash
+        {{ afterimage._key_hash(afterimage._struct(layout.log_keys)) }} as landed_key_hash
 
     from {{ relation }}
 
@@ -90,7 +90,7 @@ collapsed as (
 
     select
         *,
-        md5({{ afterimage._exact_json('named_struct(' ~ named_keys | join(', ') ~ ')') }}) as key_hash,
+        {{ afterimage._key_hash('named_struct(' ~ named_keys | join(', ') ~ ')') }} as key_hash,
         exists(last_operations, code -> code = 2) as says_delete,
         exists(last_operations, code -> code < 2) as says_row
 

@@ -86,7 +86,7 @@ judged as (
         end as reject_reason,
         -- A group is the rows of one change_seq, the load rows of one key, or a single malformed row.
         case
-            when kind = 'load' then concat('load-', md5({{ afterimage._exact_json(afterimage._struct(unique_key, 'image.')) }}))
+            when kind = 'load' then concat('load-', {{ afterimage._key_hash(afterimage._struct(unique_key, 'image.')) }})
             when has_seq then landed_seq
             else concat('unordered-', md5({{ afterimage._exact_json('struct(
                 landed_seq, change_oper, operation_word, landed_at, transaction_id, image

@@ -14,6 +14,7 @@
     {%- set header = layout.header -%}
     {%- set is_update = "(" ~ header.change_oper ~ " <=> 'U' or " ~ header.operation ~ " <=> 'UPDATE')" -%}
     {%- set is_before = "(" ~ header.change_oper ~ " <=> 'B' or " ~ header.operation ~ " <=> 'BEFOREIMAGE')" -%}
+    {%- set mask = 'change_mask' if layout.mask_is_binary else afterimage._valid_text('change_mask') -%}
     {%- set counted = layout.header_columns -%}
     {%- set query -%}
         with
@@ -36,7 +37,7 @@
 
             select
                 decode_change_mask(
-                    first(if(is_update, change_mask, null), true), 0
+                    first(if(is_update, {{ mask }}, null), true), 0
                     {%- if mask_encoding is not none %}, '{{ mask_encoding }}'{% endif %}
                 ) as ordinals,
                 first(if(is_update, image, null), true) as after_image,

@@ -37,7 +37,7 @@ flags as (
 
     {{ afterimage._decoded_masks(
         'select distinct change_mask from source_rows where change_mask is not null', layout.ordinals, layout.columns,
-        mask_encoding, layout.header_columns
+        mask_encoding, layout.header_columns, not layout.mask_is_binary
     ) | indent(4) }}
 
 ),

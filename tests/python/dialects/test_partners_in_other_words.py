@@ -1,0 +1,287 @@
+"""Rows that come again in other words, and what drivers do to their logs, in; changes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, Lake, Project, relation
+from dialect_db2 import DB2_HEADER, STAGED
+from dialect_netiq import LOG
+from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
+from reference import Row
+
+AT = datetime(2026, 1, 1, 12)
+USERS = "[{'name': 'idu', 'type': '%s'}, {'name': 'fname', 'type': 'string'}]"
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("other_words")
+
+
+def models(project: Project, name: str, call: str) -> tuple[str, ...]:
+    """Write a staging model and its history, and return the run of both."""
+    project.file(f"models/stg_{name}.sql", f"{STAGED}{{{{ {call} }}}}")
+    project.file(
+        f"models/{name}_history.sql",
+        "{{ config(materialized='history', unique_key=['id'], file_format='iceberg') }}\n"
+        f"select * from {{{{ ref('stg_{name}') }}}}",
+    )
+    return "run", "--select", f"stg_{name}", f"{name}_history"
+
+
+def captured(commit: int, intent: int, letter: str, key: Any, **values: Any) -> Row:
+    """Write a row of a Db2 change table."""
+    return {
+        "IBMSNAP_COMMITSEQ": commit.to_bytes(16, "big"),
+        "IBMSNAP_INTENTSEQ": intent.to_bytes(16, "big"),
+        "IBMSNAP_OPERATION": letter,
+        "id": key,
+        **values,
+    }
+
+
+def event(record: int, kind: int, key: str, at: datetime = AT, **values: Any) -> Row:
+    """Write a row of an event log."""
+    return {
+        "record_id": record,
+        "status": "N",
+        "event_type": kind,
+        "event_time": at,
+        "table_name": "usr",
+        "table_key": f"idu={key}",
+        **values,
+    }
+
+
+def test_a_delete_of_db2_that_comes_again_in_other_words_does_not_delete_the_new_row(
+    project: Project, lake: Lake
+) -> None:
+    """The insert is at a later place than both copies of the delete."""
+    columns = {**DB2_HEADER, "id": "int", "name": "string"}
+    run = models(project, "again", f"db2_change_data({relation('again_cd')}, unique_key=['id'])")
+    rows = [
+        captured(1, 1, "I", 1, name="a"),
+        captured(2, 2, "D", 1, name="a"),
+        captured(2, 3, "I", 1, name="b"),
+    ]
+    lake.create("again_cd", columns, rows)
+    project.dbt(*run, "--full-refresh")
+    # A CHAR that is padded this time.
+    lake.append("again_cd", columns, [captured(2, 2, "D", 1, name="a   ")])
+    project.dbt(*run)
+    found = lake.rows(f"select id, name from {SCHEMA}.again_history where is_current")
+    assert found == [{"id": 1, "name": "b"}]
+
+
+@pytest.mark.parametrize("again", [3, 4])
+def test_a_row_of_openedge_that_comes_again_in_other_words_parts_no_key_change(
+    again: int, project: Project, lake: Lake
+) -> None:
+    """Both before-images (or both after-images) have one key, so it is certain what changed."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
+
+    def row(sequence: int, operation: int, key: int, text: str) -> Row:
+        head = {"_Change-Sequence": sequence, "_Operation": operation}
+        return {**head, "_Time-Stamp": datetime(2024, 1, 1, sequence), "id": key, "name": text}
+
+    run = models(project, "moved", f"openedge_change_table({relation('moved')}, unique_key=['id'])")
+    lake.create("moved", columns, [row(1, 1, 1, "a"), row(2, 3, 1, "a"), row(2, 4, 2, "a")])
+    project.dbt(*run, "--full-refresh")
+    current = f"select id from {SCHEMA}.moved_history where is_current order by 1"
+    assert lake.rows(current) == [{"id": 2}]
+    lake.append("moved", columns, [row(2, again, 1 if again == 3 else 2, "a ")])
+    project.dbt(*run)
+    assert lake.rows(current) == [{"id": 2}]
+
+
+def test_a_query_back_reads_whole_numbers_however_they_are_stored(
+    project: Project, lake: Lake
+) -> None:
+    """Spark writes a zero of decimal(38,10) as 0E-10, and a large double as 2.0E7."""
+    lake.create("whole_log", LOG, [event(key + 1, 6, str(key)) for key in range(3)])
+    types = {"idu": "decimal(38,10)", "points": "decimal(38,10)", "weight": "double"}
+    base = [
+        {"idu": Decimal(0), "points": Decimal(5), "weight": 2.0},
+        {"idu": Decimal(1), "points": Decimal(0), "weight": 1.0},
+        {"idu": Decimal(2), "points": Decimal("5.5"), "weight": 2e7},
+    ]
+    lake.create("whole_base", types, base)
+    columns = [
+        {"name": name, "type": kind}
+        for name, kind in (("idu", "int"), ("points", "int"), ("weight", "bigint"))
+    ]
+    sql = project.compile(
+        f"{{{{ netiq_event_log({relation('whole_log')}, unique_key=['idu'], table='usr',"
+        f" columns={columns}, base={relation('whole_base')}) }}}}"
+    )
+    found = lake.rows(f"select after, reject_reason from ({sql}) order by change_seq")
+    assert [row["after"] for row in found[:2]] == [
+        {"idu": 0, "points": 5, "weight": 2},
+        {"idu": 1, "points": 0, "weight": 1},
+    ]
+    assert "present value of points is no int" in found[2]["reject_reason"]
+
+
+def test_a_held_back_event_that_the_driver_has_processed_is_taken_in(
+    project: Project, lake: Lake
+) -> None:
+    project.file(
+        "models/stg_held.sql",
+        f"{STAGED}{{{{ netiq_event_log({relation('held_log')}, unique_key=['idu'], table='usr',"
+        f" columns={USERS % 'int'}, future_events=true, as_of=var('now')) }}}}",
+    )
+    rows = [
+        event(1, 1, "1", datetime(2026, 1, 1, 8), column_name="fname", new_value="A"),
+        event(2, 3, "1", datetime(2026, 1, 1, 12), column_name="fname", new_value="B"),
+    ]
+    lake.create("held_log", LOG, rows)
+    run = ("run", "--select", "stg_held", "--vars")
+    project.dbt(*run, "now: '2026-01-01 10:00:00'", "--full-refresh")
+    # At its time the driver publishes the event, and says so in its log.
+    lake.spark.sql(f"update {SCHEMA}.held_log set status = 'S'")
+    project.dbt(*run, "now: '2026-01-01 13:00:00'")
+    found = lake.rows(
+        f"select after.fname, reject_reason from {SCHEMA}.stg_held order by change_seq"
+    )
+    assert found == [
+        {"fname": "A", "reject_reason": None},
+        {"fname": "B", "reject_reason": None},
+    ]
+
+
+def test_a_copy_without_a_table_name_lets_a_query_back_keep_what_it_read(
+    project: Project, lake: Lake
+) -> None:
+    project.file(
+        "models/stg_unnamed.sql",
+        f"{STAGED}{{{{ netiq_event_log({relation('unnamed_log')}, unique_key=['idu'], table='usr',"
+        f" columns={USERS % 'int'}, base={relation('unnamed_base')}) }}}}",
+    )
+    types = {"idu": "int", "fname": "string"}
+    first = event(1, 6, "1")
+    lake.create("unnamed_log", LOG, [first, {**first, "table_name": None}])
+    lake.create("unnamed_base", types, [{"idu": 1, "fname": "Jack"}])
+    project.dbt("run", "--select", "stg_unnamed", "--full-refresh")
+    names = {"column_name": "fname", "old_value": "Jack", "new_value": "John"}
+    lake.append("unnamed_log", LOG, [event(2, 2, "1", datetime(2026, 1, 1, 13), **names)])
+    lake.create("unnamed_base", types, [{"idu": 1, "fname": "Jim"}])
+    project.dbt("run", "--select", "stg_unnamed")
+    found = lake.rows(
+        f"select after.fname, reject_reason from {SCHEMA}.stg_unnamed"
+        " where coalesce(reject_reason, '') not like 'no table%' order by change_seq"
+    )
+    assert found == [
+        {"fname": "Jack", "reject_reason": None},
+        {"fname": "John", "reject_reason": None},
+    ]
+
+
+def test_a_look_back_compares_times_of_one_clock(project: Project, lake: Lake) -> None:
+    """A view does not tell what has landed. New York is four hours behind UTC in summer."""
+    table, view = "spark_catalog.default.seen_ccd", "spark_catalog.default.seen_ccd_view"
+    lake.spark.sql(f"drop view if exists {view}")
+    lake.spark.sql(f"drop table if exists {table}")
+    lake.spark.sql(
+        f"create table {table} (IBMSNAP_COMMITSEQ binary, IBMSNAP_INTENTSEQ binary,"
+        " IBMSNAP_OPERATION string, IBMSNAP_LOGMARKER timestamp, id int) using parquet"
+    )
+    lake.spark.sql(f"create view {view} as select * from {table}")
+
+    def land(number: int, at: str) -> None:
+        place = f"X'{number:032x}'"
+        lake.spark.sql(
+            f"insert into {table} values ({place}, {place}, 'I', timestamp '{at}', {number})"
+        )
+
+    project.file(
+        "models/stg_seen.sql",
+        f"{STAGED}{{{{ db2_change_data(api.Relation.create(schema='spark_catalog.default',"
+        " identifier='seen_ccd_view'), unique_key=['id'], time_zone='America/New_York') }}",
+    )
+    run = ("run", "--select", "stg_seen", "--vars", "afterimage_lookback_hours: 2")
+    land(1, "2024-06-01 08:00:00")
+    project.dbt(*run, "--full-refresh")
+    land(2, "2024-06-01 09:00:00")
+    project.dbt(*run)
+    found = lake.rows(f"select after.id from {SCHEMA}.stg_seen order by 1")
+    lake.spark.sql(f"drop view {view}")
+    lake.spark.sql(f"drop table {table}")
+    assert [row["id"] for row in found] == [1, 2]
+
+
+def test_texts_that_are_no_utf8_fail_no_run(project: Project, lake: Lake) -> None:
+    """Latin-1 that a landing wrote as text: a key, a field map, a mask, and two keys Ä and Ö."""
+    lake.create("bytes_log", LOG, [event(1, 1, "1", column_name="fname", new_value="A")])
+    lake.append("bytes_log", LOG, [event(2, 1, "1", column_name="fname", new_value="A")])
+    key = "cast(X'6964753DC4' as string)"
+    lake.spark.sql(f"update {SCHEMA}.bytes_log set table_key = {key} where record_id = 2")
+    sql = project.compile(
+        f"{{{{ netiq_event_log({relation('bytes_log')}, unique_key=['idu'], table='usr',"
+        f" columns={USERS % 'string'}) }}}}"
+    )
+    reasons = [
+        row["reject_reason"] for row in lake.rows(f"select * from ({sql}) order by change_seq")
+    ]
+    assert [reason is None for reason in reasons] == [True, False]
+
+    columns = {**CHANGE_COLUMNS, "id": "int"}
+    row = {"_Change-Sequence": 1, "_Operation": 4, "_Time-Stamp": AT}
+    lake.create("bytes_cdc", columns, [{**row, "id": 1}])
+    lake.create("bytes_tracking", TRACKING_COLUMNS, [{**row, "_Source-Table-Number": 12}])
+    lake.spark.sql(f"update {SCHEMA}.bytes_tracking set `_Change-FieldMap` = cast(X'C4' as string)")
+    sql = project.compile(
+        f"{{{{ openedge_change_table({relation('bytes_cdc')}, unique_key=['id'],"
+        f" tracking={relation('bytes_tracking')}, source_table_number=12) }}}}"
+    )
+    [found] = lake.rows(sql)
+    assert "the field map has what is no field" in str(found["warnings"])
+
+    raw = f"{SCHEMA}.bytes_ct"
+    lake.spark.sql(
+        f"create or replace table {raw} using iceberg as select"
+        f" '{'2' * 35}' as header__change_seq, cast(X'C4' as string) as header__change_mask,"
+        " 'U' as header__change_oper, 'x' as header__stream_position,"
+        " 'UPDATE' as header__operation, 't' as header__transaction_id,"
+        " timestamp '2024-01-01' as header__timestamp, 1 as id"
+    )
+    call = f"qlik_change_table({relation('bytes_ct')}, unique_key=['id'])"
+    sql = project.compile(f"{{{{ {call} }}}}")
+    [found] = lake.rows(sql)
+    assert "change_mask cannot be decoded" in found["reject_reason"]
+
+    raw = f"{SCHEMA}.bytes_ccd"
+    lake.spark.sql(
+        f"create or replace table {raw} using iceberg as select"
+        " cast(null as binary) as IBMSNAP_COMMITSEQ, cast(null as binary) as IBMSNAP_INTENTSEQ,"
+        " 'I' as IBMSNAP_OPERATION, cast(null as timestamp) as IBMSNAP_LOGMARKER,"
+        " cast(key as string) as id from values (X'C4'), (X'D6') as landed(key)"
+    )
+    sql = project.compile(f"{{{{ db2_change_data({relation('bytes_ccd')}, unique_key=['id']) }}}}")
+    rows = lake.rows(f"select hex(after.id) as id, reject_reason from ({sql}) order by 1")
+    assert rows == [{"id": "C4", "reject_reason": None}, {"id": "D6", "reject_reason": None}]
+
+
+def test_a_count_is_no_time(project: Project, lake: Lake) -> None:
+    """Microseconds since 1970 are not seconds, and a number is not a date."""
+    columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "bigint", "id": "int"}
+    rows = [
+        captured(number, 1, "I", number, IBMSNAP_LOGMARKER=at)
+        for number, at in ((1, 1704096000000000), (2, 20240101))
+    ]
+    lake.create("count_ccd", columns, rows)
+    sql = project.compile(f"{{{{ db2_change_data({relation('count_ccd')}, unique_key=['id']) }}}}")
+    assert [row["changed_at"] for row in lake.rows(sql)] == [None, None]
+    row = event(1, 1, "1", column_name="fname", new_value="A") | {"event_time": 1704096000000}
+    lake.create("count_log", {**LOG, "event_time": "bigint"}, [row])
+    sql = project.compile(
+        f"{{{{ netiq_event_log({relation('count_log')}, unique_key=['idu'], table='usr',"
+        f" columns={USERS % 'int'}) }}}}"
+    )
+    [found] = lake.rows(sql)
+    assert found["reject_reason"] == 'event_time is no time: "1704096000000"'
