@@ -17,7 +17,9 @@
             'kind': 'nothing' if is_incremental else 'all', 'state': read.get('state'), 'is_remembered': true, 'count': 0,
         }) }}
     {%- endif -%}
-    {%- set newest = [found.newest | int, (before.newest or 0) | int] | max -%}
+    {#- A file from the future must not hide those that are written until then. -#}
+    {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
+    {%- set newest = [[found.newest | int, (before.newest or 0) | int] | max, now] | min -%}
     {%- set known = afterimage._files_of(relation, afterimage._is_written_since(newest)) -%}
     {%- set landed = {'state': tojson({'newest': newest, 'files': known.files})} -%}
     {%- if before.newest -%}

@@ -70,15 +70,29 @@ where known.reject_reason is not null and known.change_id in ({{ replaced }})
 {%- endmacro -%}
 
 
-{#- The time of the run. If the clock was set back, `ingested_at` must not go back with it: the rows would look old,
-    and no history would take them in. -#}
+{#- The time of the run. If the clock was set back, `ingested_at` must not go back with it, even in a full refresh: the
+    rows would look old, and no history would take them in. -#}
 {%- macro _ingested_at() -%}
 {%- set now = "timestamp '" ~ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") ~ "'" -%}
 {%- if not afterimage._is_incremental() -%}
-    {{ return(now) }}
+    {%- set last = afterimage._last_ingested() -%}
+    {{ return(now if last is none else 'greatest(' ~ now ~ ', timestamp_micros(' ~ (last + 1) ~ '))') }}
 {%- endif -%}
 greatest(
     {{ now }},
     (select max(earlier.ingested_at) from {{ this }} as earlier) + interval 1 microsecond
 )
+{%- endmacro -%}
+
+
+{#- The newest `ingested_at` of the table that a full refresh replaces, in microseconds; none if there is none. -#}
+{%- macro _last_ingested() -%}
+    {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set earlier = afterimage._load_relation(this) -%}
+    {%- if not earlier or 'ingested_at' not in afterimage._relation_columns(earlier) | map(attribute='name') -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(run_query('select unix_micros(max(ingested_at)) from ' ~ earlier).columns[0].values()[0]) }}
 {%- endmacro -%}

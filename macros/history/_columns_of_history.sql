@@ -6,12 +6,14 @@
     {%- set found = namespace(names=none) -%}
     {#- Unit tests see no other model. Under a test's `where`, the relation is a query around the table. -#}
     {%- for node in graph.get('nodes', {}).values() if node.config.materialized == 'history' -%}
-        {%- if
-            (history is string and ('from ' ~ node.relation_name ~ ' where ') in history)
-            or (history is not string and history.identifier == node.alias and history.schema == node.schema)
-        -%}
-            {%- set found.names = node.config.meta_column_names -%}
-        {%- endif -%}
+        {%- for known in [node, node.get('defer_relation')] if known -%}
+            {%- if
+                (history is string and ('from ' ~ known.relation_name ~ ' where ') in history)
+                or (history is not string and history.identifier == known.alias and history.schema == known.schema)
+            -%}
+                {%- set found.names = node.config.meta_column_names -%}
+            {%- endif -%}
+        {%- endfor -%}
     {%- endfor -%}
     {{ return(afterimage._meta_columns(macro_name, found.names, [])) }}
 {%- endmacro -%}

@@ -15,9 +15,9 @@
             from {{ relation }}.snapshots
             where
                 committed_at > (
-                    select max(committed_at)
+                    select coalesce(max(committed_at), timestamp '1970-01-01')
                     from {{ relation }}.snapshots
-                    -- A compaction, or a build.
+                    -- A compaction, or a build; both may have expired.
                     where operation = 'replace' or parent_id is null
                 )
             {%- endif -%}

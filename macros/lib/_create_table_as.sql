@@ -1,6 +1,7 @@
 {#- Builds the table from a query in one statement, atomic if the format allows it. -#}
 {%- macro _create_table_as(target_relation, existing_relation, properties, sql, partitioned_by=none) -%}
     {%- set create = afterimage._create_or_replace(existing_relation) -%}
+    {%- do afterimage._unset_metrics(existing_relation) -%}
     {%- call statement('main') -%}
 {{ create }} {{ target_relation }}
 {%- if config.get('contract').enforced %}
@@ -29,6 +30,21 @@ as
         {%- do adapter.drop_relation(existing_relation) -%}
     {%- endif -%}
     {{ return('create or replace table' if can_replace else 'create table') }}
+{%- endmacro -%}
+
+
+{#- A replaced table keeps its properties, and Iceberg refuses metrics of a column that is gone. -#}
+{%- macro _unset_metrics(existing_relation) -%}
+    {%- set metrics = [] -%}
+    {%- if existing_relation is not none and existing_relation.is_iceberg -%}
+        {%- for name in afterimage._table_properties(existing_relation)
+            if name.startswith('write.metadata.metrics.column.') -%}
+            {%- do metrics.append(afterimage._literal(name)) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- if metrics -%}
+        {%- do run_query('alter table ' ~ existing_relation ~ ' unset tblproperties (' ~ metrics | join(', ') ~ ')') -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 

@@ -14,8 +14,8 @@
     {%- set command = 'trim(cast(`__$command_id` as string))' if '__$command_id' in table.header
         else 'cast(null as string)' -%}
     {%- set seqval = afterimage._hex_digits(table.header['__$seqval']) if argument != 'lsn_times' -%}
-    {%- set has_place = "(concat_ws(',', coalesce(" ~ commit ~ ", '')" ~ (", coalesce(" ~ seqval ~ ", ''), " ~ command if seqval)
-        ~ ") rlike '^[0-9A-F]{20}(,[0-9A-F]{20}(,[0-9]{1,10})?)?$')" -%}
+    {%- set has_place = "(concat_ws(',', coalesce(" ~ commit ~ ", '')"
+        ~ (", coalesce(" ~ seqval ~ ", ''), " ~ command if seqval) ~ ") rlike '^[0-9A-F]{20}(,[0-9A-F]{20}(,[0-9]{1,10})?)?$')" -%}
     {%- do table.update({'columns': table.types.keys() | list, 'seqval': seqval, 'command': command, 'side': {
         'relation': relation,
         'group': 'if(' ~ has_place ~ ', ' ~ commit ~ ", '')",

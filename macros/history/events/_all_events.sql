@@ -27,8 +27,8 @@ good_changes as (
         {%- if of_keys %}
         and (
             operation = 'truncate'
-            or {{ afterimage._key_of('`after`', unique_key) }} in ({{ of_keys }})
-            or {{ afterimage._key_of('`before`', unique_key) }} in ({{ of_keys }})
+            or {{ afterimage._has_key_of('`after`', unique_key, of_keys) | indent(12) }}
+            or {{ afterimage._has_key_of('`before`', unique_key, of_keys) | indent(12) }}
         )
         {%- endif %}
 

@@ -3,11 +3,16 @@
     {%- set query -%}
         select to_json(named_struct(
             'changes', count(*),
-            'min_seq', {{ afterimage._shared_place('min(change_seq)') }},
             'max_seq', max(change_seq),
             {%- if condition %}
+            'min_seq', min({{ afterimage._shared_place('change_seq') }}),
             'min_rejected_seq', min(
-                if(reject_reason is not null and (`before` is not null or `after` is not null), change_seq, null)
+                if(
+                    reject_reason is not null
+                    and (`before` is not null or `after` is not null or operation = 'truncate'),
+                    change_seq,
+                    null
+                )
             ),
             {%- endif %}
             'min_time', unix_micros(min(coalesce(changed_at, {{ options.load_valid_from }}))),

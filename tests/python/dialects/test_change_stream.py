@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -461,6 +462,20 @@ def test_files_are_read_by_when_they_were_written(
     landing.drop()
 
 
+def test_a_file_from_the_future_hides_no_later_one(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """The clock of a writer is three hours ahead."""
+    landing = Landing(lake, project, "future__ct", "parquet")
+    landing.land(*FIRST[:3])
+    landing.age(hours=-3)
+    runs.run("--full-refresh")
+    landing.land(row(at(9), "U", "z"))
+    said = runs.run()
+    landing.drop()
+    assert said == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+
+
 @pytest.mark.minutes
 def test_a_view_is_read_in_full_unless_a_look_back_is_set(
     project: Project, lake: Lake, runs: Runs
@@ -513,6 +528,58 @@ def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs) -> Non
     assert runs.lake.rows(f"select count(*) as n from {TABLE}.files") == [{"n": 2}]
     runs.assert_nothing_new()
     runs.assert_as_a_full_refresh()
+
+
+def test_a_run_compacts_after_the_first_snapshots_have_expired(runs: Runs, lake: Lake) -> None:
+    """The catalog's own upkeep expires snapshots, the build's among them."""
+    model(runs.project, f"{STREAM}, compact_after=3")
+    said = []
+    for day in range(4, 9):
+        runs.land(row(at(day), "U", f"day {day}"))
+        said.append(runs.run())
+        if day == 4:
+            lake.spark.sql(
+                f"call system.expire_snapshots(table => '{TABLE}',"
+                " older_than => timestamp '2100-01-01', retain_last => 1)"
+            )
+    assert "compacted" in said
+
+
+def history_of_the_stream(project: Project) -> None:
+    project.file(
+        "models/stream_history.sql",
+        "{{ config(materialized='history', file_format='iceberg', unique_key=['id']) }}\n"
+        "select * from {{ ref('stg_stream') }}",
+    )
+    project.dbt("run", "--select", "stream_history", "--full-refresh")
+
+
+def test_a_full_refresh_after_the_clock_was_ahead_reaches_the_history(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    lake.spark.sql(f"update {TABLE} set ingested_at = ingested_at + interval 3 days")
+    history_of_the_stream(project)
+    runs.run("--full-refresh")
+    runs.land(row(at(9), "I", "new", 99))
+    runs.run()
+    project.dbt("run", "--select", "stream_history")
+    (project.folder / "models/stream_history.sql").unlink()
+    assert len(lake.rows(f"select * from {SCHEMA}.stream_history where id = 99")) == 1
+
+
+def test_a_sample_of_a_history_leaves_nothing_out_for_good(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    model(project, f"{STREAM}, event_time='changed_at'")
+    runs.run("--full-refresh")
+    history_of_the_stream(project)
+    recent = f"{datetime.now(timezone.utc) - timedelta(hours=1):%Y%m%d%H%M%S}00{1:019}"
+    runs.land(row(at(9), "I", "old", 98), row(recent, "I", "recent", 97))
+    runs.run()
+    project.dbt("run", "--select", "stream_history", "--sample", "1 day")
+    project.dbt("run", "--select", "stream_history")
+    (project.folder / "models/stream_history.sql").unlink()
+    assert len(lake.rows(f"select * from {SCHEMA}.stream_history where id in (97, 98)")) == 2
 
 
 @pytest.mark.minutes

@@ -114,6 +114,7 @@ def _envelopes(
         if change.operation != "load" and change.transaction_id != transaction:
             commit, number, transaction = commit + 1, 0, change.transaction_id
         number += 1
+        # A place in the log is before all commits from its own on, but not in their order.
         lsn = 2**40 - commit * 10_000 + number
         micros = _since_1970(change.changed_at or datetime(2023, 1, 1))
         source = {
@@ -121,7 +122,7 @@ def _envelopes(
             "ts_ms": micros // 1000,
             "ts_us": micros,
             "snapshot": "true" if change.operation == "load" else "false",
-            "sequence": json.dumps([str(1000 + commit) if commit > 1 else None, str(lsn)]),
+            "sequence": json.dumps([str(2**40 + commit) if commit > 1 else None, str(lsn)]),
             "schema": "public",
             "table": "t",
             "txId": change.transaction_id,

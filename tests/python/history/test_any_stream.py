@@ -1,0 +1,182 @@
+"""Histories and audits of streams that no source of ours writes: runs give what a rebuild gives."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, Lake, Project, contract_columns
+from histories import DAY, change
+from reference import Row
+
+FIELDS = "id: int, name: string, city: string"
+COLUMNS = contract_columns(FIELDS)
+TABLE = f"{SCHEMA}.any_table"
+
+
+@pytest.fixture
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    lake.spark.sql(f"drop table if exists {TABLE}")
+    return make_project("any_stream")
+
+
+def model(project: Project, kind: str = "history", **config: Any) -> None:
+    arguments = {"materialized": kind, "unique_key": ["id"], "file_format": "iceberg"} | config
+    listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
+    project.file(
+        "models/any_table.sql", f"{{{{ config({listed}) }}}}\nselect * from {SCHEMA}.any_stream"
+    )
+
+
+def placed(place: str, number: int, operation: str, row: tuple[Any, ...], run: int = 0) -> Row:
+    return change(number, operation, row, run) | {"change_seq": place}
+
+
+def assert_runs_give_a_rebuild(project: Project, lake: Lake, *streams: list[Row]) -> list[Row]:
+    """Run with each state of the stream, and compare with a rebuild from the last; return that."""
+    for number, rows in enumerate(streams):
+        lake.create("any_stream", COLUMNS, rows)
+        project.dbt("run", *([] if number else ["--full-refresh"]))
+    in_runs = sorted(lake.rows(f"select * from {TABLE}"), key=repr)
+    project.dbt("run", "--full-refresh")
+    rebuilt = sorted(lake.rows(f"select * from {TABLE}"), key=repr)
+    assert in_runs == rebuilt
+    return rebuilt
+
+
+def test_places_may_have_different_lengths(project: Project, lake: Lake) -> None:
+    """`cast(changed_at as string)` drops the zeros at the end."""
+    model(project)
+    first = [
+        placed("2024-01-01 10:00:00.100", 1, "insert", (2, "Ben", "Bonn")),
+        placed("2024-01-01 10:00:00.3", 2, "update", (2, "Ben", "Bari")),
+    ]
+    second = [
+        placed("2024-01-01 10:00:00.1234", 3, "insert", (1, "Ada", "Rome"), 1),
+        placed("2024-01-01 10:00:00.456", 4, "update", (2, "Ben", "Oslo"), 1),
+    ]
+    assert_runs_give_a_rebuild(project, lake, first, first + second)
+
+
+def test_places_may_have_capitals_and_small_letters(project: Project, lake: Lake) -> None:
+    """Places such as KSUIDs sort by bytes, capitals first."""
+    model(project)
+    moved = {"before": (1, "Ada", None), "absent_columns": ["city"]}
+    first = [
+        placed("A1", 1, "insert", (1, "Ada", "Rome")),
+        placed("a2", 2, "update", (2, "Ada", None)) | moved,
+    ]
+    second = [placed("Z0", 3, "insert", (9, "Zoe", "Zug"), 1)]
+    late = [placed("Z1", 4, "update", (1, "Ada", "Oslo"), 2)]
+    assert_runs_give_a_rebuild(project, lake, first, first + second, first + second + late)
+
+
+def test_a_column_that_is_renamed_to_capitals_stays_sparse(project: Project, lake: Lake) -> None:
+    model(project)
+    first = change(1, "insert", (1, "Ada", "Rome"))
+    second = change(2, "update", (1, "Eva", None))
+    lake.create("any_stream", COLUMNS, [first, second | {"absent_columns": ["city"]}])
+    project.dbt("run", "--full-refresh")
+    # Staging alone is refreshed.
+    again = {"ingested_at": DAY + timedelta(hours=1)}
+    rows = [
+        first | again,
+        second | again | {"absent_columns": ["CITY"]},
+        change(3, "update", (1, "Ida", None), 1) | {"absent_columns": ["CITY"]},
+    ]
+    columns = contract_columns("id: int, name: string, CITY: string")
+    lake.create("any_stream", columns, rows)
+    project.dbt("run")
+    found = lake.rows(f"select name, city from {TABLE} order by version")
+    assert [tuple(row.values()) for row in found] == [
+        ("Ada", "Rome"),
+        ("Eva", "Rome"),
+        ("Ida", "Rome"),
+    ]
+
+
+@pytest.mark.parametrize("kind", ["history", "audit"])
+def test_a_part_of_a_key_may_be_null(kind: str, project: Project, lake: Lake) -> None:
+    model(project, kind, unique_key=["id", "name"])
+    first = [change(1, "insert", (1, None, "Rome"))]
+    second = [change(2, "update", (1, None, "Oslo"), 1)]
+    assert assert_runs_give_a_rebuild(project, lake, first, first + second)
+
+
+def test_a_row_leaves_a_key_with_a_null_part(project: Project, lake: Lake) -> None:
+    model(project, unique_key=["id", "name"])
+    moved = {"before": (1, None, None), "absent_columns": ["city"]}
+    lake.create(
+        "any_stream",
+        COLUMNS,
+        [change(1, "insert", (1, None, "Rome")), change(2, "update", (2, "x", None)) | moved],
+    )
+    project.dbt("run", "--full-refresh")
+    found = lake.rows(f"select id, name, city from {TABLE} order by id")
+    assert [tuple(row.values()) for row in found] == [(1, None, "Rome"), (2, "x", "Rome")]
+
+
+def test_a_truncation_that_is_taken_back(project: Project, lake: Lake) -> None:
+    model(project)
+    late = DAY + timedelta(hours=1)
+    truncation = change(3, "truncate", None) | {"changed_at": late + timedelta(hours=1)}
+    first = [
+        change(1, "insert", (1, "Ada", "Rome")),
+        change(2, "update", (1, "Ada", "Rome")) | {"changed_at": late},
+    ]
+    last = [change(4, "insert", (1, "Eva", "Rome"))]
+    taken_back = truncation | {"reject_reason": "no", "ingested_at": late}
+    assert_runs_give_a_rebuild(
+        project, lake, [*first, truncation, *last], [*first, taken_back, *last]
+    )
+
+
+def test_a_full_refresh_after_a_column_of_ours_is_renamed(project: Project, lake: Lake) -> None:
+    lake.create("any_stream", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
+    model(project)
+    project.dbt("run", "--full-refresh")
+    model(project, meta_column_names={"valid_to_seq": "_valid_to_seq"})
+    project.dbt("run", "--full-refresh")
+    assert lake.rows(f"select _valid_to_seq from {TABLE}") == [{"_valid_to_seq": None}]
+    model(project, "audit")
+    project.dbt("run", "--full-refresh")
+    assert len(lake.rows(f"select * from {TABLE}")) == 3
+
+
+def test_a_history_that_is_deferred_to_keeps_its_column_names(project: Project, lake: Lake) -> None:
+    """`is_current` is a column of the source."""
+    columns = contract_columns("id: int, is_current: boolean")
+    lake.create(
+        "any_stream",
+        columns,
+        [
+            change(1, "insert", (1, False)),
+            change(2, "insert", (2, True)),
+            change(3, "update", (2, False)),
+        ],
+    )
+    project.file(
+        "models/contracts_history.sql",
+        "{{ config(materialized='history', file_format='iceberg', unique_key=['id'],"
+        " schema=var('where'), meta_column_names={'is_current': '_is_current'}) }}\n"
+        f"select * from {SCHEMA}.any_stream",
+    )
+    project.file(
+        "models/contracts.sql",
+        "{{ config(materialized='table', file_format='iceberg', schema=var('where')) }}\n"
+        "{{ current_state(ref('contracts_history')) }}",
+    )
+    production, own = ["--vars", "{where: prod}"], ["--vars", "{where: dev}"]
+    project.dbt("run", *production)
+    right = lake.rows(f"select * from {SCHEMA}_prod.contracts order by id")
+    assert [(row["id"], row["is_current"]) for row in right] == [(1, False), (2, False)]
+    state = project.folder / "state"
+    state.mkdir()
+    project.dbt("--write-json", "parse", *production)
+    shutil.copy(project.folder / ".afterimage/target/manifest.json", state)
+    project.dbt("run", "--select", "contracts", "--defer", "--state", str(state), *own)
+    assert lake.rows(f"select * from {SCHEMA}_dev.contracts order by id") == right
