@@ -530,6 +530,7 @@ def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs) -> Non
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.minutes
 def test_a_run_compacts_after_the_first_snapshots_have_expired(runs: Runs, lake: Lake) -> None:
     """The catalog's own upkeep expires snapshots, the build's among them."""
     model(runs.project, f"{STREAM}, compact_after=3")
@@ -554,6 +555,7 @@ def history_of_the_stream(project: Project) -> None:
     project.dbt("run", "--select", "stream_history", "--full-refresh")
 
 
+@pytest.mark.minutes
 def test_a_full_refresh_after_the_clock_was_ahead_reaches_the_history(
     project: Project, lake: Lake, runs: Runs
 ) -> None:
@@ -567,6 +569,7 @@ def test_a_full_refresh_after_the_clock_was_ahead_reaches_the_history(
     assert len(lake.rows(f"select * from {SCHEMA}.stream_history where id = 99")) == 1
 
 
+@pytest.mark.minutes
 def test_a_sample_of_a_history_leaves_nothing_out_for_good(
     project: Project, lake: Lake, runs: Runs
 ) -> None:

@@ -149,7 +149,7 @@ def day(number: int) -> datetime:
     return START + timedelta(days=number)
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_table_that_each_copy_replaces_is_compared_with_what_is_known(
     project: Project, lake: Lake
 ) -> None:
@@ -171,7 +171,7 @@ def test_a_table_that_each_copy_replaces_is_compared_with_what_is_known(
 BROKEN: Copies = {day(0): {1: ["a"], 2: ["a"], 3: ["a"]}, day(1): {2: ["a"]}}
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_run_stops_at_a_broken_copy_if_the_project_says_so(project: Project, lake: Lake) -> None:
     whole: Copies = {day(1): {1: ["b"], 2: ["a"], 3: ["a"]}}
     lake.create("parts_copies", COLUMNS, rows_of(day(0), BROKEN[day(0)]))
@@ -230,7 +230,7 @@ def test_times_may_be_text_and_values_lists(project: Project, lake: Lake) -> Non
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_the_order_of_a_map_is_no_change(project: Project, lake: Lake) -> None:
     columns = {"copied_on": "date", "id": "int", "marks": "map<string, int>"}
     copies = [{"x": 1, "y": 2}, {"y": 2, "x": 1}, {"x": 1}]

@@ -18,6 +18,8 @@ from reference import Row
 AT = datetime(2026, 1, 1, 12)
 USERS = "[{'name': 'idu', 'type': '%s'}, {'name': 'fname', 'type': 'string'}]"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
@@ -128,6 +130,7 @@ def test_a_query_back_reads_whole_numbers_however_they_are_stored(
     assert "present value of points is no int" in found[2]["reject_reason"]
 
 
+@pytest.mark.minutes
 def test_a_held_back_event_that_the_driver_has_processed_is_taken_in(
     project: Project, lake: Lake
 ) -> None:
@@ -155,6 +158,7 @@ def test_a_held_back_event_that_the_driver_has_processed_is_taken_in(
     ]
 
 
+@pytest.mark.minutes
 def test_a_copy_without_a_table_name_lets_a_query_back_keep_what_it_read(
     project: Project, lake: Lake
 ) -> None:
@@ -182,6 +186,7 @@ def test_a_copy_without_a_table_name_lets_a_query_back_keep_what_it_read(
     ]
 
 
+@pytest.mark.minutes
 def test_a_look_back_compares_times_of_one_clock(project: Project, lake: Lake) -> None:
     """A view does not tell what has landed. New York is four hours behind UTC in summer."""
     table, view = "spark_catalog.default.seen_ccd", "spark_catalog.default.seen_ccd_view"

@@ -16,6 +16,8 @@ from reference import Row
 STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 SEQ = "20240229235959990000000000000000101"
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:

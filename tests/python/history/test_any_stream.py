@@ -62,6 +62,7 @@ def test_places_may_have_different_lengths(project: Project, lake: Lake) -> None
     assert_runs_give_a_rebuild(project, lake, first, first + second)
 
 
+@pytest.mark.minutes
 def test_places_may_have_capitals_and_small_letters(project: Project, lake: Lake) -> None:
     """Places such as KSUIDs sort by bytes, capitals first."""
     model(project)
@@ -120,6 +121,7 @@ def test_a_row_leaves_a_key_with_a_null_part(project: Project, lake: Lake) -> No
     assert [tuple(row.values()) for row in found] == [(1, None, "Rome"), (2, "x", "Rome")]
 
 
+@pytest.mark.minutes
 def test_a_truncation_that_is_taken_back(project: Project, lake: Lake) -> None:
     model(project)
     late = DAY + timedelta(hours=1)
@@ -147,6 +149,7 @@ def test_a_full_refresh_after_a_column_of_ours_is_renamed(project: Project, lake
     assert len(lake.rows(f"select * from {TABLE}")) == 3
 
 
+@pytest.mark.minutes
 def test_a_history_that_is_deferred_to_keeps_its_column_names(project: Project, lake: Lake) -> None:
     """`is_current` is a column of the source."""
     columns = contract_columns("id: int, is_current: boolean")
