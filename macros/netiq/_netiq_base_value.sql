@@ -5,7 +5,7 @@
     {%- endif -%}
     {%- set text = afterimage._netiq_base_text(layout, column) -%}
     {%- if column.type in ['tinyint', 'smallint', 'int', 'bigint'] -%}
-        {#- A whole number from a decimal column has zeros after the point. -#}
+        {#- A whole number from a decimal column has zeros after the point, or an exponent. -#}
         {%- set text = 'cast(' ~ afterimage._netiq_cast(text, 'decimal(20,0)') ~ ' as string)' -%}
     {%- endif -%}
     {{ return(afterimage._netiq_cast(text, column.type)) }}
