@@ -85,7 +85,7 @@ greatest(
 {%- endmacro -%}
 
 
-{#- The newest `ingested_at` of the table that a full refresh replaces, in microseconds; none if there is none. -#}
+{#- The newest `ingested_at` of the table that a full refresh replaces, in microseconds. -#}
 {%- macro _last_ingested() -%}
     {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
         {{ return(none) }}

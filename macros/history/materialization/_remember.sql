@@ -8,10 +8,10 @@
     an earlier release does not say the last two; they count as true.) -#}
 {%- macro _remember(taken_in, pending) -%}
     {%- set day = 24 * 60 * 60 * 1000000 -%}
-    {#- Of a sample (`--sample`) nobody knows what it has left out. -#}
+    {#- A sample (`--sample`) leaves changes out, so the next run reads its runs again. -#}
     {%- set new_runs = [] if invocation_args_dict.sample else pending.runs -%}
     {%- set runs = ((taken_in.runs if taken_in else []) + new_runs) | unique | sort | list -%}
-    {#- Jinja compares texts without regard to case, unless it is told. -#}
+    {#- Jinja ignores case by default, but columns and places differ by case. -#}
     {%- set sparse = (taken_in.sparse_columns if taken_in else []) + pending.sparse_columns -%}
     {%- set newest = runs[-1] if runs else 0 -%}
     {%- set oldest_kept = runs[-1000] if runs | length > 1000 else 0 -%}

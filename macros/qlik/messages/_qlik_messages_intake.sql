@@ -3,7 +3,7 @@
     complete. -#}
 {%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, hold_back_hours) -%}
     {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
-    {#- What looks like a changeSequence in a load gives it no place. In Avro the bytes do not show a load. -#}
+    {#- A load has no place, even if its bytes hold a changeSequence. In Avro the bytes do not show a load. -#}
     {%- set is_load = 'coalesce(' ~ afterimage._qlik_message_text(landing)
         ~ " rlike '(?i)\"operation\"\\\\s*:\\\\s*\"\\\\s*refresh', false)" -%}
     {%- set sides = [{
