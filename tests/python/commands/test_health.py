@@ -167,6 +167,7 @@ def test_all_staging_models_have_a_line_the_worst_first(
     assert len(text) < 20_000
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path], tmp_path: Path) -> None:
     found = look(seen[1])

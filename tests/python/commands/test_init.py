@@ -709,6 +709,7 @@ def test_table_that_no_fixture_has_becomes_models_that_build_as_they_are(
     assert all(row["audit_change_id"].startswith("2024050108") for row in audited)
 
 
+@pytest.mark.slow
 def test_a_change_table_without_a_prefix_is_recognised(
     project: Project, lake: Lake, init: Init
 ) -> None:
@@ -979,6 +980,7 @@ def of_init(folder: Path) -> set[str]:
     return {path for path in paths if path.removeprefix("models/").startswith(ours)}
 
 
+@pytest.mark.slow
 def test_a_table_that_is_staged_already_gets_no_second_stream(
     shop: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1385,6 +1387,7 @@ def write_parquet(lake: Lake, folder: Path) -> None:
     lake.spark.createDataFrame(data, schema).write.parquet(str(folder))
 
 
+@pytest.mark.slow
 def test_a_pattern_matches_files_that_are_read_in_place(
     shop: Project, lake: Lake, init: Init, tmp_path: Path
 ) -> None:

@@ -246,6 +246,7 @@ NO_TIME: dict[str, tuple[str, dict[str, str], dict[str, Any], tuple[Any, ...]]] 
 }
 
 
+@pytest.mark.slow
 def test_a_malformed_timestamp_fails_no_run_in_ansi_mode(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:

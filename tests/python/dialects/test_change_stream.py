@@ -286,6 +286,7 @@ def test_a_staging_table_rolled_back_reads_everything_once(runs: Runs, lake: Lak
     runs.assert_nothing_new()
 
 
+@pytest.mark.slow
 def test_a_new_column_needs_a_full_refresh(runs: Runs, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} add column city string")
     with pytest.raises(DbtError, match=r"have changed since .* \(added: city\)"):
@@ -462,6 +463,7 @@ def test_files_are_read_by_when_they_were_written(
     landing.drop()
 
 
+@pytest.mark.slow
 def test_a_file_from_the_future_hides_no_later_one(
     project: Project, lake: Lake, runs: Runs
 ) -> None:

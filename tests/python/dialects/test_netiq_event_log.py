@@ -156,6 +156,7 @@ def test_documents_equal_those_of_the_manual(project: Project, lake: Lake) -> No
     }
 
 
+@pytest.mark.slow
 def test_query_back_inserts_can_be_adds(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
     present = {"fname": "John", "lname": "Doe", "photo": b"\xbb\xbb"}
@@ -323,6 +324,7 @@ def test_a_base_without_a_column_is_refused(project: Project, lake: Lake) -> Non
 # --- Keys of other types than text and int -------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_keys_differ_by_their_last_digit_and_a_time_is_not_a_date(
     project: Project, lake: Lake
 ) -> None:
@@ -356,6 +358,7 @@ def test_keys_differ_by_their_last_digit_and_a_time_is_not_a_date(
     ]
 
 
+@pytest.mark.slow
 def test_a_current_value_that_does_not_fit_its_type_rejects_the_query_back(
     project: Project, lake: Lake
 ) -> None:
@@ -975,6 +978,7 @@ def test_an_event_stays_in_its_change_when_the_driver_deletes_the_others(
     assert log_runs.reject_reasons() == {1: None, 3: None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precedence", ["driver", "logged"])
 def test_precedence_says_whether_logged_values_count(
     precedence: str, project: Project, lake: Lake
@@ -1080,6 +1084,7 @@ def test_rows_without_a_table_name_are_accounted_for(project: Project, lake: Lak
     assert rows[0]["change_id"] == "00000000000000000001-idu=1"
 
 
+@pytest.mark.slow
 def test_a_log_in_local_time(project: Project, lake: Lake) -> None:
     """Berlin is an hour ahead of UTC in winter: what is due there at 13:30 is due at 12:30."""
     lake.create(

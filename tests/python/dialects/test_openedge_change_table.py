@@ -152,6 +152,7 @@ def assert_same_changes(lake: Lake, changes: list[Change], stream: Stream) -> No
         assert row["tracking"]["user_name"] == row["changed_by"] == "somebody"
 
 
+@pytest.mark.slow
 def test_o7_a_late_change_with_a_low_sequence_is_read(project: Project, lake: Lake) -> None:
     """Watermark 20 was processed; then row 18 and the after-image of 17 arrive.
 

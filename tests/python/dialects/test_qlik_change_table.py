@@ -342,6 +342,22 @@ def test_a_mask_that_leaves_out_a_change_gets_a_warning(
     assert [row["source_rows"] for row in staged] == [2 * deliveries] * 2
 
 
+WIDE = [f"c{number:02}" for number in range(1, 1201)]
+FLAGGED = [2, 64, 65, 513, 1018, 1200]  # beside what 64 bits and 128 bytes can hold
+
+
+@pytest.mark.minutes
+def test_a_mask_of_1200_columns_is_decoded_right(project: Project, lake: Lake) -> None:
+    bits = sum(1 << (len(HEADER) + number - 1) for number in FLAGGED).to_bytes(151, "little")
+    values = dict.fromkeys(WIDE, "old") | {WIDE[number - 1]: "new" for number in FLAGGED}
+    update = {"header__change_seq": at(1), "header__change_oper": "U", "header__change_mask": bits}
+    lake.create("wide__ct", HEADER | dict.fromkeys(WIDE, "string"), [update | values])
+    (staged,) = lake.rows(compiled(project, "wide__ct"))
+    assert staged["changed_columns"] == [WIDE[number - 1] for number in FLAGGED]
+    assert staged["after"] == values
+    assert staged["warnings"] == ["changed_at is taken from change_seq"]
+
+
 SHIFTED = "stg_shifted"
 
 

@@ -209,6 +209,7 @@ def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
     assert {form: staged(lake, f"stg_versioned_{form}") for form in FORMATS} == in_batches
 
 
+@pytest.mark.slow
 def test_a_message_without_a_place_stays_one_row(project: Project, lake: Lake) -> None:
     """A message that cannot be read has a place in its bytes alone: it waits, or is cut off."""
     inserts = {
@@ -851,6 +852,7 @@ def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) ->
     assert found == {"1": None, "2": reason}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("landed_as", ["string", "binary"])
 def test_a_load_message_is_read_with_any_digits_in_its_data(
     landed_as: str, project: Project, lake: Lake

@@ -48,6 +48,7 @@ def assert_runs_give_a_rebuild(project: Project, lake: Lake, *streams: list[Row]
     return rebuilt
 
 
+@pytest.mark.slow
 def test_places_may_have_different_lengths(project: Project, lake: Lake) -> None:
     """`cast(changed_at as string)` drops the zeros at the end."""
     model(project)

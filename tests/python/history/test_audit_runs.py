@@ -84,6 +84,7 @@ def test_a_truncation_ends_the_rows_of_all_keys(project: Project, lake: Lake) ->
     assert names(lake)[3:] == [(1, "truncate", "Eva", None), (2, "truncate", "Ben", None)]
 
 
+@pytest.mark.slow
 def test_a_run_without_effect_makes_no_commit(project: Project, lake: Lake) -> None:
     before = snapshots(lake)
     project.dbt("run")
@@ -123,6 +124,7 @@ def test_a_table_of_another_materialization_needs_a_full_refresh(
         project.dbt("run")
 
 
+@pytest.mark.slow
 def test_a_run_leaves_no_scratch_table(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 1)])
     project.dbt("run")

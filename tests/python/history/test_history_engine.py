@@ -89,6 +89,7 @@ def test_a_full_build_equals_the_reference(
     assert len({row["history_id"] for row in actual}) == len(actual)
 
 
+@pytest.mark.slow
 @given(data=st.data())
 @settings(fewer_checks, max_examples=FEW)
 def test_a_history_as_known_at_a_moment_has_the_changes_taken_in_by_then(

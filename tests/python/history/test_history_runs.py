@@ -63,6 +63,7 @@ def test_a_run_that_changes_no_version_makes_no_commit(project: Project, lake: L
     assert snapshots(lake) == before + 1
 
 
+@pytest.mark.slow
 def test_a_batch_of_deletes_does_not_move_the_watermark_back(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(2, "delete", (1, None, None), run=5)])
     project.dbt("run")
@@ -71,6 +72,7 @@ def test_a_batch_of_deletes_does_not_move_the_watermark_back(project: Project, l
     assert versions(lake) == [(1, "Ada", "Rome", 1, "delete"), (2, "Ben", "Bonn", 1, None)]
 
 
+@pytest.mark.slow
 def test_changes_of_a_staging_run_that_commits_late_are_read(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(3, "insert", (3, "Cleo", "Cairo"), run=6)])
     project.dbt("run")
@@ -80,6 +82,7 @@ def test_changes_of_a_staging_run_that_commits_late_are_read(project: Project, l
     assert [row[0] for row in versions(lake)] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_change_that_opened_no_version_still_moves_later_times(
     project: Project, lake: Lake
 ) -> None:
@@ -103,6 +106,7 @@ def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: L
     assert versions(lake) == [(1, "Ada", "Rome", 1, None)]
 
 
+@pytest.mark.slow
 def test_a_row_keeps_its_columns_from_key_to_key_in_a_later_run(
     project: Project, lake: Lake
 ) -> None:
@@ -186,6 +190,7 @@ def test_another_order_of_the_key_needs_a_full_refresh(project: Project) -> None
         project.dbt("run")
 
 
+@pytest.mark.slow
 def test_a_version_keeps_its_history_id(project: Project, lake: Lake) -> None:
     """The id is made of the key as text, which depends on the session's settings."""
     lake.spark.sql(f"update {SCHEMA}.people_history set history_id = 'as it was'")
@@ -219,6 +224,7 @@ def test_an_end_shows_the_last_values_of_columns_that_open_no_version(
     assert versions(lake) == ends
 
 
+@pytest.mark.slow
 def test_a_truncation_delivered_again_with_another_time_moves_the_ends_of_its_versions(
     project: Project, lake: Lake
 ) -> None:
@@ -329,6 +335,7 @@ def test_tables_have_the_profiles_dictionaries(project: Project, lake: Lake) -> 
     assert {"key": "write.parquet.dict-size-bytes", "value": "262144"} in properties
 
 
+@pytest.mark.slow
 def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake) -> None:
     """dbt's manual runs this before unit tests, when nothing is built yet."""
     lake.create(
@@ -388,6 +395,7 @@ def test_an_unsupported_config_is_refused(
         project.dbt("run")
 
 
+@pytest.mark.slow
 def test_before_images_are_compared_in_the_given_columns(project: Project, lake: Lake) -> None:
     """dbt then passes a query with a name; maps are compared by content."""
     columns = contract_columns("id: int, marks: map<string, int>")
@@ -506,6 +514,7 @@ def test_files_of_a_wide_history_have_metrics_of_our_columns(project: Project, l
     assert [file["valid_to_seq"] for file in files] == [f"{2:035d}", None]
 
 
+@pytest.mark.slow
 def test_an_earlier_run_can_be_read_and_restored(project: Project, lake: Lake) -> None:
     # The newest, for a full refresh keeps the snapshots of the table that it replaces.
     first = lake.rows(

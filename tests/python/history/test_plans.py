@@ -116,6 +116,7 @@ def shape(project: Project, lake: Lake, model: str) -> dict[str, int]:
     return {name: count for name, count in found.items() if count}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MEANT)
 def test_a_model_reads_shuffles_and_sorts_as_often_as_intended(
     model: str, project: Project, lake: Lake
