@@ -1351,6 +1351,13 @@ def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, ini
         ),
         ("tables: [{relation: a.b}, a.b]", "lists a.b twice"),
         ("tables: [{relation: a.b, key: {a: 1}}]", "key of a.b must be a list"),
+        (
+            "tables: [{relation: a.b, key: [no]}]",
+            "key of a.b must be a list of texts. Got: [False]",
+        ),
+        ("ignore: 'a.*_tmp'\ntables: [a.b]", "ignore must be a list of texts. Got: a.*_tmp"),
+        ("defaults: [iceberg]", "defaults must be a mapping. Got: ['iceberg']"),
+        ("tables: a.b", "tables must be a list. Got: a.b"),
         ("- a.b", "must map `tables` to a list"),
         ("tables: [", "is not valid YAML"),
     ):
