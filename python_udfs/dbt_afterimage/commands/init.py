@@ -345,17 +345,16 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
         schema, _, pattern = relation.rpartition(".")
         if not schema:
             schema = str(project.credentials.schema)
-        own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
         names = _landed(project, schema)
         fitting = [name for name in names if fnmatch(name.lower(), f"{schema}.{pattern}".lower())]
         if not fitting:
             raise AfterimageError(f"no table matches {relation}")
-        found += [name for name in fitting if name.lower() not in own]
+        found += fitting
     return list(dict.fromkeys(found))
 
 
 def _landed(project: Project, schema: str) -> list[str]:
-    """Return the tables of the catalog, and of sources, whose schema a name or pattern matches."""
+    """Return the landed tables and sources whose schema a name or pattern matches."""
     schemas = [schema]
     if "." not in schema or _is_pattern(schema):
         named = [str(row[0]) for row in project.rows("show schemas")]
@@ -365,12 +364,14 @@ def _landed(project: Project, schema: str) -> list[str]:
         shown = project.rows(f"show tables in {'.'.join(map(quote, one.split('.')))}")
         names += sorted(f"{one}.{row[1]}" for row in shown)
     # A source of one of these tables is the same table.
-    return names + [
+    names += [
         f"{s.source_name}.{s.name}"
         for s in project.sources()
         if fnmatch(s.source_name.lower(), schema.lower())
         and f"{s.schema}.{s.identifier}" not in names
     ]
+    own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
+    return [name for name in names if name.lower() not in own]
 
 
 def _read_options(given: dict[str, str]) -> dict[str, Any]:

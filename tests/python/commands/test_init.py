@@ -1328,6 +1328,19 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
     lake.spark.sql("drop table crm.new__ct")
 
 
+def test_check_takes_no_model_of_the_project_for_a_change_table(
+    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.folder)
+    # The landed table is in the schema of the models.
+    land_table(lake, "boats__ct", *ORDERS["orders__ct"], schema="afterimage")
+    assert init("afterimage.boats__ct")[0] == 0
+    shop.dbt("run", "--select", "stg_qlik__boats+")
+    _, output, _ = init("--check")
+    assert "boats_audit" not in output
+    assert "stg_qlik__boats" not in output
+
+
 def test_a_pattern_that_fits_no_table_is_an_error_beside_one_that_does(
     listed: tuple[Project, Init],
 ) -> None:
