@@ -223,6 +223,11 @@ def add(
     wanted = list(known) if every else []
     for relation in _expanded(project, relations, every):
         entry = replace(listing.defaults, relation=relation, **_read_options(given))
+        is_listed = any(entry.is_same_table(other) for other in known)
+        if is_pattern and not is_listed and relation.lower() in map(str.lower, _named(known)):
+            # Its source tables are listed one by one, or it belongs to another table.
+            wanted += [one for one in known if one.relation == relation and one not in wanted]
+            continue
         for other in known:
             if other.is_same_table(entry) and (not given or entry == other):
                 entry = other
@@ -311,7 +316,7 @@ def _check(project: Project, listing: entries.Listing) -> int:
 
 def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
     """Return the change tables of the listed tables' schemas that are not in the list."""
-    named = [name for e in listing.entries for name in (e.relation, *e.others().values())]
+    named = _named(listing.entries)
     known = {name.lower() for name in named}
     schemas = sorted({name.rpartition(".")[0] for name in named if "`" not in name} - {""})
     said = []
@@ -320,6 +325,10 @@ def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
             _, found = drafts.look(project, Entry(name))
             said += [f"{name}: {found.system.title}, and not in the list"] if found else []
     return said
+
+
+def _named(listed: Sequence[Entry]) -> list[str]:
+    return [name for entry in listed for name in (entry.relation, *entry.others().values())]
 
 
 def _left_over(project: Project, found: Sequence[Change]) -> list[str]:

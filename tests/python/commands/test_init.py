@@ -1328,6 +1328,22 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
     lake.spark.sql("drop table crm.new__ct")
 
 
+def test_a_pattern_takes_the_tables_of_a_listed_topic_as_the_list_has_them(
+    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.folder)
+    lake.spark.sql("create namespace if not exists depot")
+    for name, (columns, rows) in TRUCKS.tables.items():
+        land_table(lake, name, columns, rows, schema="depot")
+    for table in ("VANS", "TRUCKS"):
+        topic = ("depot.fleet", "--metadata", "depot.fleet_schemas", "--table", table)
+        assert init(*topic)[0] == 0
+    code, output, errors = init("depot.*")
+    assert (code, errors) == (0, "")
+    assert "choose one with --table" not in output
+    assert "Next: dbt build --select stg_qlik__vans+ stg_qlik__trucks+" in output
+
+
 def test_check_takes_no_model_of_the_project_for_a_change_table(
     shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
 ) -> None:
