@@ -198,6 +198,10 @@ def _header(file: File) -> tuple[str, ...]:
     with _refusing(file, "csv"):
         with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
             line = text.readline()
+        if line and not line.strip():
+            raise AfterimageError(
+                f"{shown(file.path)} begins with an empty line; its first row must be the header"
+            )
         separator = max(_SEPARATORS, key=line.count)
         with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
             names = next(csv.reader(text, delimiter=separator, strict=True), [])

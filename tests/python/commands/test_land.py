@@ -410,6 +410,13 @@ def test_avro_with_its_logical_types(landings: Landings) -> None:
     }
 
 
+def test_csv_that_begins_with_an_empty_line_is_refused(landings: Landings) -> None:
+    landings.csv("lines/a.csv", "id,name\n1,Ada\n")
+    second = landings.csv("lines/b.csv", "\nid,name\n2,Bob\n")
+    error = landings.refused(landings.folder / "lines")
+    assert error == f"{second} begins with an empty line; its first row must be the header"
+
+
 def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
     folder = landings.folder / "people"
     landings.csv("people/1.csv", "id,name\n1,a\n")
