@@ -417,6 +417,16 @@ def test_csv_that_begins_with_an_empty_line_is_refused(landings: Landings) -> No
     assert error == f"{second} begins with an empty line; its first row must be the header"
 
 
+def test_a_file_that_was_landed_alone_is_not_loaded_again_with_its_folder(
+    landings: Landings,
+) -> None:
+    first = landings.csv("days/1.csv", "id\n1\n")
+    second = landings.csv("days/2.csv", "id\n2\n")
+    for path in (first, first.parent, second):
+        landings.land(path, "--as", "raw.days")
+    assert landings.rows("raw.days") == [{"id": 1}, {"id": 2}]
+
+
 def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
     folder = landings.folder / "people"
     landings.csv("people/1.csv", "id,name\n1,a\n")
