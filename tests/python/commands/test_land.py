@@ -427,6 +427,12 @@ def test_a_file_that_was_landed_alone_is_not_loaded_again_with_its_folder(
     assert landings.rows("raw.days") == [{"id": 1}, {"id": 2}]
 
 
+def test_a_name_that_yaml_takes_for_no_text(landings: Landings) -> None:
+    landings.file("no.json", b'{"id": 1}\n')
+    landings.land(landings.folder / "no.json")
+    assert landings.source("no") == [{"id": 1}]
+
+
 def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
     folder = landings.folder / "people"
     landings.csv("people/1.csv", "id,name\n1,a\n")
