@@ -410,6 +410,12 @@ def test_avro_with_its_logical_types(landings: Landings) -> None:
     }
 
 
+def test_csv_whose_ending_is_in_upper_case_is_unpacked(landings: Landings) -> None:
+    path = landings.file("LOTS.CSV.GZ", gzip.compress(b"id,name\n1,Ada\n"))
+    landings.land(path)
+    assert landings.rows("raw.lots") == [{"id": 1, "name": "Ada"}]
+
+
 def test_csv_that_begins_with_an_empty_line_is_refused(landings: Landings) -> None:
     landings.csv("lines/a.csv", "id,name\n1,Ada\n")
     second = landings.csv("lines/b.csv", "\nid,name\n2,Bob\n")
