@@ -5,11 +5,13 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 
 EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+# The beginning of the year 1, and the end of 9999.
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 def moment(micros: int) -> datetime:
-    """Return the moment, in UTC, of this many microseconds after 1970."""
-    return EPOCH + timedelta(microseconds=micros)
+    """Return the moment, in UTC, of this many microseconds after 1970; the nearest with a date."""
+    return EPOCH + timedelta(microseconds=min(max(micros, _FIRST), _LAST))
 
 
 def time_text(micros: int | None) -> str:

@@ -223,6 +223,11 @@ def add(
     wanted = list(known) if every else []
     for relation in _expanded(project, relations, every):
         entry = replace(listing.defaults, relation=relation, **_read_options(given))
+        is_listed = any(entry.is_same_table(other) for other in known)
+        if is_pattern and not is_listed and relation.lower() in map(str.lower, _named(known)):
+            # Its source tables are listed one by one, or it belongs to another table.
+            wanted += [one for one in known if one.relation == relation and one not in wanted]
+            continue
         for other in known:
             if other.is_same_table(entry) and (not given or entry == other):
                 entry = other
@@ -311,7 +316,7 @@ def _check(project: Project, listing: entries.Listing) -> int:
 
 def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
     """Return the change tables of the listed tables' schemas that are not in the list."""
-    named = [name for e in listing.entries for name in (e.relation, *e.others().values())]
+    named = _named(listing.entries)
     known = {name.lower() for name in named}
     schemas = sorted({name.rpartition(".")[0] for name in named if "`" not in name} - {""})
     said = []
@@ -320,6 +325,10 @@ def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
             _, found = drafts.look(project, Entry(name))
             said += [f"{name}: {found.system.title}, and not in the list"] if found else []
     return said
+
+
+def _named(listed: Sequence[Entry]) -> list[str]:
+    return [name for entry in listed for name in (entry.relation, *entry.others().values())]
 
 
 def _left_over(project: Project, found: Sequence[Change]) -> list[str]:
@@ -345,17 +354,16 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
         schema, _, pattern = relation.rpartition(".")
         if not schema:
             schema = str(project.credentials.schema)
-        own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
         names = _landed(project, schema)
         fitting = [name for name in names if fnmatch(name.lower(), f"{schema}.{pattern}".lower())]
         if not fitting:
             raise AfterimageError(f"no table matches {relation}")
-        found += [name for name in fitting if name.lower() not in own]
+        found += fitting
     return list(dict.fromkeys(found))
 
 
 def _landed(project: Project, schema: str) -> list[str]:
-    """Return the tables of the catalog, and of sources, whose schema a name or pattern matches."""
+    """Return the landed tables and sources whose schema a name or pattern matches."""
     schemas = [schema]
     if "." not in schema or _is_pattern(schema):
         named = [str(row[0]) for row in project.rows("show schemas")]
@@ -365,12 +373,14 @@ def _landed(project: Project, schema: str) -> list[str]:
         shown = project.rows(f"show tables in {'.'.join(map(quote, one.split('.')))}")
         names += sorted(f"{one}.{row[1]}" for row in shown)
     # A source of one of these tables is the same table.
-    return names + [
+    names += [
         f"{s.source_name}.{s.name}"
         for s in project.sources()
         if fnmatch(s.source_name.lower(), schema.lower())
         and f"{s.schema}.{s.identifier}" not in names
     ]
+    own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
+    return [name for name in names if name.lower() not in own]
 
 
 def _read_options(given: dict[str, str]) -> dict[str, Any]:

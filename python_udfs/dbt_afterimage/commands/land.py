@@ -20,6 +20,7 @@ from dbt_afterimage.landing.tables import Table, columns_at
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
+from dbt_afterimage.scaffold.drafts import yaml_name
 from dbt_afterimage.scaffold.landed import shows
 from dbt_afterimage.scaffold.systems import recognise
 from dbt_afterimage.text import visible
@@ -211,8 +212,8 @@ def _write_sources(project: Project, raws: Sequence[Raw]) -> list[str]:
             # If a file has two sources of one name, dbt's partial parsing sees only the last.
             path = f"models/sources/_src_{raw.schema}_{raw.landing.format}.yml"
             identifier = json.dumps(_template(sql_path(raw.landing.path)), ensure_ascii=False)
-            block = f"      - name: {raw.table}\n        identifier: {identifier}\n"
-            head = _SOURCE.format(name=raw.schema, format=raw.landing.format)
+            block = f"      - name: {yaml_name(raw.table)}\n        identifier: {identifier}\n"
+            head = _SOURCE.format(name=yaml_name(raw.schema), format=raw.landing.format)
             wanted.append(Texts(str(raw), {}, {path: {raw.table: block}}, {path: head}))
     found = files.changes(project.folder, wanted, whole=False)
     files.write(project.folder, {change.path: change.new for change in found})

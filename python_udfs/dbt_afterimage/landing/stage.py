@@ -198,6 +198,10 @@ def _header(file: File) -> tuple[str, ...]:
     with _refusing(file, "csv"):
         with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
             line = text.readline()
+        if line and not line.strip():
+            raise AfterimageError(
+                f"{shown(file.path)} begins with an empty line; its first row must be the header"
+            )
         separator = max(_SEPARATORS, key=line.count)
         with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
             names = next(csv.reader(text, delimiter=separator, strict=True), [])
@@ -225,8 +229,10 @@ def _from_csv(file: File, columns: Sequence[str], group: Group) -> Group:
     schema = pa.schema([(name, pa.string()) for name in texts])
 
     def batches() -> Iterator[pa.RecordBatch]:
+        # PyArrow itself knows a compression by an ending in lower case alone.
+        packed = {".gz": "gzip", ".bz2": "bz2"}.get(file.path.suffix.lower())
         reader = arrow_csv.open_csv(
-            str(file.path),
+            pa.input_stream(str(file.path), compression=packed),
             # The first row is the header: it is read like the others, and skipped.
             arrow_csv.ReadOptions(
                 column_names=names, skip_rows_after_names=1, block_size=_BLOCK_BYTES

@@ -140,16 +140,22 @@ class Table:
 
     def _new(self, landing: Landing, memory: _Memory, *, more: bool) -> list[File]:
         path = str(landing.path)
-        known = memory.files.get(path)
-        if known is None and memory.files and not more:
+        if path not in memory.files and memory.files and not more:
             raise AfterimageError(
                 f"{self._shown} holds the files of {visible(next(iter(memory.files)))}; to load"
                 f" those of {shown(landing.path)} too, name the table: --as SCHEMA.TABLE"
             )
+        # A file may have been landed alone, and now with its folder.
+        known = {
+            place: found
+            for landed, names in memory.files.items()
+            for name, found in names.items()
+            for place in (landed, f"{landed}/{name}")
+        }
         new = []
         # An empty file may be one that is being written.
         for file in (one for one in landing.files if one.size):
-            size, modified, content = (known or {}).get(file.name, (None, None, None))
+            size, modified, content = known.get(str(file.path), (None, None, None))
             if size is None:
                 new.append(file)
             elif (size, modified) != (file.size, file.modified) and content != file.content():

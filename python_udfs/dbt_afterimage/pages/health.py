@@ -135,6 +135,9 @@ class Health:
             quiet = "no change has come for longer than usual"
             missed = f"no run has taken anything in for {duration(self.now - ran)}"
             found.append(Reason(self.lag_grade, quiet if was_quiet else missed))
+        # A source may write its local time, which is up to a day ahead.
+        if self.age is not None and self.age < -DAY:
+            found.append(Reason(1, "the newest change is dated in the future"))
         if self.warnings:
             found.append(Reason(1, _rows(self.warnings, "has a warning", "have a warning")))
         return sorted(found, key=lambda reason: -reason.grade)

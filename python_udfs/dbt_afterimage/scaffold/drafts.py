@@ -357,7 +357,7 @@ def _doc(block: str) -> str:
     return f"\"{{{{ doc('{block}') }}}}\""
 
 
-def _yaml_name(name: str) -> str:
+def yaml_name(name: str) -> str:
     """Return a name in YAML, in quotes unless YAML would read it as text anyway."""
     is_plain = _PLAIN.fullmatch(name) and name.lower() not in _NO_TEXT_IN_YAML
     return name if is_plain else json.dumps(name, ensure_ascii=False)
@@ -380,7 +380,7 @@ def _templates() -> Any:
         keep_trailing_newline=True,
     )
     environment.filters |= {
-        "name": _yaml_name,
+        "name": yaml_name,
         "doc": _doc,
         "tojson": lambda value: json.dumps(value, ensure_ascii=False),
     }

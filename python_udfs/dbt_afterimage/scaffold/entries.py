@@ -19,7 +19,8 @@ _HEAD = """\
 tables:
 """
 _OTHERS = ("base", "metadata", "tracking", "uow", "lsn_times")
-_KINDS: Mapping[str, type] = {"arguments": dict, "history": dict, "key": list, "models": list}
+_KINDS = {"arguments": dict, "history": dict, "key": list, "models": list}
+_KINDS |= {"tables": list, "defaults": dict, "ignore": list}
 _ALL = ("history", "current", "audit")
 
 
@@ -109,6 +110,8 @@ def read(path: Path) -> Listing:
     if not isinstance(said, dict):
         raise AfterimageError(f"{path} must map `tables` to a list, and `defaults` to options")
     _check_known(path, said, ("tables", "defaults", "ignore"), "the file")
+    for name, value in said.items():
+        _check_kind(path, name, name, value)
     defaults = said.get("defaults") or {}
     base = _entry(path, {**defaults, "relation": "defaults"})
     entries: list[Entry] = []
@@ -127,13 +130,9 @@ def _entry(path: Path, options: dict[str, Any]) -> Entry:
     relation = options["relation"]
     _check_known(path, options, [one.name for one in fields(Entry)], relation)
     for one in fields(Entry):
-        value = options.get(one.name)
-        wanted = _KINDS.get(one.name, str)
-        if one.name == "key" and isinstance(value, str):
-            options["key"] = [value]
-        elif value is not None and not isinstance(value, wanted):
-            kind = {"dict": "a mapping", "list": "a list", "str": "a text"}[wanted.__name__]
-            raise AfterimageError(f"{path}: {one.name} of {relation} must be {kind}. Got: {value}")
+        if one.name == "key" and isinstance(options.get("key"), str):
+            options["key"] = [options["key"]]
+        _check_kind(path, one.name, f"{one.name} of {relation}", options.get(one.name))
     unknown = [kind for kind in options.get("models") or [] if kind not in _ALL]
     if unknown:
         raise AfterimageError(
@@ -141,6 +140,18 @@ def _entry(path: Path, options: dict[str, Any]) -> Entry:
             f" Got: {', '.join(unknown)}"
         )
     return Entry(**{name: value for name, value in options.items() if value is not None})
+
+
+def _check_kind(path: Path, name: str, what: str, value: Any) -> None:
+    wanted: type = _KINDS.get(name, str)
+    fits = value is None or isinstance(value, wanted)
+    if fits and wanted is list and name != "tables":
+        # YAML reads `no` as false.
+        fits = all(isinstance(one, str) for one in value or ())
+    if not fits:
+        kind = {"dict": "a mapping", "list": "a list of texts", "str": "a text"}[wanted.__name__]
+        kind = "a list" if name == "tables" else kind
+        raise AfterimageError(f"{path}: {what} must be {kind}. Got: {value}")
 
 
 def _check_known(path: Path, said: Mapping[str, Any], known: Sequence[str], of: str) -> None:

@@ -226,6 +226,13 @@ def test_the_lag_is_held_against_the_usual_rhythm() -> None:
     assert health(0, 10_000).verdict == "well"
 
 
+def test_a_change_from_the_future_does_not_make_a_quiet_source_well() -> None:
+    assert health(20, 10).verdict == "well"  # The source writes its local time.
+    ahead = health(20, 50)
+    ahead.spans[900] = (900 * HOUR, 900 * HOUR)
+    assert ahead.reasons == [(1, "the newest change is dated in the future")]
+
+
 def test_what_is_wrong_comes_before_what_is_odd() -> None:
     odd = health(20, 22, warnings=Counter(bits=9))
     wrong = health(20, 22, rejects=Counter(a=1))

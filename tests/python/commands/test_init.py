@@ -1330,6 +1330,35 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
     lake.spark.sql("drop table crm.new__ct")
 
 
+def test_a_pattern_takes_the_tables_of_a_listed_topic_as_the_list_has_them(
+    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.folder)
+    lake.spark.sql("create namespace if not exists depot")
+    for name, (columns, rows) in TRUCKS.tables.items():
+        land_table(lake, name, columns, rows, schema="depot")
+    for table in ("VANS", "TRUCKS"):
+        topic = ("depot.fleet", "--metadata", "depot.fleet_schemas", "--table", table)
+        assert init(*topic)[0] == 0
+    code, output, errors = init("depot.*")
+    assert (code, errors) == (0, "")
+    assert "choose one with --table" not in output
+    assert "Next: dbt build --select stg_qlik__vans+ stg_qlik__trucks+" in output
+
+
+def test_check_takes_no_model_of_the_project_for_a_change_table(
+    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shop.folder)
+    # The landed table is in the schema of the models.
+    land_table(lake, "boats__ct", *ORDERS["orders__ct"], schema="afterimage")
+    assert init("afterimage.boats__ct")[0] == 0
+    shop.dbt("run", "--select", "stg_qlik__boats+")
+    _, output, _ = init("--check")
+    assert "boats_audit" not in output
+    assert "stg_qlik__boats" not in output
+
+
 def test_a_pattern_that_fits_no_table_is_an_error_beside_one_that_does(
     listed: tuple[Project, Init],
 ) -> None:
@@ -1353,6 +1382,13 @@ def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, ini
         ),
         ("tables: [{relation: a.b}, a.b]", "lists a.b twice"),
         ("tables: [{relation: a.b, key: {a: 1}}]", "key of a.b must be a list"),
+        (
+            "tables: [{relation: a.b, key: [no]}]",
+            "key of a.b must be a list of texts. Got: [False]",
+        ),
+        ("ignore: 'a.*_tmp'\ntables: [a.b]", "ignore must be a list of texts. Got: a.*_tmp"),
+        ("defaults: [iceberg]", "defaults must be a mapping. Got: ['iceberg']"),
+        ("tables: a.b", "tables must be a list. Got: a.b"),
         ("- a.b", "must map `tables` to a list"),
         ("tables: [", "is not valid YAML"),
     ):

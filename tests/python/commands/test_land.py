@@ -410,6 +410,35 @@ def test_avro_with_its_logical_types(landings: Landings) -> None:
     }
 
 
+def test_csv_whose_ending_is_in_upper_case_is_unpacked(landings: Landings) -> None:
+    path = landings.file("LOTS.CSV.GZ", gzip.compress(b"id,name\n1,Ada\n"))
+    landings.land(path)
+    assert landings.rows("raw.lots") == [{"id": 1, "name": "Ada"}]
+
+
+def test_csv_that_begins_with_an_empty_line_is_refused(landings: Landings) -> None:
+    landings.csv("lines/a.csv", "id,name\n1,Ada\n")
+    second = landings.csv("lines/b.csv", "\nid,name\n2,Bob\n")
+    error = landings.refused(landings.folder / "lines")
+    assert error == f"{second} begins with an empty line; its first row must be the header"
+
+
+def test_a_file_that_was_landed_alone_is_not_loaded_again_with_its_folder(
+    landings: Landings,
+) -> None:
+    first = landings.csv("days/1.csv", "id\n1\n")
+    second = landings.csv("days/2.csv", "id\n2\n")
+    for path in (first, first.parent, second):
+        landings.land(path, "--as", "raw.days")
+    assert landings.rows("raw.days") == [{"id": 1}, {"id": 2}]
+
+
+def test_a_name_that_yaml_takes_for_no_text(landings: Landings) -> None:
+    landings.file("no.json", b'{"id": 1}\n')
+    landings.land(landings.folder / "no.json")
+    assert landings.source("no") == [{"id": 1}]
+
+
 def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
     folder = landings.folder / "people"
     landings.csv("people/1.csv", "id,name\n1,a\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timezone
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page, timeline
 from dbt_afterimage.pages.timeline import Key, Record, Version
 from dbt_afterimage.runtime.project import Column, equals, literal
-from dbt_afterimage.text import time_text, visible
+from dbt_afterimage.text import EPOCH, time_text, visible
 
 HOSTILE = "</script><script>document.title=\"pwned\"</script><b onclick='x'>&amp;{{ 1 }}\u202e\x07"
 # A key that would end the literal and the statement, were it put into SQL as it is.
@@ -441,6 +441,15 @@ def test_a_load_without_a_time_does_not_squeeze_the_rest() -> None:
     drawn = timeline.figure([record], newer + 10_000_000)
     assert drawn["layout"]["xaxis"]["range"][0].startswith("2023-11-14T22:13")
     assert "left edge" in drawn["layout"]["xaxis"]["title"]["text"]
+
+
+@pytest.mark.parametrize("year", [1, 9999])
+def test_versions_at_either_end_of_time_are_drawn(year: int) -> None:
+    start = int((datetime(year, 1, 1, tzinfo=timezone.utc) - EPOCH).total_seconds()) * 1_000_000
+    until = 253_402_300_799_000_000
+    record = Record(Key("k", "k"), [version(1, start, None)])
+    drawn = timeline.document("m", "t", [record], until, is_whole=False).figures[0]
+    assert drawn["layout"]["xaxis"]["range"][1].startswith("9999-12-31T23:59:59")
 
 
 def test_a_deleted_version_is_drawn_as_one() -> None:
