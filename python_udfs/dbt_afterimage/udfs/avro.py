@@ -154,7 +154,11 @@ def _compile(text: str, notation: Notation) -> Reader:
     if len(text) > MAX_SCHEMA_CHARACTERS:
         raise MessageError(f"{len(text)} characters are more than {MAX_SCHEMA_CHARACTERS}")
     try:
-        loaded = json.loads(text)
+        # A decimal may have more digits than its precision (Oracle's NUMBER(2,5)). Reading needs its
+        # scale alone, but fastavro would refuse the schema.
+        loaded = json.loads(
+            text, object_hook=lambda part: {k: v for k, v in part.items() if k != "precision"}
+        )
         if "__fastavro_parsed__" in text:
             raise MessageError("says of itself that it was checked")  # fastavro would accept it.
         named: dict[str, Any] = {}

@@ -112,6 +112,20 @@ def test_values_are_those_of_json_without_its_doubts(kind: Any, value: Any, read
     assert (type(found), found) == (type(read), read)
 
 
+@pytest.mark.parametrize(
+    ("kind", "data", "read"),
+    [
+        ({"type": "bytes", "precision": 2, "scale": 5}, "04 0457", "0.01111"),
+        ({"type": "fixed", "name": "F", "size": 2, "precision": 19, "scale": 1}, "0457", "111.1"),
+    ],
+)
+def test_a_decimal_may_have_any_precision(kind: Any, data: str, read: str) -> None:
+    """Avro ignores a precision that is wrong, as that of Oracle's NUMBER(2,5)."""
+    schema = json.dumps(record("R", {"a": {**kind, "logicalType": "decimal"}}))
+    decoded = decode_registry_message(bytes.fromhex(f"00 00000007 {data}"), schema)
+    assert decoded == {"message": f'{{"a": "{read}"}}'}
+
+
 def test_an_envelope_is_read() -> None:
     schema = envelope({"id": "int", "name": ["null", "string"]}, {"lsn": ["null", "long"]})
     change = {
