@@ -43,6 +43,12 @@ def test_hand_made_message_is_read(kind: Any) -> None:
         ("int", -(2**31), -(2**31)),
         ("long", 2**63 - 1, 2**63 - 1),
         ("float", 0.5, "0.5"),
+        # Nine digits tell all floats apart.
+        ("float", 0.1, "0.1"),
+        ("float", 16777216.0, "16777216.0"),
+        ("float", 3.4028234663852886e38, "3.4028235e+38"),
+        ("float", float("-inf"), "-Infinity"),
+        ("float", float("nan"), "NaN"),
         ("double", 0.1, "0.1"),
         ("double", 1e300, "1e+300"),
         ("double", float("nan"), "NaN"),
