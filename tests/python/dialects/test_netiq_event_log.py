@@ -176,6 +176,20 @@ def test_query_back_inserts_can_be_adds(project: Project, lake: Lake) -> None:
     )
 
 
+def test_a_table_of_keys_alone_has_documents(project: Project, lake: Lake) -> None:
+    lake.create("xds_member", {"idu": "int"}, [{"idu": 1}])
+    lake.create("xds_member_log", LOG, [event(1, 6, 1)])
+    sql = project.compile(
+        f"{{{{ xds_documents({relation('xds_member_log')}, unique_key=['idu'], table='usr',"
+        " schema='indirect', columns=[{'name': 'idu', 'type': 'int'}],"
+        f" base={relation('xds_member')}) }}}}"
+    )
+    [row] = lake.rows(sql)
+    assert canonicalize(row["document"], strip_text=True) == canonicalize(
+        f'<modify class-name="usr">{ASSOCIATION}</modify>', strip_text=True
+    )
+
+
 def test_udfs_give_a_struct_with_the_reason_of_a_refusal(lake: Lake) -> None:
     assert lake.rows(
         r"""
