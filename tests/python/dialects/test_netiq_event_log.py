@@ -190,6 +190,25 @@ def test_a_table_of_keys_alone_has_documents(project: Project, lake: Lake) -> No
     )
 
 
+def test_a_small_decimal_of_the_base_has_no_exponent(project: Project, lake: Lake) -> None:
+    rates = {1: "0.00000000", 2: "0.00000012", 3: "-1.50000000"}
+    lake.create(
+        "xds_rate",
+        {"idu": "int", "rate": "decimal(12,8)"},
+        [{"idu": key, "rate": Decimal(rate)} for key, rate in rates.items()],
+    )
+    lake.create("xds_rate_log", LOG, [event(key, 6, key) for key in rates])
+    for kind in ("decimal(12,8)", "string"):
+        columns = [{"name": "idu", "type": "int"}, {"name": "rate", "type": kind}]
+        sql = project.compile(
+            f"{{{{ xds_documents({relation('xds_rate_log')}, unique_key=['idu'], table='usr',"
+            f" schema='indirect', columns={columns}, base={relation('xds_rate')}) }}}}"
+        )
+        for row in lake.rows(sql):
+            rate = rates[int(row["change_id"][:20])]
+            assert f'<value type="string">{rate}</value>' in row["document"], kind
+
+
 def test_udfs_give_a_struct_with_the_reason_of_a_refusal(lake: Lake) -> None:
     assert lake.rows(
         r"""
