@@ -230,6 +230,29 @@ def test_times_may_be_text_and_values_lists(project: Project, lake: Lake) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("kind", "texts", "times"),
+    [
+        ("string", ["202401", "202402"], []),
+        ("int", [202401, 202402], []),
+        ("int", [2023, 2024], [datetime(2023, 1, 1), datetime(2024, 1, 1)]),
+    ],
+)
+def test_a_month_is_no_year_and_a_year_no_second(
+    kind: str, texts: list[Any], times: list[datetime], project: Project, lake: Lake
+) -> None:
+    columns = {"copied_on": kind, "id": "int"}
+    lake.create("periods", columns, [{"copied_on": t, "id": i} for i, t in enumerate(texts)])
+    sql = project.compile(
+        f"{{{{ dated_copies({relation('periods')}, unique_key=['id'], copy_column='copied_on') }}}}"
+    )
+    rows = lake.rows(f"select changed_at, reject_reason from ({sql})")
+    found = {row["changed_at"] for row in rows if row["reject_reason"] is None}
+    assert found == set(times)
+    reasons = {row["reject_reason"] for row in rows} - {None}
+    assert reasons == (set() if times else {f"the copy has no date: {text}" for text in texts})
+
+
 @pytest.mark.minutes
 def test_the_order_of_a_map_is_no_change(project: Project, lake: Lake) -> None:
     columns = {"copied_on": "date", "id": "int", "marks": "map<string, int>"}

@@ -363,6 +363,7 @@ def test_keys_differ_by_their_last_digit_and_a_time_is_not_a_date(
     keys = {
         ("2024-01-01", f"{whole}.0000000001"): None,
         ("2024-01-01", f"{whole}.0000000002"): None,
+        ("202401", whole): 'day is no date: "202401"',
         ("2024-01-01 10:00:00", whole): 'day is no date: "2024-01-01 10:00:00"',
         ("2024-01-01", f"{whole}9"): f'sum is no decimal(38,10): "{whole}9"',
         ("2024-01-01", "0.00000000001"): 'sum is no decimal(38,10): "0.00000000001"',
