@@ -2,7 +2,7 @@
     that now has another one before it. The intake is limited to these copies.
     - `compared`: their places; `read`: theirs and those of the copies before them,
     - `gone`: those that the raw table no longer has. The staging table says what they held. -#}
-{%- macro _copies_plan(macro_name, intake, date_type) -%}
+{%- macro _copies_plan(macro_name, intake, date_type, unique_key) -%}
     {%- set side = intake.sides[0] -%}
     {%- set known = run_query(
         'select distinct left(change_id, 26) from ' ~ this ~ " where change_id like '____-__-__ %'"
@@ -30,7 +30,8 @@
         {%- endfor -%}
     {%- endset -%}
     {%- do side.update({'condition': condition}) -%}
-    {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition) -%}
+    {%- set has_key = afterimage._each(unique_key, '{column} is not null') | join(' and ') -%}
+    {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, has_key) -%}
     {%- for place in read if place not in sizes -%}
         {%- do plan.gone.append(place) -%}
         {%- do sizes.update(afterimage._copies_sizes(afterimage._copies_state(place), 'place', 'true')) -%}
@@ -50,10 +51,11 @@
 {%- endmacro -%}
 
 
-{#- The number of rows of each copy. -#}
-{%- macro _copies_sizes(rows, place, condition) -%}
+{#- The number of rows of each copy that count. -#}
+{%- macro _copies_sizes(rows, place, condition, counts='true') -%}
     {%- set sizes = {} -%}
-    {%- set query = 'select ' ~ place ~ ', count(*) from ' ~ rows ~ ' as copies where ' ~ condition ~ ' group by 1' -%}
+    {%- set query = 'select ' ~ place ~ ', count_if(' ~ counts ~ ') from ' ~ rows ~ ' as copies where ' ~ condition
+        ~ ' group by 1' -%}
     {%- for row in run_query(query).rows if row[0] is not none -%}
         {%- do sizes.update({row[0]: row[1] | int}) -%}
     {%- endfor -%}

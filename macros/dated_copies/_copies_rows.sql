@@ -1,5 +1,5 @@
 {#- The CTEs from the landed rows to `judged_rows`, and `copies`: which copies there are, and what is before and after
-    each. -#}
+    each. Rows without their key do not count towards its size. -#}
 {%- macro _copies_rows(side, plan, columns, types, unique_key) -%}
 source_rows as (
 
@@ -38,7 +38,7 @@ copies as (
             coalesce(count(image) * 2 < lag(count(image)) over (order by place), false) as is_small
 
         from (
-            select place, image from source_rows
+            select place, if({{ afterimage._has_null_key(unique_key) }}, null, image) as image from source_rows
             {%- for place in plan.read if plan %}
             union all select '{{ place }}', null
             {%- endfor %}

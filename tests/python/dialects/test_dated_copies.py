@@ -230,6 +230,22 @@ def test_times_may_be_text_and_values_lists(project: Project, lake: Lake) -> Non
     ]
 
 
+@pytest.mark.slow
+def test_a_copy_without_keys_is_broken(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its rows have landed, but a column of another name has left their keys NULL."""
+    lake.create("parts_copies", COLUMNS, rows_of(day(0), BROKEN[day(0)]))
+    project.dbt("run", "--full-refresh", "--select", "stg_parts")
+    nameless = [{"copied_on": day(1).date(), "value": "a"} for _ in range(3)]
+    lake.append("parts_copies", COLUMNS, nameless)
+    project.dbt("--no-quiet", "run", "--select", "stg_parts")
+    assert "has 0 rows, and the one before it 3." in capfd.readouterr().out
+    marked = lake.rows(f"select warnings from {SCHEMA}.stg_parts where operation = 'delete'")
+    warning = "the copy has less than half of the rows of the one before"
+    assert [row["warnings"] for row in marked] == [[warning]] * 3
+
+
 @pytest.mark.parametrize(
     ("kind", "texts", "times"),
     [
