@@ -154,8 +154,8 @@ def _compile(text: str, notation: Notation) -> Reader:
     if len(text) > MAX_SCHEMA_CHARACTERS:
         raise MessageError(f"{len(text)} characters are more than {MAX_SCHEMA_CHARACTERS}")
     try:
-        # A decimal may have more digits than its precision (Oracle's NUMBER(2,5)). Reading needs its
-        # scale alone, but fastavro would refuse the schema.
+        # A decimal may have more places than digits (Oracle's NUMBER(2,5)). Reading needs its scale
+        # alone, but fastavro would refuse the schema.
         loaded = json.loads(
             text, object_hook=lambda part: {k: v for k, v in part.items() if k != "precision"}
         )
