@@ -8,7 +8,7 @@
         'select distinct left(change_id, 26) from ' ~ this ~ " where change_id like '____-__-__ %'"
     ).columns[0].values() | list -%}
     {%- set landed = intake.extents | map('first') | list if intake.kind == 'new'
-        else afterimage._copies_sizes(side.rows, side.place, 'true').keys() | list -%}
+        else afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
     {%- set plan = {'read': [], 'compared': [], 'gone': []} -%}
     {%- for place in (known + landed) | unique | sort -%}
         {%- if place in landed or loop.previtem in landed -%}
@@ -30,11 +30,12 @@
         {%- endfor -%}
     {%- endset -%}
     {%- do side.update({'condition': condition}) -%}
-    {%- set has_key = afterimage._each(unique_key, '{column} is not null') | join(' and ') -%}
-    {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, has_key) -%}
+    {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
     {%- for place in read if place not in sizes -%}
         {%- do plan.gone.append(place) -%}
-        {%- do sizes.update(afterimage._copies_sizes(afterimage._copies_state(place), 'place', 'true')) -%}
+        {%- do sizes.update(afterimage._copies_sizes(
+            afterimage._copies_state(place), 'place', 'true', afterimage._quoted(unique_key, 'image.')
+        )) -%}
     {%- endfor -%}
     {%- for place in read -%}
         {%- if place in landed and not loop.first -%}
@@ -51,11 +52,11 @@
 {%- endmacro -%}
 
 
-{#- The number of rows of each copy that count. -#}
-{%- macro _copies_sizes(rows, place, condition, counts='true') -%}
+{#- The number of keys of each copy. Rows that landed twice, or without a key, are not more of them. -#}
+{%- macro _copies_sizes(rows, place, condition, keys) -%}
     {%- set sizes = {} -%}
-    {%- set query = 'select ' ~ place ~ ', count_if(' ~ counts ~ ') from ' ~ rows ~ ' as copies where ' ~ condition
-        ~ ' group by 1' -%}
+    {%- set query = 'select ' ~ place ~ ', count(distinct ' ~ keys | join(', ') ~ ') from ' ~ rows
+        ~ ' as copies where ' ~ condition ~ ' group by 1' -%}
     {%- for row in run_query(query).rows if row[0] is not none -%}
         {%- do sizes.update({row[0]: row[1] | int}) -%}
     {%- endfor -%}
