@@ -2,13 +2,13 @@
     that now has another one before it. The intake is limited to these copies.
     - `compared`: their places; `read`: theirs and those of the copies before them,
     - `gone`: those that the raw table no longer has. The staging table says what they held. -#}
-{%- macro _copies_plan(macro_name, intake, date_type) -%}
+{%- macro _copies_plan(macro_name, intake, date_type, unique_key) -%}
     {%- set side = intake.sides[0] -%}
     {%- set known = run_query(
         'select distinct left(change_id, 26) from ' ~ this ~ " where change_id like '____-__-__ %'"
     ).columns[0].values() | list -%}
     {%- set landed = intake.extents | map('first') | list if intake.kind == 'new'
-        else afterimage._copies_sizes(side.rows, side.place, 'true').keys() | list -%}
+        else afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
     {%- set plan = {'read': [], 'compared': [], 'gone': []} -%}
     {%- for place in (known + landed) | unique | sort -%}
         {%- if place in landed or loop.previtem in landed -%}
@@ -30,10 +30,12 @@
         {%- endfor -%}
     {%- endset -%}
     {%- do side.update({'condition': condition}) -%}
-    {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition) -%}
+    {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
     {%- for place in read if place not in sizes -%}
         {%- do plan.gone.append(place) -%}
-        {%- do sizes.update(afterimage._copies_sizes(afterimage._copies_state(place), 'place', 'true')) -%}
+        {%- do sizes.update(afterimage._copies_sizes(
+            afterimage._copies_state(place), 'place', 'true', afterimage._quoted(unique_key, 'image.')
+        )) -%}
     {%- endfor -%}
     {%- for place in read -%}
         {%- if place in landed and not loop.first -%}
@@ -50,10 +52,11 @@
 {%- endmacro -%}
 
 
-{#- The number of rows of each copy. -#}
-{%- macro _copies_sizes(rows, place, condition) -%}
+{#- The number of keys of each copy. Rows that landed twice, or without a key, are not more of them. -#}
+{%- macro _copies_sizes(rows, place, condition, keys) -%}
     {%- set sizes = {} -%}
-    {%- set query = 'select ' ~ place ~ ', count(*) from ' ~ rows ~ ' as copies where ' ~ condition ~ ' group by 1' -%}
+    {%- set query = 'select ' ~ place ~ ', count(distinct ' ~ keys | join(', ') ~ ') from ' ~ rows
+        ~ ' as copies where ' ~ condition ~ ' group by 1' -%}
     {%- for row in run_query(query).rows if row[0] is not none -%}
         {%- do sizes.update({row[0]: row[1] | int}) -%}
     {%- endfor -%}

@@ -1,6 +1,7 @@
 {#- The CTEs from the landed rows to `judged_rows`, and `copies`: which copies there are, and what is before and after
-    each. -#}
+    each. A copy's size is the number of its keys. -#}
 {%- macro _copies_rows(side, plan, columns, types, unique_key) -%}
+{%- set size = 'count(distinct ' ~ afterimage._quoted(unique_key, 'image.') | join(', ') ~ ')' -%}
 source_rows as (
 
     select
@@ -35,7 +36,7 @@ copies as (
             lag(place) over (order by place) as previous_place,
             lead(place) over (order by place) as next_place,
             {{ "place in ('" ~ plan.compared | join("', '") ~ "')" if plan else 'true' }} as is_compared,
-            coalesce(count(image) * 2 < lag(count(image)) over (order by place), false) as is_small
+            coalesce({{ size }} * 2 < lag({{ size }}) over (order by place), false) as is_small
 
         from (
             select place, image from source_rows

@@ -31,7 +31,7 @@
     {%- endif -%}
     {%- set plan = none -%}
     {%- if afterimage._is_incremental() -%}
-        {%- set plan = afterimage._copies_plan(macro_name, intake, types[date]) -%}
+        {%- set plan = afterimage._copies_plan(macro_name, intake, types[date], unique_key) -%}
     {%- endif -%}
 {{ intake.marker }}
 with

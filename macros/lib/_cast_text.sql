@@ -6,6 +6,8 @@
         {{ return('unhex(' ~ text ~ ')') }}
     {%- elif type.startswith('array<') -%}
         {{ return('from_json(' ~ text ~ ", '" ~ type ~ "')") }}
+    {%- elif type == 'date' or type.startswith('timestamp') -%}
+        {{ return('if(' ~ afterimage._has_no_date(text) ~ ', null, try_cast(' ~ text ~ ' as ' ~ type ~ '))') }}
     {%- endif -%}
     {%- if type in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
         {#- A whole number may be written `5.0`, which not every cast accepts. -#}

@@ -33,8 +33,6 @@
         {{ return('coalesce(cast(' ~ cast_text ~ ' as timestamp) <> try_cast(' ~ text ~ ' as timestamp), true)') }}
     {%- elif base == 'binary' -%}
         {{ return('(' ~ cast_text ~ ' is null or length(' ~ text ~ ') % 2 = 1)') }}
-    {%- elif base.startswith('timestamp') -%}
-        {{ return('(' ~ cast_text ~ ' is null or ' ~ afterimage._has_no_date(text) ~ ')') }}
     {%- endif -%}
     {{ return(cast_text ~ ' is null') }}
 {%- endmacro -%}

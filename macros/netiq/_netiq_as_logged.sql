@@ -4,5 +4,5 @@
     {%- if type == 'binary' -%}
         {{ return("regexp_replace(base64(" ~ expression ~ "), '[\\\\r\\\\n]', '')") }}
     {%- endif -%}
-    {{ return('cast(' ~ expression ~ ' as string)') }}
+    {{ return(afterimage._as_text(expression, type)) }}
 {%- endmacro -%}

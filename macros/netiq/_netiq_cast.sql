@@ -10,8 +10,8 @@
     {%- elif type == 'date' -%}
         {#- Spark ignores text after a date. -#}
         {{ return(
-            'if(cast(try_cast(' ~ text ~ ' as date) as timestamp) = try_cast(' ~ text ~ ' as timestamp), try_cast('
-            ~ text ~ ' as date), null)'
+            'if(cast(try_cast(' ~ text ~ ' as date) as timestamp) = ' ~ afterimage._landed_time(text, 'string')
+            ~ ', try_cast(' ~ text ~ ' as date), null)'
         ) }}
     {%- elif type.startswith('timestamp') -%}
         {{ return('if(' ~ afterimage._has_no_date(text) ~ ', null, try_cast(' ~ text ~ ' as ' ~ type ~ '))') }}

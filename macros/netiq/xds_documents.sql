@@ -60,7 +60,7 @@ attributed as (
                     )
                 )
             else filter(
-                array(
+                cast(array(
                     {%- for column in layout.data_columns %}
                     named_struct(
                         'name', {{ afterimage._literal(column.name) }},
@@ -71,7 +71,7 @@ attributed as (
                         {{ afterimage._netiq_as_logged('image.' ~ afterimage._quote(column.name), column.type) }}
                     ){{ ',' if not loop.last }}
                     {%- endfor %}
-                ),
+                ) as array<struct<name: string, type: string, remove_all: boolean, remove: string, `add`: string>>),
                 a -> changed_columns is null or array_contains(changed_columns, a.name)
             )
         end as attributes

@@ -154,7 +154,11 @@ def _compile(text: str, notation: Notation) -> Reader:
     if len(text) > MAX_SCHEMA_CHARACTERS:
         raise MessageError(f"{len(text)} characters are more than {MAX_SCHEMA_CHARACTERS}")
     try:
-        loaded = json.loads(text)
+        # A decimal may have more places than digits (Oracle's NUMBER(2,5)). Reading needs its scale
+        # alone, but fastavro would refuse the schema.
+        loaded = json.loads(
+            text, object_hook=lambda part: {k: v for k, v in part.items() if k != "precision"}
+        )
         if "__fastavro_parsed__" in text:
             raise MessageError("says of itself that it was checked")  # fastavro would accept it.
         named: dict[str, Any] = {}
@@ -277,7 +281,13 @@ def _read_int(data: bytes, position: int) -> tuple[int, int]:
 def _read_float(data: bytes, position: int) -> tuple[float, int]:
     if position + 4 > len(data):
         raise IndexError
-    return struct.unpack_from("<f", data, position)[0], position + 4
+    value = struct.unpack_from("<f", data, position)[0]
+    # The shortest number that is this float. As a double, 0.1 would be 0.10000000149011612.
+    for digits in range(6, 10):
+        shorter = float(f"{value:.{digits}g}")
+        if struct.pack("<f", shorter) == data[position : position + 4]:
+            return shorter, position + 4
+    return value, position + 4
 
 
 def _read_double(data: bytes, position: int) -> tuple[float, int]:

@@ -230,6 +230,45 @@ def test_times_may_be_text_and_values_lists(project: Project, lake: Lake) -> Non
     ]
 
 
+@pytest.mark.slow
+def test_a_copy_without_keys_is_broken(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its rows have landed, but a column of another name has left their keys NULL."""
+    lake.create("parts_copies", COLUMNS, rows_of(day(0), BROKEN[day(0)]))
+    project.dbt("run", "--full-refresh", "--select", "stg_parts")
+    nameless = [{"copied_on": day(1).date(), "value": "a"} for _ in range(3)]
+    lake.append("parts_copies", COLUMNS, nameless)
+    project.dbt("--no-quiet", "run", "--select", "stg_parts")
+    assert "has 0 rows, and the one before it 3." in capfd.readouterr().out
+    marked = lake.rows(f"select warnings from {SCHEMA}.stg_parts where operation = 'delete'")
+    warning = "the copy has less than half of the rows of the one before"
+    assert [row["warnings"] for row in marked] == [[warning]] * 3
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts", "times"),
+    [
+        ("string", ["202401", "202402"], []),
+        ("int", [202401, 202402], []),
+        ("int", [2023, 2024], [datetime(2023, 1, 1), datetime(2024, 1, 1)]),
+    ],
+)
+def test_a_month_is_no_year_and_a_year_no_second(
+    kind: str, texts: list[Any], times: list[datetime], project: Project, lake: Lake
+) -> None:
+    columns = {"copied_on": kind, "id": "int"}
+    lake.create("periods", columns, [{"copied_on": t, "id": i} for i, t in enumerate(texts)])
+    sql = project.compile(
+        f"{{{{ dated_copies({relation('periods')}, unique_key=['id'], copy_column='copied_on') }}}}"
+    )
+    rows = lake.rows(f"select changed_at, reject_reason from ({sql})")
+    found = {row["changed_at"] for row in rows if row["reject_reason"] is None}
+    assert found == set(times)
+    reasons = {row["reject_reason"] for row in rows} - {None}
+    assert reasons == (set() if times else {f"the copy has no date: {text}" for text in texts})
+
+
 @pytest.mark.minutes
 def test_the_order_of_a_map_is_no_change(project: Project, lake: Lake) -> None:
     columns = {"copied_on": "date", "id": "int", "marks": "map<string, int>"}

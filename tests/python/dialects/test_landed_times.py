@@ -21,6 +21,9 @@ TEXTS: dict[str | None, datetime | None] = {
     "10:00:00": None,
     "T10:00": None,
     " 10:00": None,
+    "2024": datetime(2024, 1, 1),
+    "202401": None,
+    "080000": None,
     "yesterday": None,
     None: None,
 }

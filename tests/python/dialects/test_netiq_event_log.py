@@ -177,6 +177,39 @@ def test_query_back_inserts_can_be_adds(project: Project, lake: Lake) -> None:
     )
 
 
+def test_a_table_of_keys_alone_has_documents(project: Project, lake: Lake) -> None:
+    lake.create("xds_member", {"idu": "int"}, [{"idu": 1}])
+    lake.create("xds_member_log", LOG, [event(1, 6, 1)])
+    sql = project.compile(
+        f"{{{{ xds_documents({relation('xds_member_log')}, unique_key=['idu'], table='usr',"
+        " schema='indirect', columns=[{'name': 'idu', 'type': 'int'}],"
+        f" base={relation('xds_member')}) }}}}"
+    )
+    [row] = lake.rows(sql)
+    assert canonicalize(row["document"], strip_text=True) == canonicalize(
+        f'<modify class-name="usr">{ASSOCIATION}</modify>', strip_text=True
+    )
+
+
+def test_a_small_decimal_of_the_base_has_no_exponent(project: Project, lake: Lake) -> None:
+    rates = {1: "0.00000000", 2: "0.00000012", 3: "-1.50000000"}
+    lake.create(
+        "xds_rate",
+        {"idu": "int", "rate": "decimal(12,8)"},
+        [{"idu": key, "rate": Decimal(rate)} for key, rate in rates.items()],
+    )
+    lake.create("xds_rate_log", LOG, [event(key, 6, key) for key in rates])
+    for kind in ("decimal(12,8)", "string"):
+        columns = [{"name": "idu", "type": "int"}, {"name": "rate", "type": kind}]
+        sql = project.compile(
+            f"{{{{ xds_documents({relation('xds_rate_log')}, unique_key=['idu'], table='usr',"
+            f" schema='indirect', columns={columns}, base={relation('xds_rate')}) }}}}"
+        )
+        for row in lake.rows(sql):
+            rate = rates[int(row["change_id"][:20])]
+            assert f'<value type="string">{rate}</value>' in row["document"], kind
+
+
 def test_udfs_give_a_struct_with_the_reason_of_a_refusal(lake: Lake) -> None:
     assert lake.rows(
         r"""
@@ -332,6 +365,7 @@ def test_keys_differ_by_their_last_digit_and_a_time_is_not_a_date(
     keys = {
         ("2024-01-01", f"{whole}.0000000001"): None,
         ("2024-01-01", f"{whole}.0000000002"): None,
+        ("202401", whole): 'day is no date: "202401"',
         ("2024-01-01 10:00:00", whole): 'day is no date: "2024-01-01 10:00:00"',
         ("2024-01-01", f"{whole}9"): f'sum is no decimal(38,10): "{whole}9"',
         ("2024-01-01", "0.00000000001"): 'sum is no decimal(38,10): "0.00000000001"',

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -218,6 +219,23 @@ def test_an_audit_distinguishes_values_that_look_alike(project: Project, lake: L
         ("c3", "tags", '["a","b"]', "[null]"),
         ("c4", "marks", '{"x":1,"y":2}', '{"x":1,"y":3}'),
         ("c4", "tags", "[null]", '["null"]'),
+    ]
+
+
+def test_an_audit_writes_decimals_in_full(project: Project, lake: Lake) -> None:
+    values = [Decimal("0.00000000"), Decimal("-0.00000012"), Decimal("1234567.50000000")]
+    changes = stream(
+        lake,
+        "small_changes",
+        "id: int, rate: decimal(18,8)",
+        *[("update", None, (1, value)) for value in values],
+    )
+    sql = project.compile(f"{{{{ change_audit({changes}, unique_key=['id']) }}}}")
+    audited = lake.rows(f"select new_value from ({sql}) where column_name = 'rate' order by 1 desc")
+    assert [row["new_value"] for row in audited] == [
+        "1234567.50000000",
+        "0.00000000",
+        "-0.00000012",
     ]
 
 

@@ -43,6 +43,12 @@ def test_hand_made_message_is_read(kind: Any) -> None:
         ("int", -(2**31), -(2**31)),
         ("long", 2**63 - 1, 2**63 - 1),
         ("float", 0.5, "0.5"),
+        # Nine digits tell all floats apart.
+        ("float", 0.1, "0.1"),
+        ("float", 16777216.0, "16777216.0"),
+        ("float", 3.4028234663852886e38, "3.4028235e+38"),
+        ("float", float("-inf"), "-Infinity"),
+        ("float", float("nan"), "NaN"),
         ("double", 0.1, "0.1"),
         ("double", 1e300, "1e+300"),
         ("double", float("nan"), "NaN"),
@@ -110,6 +116,20 @@ def test_hand_made_message_is_read(kind: Any) -> None:
 def test_values_are_those_of_json_without_its_doubts(kind: Any, value: Any, read: Any) -> None:
     found = one_value(kind, value)
     assert (type(found), found) == (type(read), read)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "read"),
+    [
+        ({"type": "bytes", "precision": 2, "scale": 5}, "04 0457", "0.01111"),
+        ({"type": "fixed", "name": "F", "size": 2, "precision": 19, "scale": 1}, "0457", "111.1"),
+    ],
+)
+def test_a_decimal_may_have_any_precision(kind: Any, data: str, read: str) -> None:
+    """Avro ignores a precision that is wrong, as that of Oracle's NUMBER(2,5)."""
+    schema = json.dumps(record("R", {"a": {**kind, "logicalType": "decimal"}}))
+    decoded = decode_registry_message(bytes.fromhex(f"00 00000007 {data}"), schema)
+    assert decoded == {"message": f'{{"a": "{read}"}}'}
 
 
 def test_an_envelope_is_read() -> None:
