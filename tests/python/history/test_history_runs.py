@@ -155,6 +155,16 @@ def test_changed_options_need_a_full_refresh(project: Project) -> None:
     project.dbt("run")
 
 
+def test_other_names_of_our_columns_need_a_full_refresh(project: Project) -> None:
+    write_model(project, meta_column_names={"valid_from": "until", "valid_to": "since"})
+    project.dbt("run", "--full-refresh")
+    write_model(project, meta_column_names={"valid_from": "since", "valid_to": "until"})
+    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
+        project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    project.dbt("run")
+
+
 @pytest.mark.parametrize("option", ["track_columns", "ignore_columns", "overwrite_columns"])
 def test_a_misspelt_column_is_reported_before_changed_options(
     option: str, project: Project
