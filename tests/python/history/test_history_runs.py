@@ -214,6 +214,17 @@ def test_a_dropped_column_needs_a_full_refresh(project: Project, lake: Lake) -> 
         project.dbt("run")
 
 
+def test_a_renamed_column_leaves_the_table_as_it_was(project: Project, lake: Lake) -> None:
+    """So that the old name can come back."""
+    renamed = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string, x: int>")
+    lake.create("changes", renamed, [change(2, "insert", (2, "Ben", 1), run=1)])
+    with pytest.raises(DbtError, match="no longer has the column `city`"):
+        project.dbt("run")
+    lake.create("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
+    project.dbt("run")
+    assert versions(lake)[1:] == [(2, "Ben", "Bonn", 1, None)]
+
+
 @pytest.mark.minutes
 def test_an_end_shows_the_last_values_of_columns_that_open_no_version(
     project: Project, lake: Lake
