@@ -601,6 +601,23 @@ def test_upkeep_of_a_staging_table_is_no_news(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param([f"f{number}: int" for number in range(30)], id="many"),
+        pytest.param(["`first-name`: int", "`1st`: struct<`a b`: int>", "z: int"], id="odd names"),
+    ],
+)
+def test_a_column_may_be_a_struct_of_any_fields(
+    fields: list[str], project: Project, lake: Lake, runs: Runs
+) -> None:
+    columns = COLUMNS | {"nested": f"struct<{', '.join(fields)}>"}
+    lake.create(RAW, columns, FIRST)
+    runs.run("--full-refresh")
+    lake.append(RAW, columns, [row(at(4), "U", "d")])
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+
+
 def test_tables_may_be_in_another_catalog(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
 ) -> None:

@@ -147,6 +147,24 @@ def test_a_new_column_is_added_and_opens_no_version(project: Project, lake: Lake
     ]
 
 
+def test_a_new_column_may_be_a_struct_of_any_fields(project: Project, lake: Lake) -> None:
+    """Spark shows only the first of many fields, here without the map, and no quotes."""
+    nested = ", ".join([*(f"f{number}: int" for number in range(30)), "`a-b`: map<string, int>"])
+    wider = contract_columns(f"{FIELDS}, nested: struct<{nested}>")
+    filled = (*range(30), {"x": 1})
+    rows = [
+        change(1, "insert", (1, "Ada", "Rome", None)),
+        change(2, "update", (1, "Ada", "Rome", filled), run=1),
+    ]
+    lake.create("changes", wider, rows)
+    project.dbt("run")
+    lake.append("changes", wider, [change(3, "update", (1, "Ada", "Rome", filled), run=2)])
+    project.dbt("run")
+    assert [row[3] for row in versions(lake)] == [1, 2]
+    [found] = lake.rows(f"select nested.`a-b` as m from {SCHEMA}.people_history where is_current")
+    assert found == {"m": {"x": 1}}
+
+
 def test_changed_options_need_a_full_refresh(project: Project) -> None:
     write_model(project, ignore_columns=["city"])
     with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
