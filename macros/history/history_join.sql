@@ -22,24 +22,25 @@
 with
 
 -- Every moment at which one of the histories begins or ends a version. A version that began and ended at one moment did
--- not exist by the clock, and drops out by itself.
+-- not exist by the clock.
 moments as (
     {%- for prefix, history in histories.items() %}
     {%- set meta = metas[prefix] %}
+    {%- set has_lasted = meta.valid_from ~ ' < ' ~ meta.valid_to %}
     {{ 'union' if not loop.first }}
     select
         {{ named_keys }},
         {{ meta.valid_from }} as moment
 
     from {{ history }}
-    where not {{ meta.is_deleted }}
+    where not {{ meta.is_deleted }} and ({{ meta.is_current }} or {{ has_lasted }})
     union
     select
         {{ named_keys }},
         {{ meta.valid_to }} as moment
 
     from {{ history }}
-    where not {{ meta.is_deleted }} and not {{ meta.is_current }}
+    where not {{ meta.is_deleted }} and not {{ meta.is_current }} and {{ has_lasted }}
     {%- endfor %}
 
 ),

@@ -59,7 +59,12 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     lake.create(
         "grades",
         COLUMNS,
-        [version(1, "A", 3, 7), version(1, "B", 12, None), version(3, "C", 2, 4)],
+        [
+            version(1, "A", 3, 7),
+            version(1, "B", 12, None),
+            version(2, "D", 8, 8),
+            version(3, "C", 2, 4),
+        ],
     )
     return make_project("history_readers")
 
