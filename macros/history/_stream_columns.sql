@@ -5,7 +5,7 @@
     {%- if columns is not none -%}
         {%- set found = [] -%}
         {%- for column in columns -%}
-            {%- do found.append({'name': column, 'type': none}) -%}
+            {%- do found.append(column if column is mapping else {'name': column, 'type': none}) -%}
         {%- endfor -%}
         {{ return(found) }}
     {%- endif -%}
