@@ -427,6 +427,19 @@ def test_an_unsupported_config_is_refused(
         project.dbt("run")
 
 
+def test_data_columns_may_have_the_names_of_the_tests_columns(project: Project, lake: Lake) -> None:
+    names = ["next_valid_from", "next_valid_from_seq", "expected_version", "previous_closed_by"]
+    columns = contract_columns(", ".join(["id: int", *(f"{name}: int" for name in names)]))
+    lake.create("changes", columns, [change(1, "insert", (1, *[1] * len(names)))])
+    project.file(
+        "models/people_history.yml",
+        "models: [{name: people_history, data_tests: ["
+        "{versions_chain: {arguments: {unique_key: [id]}}},"
+        " {history_has_no_overlaps: {arguments: {unique_key: [id]}}}]}]",
+    )
+    project.dbt("build", "--full-refresh")
+
+
 def test_before_images_are_compared_in_the_given_columns(project: Project, lake: Lake) -> None:
     """dbt then passes a query with a name; maps are compared by content."""
     columns = contract_columns("id: int, marks: map<string, int>")
