@@ -12,8 +12,13 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set output = afterimage._meta_columns(macro_name, meta_column_names, []) -%}
+    {%- set columns = {} -%}
     {%- set metas = {} -%}
     {%- for prefix, history in histories.items() -%}
+        {%- do columns.update({prefix: afterimage._relation_columns(history)}) -%}
+        {%- if not columns[prefix] -%}
+            {%- do afterimage._raise_no_columns(macro_name, history) -%}
+        {%- endif -%}
         {%- do metas.update({prefix: afterimage._columns_of_history(macro_name, history, meta_column_names)}) -%}
     {%- endfor -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
@@ -60,7 +65,7 @@ select
     {%- for prefix, history in histories.items() %}
     {%- set alias = 'history_' ~ loop.index %}
     {%- set ours = metas[prefix].values() | map('lower') | list %}
-    {%- for column in afterimage._relation_columns(history) %}
+    {%- for column in columns[prefix] %}
     {%- set name = afterimage._quote(column.name) %}
     {%- set is_key = column.name | lower in unique_key | map('lower') %}
     {%- if not is_key and (name | lower not in ours or name | lower == metas[prefix].history_id | lower) %}

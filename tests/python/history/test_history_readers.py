@@ -182,6 +182,28 @@ def test_readers_use_the_renamed_columns_of_a_history(
     assert {row["town_history_id"] for row in joined} == {"1-Rome-1", "1-Bonn-5", None}
 
 
+@pytest.mark.parametrize(
+    "reader",
+    [
+        "current_state(ref('then'))",
+        "history_join({'a_': ref('then')}, unique_key=['id'])",
+    ],
+)
+def test_an_ephemeral_model_has_no_columns_to_read(
+    reader: str, make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """The table that is made of it must not be one without them."""
+    project = make_project("ephemeral")
+    project.file("models/then.sql", "{{ config(materialized='ephemeral') }}\nselect 1 as id")
+    project.file(
+        "models/now.sql",
+        f"{{{{ config(materialized='table', file_format='iceberg') }}}}\n{{{{ {reader} }}}}",
+    )
+    with pytest.raises(DbtError, match=r"columns of __dbt__cte__then cannot be read.*ephemeral"):
+        project.dbt("run")
+    project.dbt("compile")
+
+
 def test_a_unit_test_may_give_the_changes_of_known_at(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
