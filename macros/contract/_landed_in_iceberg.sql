@@ -122,10 +122,10 @@
         {%- do run_query('drop view if exists ' ~ row[1]) -%}
     {%- endfor -%}
     {%- set view = of_run ~ '_landed_' ~ local_md5(relation | string)[:8] -%}
-    {%- do run_query(
-        'call system.create_changelog_view(table => ' ~ afterimage._literal(relation | string)
-        ~ ", options => map('start-snapshot-id', '" ~ start.snapshot_id ~ "', 'end-snapshot-id', '" ~ present
-        ~ "'), changelog_view => '" ~ view ~ "')"
+    {%- do afterimage._call_procedure(
+        'create_changelog_view', relation,
+        ", options => map('start-snapshot-id', '" ~ start.snapshot_id ~ "', 'end-snapshot-id', '" ~ present
+        ~ "'), changelog_view => '" ~ view ~ "'"
     ) -%}
     {{ return({'views': [view], 'landed': '(select * from ' ~ view ~ " where _change_type = 'INSERT')"}) }}
 {%- endmacro -%}

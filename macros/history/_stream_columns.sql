@@ -2,18 +2,14 @@
     unknown if the caller names the columns. Raises an error if the stream lacks a column that every reader needs,
     or one of `needed`. -#}
 {%- macro _stream_columns(macro_name, changes, columns=none, needed=[]) -%}
-    {%- set found = [] -%}
     {%- if columns is not none -%}
+        {%- set found = [] -%}
         {%- for column in columns -%}
-            {%- do found.append({'name': column, 'type': none}) -%}
+            {%- do found.append(column if column is mapping else {'name': column, 'type': none}) -%}
         {%- endfor -%}
         {{ return(found) }}
     {%- endif -%}
     {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
     {%- do afterimage._check_contract(macro_name, stream, needed) -%}
-    {#- dbt itself takes the types from a result, and over Thrift a result has none. -#}
-    {%- for column in run_query('describe query select `after`.* from ' ~ stream ~ ' as changes') -%}
-        {%- do found.append({'name': column['col_name'], 'type': column['data_type'] | lower}) -%}
-    {%- endfor -%}
-    {{ return(found) }}
+    {{ return(afterimage._described('select `after`.* from ' ~ stream ~ ' as changes')) }}
 {%- endmacro -%}

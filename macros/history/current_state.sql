@@ -3,12 +3,15 @@
     {%- if afterimage._cannot_read_columns([history]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
+    {%- set columns = afterimage._relation_columns(history) -%}
+    {%- if not columns -%}
+        {%- do afterimage._raise_no_columns('current_state', history) -%}
+    {%- endif -%}
     {%- set meta = afterimage._columns_of_history('current_state', history, meta_column_names) -%}
     {%- set ours = meta.values() | map('lower') | list %}
 
 select
-    {%- for column in afterimage._quoted(afterimage._relation_columns(history) | map(attribute='name'))
-        if column | lower not in ours %}
+    {%- for column in afterimage._quoted(columns | map(attribute='name')) if column | lower not in ours %}
     {{ column }},
     {%- endfor %}
     {{ meta.valid_from }},

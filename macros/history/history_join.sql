@@ -12,8 +12,13 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set output = afterimage._meta_columns(macro_name, meta_column_names, []) -%}
+    {%- set columns = {} -%}
     {%- set metas = {} -%}
     {%- for prefix, history in histories.items() -%}
+        {%- do columns.update({prefix: afterimage._relation_columns(history)}) -%}
+        {%- if not columns[prefix] -%}
+            {%- do afterimage._raise_no_columns(macro_name, history) -%}
+        {%- endif -%}
         {%- do metas.update({prefix: afterimage._columns_of_history(macro_name, history, meta_column_names)}) -%}
     {%- endfor -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
@@ -22,24 +27,25 @@
 with
 
 -- Every moment at which one of the histories begins or ends a version. A version that began and ended at one moment did
--- not exist by the clock, and drops out by itself.
+-- not exist by the clock.
 moments as (
     {%- for prefix, history in histories.items() %}
     {%- set meta = metas[prefix] %}
+    {%- set has_lasted = meta.valid_from ~ ' < ' ~ meta.valid_to %}
     {{ 'union' if not loop.first }}
     select
         {{ named_keys }},
         {{ meta.valid_from }} as moment
 
     from {{ history }}
-    where not {{ meta.is_deleted }}
+    where not {{ meta.is_deleted }} and ({{ meta.is_current }} or {{ has_lasted }})
     union
     select
         {{ named_keys }},
         {{ meta.valid_to }} as moment
 
     from {{ history }}
-    where not {{ meta.is_deleted }} and not {{ meta.is_current }}
+    where not {{ meta.is_deleted }} and not {{ meta.is_current }} and {{ has_lasted }}
     {%- endfor %}
 
 ),
@@ -59,7 +65,7 @@ select
     {%- for prefix, history in histories.items() %}
     {%- set alias = 'history_' ~ loop.index %}
     {%- set ours = metas[prefix].values() | map('lower') | list %}
-    {%- for column in afterimage._relation_columns(history) %}
+    {%- for column in columns[prefix] %}
     {%- set name = afterimage._quote(column.name) %}
     {%- set is_key = column.name | lower in unique_key | map('lower') %}
     {%- if not is_key and (name | lower not in ours or name | lower == metas[prefix].history_id | lower) %}

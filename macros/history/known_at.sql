@@ -4,7 +4,8 @@
     {%- if afterimage._cannot_read_columns([changes]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- do afterimage._stream_columns('known_at', changes, needed=['ingested_at']) -%}
+    {#- In a unit test, only the stored table of the stream can be asked for its columns. -#}
+    {%- set columns = afterimage._stream_columns('known_at', changes, needed=['ingested_at']) -%}
     {%- set known = '(select * from ' ~ changes ~ ' where ingested_at <= ' ~ moment ~ ')' -%}
-    {{ return(afterimage.scd2(known, unique_key, **kwargs)) }}
+    {{ return(afterimage.scd2(known, unique_key, **dict({'columns': columns}, **kwargs))) }}
 {%- endmacro -%}

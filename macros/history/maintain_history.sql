@@ -10,11 +10,10 @@
     {%- if execute -%}
         {%- set relation = ref(history) -%}
         {%- do afterimage._compact(relation) -%}
-        {%- do run_query(
-            "call system.expire_snapshots(table => " ~ afterimage._literal(relation | string)
-            ~ ", older_than => timestamp '" ~ (run_started_at - modules.datetime.timedelta(days=retain_days)).strftime(
-                '%Y-%m-%d %H:%M:%S'
-            ) ~ "', retain_last => 1)"
+        {%- set oldest = run_started_at - modules.datetime.timedelta(days=retain_days) -%}
+        {%- do afterimage._call_procedure(
+            'expire_snapshots', relation,
+            ", older_than => timestamp '" ~ oldest.strftime('%Y-%m-%d %H:%M:%S') ~ "', retain_last => 1"
         ) -%}
         {%- do log(history ~ ': compacted; snapshots older than ' ~ retain_days ~ ' days are gone', info=true) -%}
     {%- endif -%}

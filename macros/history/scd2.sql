@@ -24,9 +24,8 @@
     {%- do afterimage._check_choice('scd2', 'follow_keys', follow_keys, [true, false]) -%}
     {%- set facts = afterimage._key_change_facts(changes, unique_key) if columns is none else none -%}
     {%- if not follow_keys -%}
-        {%- set facts = {'trades': false, 'carries': false, 'truncates': true, 'sparse_columns': columns or (
-            typed_columns | map(attribute='name') | list
-        )} -%}
+        {%- set names = typed_columns | map(attribute='name') | list -%}
+        {%- set facts = {'trades': false, 'carries': false, 'truncates': true, 'sparse_columns': names} -%}
     {%- endif -%}
     {{ return(afterimage._versions(changes, typed_columns, options, facts=facts)) }}
 {%- endmacro -%}

@@ -2,6 +2,7 @@
 {%- macro _raise_no_columns(macro_name, relation) -%}
     {%- do exceptions.raise_compiler_error(
         macro_name ~ ": the columns of " ~ relation ~ " cannot be read. Build or land the table first, and check its"
-        ~ " name and schema (a unit test finds tables in the schema of the model or of the target)."
+        ~ " name and schema (a unit test finds tables in the schema of the model or of the target). An ephemeral model"
+        ~ " has no table."
     ) -%}
 {%- endmacro -%}

@@ -19,11 +19,9 @@
     {%- set columns = [] -%}
     {#- dbt itself stops at the first column whose name begins with `#`, as Db2 names may. Hudi's own columns are
         not data. -#}
-    {%- for column in run_query('describe query select * from ' ~ stored)
-        if not column['col_name'].startswith('_hoodie_')
-    -%}
-        {%- set type = modules.re.sub('\\b(var)?char[(][0-9]+[)]', 'string', column['data_type'] | lower) -%}
-        {%- do columns.append({'name': column['col_name'], 'type': type}) -%}
+    {%- for column in afterimage._described('select * from ' ~ stored) if not column.name.startswith('_hoodie_') -%}
+        {%- set type = modules.re.sub('\\b(var)?char[(][0-9]+[)]', 'string', column.type) -%}
+        {%- do columns.append({'name': column.name, 'type': type}) -%}
     {%- endfor -%}
     {{ return(columns) }}
 {%- endmacro -%}

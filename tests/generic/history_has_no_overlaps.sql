@@ -10,8 +10,8 @@ with neighbours as (
 
     select
         *,
-        lead({{ meta.valid_from }}) over ({{ w }}) as next_valid_from,
-        lead({{ meta.valid_from_seq }}) over ({{ w }}) as next_valid_from_seq
+        lead({{ meta.valid_from }}) over ({{ w }}) as afterimage_next_from,
+        lead({{ meta.valid_from_seq }}) over ({{ w }}) as afterimage_next_seq
 
     from {{ model }}
 
@@ -22,7 +22,7 @@ from neighbours
 where
     {{ meta.valid_to }} < {{ meta.valid_from }}
     or {{ meta.valid_to_seq }} < {{ meta.valid_from_seq }}
-    or (next_valid_from is not null and coalesce({{ meta.valid_to }} > next_valid_from, true))
-    or (next_valid_from_seq is not null and coalesce({{ meta.valid_to_seq }} > next_valid_from_seq, true))
+    or (afterimage_next_from is not null and coalesce({{ meta.valid_to }} > afterimage_next_from, true))
+    or (afterimage_next_seq is not null and coalesce({{ meta.valid_to_seq }} > afterimage_next_seq, true))
 
 {% endtest %}

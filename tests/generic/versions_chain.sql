@@ -11,10 +11,10 @@ with neighbours as (
 
     select
         *,
-        row_number() over ({{ w }}) as expected_version,
-        lag({{ meta.valid_to }}) over ({{ w }}) as previous_valid_to,
-        lag({{ meta.valid_to_seq }}) over ({{ w }}) as previous_valid_to_seq,
-        lag({{ meta.closed_by }}) over ({{ w }}) as previous_closed_by
+        row_number() over ({{ w }}) as afterimage_place,
+        lag({{ meta.valid_to }}) over ({{ w }}) as afterimage_last_to,
+        lag({{ meta.valid_to_seq }}) over ({{ w }}) as afterimage_last_seq,
+        lag({{ meta.closed_by }}) over ({{ w }}) as afterimage_last_cause
 
     from {{ model }}
 
@@ -23,19 +23,19 @@ with neighbours as (
 select *
 from neighbours
 where
-    {{ meta.version }} <> expected_version
+    {{ meta.version }} <> afterimage_place
     or ({{ meta.closed_by }} is null) <> ({{ meta.valid_to_seq }} is null)
     or {{ meta.closed_by }} not in ('update', 'delete', 'truncate', 'key_change')
     or (
-        expected_version > 1
+        afterimage_place > 1
         and case
-            when previous_closed_by = 'update'
+            when afterimage_last_cause = 'update'
                 then not (
-                    previous_valid_to <=> {{ meta.valid_from }}
-                    and previous_valid_to_seq <=> {{ meta.valid_from_seq }}
+                    afterimage_last_to <=> {{ meta.valid_from }}
+                    and afterimage_last_seq <=> {{ meta.valid_from_seq }}
                 )
             else coalesce(
-                previous_valid_to > {{ meta.valid_from }} or previous_valid_to_seq > {{ meta.valid_from_seq }}, true
+                afterimage_last_to > {{ meta.valid_from }} or afterimage_last_seq > {{ meta.valid_from_seq }}, true
             )
         end
     )

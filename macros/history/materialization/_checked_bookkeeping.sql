@@ -13,7 +13,9 @@
     {%- if built_with != now -%}
         {#- A misspelt name is no reason for a full refresh. -#}
         {%- set names = afterimage._stream_columns(options.macro_name, stream) | map(attribute='name') | list -%}
-        {%- do afterimage._history_plan(options, names) -%}
+        {%- for argument in ['unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns'] -%}
+            {%- do afterimage._check_known(options.macro_name, argument, options[argument], names) -%}
+        {%- endfor -%}
         {%- do exceptions.raise_compiler_error(
             options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built. Restore them, or"
             ~ " run `dbt run --full-refresh --select " ~ model.name ~ "`. Built with: " ~ built_with ~ ". Got: " ~ now

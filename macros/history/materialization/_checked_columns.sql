@@ -11,13 +11,11 @@
             {%- do known.update({column.name | lower: column.type}) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- set added = [] -%}
     {%- set place = namespace(after='first') -%}
     {%- for column in columns -%}
         {%- if column.name | lower not in known -%}
-            {%- do run_query(
-                'alter table ' ~ target_relation ~ ' add columns (' ~ afterimage._quote(column.name) ~ ' '
-                ~ column.type ~ ' ' ~ place.after ~ ')'
-            ) -%}
+            {%- do added.append(afterimage._quote(column.name) ~ ' ' ~ column.type ~ ' ' ~ place.after) -%}
         {%- elif afterimage._stored_type(known[column.name | lower]) != afterimage._stored_type(column.type) -%}
             {%- do exceptions.raise_compiler_error(
                 options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ known[column.name | lower]
@@ -34,6 +32,10 @@
                 ~ ". Select it again, or run `dbt run --full-refresh --select " ~ model.name ~ "`."
             ) -%}
         {%- endif -%}
+    {%- endfor -%}
+    {#- Only now, so that an error leaves the table as it was; one by one, because one may come after another. -#}
+    {%- for column in added -%}
+        {%- do run_query('alter table ' ~ target_relation ~ ' add columns (' ~ column ~ ')') -%}
     {%- endfor -%}
     {{ return(columns) }}
 {%- endmacro -%}

@@ -38,7 +38,7 @@
             coalesce(max(
                 key_trades.first_arrival < starts.start_seq
                 {%- if is_partly_known %}
-                or (starts.start_seq is not null and known.{{ afterimage._quote(options.unique_key[0]) }} is not null)
+                or (starts.start_seq is not null and known.{{ plan.meta.history_id }} is not null)
                 {%- endif %}
             ), false) as needs_all
 

@@ -603,6 +603,62 @@ def test_upkeep_of_a_staging_table_is_no_news(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param([f"f{number}: int" for number in range(30)], id="many"),
+        pytest.param(["`first-name`: int", "`1st`: struct<`a b`: int>", "z: int"], id="odd names"),
+    ],
+)
+def test_a_column_may_be_a_struct_of_any_fields(
+    fields: list[str], project: Project, lake: Lake, runs: Runs
+) -> None:
+    columns = COLUMNS | {"nested": f"struct<{', '.join(fields)}>"}
+    lake.create(RAW, columns, FIRST)
+    runs.run("--full-refresh")
+    lake.append(RAW, columns, [row(at(4), "U", "d")])
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+
+
+def test_tables_may_be_in_another_catalog(
+    make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
+) -> None:
+    """The raw table and all models; Iceberg's procedures are those of one catalog."""
+    for name, value in {
+        "": "org.apache.iceberg.spark.SparkCatalog",
+        ".type": "hadoop",
+        ".warehouse": str(tmp_path),
+    }.items():
+        lake.spark.conf.set(f"spark.sql.catalog.aside{name}", value)
+    raw = f"aside.{SCHEMA}.raw__ct"
+    lake.spark.sql(f"create namespace aside.{SCHEMA}")
+    lake._frame(COLUMNS, FIRST).writeTo(raw).using("iceberg").create()
+    project = make_project("aside")
+    profiles = project.folder / "profiles"
+    profile = (profiles / "profiles.yml").read_text()
+    profiles.unlink()
+    profile = profile.replace(f"schema: {SCHEMA}", f"schema: aside.{SCHEMA}")
+    project.file("profiles/profiles.yml", profile)
+    project.file(
+        "models/stg_aside.sql",
+        f"{{{{ config({STREAM}, compact_after=1) }}}}\n{{{{ qlik_change_table(api.Relation.create("
+        f"schema='aside.{SCHEMA}', identifier='raw__ct'), unique_key=['id']) }}}}",
+    )
+    project.file(
+        "models/aside_history.sql",
+        "{{ config(materialized='history', file_format='iceberg', unique_key=['id'],"
+        " compact_after=1) }}\nselect * from {{ ref('stg_aside') }}",
+    )
+    project.dbt("run")
+    for day in (4, 5, 6):
+        lake._frame(COLUMNS, [row(at(day), "U", f"day {day}")]).writeTo(raw).append()
+        project.dbt("run")
+    upkeep = "{history: aside_history, retain_days: 0}"
+    project.dbt("run-operation", "maintain_history", "--args", upkeep)
+    found = lake.rows(f"select name from aside.{SCHEMA}.aside_history where id = 1 and is_current")
+    assert found == [{"name": "day 6"}]
+
+
 @pytest.mark.minutes
 @given(data=st.data())
 @settings(fewer_checks, max_examples=max(1, EXAMPLES // 2))

@@ -124,6 +124,15 @@ def test_a_table_of_another_materialization_needs_a_full_refresh(
         project.dbt("run")
 
 
+def test_other_names_of_our_columns_need_a_full_refresh(project: Project, lake: Lake) -> None:
+    write_model(project, meta_column_names={"operation": "_operation"})
+    lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 1)])
+    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
+        project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    project.dbt("run")
+
+
 @pytest.mark.slow
 def test_a_run_leaves_no_scratch_table(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 1)])

@@ -60,7 +60,12 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     lake.create(
         "grades",
         COLUMNS,
-        [version(1, "A", 3, 7), version(1, "B", 12, None), version(3, "C", 2, 4)],
+        [
+            version(1, "A", 3, 7),
+            version(1, "B", 12, None),
+            version(2, "D", 8, 8),
+            version(3, "C", 2, 4),
+        ],
     )
     return make_project("history_readers")
 
@@ -176,6 +181,61 @@ def test_readers_use_the_renamed_columns_of_a_history(
         (2, began, None, day(9)),
     ]
     assert {row["town_history_id"] for row in joined} == {"1-Rome-1", "1-Bonn-5", None}
+
+
+@pytest.mark.parametrize(
+    "reader",
+    [
+        "current_state(ref('then'))",
+        "history_join({'a_': ref('then')}, unique_key=['id'])",
+    ],
+)
+def test_an_ephemeral_model_has_no_columns_to_read(
+    reader: str, make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """The table that is made of it must not be one without them."""
+    project = make_project("ephemeral")
+    project.file("models/then.sql", "{{ config(materialized='ephemeral') }}\nselect 1 as id")
+    project.file(
+        "models/now.sql",
+        f"{{{{ config(materialized='table', file_format='iceberg') }}}}\n{{{{ {reader} }}}}",
+    )
+    with pytest.raises(DbtError, match=r"columns of __dbt__cte__then cannot be read.*ephemeral"):
+        project.dbt("run")
+    project.dbt("compile")
+
+
+def test_a_unit_test_may_give_the_changes_of_known_at(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """A map among the columns, which are those of the stored table."""
+    columns = contract_columns("id: int, marks: map<string, int>")
+    lake.create("known_stream", columns, [])
+    given = {name: f"cast(null as {kind}) as `{name}`" for name, kind in columns.items()} | {
+        "change_id": "'c1' as change_id",
+        "change_seq": "'1' as change_seq",
+        "operation": "'insert' as operation",
+        "after": "named_struct('id', 1, 'marks', map('x', 1)) as `after`",
+        "ingested_at": "timestamp '2024-01-02' as ingested_at",
+    }
+    project = make_project("known_in_a_unit_test")
+    project.file("models/known_stream.sql", "select 1 as built_already")
+    project.file(
+        "models/known.sql",
+        "{{ known_at(ref('known_stream'), '2024-01-02', unique_key=['id']) }}",
+    )
+    project.file(
+        "models/known.yml",
+        "unit_tests:\n"
+        "  - name: known_by_then\n"
+        "    model: known\n"
+        "    given:\n"
+        "      - input: ref('known_stream')\n"
+        "        format: sql\n"
+        f"        rows: >-\n          select {', '.join(given.values())}\n"
+        "    expect: {rows: [{id: 1, version: 1, is_current: true}]}\n",
+    )
+    project.dbt("test", "--select", "known_by_then")
 
 
 def stream(lake: Lake, table: str, fields: str, *changes: tuple[Any, ...]) -> str:

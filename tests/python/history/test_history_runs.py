@@ -151,8 +151,36 @@ def test_a_new_column_is_added_and_opens_no_version(project: Project, lake: Lake
     ]
 
 
+def test_a_new_column_may_be_a_struct_of_any_fields(project: Project, lake: Lake) -> None:
+    """Spark shows only the first of many fields, here without the map, and no quotes."""
+    nested = ", ".join([*(f"f{number}: int" for number in range(30)), "`a-b`: map<string, int>"])
+    wider = contract_columns(f"{FIELDS}, nested: struct<{nested}>")
+    filled = (*range(30), {"x": 1})
+    rows = [
+        change(1, "insert", (1, "Ada", "Rome", None)),
+        change(2, "update", (1, "Ada", "Rome", filled), run=1),
+    ]
+    lake.create("changes", wider, rows)
+    project.dbt("run")
+    lake.append("changes", wider, [change(3, "update", (1, "Ada", "Rome", filled), run=2)])
+    project.dbt("run")
+    assert [row[3] for row in versions(lake)] == [1, 2]
+    [found] = lake.rows(f"select nested.`a-b` as m from {SCHEMA}.people_history where is_current")
+    assert found == {"m": {"x": 1}}
+
+
 def test_changed_options_need_a_full_refresh(project: Project) -> None:
     write_model(project, ignore_columns=["city"])
+    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
+        project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    project.dbt("run")
+
+
+def test_other_names_of_our_columns_need_a_full_refresh(project: Project) -> None:
+    write_model(project, meta_column_names={"valid_from": "until", "valid_to": "since"})
+    project.dbt("run", "--full-refresh")
+    write_model(project, meta_column_names={"valid_from": "since", "valid_to": "until"})
     with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
         project.dbt("run")
     project.dbt("run", "--full-refresh")
@@ -207,6 +235,17 @@ def test_a_dropped_column_needs_a_full_refresh(project: Project, lake: Lake) -> 
     lake.create("changes", narrower, [change(2, "insert", (2, "Ben"), run=1)])
     with pytest.raises(DbtError, match=r"no longer has the column `city`.*full-refresh"):
         project.dbt("run")
+
+
+def test_a_renamed_column_leaves_the_table_as_it_was(project: Project, lake: Lake) -> None:
+    """So that the old name can come back."""
+    renamed = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string, x: int>")
+    lake.create("changes", renamed, [change(2, "insert", (2, "Ben", 1), run=1)])
+    with pytest.raises(DbtError, match="no longer has the column `city`"):
+        project.dbt("run")
+    lake.create("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
+    project.dbt("run")
+    assert versions(lake)[1:] == [(2, "Ben", "Bonn", 1, None)]
 
 
 @pytest.mark.minutes
@@ -393,6 +432,19 @@ def test_an_unsupported_config_is_refused(
     )
     with pytest.raises(DbtError, match=message):
         project.dbt("run")
+
+
+def test_data_columns_may_have_the_names_of_the_tests_columns(project: Project, lake: Lake) -> None:
+    names = ["next_valid_from", "next_valid_from_seq", "expected_version", "previous_closed_by"]
+    columns = contract_columns(", ".join(["id: int", *(f"{name}: int" for name in names)]))
+    lake.create("changes", columns, [change(1, "insert", (1, *[1] * len(names)))])
+    project.file(
+        "models/people_history.yml",
+        "models: [{name: people_history, data_tests: ["
+        "{versions_chain: {arguments: {unique_key: [id]}}},"
+        " {history_has_no_overlaps: {arguments: {unique_key: [id]}}}]}]",
+    )
+    project.dbt("build", "--full-refresh")
 
 
 @pytest.mark.slow
