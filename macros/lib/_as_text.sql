@@ -1,7 +1,7 @@
 {#- A value as text. Bytes become hex, since a plain cast would garble them; arrays, structs and maps become JSON. From
     seven places on, a cast would write small decimals with an exponent (`0E-7`). -#}
 {%- macro _as_text(expression, type) -%}
-    {%- set scale = type.split(',')[1][:-1] | int if type and type.startswith('decimal') else 0 -%}
+    {%- set scale = type.split(',')[-1][:-1] | int if type and type.startswith('decimal') and ',' in type else 0 -%}
     {%- if type == 'binary' -%}
         {{ return('hex(' ~ expression ~ ')') }}
     {%- elif type and '<' in type -%}

@@ -5,10 +5,11 @@
         {{ return(relation.replace(limit=none)) }}
     {%- endif -%}
     {%- set identifier = relation.identifier | replace('__dbt__cte__', '') -%}
-    {%- for schema in [model.schema, target.schema] | unique -%}
-        {%- set stored = afterimage._load_relation(
-            api.Relation.create(schema=schema, identifier=identifier)
-        ) -%}
+    {#- A source's CTE has the names of both. dbt does not tell the source's schema; mostly it has its name. -#}
+    {%- for schema, name in [[model.schema, identifier], [target.schema, identifier]] + model.sources
+        if name == identifier or schema ~ '__' ~ name == identifier
+    -%}
+        {%- set stored = afterimage._load_relation(api.Relation.create(schema=schema, identifier=name)) -%}
         {%- if stored is not none -%}
             {{ return(stored) }}
         {%- endif -%}

@@ -620,6 +620,28 @@ def test_a_column_may_be_a_struct_of_any_fields(
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
 
 
+def test_a_unit_test_may_give_the_rows_of_a_source(project: Project, lake: Lake) -> None:
+    """The columns that it does not give are those of the landed table."""
+    lake.spark.sql("create namespace if not exists landed")
+    lake._frame(COLUMNS, []).writeTo("landed.people__ct").using("iceberg").createOrReplace()
+    project.file("models/landed.yml", "sources: [{name: landed, tables: [{name: people__ct}]}]")
+    project.file(
+        "models/stg_given.sql",
+        "{{ qlik_change_table(source('landed', 'people__ct'), unique_key=['id']) }}",
+    )
+    project.file(
+        "models/stg_given.yml",
+        "unit_tests:\n"
+        "  - name: an_insert\n"
+        "    model: stg_given\n"
+        "    given:\n"
+        "      - input: source('landed', 'people__ct')\n"
+        f"        rows: [{{header__change_seq: '{at(1)}', header__change_oper: I, id: 1}}]\n"
+        "    expect: {rows: [{operation: insert, reject_reason: null}]}\n",
+    )
+    project.dbt("test", "--select", "stg_given")
+
+
 def test_tables_may_be_in_another_catalog(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
 ) -> None:
