@@ -176,9 +176,8 @@
     changed without a commit since, the table is read as it is; rows that land meanwhile are read twice. -#}
 {%- macro _at_snapshot(relation, snapshot) -%}
     {%- set at = relation ~ ' version as of ' ~ snapshot -%}
-    {%- set kept = run_query('describe query select * from ' ~ at).rows | map('join', ' ') | list -%}
-    {%- set present = run_query('describe query select * from ' ~ relation).rows | map('join', ' ') | list -%}
-    {{ return(at if kept == present else relation | string) }}
+    {%- set kept = afterimage._described('select * from ' ~ at) -%}
+    {{ return(at if kept == afterimage._described('select * from ' ~ relation) else relation | string) }}
 {%- endmacro -%}
 
 
