@@ -463,7 +463,7 @@ def test_files_are_read_by_when_they_were_written(
     landing.drop()
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_file_from_the_future_hides_no_later_one(
     project: Project, lake: Lake, runs: Runs
 ) -> None:

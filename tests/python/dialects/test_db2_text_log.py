@@ -126,7 +126,7 @@ def test_the_index_gets_the_result_of_the_log(
 PADDED = {"neither": ("de", "de"), "the log": ("de   ", "de"), "the base": ("de", "de   ")}
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 @pytest.mark.parametrize("padded", list(PADDED))
 def test_trailing_blanks_of_a_key_are_ignored(padded: str, project: Project, lake: Lake) -> None:
     """CHAR is padded to its length, and Db2 compares texts as if all were."""

@@ -139,7 +139,7 @@ def test_a_connector_that_was_set_up_again_goes_on_in_the_order_of_the_log(
     assert [c["after"]["note"] for c in found] == ["first", "second", "third", "fourth"]
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_what_a_connector_makes_up_for_the_old_row_is_no_value(
     project: Project, lake: Lake
 ) -> None:

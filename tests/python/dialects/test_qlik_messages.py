@@ -209,7 +209,7 @@ def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
     assert {form: staged(lake, f"stg_versioned_{form}") for form in FORMATS} == in_batches
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_message_without_a_place_stays_one_row(project: Project, lake: Lake) -> None:
     """A message that cannot be read has a place in its bytes alone: it waits, or is cut off."""
     inserts = {

@@ -106,7 +106,7 @@ def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: L
     assert versions(lake) == [(1, "Ada", "Rome", 1, None)]
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_row_keeps_its_columns_from_key_to_key_in_a_later_run(
     project: Project, lake: Lake
 ) -> None:
@@ -374,7 +374,7 @@ def test_tables_have_the_profiles_dictionaries(project: Project, lake: Lake) -> 
     assert {"key": "write.parquet.dict-size-bytes", "value": "262144"} in properties
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake) -> None:
     """dbt's manual runs this before unit tests, when nothing is built yet."""
     lake.create(

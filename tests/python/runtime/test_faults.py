@@ -588,7 +588,7 @@ def test_a_column_dropped_from_the_raw_table_needs_a_full_refresh(
     assert names(lake) == before
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_column_in_another_case_needs_a_full_refresh(small: Project, lake: Lake) -> None:
     """Columns that a sparse row did not capture are listed by name."""
     before = names(lake)
