@@ -198,9 +198,11 @@ def _header(file: File) -> tuple[str, ...]:
     with _refusing(file, "csv"):
         with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
             line = text.readline()
-        if line and not line.strip():
+        is_of_excel = line.lstrip('"').lower().startswith("sep=")
+        if is_of_excel or (line and not line.strip()):
             raise AfterimageError(
-                f"{shown(file.path)} begins with an empty line; its first row must be the header"
+                f"{shown(file.path)} begins with {'`sep=`' if is_of_excel else 'an empty line'};"
+                " its first row must be the header"
             )
         separator = max(_SEPARATORS, key=line.count)
         with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:

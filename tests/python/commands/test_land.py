@@ -416,11 +416,14 @@ def test_csv_whose_ending_is_in_upper_case_is_unpacked(landings: Landings) -> No
     assert landings.rows("raw.lots") == [{"id": 1, "name": "Ada"}]
 
 
-def test_csv_that_begins_with_an_empty_line_is_refused(landings: Landings) -> None:
+@pytest.mark.parametrize(("first", "what"), [("", "an empty line"), ("sep=,", "`sep=`")])
+def test_csv_that_does_not_begin_with_its_header_is_refused(
+    first: str, what: str, landings: Landings
+) -> None:
     landings.csv("lines/a.csv", "id,name\n1,Ada\n")
-    second = landings.csv("lines/b.csv", "\nid,name\n2,Bob\n")
+    second = landings.csv("lines/b.csv", f"{first}\nid,name\n2,Bob\n")
     error = landings.refused(landings.folder / "lines")
-    assert error == f"{second} begins with an empty line; its first row must be the header"
+    assert error == f"{second} begins with {what}; its first row must be the header"
 
 
 def test_a_file_that_was_landed_alone_is_not_loaded_again_with_its_folder(
