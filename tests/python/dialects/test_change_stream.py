@@ -485,6 +485,21 @@ def test_files_may_have_a_column_like_a_detail_of_their_table(
 
 
 @pytest.mark.slow
+def test_a_table_of_files_may_take_the_name_of_an_iceberg_table(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    landing = Landing(lake, project, "followed__ct", "parquet")
+    landing.land(*FIRST[1:3])
+    runs.run("--full-refresh")
+    read = json.dumps({landing.name: "8744736658442914487"}).encode().hex()
+    lake.spark.sql(f"alter table {TABLE} set tblproperties ('afterimage.read' = '{read}')")
+    landing.land(row(at(9), "U", "z"))
+    said = runs.run()
+    landing.drop()
+    assert said.endswith("1 changes: 1 new, 0 known, 0 rejected")
+
+
+@pytest.mark.slow
 def test_a_file_from_the_future_hides_no_later_one(
     project: Project, lake: Lake, runs: Runs
 ) -> None:
