@@ -853,6 +853,30 @@ def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) ->
 
 
 @pytest.mark.slow
+def test_a_message_whose_schema_names_its_table_in_whole_waits_for_it(
+    project: Project, lake: Lake
+) -> None:
+    sent = json.loads(of_version_1("json")[2]["value"])
+    sent["message"] |= {"table": "ACCOUNTS"}
+    sent["message"]["headers"] |= {"changeMask": None, "columnMask": None}
+    lake.create("named", {"value": "string"}, [{"value": json.dumps(sent)}])
+    lake.create("named_schemas", {"value": "string"}, [])
+    project.file(
+        "models/stg_named.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('named')}, unique_key=['ID'],"
+        f" columns=[{{'name': 'ID', 'type': 'int'}}, {{'name': 'NAME', 'type': 'string'}}],"
+        f" metadata={relation('named_schemas')}, table='dbo.accounts') }}}}",
+    )
+    project.dbt("run", "--select", "stg_named")
+    lake.append("named_schemas", {"value": "string"}, [described("json", "v1")])
+    project.dbt("run", "--select", "stg_named")
+    found = staged(lake, "stg_named")
+    project.dbt("run", "--select", "stg_named", "--full-refresh")
+    assert found == staged(lake, "stg_named")
+    assert [change["reject_reason"] for change in found] == [None]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("landed_as", ["string", "binary"])
 def test_a_load_message_is_read_with_any_digits_in_its_data(
     landed_as: str, project: Project, lake: Lake
