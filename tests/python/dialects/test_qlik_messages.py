@@ -707,6 +707,25 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
     assert ways[1:] == [ways[0]] * 2
 
 
+@pytest.mark.slow
+def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
+    project: Project, lake: Lake
+) -> None:
+    run = version_models(project, "pruned")
+    loads = [at_offset(place, "REFRESH", None, data={"ID": 1, "NAME": "a"}) for place in (0, 3, 5)]
+    names = {1: "b", 2: "c", 4: "d"}
+    changes = {
+        place: at_offset(place, "UPDATE", f"2024010112{place:025d}", data={"ID": 1, "NAME": name})
+        for place, name in names.items()
+    }
+    batches = [[loads[0], changes[1]], [changes[2], loads[1]], [changes[4], loads[2]]]
+    for number, batch in enumerate(batches):
+        lake.create("pruned", landing("json"), batch)
+        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+    found = lake.rows(f"select NAME from {SCHEMA}.pruned_history order by version")
+    assert [row["NAME"] for row in found] == ["a", "b", "c", "a", "d", "a"]
+
+
 def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
     """Return the macro's rows for landed messages of ID and NAME, in order."""
     call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={ROW})"
