@@ -62,7 +62,8 @@ copies as (
         min(message_position) over (partition by {{ place }}, message_id) as first_position
         {%- if has_reloads %},
         -- A later reload may find a row as an earlier one did; that is a change of its own.
-        dense_rank() over (partition by message_id order by place){{ ' + coalesce(places_gone, 0)' if is_incremental }} as number_of_place
+        dense_rank() over (partition by message_id order by place)
+        {{ '+ coalesce(places_gone, 0)' if is_incremental }} as number_of_place
         {%- endif %}
 
     from {{ 'placed' if has_reloads else 'judged' }}
