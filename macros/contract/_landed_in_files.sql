@@ -5,7 +5,9 @@
 {%- macro _landed_in_files(relation) -%}
     {%- set is_incremental = afterimage._is_incremental() -%}
     {%- set read = afterimage._read_before(relation | string) if is_incremental else {} -%}
-    {%- set before = fromjson(read.state) if read.get('state') else {'newest': read.get('at'), 'files': none} -%}
+    {#- A snapshot is remembered if the table of this name was an Iceberg table before. -#}
+    {%- set is_of_files = (read.get('state') or '').startswith('{') -%}
+    {%- set before = fromjson(read.state) if is_of_files else {'newest': read.get('at'), 'files': none} -%}
     {%- if relation.schema | lower not in afterimage._file_formats() -%}
         {#- A long-lived session would use the file list from when it first read the table. -#}
         {%- do run_query('refresh table ' ~ relation) -%}

@@ -51,7 +51,8 @@
     {%- if listed is not none and listed.is_iceberg -%}
         {{ return('iceberg') }}
     {%- endif -%}
-    {%- for row in run_query('describe table extended ' ~ whole) if row[0] == 'Provider' -%}
+    {#- Details follow the columns, one of which may have the name of a detail. -#}
+    {%- for row in run_query('describe table extended ' ~ whole).rows | list | reverse if row[0] == 'Provider' -%}
         {%- set provider = row[1] | lower -%}
         {{ return('files' if provider in afterimage._file_formats() else provider) }}
     {%- endfor -%}

@@ -2,7 +2,7 @@
     a change, or all loads of a key. `m` is what a message says. -#}
 {%- macro _debezium_group(value, key, position, keys) -%}
 case
-    when m.payload is null then concat('no-row-', md5(coalesce({{ value }}, {{ key }}, '')))
+    when m.op is null or m.op = 'm' then concat('no-row-', md5(coalesce({{ value }}, {{ key }}, '')))
     when m.kind = 'load' then concat('load-', md5({{ afterimage._texts_of_map('m.row', keys) }}))
     when m.log_place is not null then concat(m.log_place, if(m.kind = 'reload', '.i', ''))
     else concat('unplaced-', coalesce({{ position }}, md5({{ value }})))

@@ -41,8 +41,8 @@ judged as (
         case
             when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce(value, message_key, '')))
             when m.kind = 'load' then change_group
-            when m.kind = 'reload' then concat('load-', md5(to_json(struct(m.row, m.source))))
             when m.log_place is null then coalesce(landed_position, concat('rejected-', md5(value)))
+            when m.kind = 'reload' then concat('load-', md5(to_json(struct(m.row, m.source))))
             when is_moved then concat(m.log_place, '-k', landed_partition)
             else concat(m.log_place, '-', m.op, '-', md5({{ afterimage._texts_of_map('row_values', keys) }}))
         end as identity,

@@ -8,7 +8,7 @@
         from {{ this }} as staged
         inner join {{ schemas }} as schemas
             on
-                staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, schemas.id)
+                staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, try_cast(schemas.id as bigint))
                 and schemas.`schema` is not null
         -- Lets Iceberg skip the files in which no message waits.
         where startswith(staged.reject_reason, {{ afterimage._debezium_no_schema() }})

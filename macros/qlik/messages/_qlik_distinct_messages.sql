@@ -3,6 +3,7 @@
 {%- macro _qlik_distinct_messages(layout) -%}
 {%- set place = afterimage._qlik_message_place(layout.unique_key) -%}
 {%- set has_reloads = layout.has_reloads -%}
+{%- set is_incremental = afterimage._is_incremental() -%}
 {%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
 {%- if has_reloads -%}
 -- A difference that a reload finds is a change at the reload's time. The offsets show which of its messages came last.
@@ -31,6 +32,24 @@ placed as (
 
 ),
 
+{% if is_incremental %}
+-- The places of loads that are no longer landed. They keep their numbers, although a reload may have the same bytes.
+gone as (
+
+    select
+        left(known.change_id, 32) as message_id,
+        count(*) as places_gone
+
+    from {{ this }} as known
+    left anti join placed
+        on
+            left(known.change_id, 32) = placed.message_id
+            and (known.message_position = placed.message_position or known.change_seq = placed.place)
+    where known.operation = 'load' or {{ afterimage._has_movable_place('known.change_seq') }}
+    group by 1
+
+),
+{% endif %}
 {% endif -%}
 -- A message delivered twice counts once: a reload or a restart writes the same message again.
 copies as (
@@ -43,10 +62,14 @@ copies as (
         min(message_position) over (partition by {{ place }}, message_id) as first_position
         {%- if has_reloads %},
         -- A later reload may find a row as an earlier one did; that is a change of its own.
-        dense_rank() over (partition by message_id order by place) as number_of_place
+        dense_rank() over (partition by message_id order by place)
+        {{ '+ coalesce(places_gone, 0)' if is_incremental }} as number_of_place
         {%- endif %}
 
     from {{ 'placed' if has_reloads else 'judged' }}
+    {%- if has_reloads and is_incremental %}
+    left outer join gone using (message_id)
+    {%- endif %}
 
 ),
 

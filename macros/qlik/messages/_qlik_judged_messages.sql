@@ -47,10 +47,11 @@ judged as (
                     else "'Avro cannot be read: qlik_messages was given no metadata'" }}
             when not has_body then concat('not a JSON message: ', coalesce(left(json_text, 60), 'NULL'))
             {%- if layout.table is not none %}
-            when table_name is null
-                then {{ "if(schema_id is null or has_schema, 'the message does not say which table it is of', concat("
-                    ~ afterimage._qlik_no_schema() ~ ", schema_id))" if layout.schema_rows is not none
-                    else "'the message does not say which table it is of'" }}
+            {%- if layout.schema_rows is not none %}
+            when is_of_another_table is null and schema_id is not null and not has_schema
+                then concat({{ afterimage._qlik_no_schema() }}, schema_id)
+            {%- endif %}
+            when table_name is null then 'the message does not say which table it is of'
             when is_of_another_table is null
                 then concat('the message does not say which schema its table is of: ', table_name)
             when is_of_another_table then concat('of another table: ', coalesce(concat(schema_name, '.'), ''), table_name)

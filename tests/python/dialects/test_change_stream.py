@@ -401,9 +401,17 @@ def test_a_branch_is_read_in_full(project: Project, runs: Runs, lake: Lake) -> N
 class Landing:
     """A raw table of the session catalog, whose rows the change stream reads."""
 
-    def __init__(self, lake: Lake, project: Project, name: str, using: str) -> None:
+    def __init__(
+        self,
+        lake: Lake,
+        project: Project,
+        name: str,
+        using: str,
+        more: dict[str, str] | None = None,
+    ) -> None:
         self.lake, self.project, self.name = lake, project, f"spark_catalog.default.{name}"
-        columns = ", ".join(f"{column} {kind}" for column, kind in COLUMNS.items())
+        self.columns = COLUMNS | (more or {})
+        columns = ", ".join(f"{column} {kind}" for column, kind in self.columns.items())
         self.drop()
         lake.spark.sql(f"create table {self.name} ({columns}) using {using}")
         project.file(
@@ -415,7 +423,7 @@ class Landing:
     def land(self, *rows: dict[str, Any]) -> None:
         self.earlier = self.files()
         for landed in rows:
-            values = [landed.get(name) for name in COLUMNS]
+            values = [landed.get(name) for name in self.columns]
             literals = ", ".join("null" if value is None else repr(value) for value in values)
             self.lake.spark.sql(f"insert into {self.name} values ({literals})")
 
@@ -461,6 +469,34 @@ def test_files_are_read_by_when_they_were_written(
     assert runs.run() == "nothing new"
     runs.assert_as_a_full_refresh()
     landing.drop()
+
+
+@pytest.mark.slow
+def test_files_may_have_a_column_like_a_detail_of_their_table(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    landing = Landing(lake, project, "provided__ct", "parquet", {"Provider": "string"})
+    landing.land(*FIRST[1:3])
+    runs.run("--full-refresh")
+    landing.land(row(at(9), "U", "z"))
+    said = runs.run()
+    landing.drop()
+    assert said == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+
+
+@pytest.mark.slow
+def test_a_table_of_files_may_take_the_name_of_an_iceberg_table(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    landing = Landing(lake, project, "followed__ct", "parquet")
+    landing.land(*FIRST[1:3])
+    runs.run("--full-refresh")
+    read = json.dumps({landing.name: "8744736658442914487"}).encode().hex()
+    lake.spark.sql(f"alter table {TABLE} set tblproperties ('afterimage.read' = '{read}')")
+    landing.land(row(at(9), "U", "z"))
+    said = runs.run()
+    landing.drop()
+    assert said.endswith("1 changes: 1 new, 0 known, 0 rejected")
 
 
 @pytest.mark.minutes

@@ -349,6 +349,22 @@ def test_a_schema_may_come_after_its_messages(
     assert in_json["things_history"] == in_batches["things_history"]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "written"), [("double", float), ("string", "0{}".format)])
+def test_a_schema_that_comes_may_have_its_id_in_another_form(
+    kind: str, written: Callable[[int], Any], project: Project, lake: Lake
+) -> None:
+    models(project, "avro", f", schemas={relation('avro_schemas')}")
+    lake.create("avro", AVRO_LANDING, [in_avro(BATCHES[0][1], 9)])
+    for ids in [(7,), (7, 8, 9)]:
+        schemas = [{**row, "id": written(row["id"])} for row in schema_rows(*ids)]
+        lake.create("avro_schemas", {**SCHEMAS, "id": kind}, schemas)
+        full_refresh = ["--full-refresh"] if ids == (7,) else []
+        project.dbt("run", "--select", "stg_things", *full_refresh)
+    [change] = lake.contents("stg_things")["stg_things"]
+    assert change["reject_reason"] is None
+
+
 # --- whatever the bytes are ---------------------------------------------------------------------
 
 # For each column JSON that fits its type, and JSON that does not.

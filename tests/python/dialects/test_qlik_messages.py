@@ -707,6 +707,25 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
     assert ways[1:] == [ways[0]] * 2
 
 
+@pytest.mark.slow
+def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
+    project: Project, lake: Lake
+) -> None:
+    run = version_models(project, "pruned")
+    loads = [at_offset(place, "REFRESH", None, data={"ID": 1, "NAME": "a"}) for place in (0, 3, 5)]
+    names = {1: "b", 2: "c", 4: "d"}
+    changes = {
+        place: at_offset(place, "UPDATE", f"2024010112{place:025d}", data={"ID": 1, "NAME": name})
+        for place, name in names.items()
+    }
+    batches = [[loads[0], changes[1]], [changes[2], loads[1]], [changes[4], loads[2]]]
+    for number, batch in enumerate(batches):
+        lake.create("pruned", landing("json"), batch)
+        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+    found = lake.rows(f"select NAME from {SCHEMA}.pruned_history order by version")
+    assert [row["NAME"] for row in found] == ["a", "b", "c", "a", "d", "a"]
+
+
 def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
     """Return the macro's rows for landed messages of ID and NAME, in order."""
     call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={ROW})"
@@ -850,6 +869,30 @@ def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) ->
     found = {row["change_seq"][-1]: row["reject_reason"] for row in lake.rows(sql)}
     reason = "the message does not say which schema its table is of: accounts"
     assert found == {"1": None, "2": reason}
+
+
+@pytest.mark.slow
+def test_a_message_whose_schema_names_its_table_in_whole_waits_for_it(
+    project: Project, lake: Lake
+) -> None:
+    sent = json.loads(of_version_1("json")[2]["value"])
+    sent["message"] |= {"table": "ACCOUNTS"}
+    sent["message"]["headers"] |= {"changeMask": None, "columnMask": None}
+    lake.create("named", {"value": "string"}, [{"value": json.dumps(sent)}])
+    lake.create("named_schemas", {"value": "string"}, [])
+    project.file(
+        "models/stg_named.sql",
+        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('named')}, unique_key=['ID'],"
+        f" columns=[{{'name': 'ID', 'type': 'int'}}, {{'name': 'NAME', 'type': 'string'}}],"
+        f" metadata={relation('named_schemas')}, table='dbo.accounts') }}}}",
+    )
+    project.dbt("run", "--select", "stg_named")
+    lake.append("named_schemas", {"value": "string"}, [described("json", "v1")])
+    project.dbt("run", "--select", "stg_named")
+    found = staged(lake, "stg_named")
+    project.dbt("run", "--select", "stg_named", "--full-refresh")
+    assert found == staged(lake, "stg_named")
+    assert [change["reject_reason"] for change in found] == [None]
 
 
 @pytest.mark.slow

@@ -205,3 +205,45 @@ def test_a_load_of_debezium_replaces_one_that_is_no_longer_landed(
     project.dbt("run", "--select", "stg_loads")
     kept = lake.rows(f"select after.note from {SCHEMA}.stg_loads where reject_reason is null")
     assert [row["note"] for row in kept] == ["new"] * 8
+
+
+def debezium_call(arguments: str) -> str:
+    columns = [{"name": "id", "type": "int"}, {"name": "note", "type": "string"}]
+    return (
+        f"debezium_messages({relation('again')}, unique_key=['id'], columns={columns},"
+        f" position=['partition', 'offset']{arguments})"
+    )
+
+
+POSITIONED = {"value": "string", "partition": "int", "offset": "bigint"}
+
+
+def at_offset(offset: int, value: Row) -> Row:
+    return {"value": json.dumps(value), "partition": 0, "offset": offset}
+
+
+@pytest.mark.parametrize(
+    ("value", "changes"),
+    [
+        pytest.param({"hello": 1}, 1, id="no row"),
+        pytest.param({"ts_ms": 1709283600000}, 1, id="a heartbeat"),
+        pytest.param({"op": "m", "source": {"ts_ms": 1}}, 1, id="a logical message"),
+        pytest.param(
+            {"op": "r", "after": {"id": 1}, "source": {"ts_ms": 1, "snapshot": "incremental"}},
+            3,
+            id="a row of an incremental snapshot",
+        ),
+    ],
+)
+def test_a_message_of_debezium_without_a_place_in_the_log_comes_again(
+    value: Row, changes: int, project: Project, lake: Lake
+) -> None:
+    found, refreshed = in_two_runs(
+        project,
+        lake,
+        debezium_call(""),
+        POSITIONED,
+        [[at_offset(1, value)], [at_offset(2, value), at_offset(3, value)]],
+    )
+    assert len({change["change_id"] for change in refreshed}) == len(refreshed) == changes
+    assert outline(found) == outline(refreshed)
