@@ -587,6 +587,27 @@ def test_a_sample_of_a_history_leaves_nothing_out_for_good(
     assert len(lake.rows(f"select * from {SCHEMA}.stream_history where id in (97, 98)")) == 2
 
 
+def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) -> None:
+    now = datetime.now(timezone.utc).replace(tzinfo=None)
+    rows = [row(at(1), "I", "old"), row(at(9), "I", "recent", 2) | {"header__timestamp": now}]
+    lake.spark.sql("create namespace if not exists sampled")
+    lake._frame(COLUMNS, rows).writeTo("sampled.people__ct").using("iceberg").createOrReplace()
+    project.file(
+        "models/sampled.yml",
+        "sources: [{name: sampled, tables: [{name: people__ct,"
+        " config: {event_time: header__timestamp}}]}]",
+    )
+    project.file(
+        "models/stg_sampled.sql",
+        f"{{{{ config({STREAM}) }}}}\n"
+        "{{ qlik_change_table(source('sampled', 'people__ct'), unique_key=['id']) }}",
+    )
+    for arguments, ids in (["--sample", "1 day"], [2]), ([], [1, 2]):
+        project.dbt("run", "--select", "stg_sampled", *arguments)
+        found = lake.rows(f"select `after`.id from {SCHEMA}.stg_sampled order by id")
+        assert [row["id"] for row in found] == ids
+
+
 @pytest.mark.minutes
 def test_upkeep_of_a_staging_table_is_no_news(runs: Runs) -> None:
     for day in range(4, 8):
