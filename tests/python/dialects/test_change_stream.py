@@ -641,11 +641,20 @@ def test_a_column_may_be_a_struct_of_any_fields(
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
 
 
-def test_a_unit_test_may_give_the_rows_of_a_source(project: Project, lake: Lake) -> None:
+@pytest.mark.parametrize(
+    ("table", "place"), [("landed.people__ct", ""), ("lake_1.PEOPLE", ", identifier: PEOPLE")]
+)
+def test_a_unit_test_may_give_the_rows_of_a_source(
+    table: str, place: str, project: Project, lake: Lake
+) -> None:
     """The columns that it does not give are those of the landed table."""
-    lake.spark.sql("create namespace if not exists landed")
-    lake._frame(COLUMNS, []).writeTo("landed.people__ct").using("iceberg").createOrReplace()
-    project.file("models/landed.yml", "sources: [{name: landed, tables: [{name: people__ct}]}]")
+    schema = table.split(".")[0]
+    lake.spark.sql(f"create namespace if not exists {schema}")
+    lake._frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
+    project.file(
+        "models/landed.yml",
+        f"sources: [{{name: landed, schema: {schema}, tables: [{{name: people__ct{place}}}]}}]",
+    )
     project.file(
         "models/stg_given.sql",
         "{{ qlik_change_table(source('landed', 'people__ct'), unique_key=['id']) }}",
