@@ -338,6 +338,23 @@ def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs)
 
 
 @pytest.mark.minutes
+def test_a_model_may_unite_several_raw_tables(project: Project, lake: Lake, runs: Runs) -> None:
+    """Also when only some of them have news."""
+    parts = []
+    for number, name in enumerate(["east", "west"], 1):
+        lake.create(f"{name}__ct", COLUMNS, [row(at(number), "I", name, number)])
+        raw = f"api.Relation.create(schema='{SCHEMA}', identifier='{name}__ct')"
+        parts.append(f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})")
+    project.file(
+        "models/stg_stream.sql", f"{{{{ config({STREAM}) }}}}\n{' union all '.join(parts)}"
+    )
+    runs.run("--full-refresh")
+    runs.assert_nothing_new()
+    lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    runs.assert_as_a_full_refresh()
+
+
 def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs) -> None:
     runs.land(row(at(4), "U", "d"))
     code = project.dbt("compile", "--select", "stg_stream").results[0].node.compiled_code
