@@ -625,6 +625,27 @@ def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) ->
         assert [row["id"] for row in found] == ids
 
 
+def test_a_sample_is_no_gap(project: Project, lake: Lake) -> None:
+    """It lacks the rows that were read before, which the raw table still has."""
+    lake.create("sample__ct", COLUMNS, [row(at(1), "I", "old")])
+    project.file(
+        "models/sample.yml",
+        f"sources: [{{name: sample, schema: {SCHEMA}, tables: [{{name: sample__ct,"
+        " config: {event_time: header__timestamp}}]}]",
+    )
+    project.file(
+        "models/stg_sample.sql",
+        f"{{{{ config({STREAM}) }}}}\n"
+        "{{ qlik_change_table(source('sample', 'sample__ct'), unique_key=['id']) }}",
+    )
+    run = ["run", "--select", "stg_sample", "--vars", "{afterimage_on_gap: error}"]
+    project.dbt(*run)
+    now = datetime.now(timezone.utc).replace(tzinfo=None)
+    lake.append("sample__ct", COLUMNS, [row(at(9), "I", "new", 2) | {"header__timestamp": now}])
+    project.dbt(*run, "--sample", "1 day")
+    assert len(lake.rows(f"select * from {SCHEMA}.stg_sample")) == 2
+
+
 @pytest.mark.minutes
 def test_upkeep_of_a_staging_table_is_no_news(runs: Runs) -> None:
     for day in range(4, 8):
