@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import ROOT, SCHEMA, DbtError, Lake, Project
 from dialect_qlik import HEADER, landed_rows
 from histories import EXAMPLES, fewer_checks
 from strategies import merged_streams
@@ -353,6 +353,15 @@ def test_a_model_may_unite_several_raw_tables(project: Project, lake: Lake, runs
     lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
     runs.assert_as_a_full_refresh()
+
+
+def test_the_columns_have_the_documented_types(runs: Runs, lake: Lake) -> None:
+    """A contract of dbt compares them."""
+    page = (ROOT / "docs/reference/change_contract.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)` \| (string|int|timestamp) \|", page, re.MULTILINE))
+    assert len(documented) == 9
+    types = {row["col_name"]: row["data_type"] for row in lake.rows(f"describe {TABLE}")}
+    assert {name: types[name] for name in documented} == documented
 
 
 def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs) -> None:
