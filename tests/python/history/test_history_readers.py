@@ -194,7 +194,8 @@ def test_readers_use_the_renamed_columns_of_a_history(
 def test_an_ephemeral_model_has_no_columns_to_read(
     reader: str, make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """The table that is made of it must not be one without them."""
+    """Nor those of a table that it left behind."""
+    lake.create("then", {"gone": "int"}, [])
     project = make_project("ephemeral")
     project.file("models/then.sql", "{{ config(materialized='ephemeral') }}\nselect 1 as id")
     project.file(
