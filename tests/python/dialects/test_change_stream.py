@@ -698,6 +698,7 @@ def test_a_unit_test_may_give_the_rows_of_a_source(
 ) -> None:
     """The columns that it does not give are those of the landed table."""
     schema = table.split(".")[0]
+    lake.spark.sql("drop table if exists landed.people__ct")
     lake.spark.sql(f"create namespace if not exists {schema}")
     lake._frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
     project.file(
