@@ -14,7 +14,8 @@
     an update gives the old key; without it, key changes cause no warning. `unchanged_if` and `replaced`: see _staged. -#}
 {%- macro _finish(
     rows, intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
-    old_key=none, source_rows='source_rows', further_columns=[], unchanged_if=none, replaced=none, comes_last=none
+    old_key=none, source_rows='cast(source_rows as int)', further_columns=[], unchanged_if=none, replaced=none,
+    comes_last=none
 ) -%}
 {%- set value = {} -%}
 {%- for name, type in {

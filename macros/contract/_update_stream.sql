@@ -71,7 +71,8 @@ and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {
 {%- macro _has_nothing_new(sql) -%}
     {%- set body = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
     {{ return(modules.re.fullmatch(
-        '\\s*select(\\s+`[^`]+`,?)+\\s+from ' ~ modules.re.escape(this | string) ~ '\\s+where false\\s*', body
+        '\\s*select(\\s+`[^`]+`,?)+ change_seq as afterimage_known_seq\\s+from ' ~ modules.re.escape(this | string)
+        ~ '\\s+where false\\s*', body
     ) is not none) }}
 {%- endmacro -%}
 

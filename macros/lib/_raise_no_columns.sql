@@ -2,7 +2,6 @@
 {%- macro _raise_no_columns(macro_name, relation) -%}
     {%- do exceptions.raise_compiler_error(
         macro_name ~ ": the columns of " ~ relation ~ " cannot be read. Build or land the table first, and check its"
-        ~ " name and schema (a unit test looks in the schemas of the model and of the target, and for a source's table in"
-        ~ " the schema that has the source's name). An ephemeral model has no table."
+        ~ " name and schema. An ephemeral model has no table."
     ) -%}
 {%- endmacro -%}

@@ -45,7 +45,6 @@ with
         ~ "image_hash desc",
     tie_order=none if condensed else "row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
         ~ "if(kind = 'load', image_hash, null) desc, image_hash asc",
-    source_rows='cast(source_rows as int)',
     unchanged_if=afterimage._loses_time() if uow is not none else none,
     comes_last="(kind = 'update' and row_kind = 'delete')"
 ) }}

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import ROOT, SCHEMA, DbtError, Lake, Project
 from dialect_qlik import HEADER, landed_rows
 from histories import EXAMPLES, fewer_checks
 from strategies import merged_streams
@@ -291,6 +291,8 @@ def test_a_new_column_needs_a_full_refresh(runs: Runs, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} add column city string")
     with pytest.raises(DbtError, match=r"have changed since .* \(added: city\)"):
         runs.run()
+    # The docs can be written until then.
+    runs.project.dbt("docs", "generate", "--select", "stg_stream")
     runs.run("--full-refresh")
     assert "city" in runs.staged()[0]["after"]
     runs.assert_nothing_new()
@@ -338,6 +340,32 @@ def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs)
 
 
 @pytest.mark.minutes
+def test_a_model_may_unite_several_raw_tables(project: Project, lake: Lake, runs: Runs) -> None:
+    """Also when only some of them have news."""
+    parts = []
+    for number, name in enumerate(["east", "west"], 1):
+        lake.create(f"{name}__ct", COLUMNS, [row(at(number), "I", name, number)])
+        raw = f"api.Relation.create(schema='{SCHEMA}', identifier='{name}__ct')"
+        parts.append(f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})")
+    project.file(
+        "models/stg_stream.sql", f"{{{{ config({STREAM}) }}}}\n{' union all '.join(parts)}"
+    )
+    runs.run("--full-refresh")
+    runs.assert_nothing_new()
+    lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    runs.assert_as_a_full_refresh()
+
+
+def test_the_columns_have_the_documented_types(runs: Runs, lake: Lake) -> None:
+    """A contract of dbt compares them."""
+    page = (ROOT / "docs/reference/change_contract.md").read_text()
+    documented = dict(re.findall(r"^\| `(\w+)` \| (string|int|timestamp) \|", page, re.MULTILINE))
+    assert len(documented) == 9
+    types = {row["col_name"]: row["data_type"] for row in lake.rows(f"describe {TABLE}")}
+    assert {name: types[name] for name in documented} == documented
+
+
 def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs) -> None:
     runs.land(row(at(4), "U", "d"))
     code = project.dbt("compile", "--select", "stg_stream").results[0].node.compiled_code
@@ -623,6 +651,48 @@ def test_a_sample_of_a_history_leaves_nothing_out_for_good(
     assert len(lake.rows(f"select * from {SCHEMA}.stream_history where id in (97, 98)")) == 2
 
 
+def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) -> None:
+    now = datetime.now(timezone.utc).replace(tzinfo=None)
+    rows = [row(at(1), "I", "old"), row(at(9), "I", "recent", 2) | {"header__timestamp": now}]
+    lake.spark.sql("create namespace if not exists sampled")
+    lake._frame(COLUMNS, rows).writeTo("sampled.people__ct").using("iceberg").createOrReplace()
+    project.file(
+        "models/sampled.yml",
+        "sources: [{name: sampled, tables: [{name: people__ct,"
+        " config: {event_time: header__timestamp}}]}]",
+    )
+    project.file(
+        "models/stg_sampled.sql",
+        f"{{{{ config({STREAM}) }}}}\n"
+        "{{ qlik_change_table(source('sampled', 'people__ct'), unique_key=['id']) }}",
+    )
+    for arguments, ids in (["--sample", "1 day"], [2]), ([], [1, 2]):
+        project.dbt("run", "--select", "stg_sampled", *arguments)
+        found = lake.rows(f"select `after`.id from {SCHEMA}.stg_sampled order by id")
+        assert [row["id"] for row in found] == ids
+
+
+def test_a_sample_is_no_gap(project: Project, lake: Lake) -> None:
+    """It lacks the rows that were read before, which the raw table still has."""
+    lake.create("sample__ct", COLUMNS, [row(at(1), "I", "old")])
+    project.file(
+        "models/sample.yml",
+        f"sources: [{{name: sample, schema: {SCHEMA}, tables: [{{name: sample__ct,"
+        " config: {event_time: header__timestamp}}]}]",
+    )
+    project.file(
+        "models/stg_sample.sql",
+        f"{{{{ config({STREAM}) }}}}\n"
+        "{{ qlik_change_table(source('sample', 'sample__ct'), unique_key=['id']) }}",
+    )
+    run = ["run", "--select", "stg_sample", "--vars", "{afterimage_on_gap: error}"]
+    project.dbt(*run)
+    now = datetime.now(timezone.utc).replace(tzinfo=None)
+    lake.append("sample__ct", COLUMNS, [row(at(9), "I", "new", 2) | {"header__timestamp": now}])
+    project.dbt(*run, "--sample", "1 day")
+    assert len(lake.rows(f"select * from {SCHEMA}.stg_sample")) == 2
+
+
 @pytest.mark.minutes
 def test_upkeep_of_a_staging_table_is_no_news(runs: Runs) -> None:
     for day in range(4, 8):
@@ -656,11 +726,21 @@ def test_a_column_may_be_a_struct_of_any_fields(
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
 
 
-def test_a_unit_test_may_give_the_rows_of_a_source(project: Project, lake: Lake) -> None:
+@pytest.mark.parametrize(
+    ("table", "place"), [("landed.people__ct", ""), ("lake_1.PEOPLE", ", identifier: PEOPLE")]
+)
+def test_a_unit_test_may_give_the_rows_of_a_source(
+    table: str, place: str, project: Project, lake: Lake
+) -> None:
     """The columns that it does not give are those of the landed table."""
-    lake.spark.sql("create namespace if not exists landed")
-    lake._frame(COLUMNS, []).writeTo("landed.people__ct").using("iceberg").createOrReplace()
-    project.file("models/landed.yml", "sources: [{name: landed, tables: [{name: people__ct}]}]")
+    schema = table.split(".")[0]
+    lake.spark.sql("drop table if exists landed.people__ct")
+    lake.spark.sql(f"create namespace if not exists {schema}")
+    lake._frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
+    project.file(
+        "models/landed.yml",
+        f"sources: [{{name: landed, schema: {schema}, tables: [{{name: people__ct{place}}}]}}]",
+    )
     project.file(
         "models/stg_given.sql",
         "{{ qlik_change_table(source('landed', 'people__ct'), unique_key=['id']) }}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
@@ -193,7 +194,8 @@ def test_readers_use_the_renamed_columns_of_a_history(
 def test_an_ephemeral_model_has_no_columns_to_read(
     reader: str, make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """The table that is made of it must not be one without them."""
+    """Nor those of a table that it left behind."""
+    lake.create("then", {"gone": "int"}, [])
     project = make_project("ephemeral")
     project.file("models/then.sql", "{{ config(materialized='ephemeral') }}\nselect 1 as id")
     project.file(
@@ -236,6 +238,40 @@ def test_a_unit_test_may_give_the_changes_of_known_at(
         "    expect: {rows: [{id: 1, version: 1, is_current: true}]}\n",
     )
     project.dbt("test", "--select", "known_by_then")
+
+
+@pytest.mark.parametrize("is_deferred", [False, True])
+def test_a_unit_test_may_give_a_history_of_any_schema_and_name(
+    is_deferred: bool, make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """With `--defer` its table need not be built here."""
+    lake.create("given_stream", contract_columns("id: int, name: string"), [])
+    project = make_project("history_in_a_unit_test")
+    project.file(
+        "models/given_history.sql",
+        "{{ config(materialized='history', file_format='iceberg', unique_key=['id'],"
+        " schema=var('where'), alias='given_past') }}\n"
+        f"select * from {SCHEMA}.given_stream",
+    )
+    project.file("models/given_now.sql", "{{ current_state(ref('given_history')) }}")
+    project.file(
+        "models/given.yml",
+        "unit_tests:\n"
+        "  - name: lives_now\n"
+        "    model: given_now\n"
+        "    given:\n"
+        "      - input: ref('given_history')\n"
+        "        rows: [{id: 1, name: Ada, is_current: true, is_deleted: false}]\n"
+        "    expect: {rows: [{id: 1, name: Ada}]}\n",
+    )
+    built = ["--vars", "{where: built}"]
+    project.dbt("run", "--select", "given_history", *built)
+    if is_deferred:
+        (project.folder / "state").mkdir()
+        project.dbt("--write-json", "parse", *built)
+        shutil.copy(project.folder / ".afterimage/target/manifest.json", project.folder / "state")
+        built = ["--vars", "{where: not_built}", "--defer", "--state", "state"]
+    project.dbt("test", "--select", "lives_now", *built)
 
 
 def stream(lake: Lake, table: str, fields: str, *changes: tuple[Any, ...]) -> str:
