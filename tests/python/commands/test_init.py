@@ -1330,6 +1330,7 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
     lake.spark.sql("drop table crm.new__ct")
 
 
+@pytest.mark.minutes
 def test_a_pattern_takes_the_tables_of_a_listed_topic_as_the_list_has_them(
     shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1346,6 +1347,7 @@ def test_a_pattern_takes_the_tables_of_a_listed_topic_as_the_list_has_them(
     assert "Next: dbt build --select stg_qlik__vans+ stg_qlik__trucks+" in output
 
 
+@pytest.mark.minutes
 def test_check_takes_no_model_of_the_project_for_a_change_table(
     shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
 ) -> None:

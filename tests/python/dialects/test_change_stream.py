@@ -140,7 +140,7 @@ def test_a_change_that_lands_a_year_late_is_read(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 @pytest.mark.parametrize("first", ["B", "U"])
 def test_an_update_and_its_before_image_land_in_two_runs(first: str, runs: Runs) -> None:
     second = {"B": "U", "U": "B"}[first]
@@ -499,7 +499,7 @@ def test_files_are_read_by_when_they_were_written(
     landing.drop()
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_files_may_have_a_column_like_a_detail_of_their_table(
     project: Project, lake: Lake, runs: Runs
 ) -> None:
@@ -512,7 +512,7 @@ def test_files_may_have_a_column_like_a_detail_of_their_table(
     assert said == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_table_of_files_may_take_the_name_of_an_iceberg_table(
     project: Project, lake: Lake, runs: Runs
 ) -> None:
@@ -672,6 +672,7 @@ def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) ->
         assert [row["id"] for row in found] == ids
 
 
+@pytest.mark.minutes
 def test_a_sample_is_no_gap(project: Project, lake: Lake) -> None:
     """It lacks the rows that were read before, which the raw table still has."""
     lake.create("sample__ct", COLUMNS, [row(at(1), "I", "old")])
@@ -709,6 +710,7 @@ def test_upkeep_of_a_staging_table_is_no_news(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     "fields",
     [
@@ -758,6 +760,7 @@ def test_a_unit_test_may_give_the_rows_of_a_source(
     project.dbt("test", "--select", "stg_given")
 
 
+@pytest.mark.minutes
 def test_tables_may_be_in_another_catalog(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
 ) -> None:

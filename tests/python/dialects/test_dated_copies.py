@@ -230,7 +230,7 @@ def test_times_may_be_text_and_values_lists(project: Project, lake: Lake) -> Non
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_copy_without_keys_is_broken(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -349,7 +349,7 @@ def test_a_schema_may_come_after_its_messages(
     assert in_json["things_history"] == in_batches["things_history"]
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 @pytest.mark.parametrize(("kind", "written"), [("double", float), ("string", "0{}".format)])
 def test_a_schema_that_comes_may_have_its_id_in_another_form(
     kind: str, written: Callable[[int], Any], project: Project, lake: Lake

@@ -177,6 +177,7 @@ def test_query_back_inserts_can_be_adds(project: Project, lake: Lake) -> None:
     )
 
 
+@pytest.mark.minutes
 def test_a_table_of_keys_alone_has_documents(project: Project, lake: Lake) -> None:
     lake.create("xds_member", {"idu": "int"}, [{"idu": 1}])
     lake.create("xds_member_log", LOG, [event(1, 6, 1)])
@@ -191,6 +192,7 @@ def test_a_table_of_keys_alone_has_documents(project: Project, lake: Lake) -> No
     )
 
 
+@pytest.mark.minutes
 def test_a_small_decimal_of_the_base_has_no_exponent(project: Project, lake: Lake) -> None:
     rates = {1: "0.00000000", 2: "0.00000012", 3: "-1.50000000"}
     lake.create(

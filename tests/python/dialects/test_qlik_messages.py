@@ -707,7 +707,7 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
     assert ways[1:] == [ways[0]] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
     project: Project, lake: Lake
 ) -> None:
@@ -871,7 +871,7 @@ def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) ->
     assert found == {"1": None, "2": reason}
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_message_whose_schema_names_its_table_in_whole_waits_for_it(
     project: Project, lake: Lake
 ) -> None:

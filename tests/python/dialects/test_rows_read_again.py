@@ -222,6 +222,7 @@ def at_offset(offset: int, value: Row) -> Row:
     return {"value": json.dumps(value), "partition": 0, "offset": offset}
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     ("value", "changes"),
     [

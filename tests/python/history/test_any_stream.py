@@ -124,6 +124,7 @@ def test_a_row_leaves_a_key_with_a_null_part(project: Project, lake: Lake) -> No
     assert [tuple(row.values()) for row in found] == [(1, None, "Rome"), (2, "x", "Rome")]
 
 
+@pytest.mark.slow
 def test_rows_take_keys_whose_first_part_is_null(project: Project, lake: Lake) -> None:
     """The history does not show the last `city` of row 2, which decides who left its key."""
     columns = contract_columns("region: string, id: int, name: string, city: string")

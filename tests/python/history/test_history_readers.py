@@ -207,6 +207,7 @@ def test_an_ephemeral_model_has_no_columns_to_read(
     project.dbt("compile")
 
 
+@pytest.mark.slow
 def test_a_unit_test_may_give_the_changes_of_known_at(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
@@ -240,6 +241,7 @@ def test_a_unit_test_may_give_the_changes_of_known_at(
     project.dbt("test", "--select", "known_by_then")
 
 
+@pytest.mark.minutes
 @pytest.mark.parametrize("is_deferred", [False, True])
 def test_a_unit_test_may_give_a_history_of_any_schema_and_name(
     is_deferred: bool, make_project: Callable[[str], Project], lake: Lake

@@ -151,6 +151,7 @@ def test_a_new_column_is_added_and_opens_no_version(project: Project, lake: Lake
     ]
 
 
+@pytest.mark.minutes
 def test_a_new_column_may_be_a_struct_of_any_fields(project: Project, lake: Lake) -> None:
     """Spark shows only the first of many fields, here without the map, and no quotes."""
     nested = ", ".join([*(f"f{number}: int" for number in range(30)), "`a-b`: map<string, int>"])
