@@ -1284,6 +1284,7 @@ def test_a_question_is_answered_for_many_tables_by_the_defaults_or_by_the_comman
     assert (code, output.splitlines()[-1]) == (0, "Everything matches afterimage.yml.")
 
 
+@pytest.mark.slow
 def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
     listed: tuple[Project, Init],
 ) -> None:
@@ -1297,6 +1298,7 @@ def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
         assert {path: (project.folder / path).read_bytes() for path in paths} == ours
 
 
+@pytest.mark.slow
 def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> None:
     project, init = listed
     path = project.folder / "afterimage.yml"

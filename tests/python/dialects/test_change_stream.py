@@ -134,6 +134,7 @@ def test_a_run_with_nothing_new_commits_nothing_and_reads_no_raw_row(runs: Runs)
     assert RAW not in re.sub(r"/\*.*?\*/", "", runs.sql)
 
 
+@pytest.mark.slow
 def test_a_change_that_lands_a_year_late_is_read(runs: Runs) -> None:
     runs.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(9), "U", "z"))
     assert runs.run() == "2 rows landed, 2 changes: 2 new, 0 known, 0 rejected"
@@ -366,6 +367,7 @@ def test_the_columns_have_the_documented_types(runs: Runs, lake: Lake) -> None:
     assert {name: types[name] for name in documented} == documented
 
 
+@pytest.mark.slow
 def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs) -> None:
     runs.land(row(at(4), "U", "d"))
     code = project.dbt("compile", "--select", "stg_stream").results[0].node.compiled_code
@@ -651,6 +653,7 @@ def test_a_sample_of_a_history_leaves_nothing_out_for_good(
     assert len(lake.rows(f"select * from {SCHEMA}.stream_history where id in (97, 98)")) == 2
 
 
+@pytest.mark.slow
 def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) -> None:
     now = datetime.now(timezone.utc).replace(tzinfo=None)
     rows = [row(at(1), "I", "old"), row(at(9), "I", "recent", 2) | {"header__timestamp": now}]

@@ -254,6 +254,7 @@ def summary(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
     return sorted(found, key=lambda change: change[:2])
 
 
+@pytest.mark.slow
 def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "string", "value": "int"}
 

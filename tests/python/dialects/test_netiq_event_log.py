@@ -1038,6 +1038,7 @@ def test_precedence_says_whether_logged_values_count(
     )
 
 
+@pytest.mark.slow
 def test_a_query_back_gives_values_that_no_event_has(project: Project, lake: Lake) -> None:
     """Each query-back, the first event after it, and the value that it reads."""
     log = [

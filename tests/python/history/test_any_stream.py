@@ -79,6 +79,7 @@ def test_places_may_have_capitals_and_small_letters(project: Project, lake: Lake
     assert_runs_give_a_rebuild(project, lake, first, first + second, first + second + late)
 
 
+@pytest.mark.slow
 def test_a_column_that_is_renamed_to_capitals_stays_sparse(project: Project, lake: Lake) -> None:
     model(project)
     first = change(1, "insert", (1, "Ada", "Rome"))
@@ -103,6 +104,7 @@ def test_a_column_that_is_renamed_to_capitals_stays_sparse(project: Project, lak
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["history", "audit"])
 def test_a_part_of_a_key_may_be_null(kind: str, project: Project, lake: Lake) -> None:
     model(project, kind, unique_key=["id", "name"])

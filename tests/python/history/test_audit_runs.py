@@ -49,6 +49,7 @@ def snapshots(lake: Lake) -> int:
     return len(lake.rows(f"select * from {SCHEMA}.people_audit.snapshots"))
 
 
+@pytest.mark.slow
 def test_a_late_change_moves_what_the_next_one_changed(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(25, "update", (1, "Ann"), 1)])
     project.dbt("run")

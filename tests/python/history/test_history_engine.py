@@ -245,6 +245,7 @@ def test_keys_and_columns_of_every_type_are_compared_by_value(project: Project, 
     assert repr(in_batches) == repr(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "truncated_at",
     [pytest.param(2, id="behind the row's place"), pytest.param(1, id="in the row's place")],

@@ -97,6 +97,7 @@ def test_a_change_that_opened_no_version_still_moves_later_times(
     assert found == [{"city": "Oslo", "valid_from": late}]
 
 
+@pytest.mark.slow
 def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(2, "update", (1, "Ada", "Oslo"), run=1)])
     project.dbt("run")
@@ -516,6 +517,7 @@ def test_a_raw_table_is_not_a_change_stream(project: Project, lake: Lake) -> Non
             project.dbt(*arguments)
 
 
+@pytest.mark.slow
 def test_some_keys_can_be_rebuilt_without_the_rest(project: Project, lake: Lake) -> None:
     lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
     project.dbt("run")

@@ -124,6 +124,7 @@ def test_a_model_reads_shuffles_and_sorts_as_often_as_intended(
     assert shape(project, lake, model) == MEANT[model]
 
 
+@pytest.mark.slow
 def test_plain_rows_are_read_only_twice(project: Project, lake: Lake) -> None:
     """They are read once for their values, and once to check that all rows are plain."""
     # A join that is compiled begins with its first side, one that is not with its second.
