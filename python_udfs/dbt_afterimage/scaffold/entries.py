@@ -19,8 +19,10 @@ _HEAD = """\
 tables:
 """
 _OTHERS = ("base", "metadata", "tracking", "uow", "lsn_times")
-_KINDS = {"arguments": dict, "history": dict, "key": list, "models": list}
-_KINDS |= {"tables": list, "defaults": dict, "ignore": list}
+_KINDS: Mapping[str, type] = {
+    **dict.fromkeys(("arguments", "history", "defaults"), dict),
+    **dict.fromkeys(("key", "models", "tables", "ignore"), list),
+}
 _ALL = ("history", "current", "audit")
 
 

@@ -348,14 +348,21 @@ FLAGGED = [2, 64, 65, 513, 1018, 1200]  # beside what 64 bits and 128 bytes can 
 
 @pytest.mark.minutes
 def test_a_mask_of_1200_columns_is_decoded_right(project: Project, lake: Lake) -> None:
-    bits = sum(1 << (len(HEADER) + number - 1) for number in FLAGGED).to_bytes(151, "little")
-    values = dict.fromkeys(WIDE, "old") | {WIDE[number - 1]: "new" for number in FLAGGED}
-    update = {"header__change_seq": at(1), "header__change_oper": "U", "header__change_mask": bits}
-    lake.create("wide__ct", HEADER | dict.fromkeys(WIDE, "string"), [update | values])
-    (staged,) = lake.rows(compiled(project, "wide__ct"))
-    assert staged["changed_columns"] == [WIDE[number - 1] for number in FLAGGED]
-    assert staged["after"] == values
-    assert staged["warnings"] == ["changed_at is taken from change_seq"]
+    old = dict.fromkeys(WIDE, "old")
+    new = old | {WIDE[number - 1]: "new" for number in FLAGGED}
+    rows = []
+    for minute, letter, flagged, values in [(1, "I", range(1, 1201), old), (2, "U", FLAGGED, new)]:
+        bits = sum(1 << (len(HEADER) + number - 1) for number in flagged)
+        header = {"header__change_seq": at(minute), "header__change_oper": letter}
+        header |= {"header__timestamp": datetime(2024, 1, 1, 12, minute)}
+        rows.append(header | {"header__change_mask": bits.to_bytes(151, "little")} | values)
+    lake.create("wide__ct", HEADER | dict.fromkeys(WIDE, "string"), rows)
+    insert, update = lake.rows(f"{compiled(project, 'wide__ct')} order by change_seq")
+    assert insert["changed_columns"] == WIDE
+    assert update["changed_columns"] == [WIDE[number - 1] for number in FLAGGED]
+    assert (insert["after"], update["after"]) == (old, new)
+    assert [row["warnings"] for row in (insert, update)] == [None, None]
+    assert [row["reject_reason"] for row in (insert, update)] == [None, None]
 
 
 SHIFTED = "stg_shifted"

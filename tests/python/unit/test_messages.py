@@ -369,8 +369,10 @@ def value_of(kind: str) -> st.SearchStrategy[Any]:
         "boolean": st.booleans(),
         "int": st.integers(-(2**31), 2**31 - 1),
         "long": st.integers(-(2**63), 2**63 - 1),
-        # Few digits: as a double, a float of more has others than we write.
-        "float": st.integers(-999, 999).map(lambda quarters: quarters / 4),
+        # As a double, other floats have more digits than we write; a test of their own has these.
+        "float": st.integers(-(2**24), 2**24).map(float)
+        | st.integers(-999, 999).map(lambda quarters: quarters / 4)
+        | st.sampled_from([float("inf"), float("-inf"), -0.0]),
         "double": st.floats(allow_nan=False),
         "string": st.text(st.characters(exclude_categories=["Cs"])),
         "bytes": st.binary(),
