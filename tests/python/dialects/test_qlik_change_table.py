@@ -353,9 +353,10 @@ def test_a_mask_of_1200_columns_is_decoded_right(project: Project, lake: Lake) -
     rows = []
     for minute, letter, flagged, values in [(1, "I", range(1, 1201), old), (2, "U", FLAGGED, new)]:
         bits = sum(1 << (len(HEADER) + number - 1) for number in flagged)
-        header = {"header__change_seq": at(minute), "header__change_oper": letter}
-        header |= {"header__timestamp": datetime(2024, 1, 1, 12, minute)}
-        rows.append(header | {"header__change_mask": bits.to_bytes(151, "little")} | values)
+        header: dict[str, Any] = {"header__change_seq": at(minute), "header__change_oper": letter}
+        header["header__timestamp"] = datetime(2024, 1, 1, 12, minute)
+        header["header__change_mask"] = bits.to_bytes(151, "little")
+        rows.append(header | values)
     lake.create("wide__ct", HEADER | dict.fromkeys(WIDE, "string"), rows)
     insert, update = lake.rows(f"{compiled(project, 'wide__ct')} order by change_seq")
     assert insert["changed_columns"] == WIDE
