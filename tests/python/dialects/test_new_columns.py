@@ -1,0 +1,179 @@
+"""A staging table with `on_schema_change: append_new_columns` takes in the new columns of its raw table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, DbtError, Lake, Project, relation
+
+RAW = "people__ct"
+COLUMNS = {
+    "header__change_seq": "string",
+    "header__change_oper": "string",
+    "header__timestamp": "timestamp",
+    "id": "smallint",
+    "name": "string",
+}
+NEW = {**COLUMNS, "city": "string", "size of": "struct<tall: decimal(5,2), `wide-x`: smallint>"}
+BUILT = ("stg_people", "people_history", "people_audit")
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("new_columns")
+
+
+@pytest.fixture
+def people(project: Project, lake: Lake) -> Callable[[str], None]:
+    """A function that builds staging, history and audit with a setting of `on_schema_change`."""
+
+    def build(setting: str) -> None:
+        for materialized, name, body in (
+            ("change_stream", "stg_people", f"qlik_change_table({relation(RAW)}, ['id'])"),
+            ("history", "people_history", "ref('stg_people')"),
+            ("audit", "people_audit", "ref('stg_people')"),
+        ):
+            lake.spark.sql(f"drop table if exists {SCHEMA}.{name}")
+            project.file(
+                f"models/{name}.sql",
+                f"{{{{ config(materialized='{materialized}', file_format='iceberg',"
+                f" unique_key=['id'], on_schema_change='{setting}') }}}}\n"
+                + (f"select * from {{{{ {body} }}}}" if "ref" in body else f"{{{{ {body} }}}}"),
+            )
+        lake.create(
+            RAW,
+            COLUMNS,
+            [
+                row(1, "I", 1, "Ada"),
+                row(2, "I", 2, "Bob"),
+                row(3, "B", 1, "Ada"),
+                row(3, "U", 1, "Eve"),
+            ],
+        )
+        project.dbt("run")
+
+    return build
+
+
+def row(place: int, letter: str, key: int, name: str, **further: Any) -> dict[str, Any]:
+    return {
+        "header__change_seq": f"2024010{place}120000{'0' * 21}",
+        "header__change_oper": letter,
+        "id": key,
+        "name": name,
+        **further,
+    }
+
+
+def add_columns(lake: Lake) -> None:
+    """Add one in the middle and one at the end."""
+    lake.spark.sql(f"alter table {SCHEMA}.{RAW} add columns (city string after id)")
+    lake.spark.sql(f"alter table {SCHEMA}.{RAW} add columns (`size of` {NEW['size of']})")
+
+
+SIZE = {"tall": None, "wide-x": 3}
+LATER = [
+    row(4, "B", 1, "Eve"),
+    row(4, "U", 1, "Eve", city="Rome", **{"size of": SIZE}),
+    row(5, "I", 3, "Kim", city="Oslo"),
+]
+
+
+@pytest.mark.slow
+def test_a_new_column_is_added_and_what_was_pruned_is_kept(
+    people: Callable[[str], None], project: Project, lake: Lake
+) -> None:
+    people("append_new_columns")
+    add_columns(lake)
+    lake.append(RAW, NEW, LATER)
+    # The raw table no longer holds Ada's first row, and Bob's has gained a value.
+    lake.spark.sql(f"delete from {SCHEMA}.{RAW} where header__change_seq < '20240102'")
+    lake.spark.sql(f"update {SCHEMA}.{RAW} set city = 'Bonn' where name = 'Bob'")
+    project.dbt("run")
+    versions = lake.rows(
+        f"select id, version, name, city, `size of`, is_current from {SCHEMA}.people_history"
+        " order by id, version"
+    )
+    assert [tuple(version.values()) for version in versions] == [
+        (1, 1, "Ada", None, None, False),
+        (1, 2, "Eve", None, None, False),
+        (1, 3, "Eve", "Rome", SIZE, True),
+        (2, 1, "Bob", "Bonn", None, True),
+        (3, 1, "Kim", "Oslo", None, True),
+    ]
+    audited = lake.rows(
+        f"select id, column_name, old_value, new_value from {SCHEMA}.people_audit"
+        " where column_name = 'city' order by id"
+    )
+    assert [tuple(change.values()) for change in audited] == [
+        (1, "city", None, "Rome"),
+        (2, "city", None, "Bonn"),
+        (3, "city", None, "Oslo"),
+    ]
+    contents = lake.contents(*BUILT)
+    project.dbt("run")
+    assert lake.contents(*BUILT) == contents
+
+
+@pytest.mark.minutes
+def test_tables_with_a_new_column_equal_those_of_a_full_refresh(
+    people: Callable[[str], None], project: Project, lake: Lake
+) -> None:
+    people("append_new_columns")
+    add_columns(lake)
+    project.dbt("run")
+    lake.append(RAW, NEW, LATER)
+    project.dbt("run")
+    in_runs = lake.contents(*BUILT)
+    project.dbt("run", "--full-refresh")
+    assert lake.contents(*BUILT) == in_runs
+
+
+@pytest.mark.minutes
+def test_a_run_that_ended_while_it_added_columns_is_repeated(
+    people: Callable[[str], None], project: Project, lake: Lake
+) -> None:
+    people("append_new_columns")
+    add_columns(lake)
+    lake.append(RAW, NEW, LATER)
+    lake.spark.sql(f"alter table {SCHEMA}.stg_people add columns (before.city string after id)")
+    project.dbt("run")
+    in_runs = lake.contents(*BUILT)
+    project.dbt("run", "--full-refresh")
+    assert lake.contents(*BUILT) == in_runs
+
+
+@pytest.mark.slow
+def test_any_other_difference_stops_the_run(
+    people: Callable[[str], None], project: Project, lake: Lake
+) -> None:
+    people("append_new_columns")
+    add_columns(lake)
+    lake.spark.sql(f"alter table {SCHEMA}.{RAW} rename column name to full_name")
+    before = lake.contents("stg_people")
+    with pytest.raises(DbtError, match=r"added: city, full_name, size of; dropped: name\)\. Run"):
+        project.dbt("run", "--select", "stg_people")
+    assert lake.contents("stg_people") == before
+
+
+@pytest.mark.slow
+def test_a_new_column_stops_the_run_where_none_is_appended(
+    people: Callable[[str], None], project: Project, lake: Lake
+) -> None:
+    people("fail")
+    add_columns(lake)
+    with pytest.raises(DbtError, match=r"added: city, size of\)\. Set `on_schema_change: append_n"):
+        project.dbt("run", "--select", "stg_people")
+    # What does not write changes nothing.
+    project.file(
+        "models/stg_people.sql",
+        (project.folder / "models/stg_people.sql")
+        .read_text()
+        .replace("'fail'", "'append_new_columns'"),
+    )
+    before = lake.contents("stg_people")
+    project.dbt("compile", "--select", "stg_people")
+    assert lake.contents("stg_people") == before
