@@ -73,6 +73,17 @@ def test_each_run_looks_the_rows_up_again(project: Project, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.text_base add column author string")
     with pytest.raises(DbtError, match=r"text_base have changed since .*added: author\).*full-ref"):
         project.dbt(*run)
+    staging = project.folder / "models" / "stg_log.sql"
+    staging.write_text(
+        staging.read_text().replace("config(", "config(on_schema_change='append_new_columns', ")
+    )
+    lake.spark.sql(f"update {SCHEMA}.text_base set author = 'Eve' where no = 2")
+    project.dbt(*run)
+    with_authors = lake.contents(*tables)
+    project.dbt(*run, "--full-refresh")
+    assert lake.contents(*tables) == with_authors
+    authors = {(row["no"], row["author"]) for row in with_authors["log_history"]}
+    assert authors == {(1, None), (2, "Eve"), (4, None)}
 
 
 ENTRIES = st.builds(

@@ -1,4 +1,4 @@
-"""A staging table with `on_schema_change: append_new_columns` takes in the new columns of its raw table."""
+"""With `on_schema_change: append_new_columns`, staging takes in new columns of its raw table."""
 
 from __future__ import annotations
 
@@ -142,6 +142,23 @@ def test_a_run_that_ended_while_it_added_columns_is_repeated(
     lake.spark.sql(f"alter table {SCHEMA}.stg_people add columns (before.city string after id)")
     project.dbt("run")
     in_runs = lake.contents(*BUILT)
+    project.dbt("run", "--full-refresh")
+    assert lake.contents(*BUILT) == in_runs
+
+
+@pytest.mark.minutes
+def test_a_column_listed_later_is_read_from_all_rows(
+    people: Callable[[str], None], project: Project, lake: Lake
+) -> None:
+    staging = project.folder / "models/stg_people.sql"
+    people("append_new_columns")
+    every_column = staging.read_text()
+    staging.write_text(every_column.replace("['id']) }}", "['id'], columns=['id']) }}"))
+    project.dbt("run", "--full-refresh")
+    staging.write_text(every_column)
+    project.dbt("run")
+    in_runs = lake.contents(*BUILT)
+    assert {row["name"] for row in in_runs["people_history"]} == {"Ada", "Eve", "Bob"}
     project.dbt("run", "--full-refresh")
     assert lake.contents(*BUILT) == in_runs
 

@@ -527,7 +527,9 @@ def test_an_event_lands_days_after_its_transaction_was_released(
 
 
 @pytest.mark.minutes
-def test_a_new_column_in_the_metadata_needs_a_full_refresh(project: Project, lake: Lake) -> None:
+def test_a_new_column_in_the_metadata_stops_the_run_or_is_added(
+    project: Project, lake: Lake
+) -> None:
     """One landing holds both, in a column of another name; the key is spelt in lower case."""
     project.file(
         "models/stg_grown.sql",
@@ -553,9 +555,16 @@ def test_a_new_column_in_the_metadata_needs_a_full_refresh(project: Project, lak
         project.dbt(*run)
     chosen = f"select after.* from {SCHEMA}.stg_chosen where operation = 'insert'"
     assert lake.rows(chosen) == [{"ID": 2, "NAME": "Bob"}]
-    project.dbt(*run, "--full-refresh")
+    grown = project.folder / "models" / "stg_grown.sql"
+    grown.write_text(
+        grown.read_text().replace("config(", "config(on_schema_change='append_new_columns', ")
+    )
+    project.dbt(*run)
     emails = f"select after.EMAIL from {SCHEMA}.stg_grown where operation = 'update'"
     assert sorted(str(row["EMAIL"]) for row in lake.rows(emails)) == ["None", "a@x", "a@x"]
+    in_runs = lake.contents("stg_grown")
+    project.dbt(*run, "--full-refresh")
+    assert lake.contents("stg_grown") == in_runs
 
 
 ROW = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
