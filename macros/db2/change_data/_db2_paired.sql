@@ -36,8 +36,33 @@ paired as (
         or coalesce(previous_kind <> 'delete', true)
 
 ),
+{%- if pair_key_changes %}
 
-{{ 'paired_changes' if pair_key_changes else 'found_changes' }} as (
+-- The two rows of a key change stay separate, since the next row of their commit may yet split them: the first changes
+-- nothing, the second moves the row from the old key to the new.
+key_changes as (
+
+    select
+        *,
+        reject_reason is null
+        and kind in ('delete', 'insert')
+        and not is_pair
+        and count_if(kind = 'delete' and not is_pair) over (in_commit) = 1
+        and count_if(kind = 'insert') over (in_commit) = 1
+        and coalesce(
+            max(if(kind = 'insert', place_in_commit, null)) over (in_commit)
+            - max(if(kind = 'delete' and not is_pair, place_in_commit, null)) over (in_commit) = 1,
+            false
+        ) as is_key_change,
+        first(if(kind = 'delete' and not is_pair, image, null), true) over (in_commit) as deleted_row
+
+    from paired
+    window in_commit as (partition by if(reject_reason is null, commit_place, row_group))
+
+),
+{%- endif %}
+
+found_changes as (
 
     select
         -- The two halves of an update may arrive in different runs, in either order. So the identity is what they
@@ -49,11 +74,14 @@ paired as (
             else concat(commit_place, '-', key_hash)
         end as identity,
         if(kind = 'load', '', coalesce(concat(commit_place, intent_place), '')) as place,
-        if(is_pair, 'update', kind) as kind,
+        if(is_pair{{ ' or is_key_change' if pair_key_changes }}, 'update', kind) as kind,
         kind as row_kind,
         key_hash as own_key,
         if(is_pair, next_row.image, image) as image,
         case
+            {%- if pair_key_changes %}
+            when is_key_change then deleted_row
+            {%- endif %}
             when is_pair then image
             when kind = 'update' and has_before_values and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}
                 then landed_before
@@ -61,12 +89,16 @@ paired as (
         has_before_values,
         kind = 'update' and has_before_values
         and {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }} as lost_before,
-        {%- if pair_key_changes %}
-        row_group,
-        place_in_commit,
-        {%- else %}
-        cast(null as string) as key_change_warning,
-        {%- endif %}
+        {% if pair_key_changes -%}
+        case
+            when is_key_change and kind = 'delete'
+                then 'read as the first row of a key change, which the next one tells'
+            when is_key_change
+                then 'a delete and an insert of different keys are read as a key change'
+        end
+        {%- else -%}
+        cast(null as string)
+        {%- endif %} as key_change_warning,
         commit_place,
         intent_place,
         row_rank,
@@ -76,62 +108,7 @@ paired as (
         reject_reason,
         copies + if(is_pair, next_row.copies, 0) as source_rows
 
-    from paired
+    from {{ 'key_changes' if pair_key_changes else 'paired' }}
 
 )
-{%- if pair_key_changes %},
-
-key_changes as (
-
-    select
-        *,
-        reject_reason is null
-        and kind in ('delete', 'insert')
-        and count_if(kind = 'delete') over (in_commit) = 1
-        and count_if(kind = 'insert') over (in_commit) = 1
-        and coalesce(
-            max(if(kind = 'insert', place_in_commit, null)) over (in_commit)
-            - max(if(kind = 'delete', place_in_commit, null)) over (in_commit) = 1,
-            false
-        ) as is_key_change,
-        first(if(kind = 'delete', image, null), true) over (in_commit) as deleted_row
-
-    from paired_changes
-    window in_commit as (partition by if(reject_reason is null, commit_place, row_group))
-
-),
-
--- The two rows stay separate, since the next row of their commit may yet split them: the first changes nothing, the
--- second moves the row from the old key to the new.
-found_changes as (
-
-    select
-        identity,
-        place,
-        if(is_key_change, 'update', kind) as kind,
-        row_kind,
-        own_key,
-        image,
-        if(is_key_change, deleted_row, before_image) as before_image,
-        has_before_values,
-        lost_before,
-        case
-            when is_key_change and kind = 'delete'
-                then 'read as the first row of a key change, which the next one tells'
-            when is_key_change
-                then 'a delete and an insert of different keys are read as a key change'
-        end as key_change_warning,
-        commit_place,
-        intent_place,
-        row_rank,
-        image_hash,
-        last_time,
-        changed_at,
-        reject_reason,
-        source_rows
-
-    from key_changes
-
-)
-{%- endif %}
 {%- endmacro -%}
