@@ -13,7 +13,24 @@ named_struct(
 {%- endset -%}
 {%- set logged = layout.precedence == 'logged' -%}
 {%- set is_field_event = 'if(column_name is not null and event_type in (1, 2, 3, 7, 8), ' -%}
-{{ afterimage._netiq_events(layout, incremental) }},
+{#- Each event once, with the reason if it is set aside, and with the values that show which events are one change.
+    Steps are merged where possible: Spark resolves a query from the inside out, a few rounds per step, and gives up
+    after 100 rounds. -#}
+{{ afterimage._netiq_log_rows(layout) }},
+
+{{ afterimage._netiq_named_events(layout) }},
+{%- if incremental %}
+
+{{ afterimage._netiq_remembered_events(layout) }},
+{%- endif %}
+{%- if layout.base is not none %}
+
+{{ afterimage._netiq_base_rows(layout) }},
+{%- endif %}
+
+{{ afterimage._netiq_events_judged_alone(layout, incremental) }},
+
+{{ afterimage._netiq_events_judged_together(layout, incremental) }},
 
 grouped as (
 

@@ -1,8 +1,6 @@
 {#- The CTE `judged_alone`: why a row is not an event, as far as the row alone shows it, and the present row for a
     query-back. -#}
 {%- macro _netiq_events_judged_alone(layout, incremental) -%}
-{%- set statuses = afterimage._string_array(layout.statuses) -%}
-{%- set is_eligible = 'coalesce(array_contains(' ~ statuses ~ ', status), false)' -%}
 {%- set fold = layout.force_username_case or '' -%}
 {%- set is_field = 'event_type in (1, 2, 3, 7, 8)' -%}
 judged_alone as (
@@ -13,7 +11,7 @@ judged_alone as (
             when no_table is not null then concat('no table_name: ', no_table)
             -- The vendor's comparison of the status is case-sensitive; NULL is not a status.
             when
-                not {{ is_eligible }}
+                not is_eligible
                 -- An event that an earlier run took in stays taken in, even if the driver has processed it since.
                 {{ 'and not was_eligible' if incremental }}
                 then concat('not eligible: status ', coalesce(concat('"', status, '"'), 'NULL'))

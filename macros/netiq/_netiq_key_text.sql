@@ -1,4 +1,4 @@
-{#- The text of `_netiq_object_id`, for a row with a typed key. -#}
+{#- A typed key as one text, which identifies its row. -#}
 {%- macro _netiq_key_text(keys, prefix) -%}
     {%- set values = [] -%}
     {%- for key in keys -%}

@@ -17,23 +17,33 @@
     {%- do afterimage._check_choice(
         macro_name, 'force_username_case', force_username_case, ['upper', 'lower']
     ) if force_username_case is not none -%}
-    {%- do afterimage._netiq_check_statuses(macro_name, statuses) -%}
+    {%- set is_list = statuses is sequence and statuses is not string and statuses is not mapping -%}
+    {%- if not is_list or not statuses or statuses | reject('string') | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `statuses` must be a list of texts, with at least one. Got: " ~ statuses
+        ) -%}
+    {%- endif -%}
     {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) if time_zone is not none -%}
     {%- do afterimage._check_choice(macro_name, 'precedence', precedence, ['driver', 'logged']) -%}
-    {%- do afterimage._netiq_check_moment(macro_name, as_of) -%}
-    {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
-    {%- set base_types = {} -%}
-    {%- if base is not none and execute -%}
-        {%- set base_columns = afterimage._relation_columns(base) -%}
-        {%- if base_columns -%}
-            {%- do afterimage._check_known(
-                macro_name, 'columns (of `base`)', names, base_columns | map(attribute='name') | list
-            ) -%}
-        {%- endif -%}
-        {%- for column in base_columns -%}
-            {%- do base_types.update({column.name | lower: column.type}) -%}
-        {%- endfor -%}
+    {%- if as_of is not none and not modules.re.fullmatch(
+        '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?', as_of | string
+    ) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `as_of` must be a timestamp in UTC without a zone, such as '2024-01-31' or"
+            ~ " '2024-01-31 12:00:00'. Got: " ~ as_of
+        ) -%}
     {%- endif -%}
+    {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
+    {%- set base_columns = afterimage._relation_columns(base) if base is not none else [] -%}
+    {%- if base_columns -%}
+        {%- do afterimage._check_known(
+            macro_name, 'columns (of `base`)', names, base_columns | map(attribute='name') | list
+        ) -%}
+    {%- endif -%}
+    {%- set base_types = {} -%}
+    {%- for column in base_columns -%}
+        {%- do base_types.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
 
     {%- set unique_key = afterimage._match_column_case(unique_key, names) -%}
     {{ return({
@@ -59,26 +69,4 @@
         'time_zone': time_zone,
         'precedence': precedence,
     }) }}
-{%- endmacro -%}
-
-
-{%- macro _netiq_check_statuses(macro_name, statuses) -%}
-    {%- set is_list = statuses is sequence and statuses is not string and statuses is not mapping -%}
-    {%- if not is_list or not statuses or statuses | reject('string') | list -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `statuses` must be a list of texts, with at least one. Got: " ~ statuses
-        ) -%}
-    {%- endif -%}
-{%- endmacro -%}
-
-
-{%- macro _netiq_check_moment(macro_name, as_of) -%}
-    {%- if as_of is not none and not modules.re.fullmatch(
-        '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?', as_of | string
-    ) -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": `as_of` must be a timestamp in UTC without a zone, such as '2024-01-31' or"
-            ~ " '2024-01-31 12:00:00'. Got: " ~ as_of
-        ) -%}
-    {%- endif -%}
 {%- endmacro -%}

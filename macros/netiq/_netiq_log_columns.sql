@@ -16,7 +16,7 @@
         {%- do afterimage._check_text(macro_name, 'column_names', given) -%}
     {%- endfor -%}
     {%- set log = {} -%}
-    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list if execute else [] -%}
+    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list -%}
     {%- for name in standard -%}
         {%- set landed_name = column_names.get(name, name) -%}
         {%- if found and landed_name | lower not in found | map('lower') -%}

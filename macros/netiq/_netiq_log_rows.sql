@@ -51,7 +51,8 @@ parsed_rows as (
             {%- for name in layout.names %}
             when {{ afterimage._literal(name | lower) }} then {{ afterimage._literal(name) }}
             {%- endfor %}
-        end as column_name
+        end as column_name,
+        coalesce(array_contains({{ afterimage._string_array(layout.statuses) }}, status), false) as is_eligible
 
     from log_rows
 
@@ -61,10 +62,16 @@ addressed as (
 
     select
         *,
-        {{ afterimage._netiq_key_values(layout) | indent(8) }} as key_values,
+        named_struct(
+            {%- for key in layout.key_columns %}
+            {{ afterimage._literal(key.name) }},
+            {{ afterimage._netiq_cast('key_text.' ~ afterimage._quote(key.name), key.type) }}{{ ',' if not loop.last }}
+            {%- endfor %}
+        ) as key_values,
         {{ afterimage._netiq_key_reason(layout) | indent(8) }} as key_reason,
-        coalesce(
-            {{ afterimage._netiq_object_id(layout) }},
+        if(
+            key_reason is null,
+            {{ afterimage._netiq_key_text(layout.key_columns, 'key_values.') }},
             concat('? ', coalesce(parsed.canonical, table_key, ''))
         ) as object_id,
         coalesce(parsed.canonical, table_key, '') as key_label,

@@ -1,7 +1,5 @@
 {#- The CTEs from `addressed` to `named_events`: each event once, with its identity and its place. -#}
 {%- macro _netiq_named_events(layout) -%}
-{%- set statuses = afterimage._string_array(layout.statuses) -%}
-{%- set is_eligible = 'coalesce(array_contains(' ~ statuses ~ ', status), false)' -%}
 {%- set number = "if(number_of_record > 1, " ~ afterimage._tie_suffix('number_of_record') ~ ", '')" -%}
 -- A row that lands again is one event, even if the driver has changed its status in between. record_id is unique by
 -- contract. If it is not, the events are in a declared order: delete last.
@@ -11,7 +9,7 @@ copies as (
         *,
         row_number() over (
             partition by object_id, content_hash
-            order by {{ is_eligible }} desc, status asc nulls last
+            order by is_eligible desc, status asc nulls last
         ) as copy_number,
         count(*) over (partition by object_id, content_hash) as copies,
         dense_rank() over (
