@@ -20,12 +20,17 @@
     {%- endif -%}
 
     {#- Qlik's own table begins with the header columns. A column that partitions the landed table has moved after
-        the data; it counts if it is one of Qlik's. -#}
-    {%- set of_qlik = afterimage._qlik_header_names() -%}
+        the data; it counts if it is one of Qlik's. Without a prefix, only these are header columns. -#}
+    {%- set of_qlik = [
+        'change_seq', 'change_oper', 'change_mask', 'stream_position', 'operation', 'transaction_id', 'timestamp',
+        'partition_name'
+    ] -%}
+    {%- set prefix = header_prefix | lower -%}
     {%- set found = namespace(header={}, data=[], types={}, leading=0, header_columns=0) -%}
     {%- for column in afterimage._relation_columns(relation) -%}
-        {%- set name = afterimage._qlik_header_name(column.name, header_prefix) -%}
-        {%- if name is not none -%}
+        {%- set name = column.name | lower -%}
+        {%- if (name.startswith(prefix) if prefix else name in of_qlik) -%}
+            {%- set name = name[prefix | length:] -%}
             {%- do found.header.update({name: column}) -%}
             {%- set found.leading = found.leading + (1 if not found.data else 0) -%}
             {%- set found.header_columns = found.header_columns + (1 if not found.data or name in of_qlik else 0) -%}

@@ -1,7 +1,12 @@
 {#- The CTEs from `judged` to `described`, the rows that `_finish` takes: each change once, however many messages
     hold it. -#}
 {%- macro _qlik_distinct_messages(layout) -%}
-{%- set place = afterimage._qlik_message_place(layout.unique_key) -%}
+{#- The partition of the windows: the place and the key, with good messages separate from others. A message that is
+    not a load and has no place is alone. -#}
+{%- set place = (
+    ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))", 'reject_reason is null']
+    + afterimage._quoted(layout.unique_key, 'image.')
+) | join(', ') -%}
 {%- set has_reloads = layout.has_reloads -%}
 {%- set is_incremental = afterimage._is_incremental() -%}
 {%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}

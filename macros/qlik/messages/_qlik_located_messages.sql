@@ -3,6 +3,9 @@
 {%- set schema_id = "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)" -%}
 {%- set named_schema = 'coalesce(body.lineage.schema, body.schema, body.headers.schema)' -%}
 {%- set named_table = 'coalesce(body.lineage.`table`, body.`table`, body.headers.`table`)' -%}
+{#- Where no schema gives the positions of the columns, the caller's list does. -#}
+{%- set positions = 'sequence(1, ' ~ layout.names | length ~ ')' -%}
+{%- set position_of = 'map_from_arrays(' ~ afterimage._string_array(layout.names) ~ ', ' ~ positions ~ ')' -%}
 located as (
 
     select
@@ -35,14 +38,14 @@ located as (
         message_schemas.schema_id is not null as has_schema,
         coalesce(message_schemas.schema_name, {{ named_schema }}) as schema_name,
         coalesce(message_schemas.table_name, {{ named_table }}) as table_name,
-        coalesce(message_schemas.ordinals, {{ layout.given_ordinals.map }}) as ordinals,
-        coalesce(message_schemas.all_ordinals, {{ layout.given_ordinals.list }}) as all_ordinals,
+        coalesce(message_schemas.ordinals, {{ position_of }}) as ordinals,
+        coalesce(message_schemas.all_ordinals, {{ positions }}) as all_ordinals,
         message_schemas.lob_columns
         {%- else %}
         {{ named_schema }} as schema_name,
         {{ named_table }} as table_name,
-        {{ layout.given_ordinals.map }} as ordinals,
-        {{ layout.given_ordinals.list }} as all_ordinals
+        {{ position_of }} as ordinals,
+        {{ positions }} as all_ordinals
         {%- endif %}
 
     from opened_messages

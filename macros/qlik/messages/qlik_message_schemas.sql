@@ -3,11 +3,19 @@
     {%- set landing = afterimage._qlik_landing('qlik_message_schemas', relation, value) -%}
     {%- if landing is none -%}
         {{ return(afterimage._placeholder_query()) }}
-    {%- endif %}
+    {%- endif -%}
+    {%- set fields = {
+        'schemaId': 'string',
+        'lineage': 'struct<server: string, task: string, schema: string, `table`: string, tableVersion: string,'
+            ~ ' `timestamp`: string>',
+        'tableStructure': 'struct<tableColumns: map<string, struct<ordinal: string, type: string, length: string,'
+            ~ ' `precision`: string, scale: string, primaryKeyPosition: string>>>',
+        'dataSchema': 'string',
+    } %}
 
 with
 
-{{ afterimage._qlik_opened_messages(relation, landing, afterimage._qlik_metadata_fields()) }},
+{{ afterimage._qlik_opened_messages(relation, landing, fields) }},
 
 -- Data messages may share the topic; qlik_messages handles them.
 metadata_messages as (

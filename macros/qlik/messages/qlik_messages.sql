@@ -32,13 +32,23 @@
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
     {%- set side = intake.sides[0] -%}
+    {%- set fields = {
+        'schema': 'string',
+        'table': 'string',
+        'headers': 'struct<operation: string, changeSequence: string, `timestamp`: string, transactionId: string,'
+            ~ ' changeMask: string, columnMask: string, externalSchemaId: string, transactionEventCounter: string,'
+            ~ ' transactionLastEvent: string, schema: string, `table`: string>',
+        'data': 'map<string, string>',
+        'beforeData': 'map<string, string>',
+        'schemaId': 'string',
+        'lineage': 'struct<schema: string, `table`: string>',
+    } -%}
     {%- set layout = {
         'columns': columns,
         'names': names,
         'unique_key': keys,
         'table': table,
         'schema_rows': schema_rows,
-        'given_ordinals': afterimage._qlik_given_ordinals(names),
         'complete_transactions': complete_transactions,
         'has_reloads': intake.has_reloads,
     } %}
@@ -48,8 +58,7 @@ with
 {{ afterimage._qlik_message_schemas_by_id(schema_rows) }},
 {% endif %}
 {{ afterimage._qlik_opened_messages(
-    side.rows, landing, afterimage._qlik_data_fields(), 'message_schemas' if schema_rows is not none else none,
-    side.condition
+    side.rows, landing, fields, 'message_schemas' if schema_rows is not none else none, side.condition
 ) }},
 
 {{ afterimage._qlik_located_messages(layout) }},
