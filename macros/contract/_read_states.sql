@@ -1,8 +1,4 @@
 {#- Raw table -> its state. -#}
 {%- macro _read_states(intakes) -%}
-    {%- set read = {} -%}
-    {%- for intake in intakes -%}
-        {%- do read.update({intake.name: intake.state}) -%}
-    {%- endfor -%}
-    {{ return(read) }}
+    {{ return(dict(zip(intakes | map(attribute='name'), intakes | map(attribute='state')))) }}
 {%- endmacro -%}

@@ -2,11 +2,6 @@
 {%- macro _tracks_reads() -%}
     {{ return(
         this is not none and model.config.materialized == 'change_stream'
-        and model.config.get('file_format') in afterimage._mergeable_formats()
+        and model.config.get('file_format') in ['iceberg', 'delta', 'hudi']
     ) }}
-{%- endmacro -%}
-
-
-{%- macro _mergeable_formats() -%}
-    {{ return(['iceberg', 'delta', 'hudi']) }}
 {%- endmacro -%}

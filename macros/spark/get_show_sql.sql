@@ -13,10 +13,7 @@
         {{ return(false) }}
     {%- endif -%}
     {%- set materialized = config.get('materialized') -%}
-    {%- set ours = [] -%}
-    {%- for name in model.depends_on.macros if name.startswith('macro.afterimage.') -%}
-        {%- do ours.append(name) -%}
-    {%- endfor -%}
-    {%- set takes_in = ours and materialized not in ['table', 'view', 'ephemeral'] -%}
+    {%- set uses_ours = 'macro.afterimage.' in model.depends_on.macros | join(' ') -%}
+    {%- set takes_in = uses_ours and materialized not in ['table', 'view', 'ephemeral'] -%}
     {{ return((materialized in ['history', 'audit'] or takes_in) and load_relation(this) is not none) }}
 {% endmacro %}

@@ -1,8 +1,5 @@
 {#- The condition on the stream that selects the changes which the table has not taken in. -#}
 {%- macro _pending_condition(taken_in) -%}
-    {%- if taken_in is none -%}
-        {{ return('true') }}
-    {%- endif -%}
     {#- The condition lists the gaps between the runs. With `not in`, files that hold a single run would not be
         skipped. -#}
     {%- set gaps = [] -%}
