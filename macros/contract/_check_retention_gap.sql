@@ -16,9 +16,9 @@
     {%- if run_query(place_query ~ ' <= ' ~ afterimage._literal(known) ~ ' limit 1').rows | length > 0 -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set newer = run_query(
+    {%- set newer = afterimage._value(
         'select min(place) from (' ~ place_query ~ ' > ' ~ afterimage._literal(known) ~ ') as newer_rows(place)'
-    ).columns[0].values()[0] -%}
+    ) -%}
     {%- if newer is not none -%}
         {%- set message = (
             macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", but " ~ this ~ " has only read up to " ~ known

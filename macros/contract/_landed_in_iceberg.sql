@@ -28,18 +28,12 @@
     {%- if landed.landed -%}
         {%- do landed.update({'kind': 'new'}) -%}
     {%- elif landed.reason -%}
-        {%- do landed.update({'count': afterimage._rows_at_snapshot(relation, present)}) -%}
+        {%- do landed.update({'count': afterimage._value(
+            "select cast(summary['total-records'] as bigint) from " ~ relation ~ '.snapshots where snapshot_id = '
+            ~ present
+        )}) -%}
     {%- endif -%}
     {{ return(landed) }}
-{%- endmacro -%}
-
-
-{#- The current snapshot of a table; none if it never had a row. -#}
-{%- macro _current_snapshot(relation) -%}
-    {%- set found = run_query(
-        "select cast(snapshot_id as string) from " ~ relation ~ ".refs where name = 'main'"
-    ).columns[0].values() -%}
-    {{ return(found[0] if found else none) }}
 {%- endmacro -%}
 
 
@@ -90,10 +84,9 @@
     {%- endif -%}
     {%- if not walk.has_delete_files -%}
         {#- A table may still carry a list of delete files that are gone. -#}
-        {%- set query -%}
-            select count(*) from {{ relation }}.all_manifests where content = 1 and reference_snapshot_id = {{ walk.at }}
-        {%- endset -%}
-        {%- set walk.has_delete_files = since and run_query(query).columns[0].values()[0] > 0 -%}
+        {%- set walk.has_delete_files = since and afterimage._value(
+            'select count(*) from ' ~ relation ~ '.all_manifests where content = 1 and reference_snapshot_id = ' ~ walk.at
+        ) > 0 -%}
     {%- endif -%}
     {{ return({'snapshot_id': walk.at, 'since': since, 'has_delete_files': walk.has_delete_files}) }}
 {%- endmacro -%}
@@ -101,10 +94,8 @@
 
 {#- Iceberg's changelog sorts by all columns, and Spark cannot sort by a map. -#}
 {%- macro _has_unorderable_columns(relation) -%}
-    {%- for column in afterimage._relation_columns(relation) if 'map<' in column.type or 'variant' in column.type -%}
-        {{ return(true) }}
-    {%- endfor -%}
-    {{ return(false) }}
+    {%- set types = afterimage._relation_columns(relation) | map(attribute='type') | join(' ') -%}
+    {{ return('map<' in types or 'variant' in types) }}
 {%- endmacro -%}
 
 
@@ -178,12 +169,4 @@
     {%- set at = relation ~ ' version as of ' ~ snapshot -%}
     {%- set kept = afterimage._described('select * from ' ~ at) -%}
     {{ return(at if kept == afterimage._described('select * from ' ~ relation) else relation | string) }}
-{%- endmacro -%}
-
-
-{%- macro _rows_at_snapshot(relation, snapshot) -%}
-    {%- set query -%}
-        select cast(summary['total-records'] as bigint) from {{ relation }}.snapshots where snapshot_id = {{ snapshot }}
-    {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0]) }}
 {%- endmacro -%}

@@ -73,7 +73,7 @@
         from {{ this }}
         where reject_reason is null and changed_at <= timestamp '{{ afterimage._latest_time() }}'
     {%- endset -%}
-    {%- set start = run_query(query).columns[0].values()[0] -%}
+    {%- set start = afterimage._value(query) -%}
     {%- if start is none -%}
         {{ return({}) }}
     {%- endif -%}

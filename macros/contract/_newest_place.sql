@@ -5,12 +5,12 @@
     {%- if not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set rejected = run_query('select count(reject_reason) from ' ~ this).columns[0].values()[0] -%}
+    {%- set rejected = afterimage._value('select count(reject_reason) from ' ~ this) -%}
     {%- set query -%}
         select left(max(change_seq), {{ width }}) from {{ this }}
         {{ 'where reject_reason is null' if rejected > 0 }}
     {%- endset -%}
-    {%- set newest = run_query(query).columns[0].values()[0] or none -%}
+    {%- set newest = afterimage._value(query) or none -%}
     {%- if newest is none or at_most is none or newest <= at_most -%}
         {{ return(newest) }}
     {%- endif -%}
@@ -18,5 +18,5 @@
         select left(max(change_seq), {{ width }}) from {{ this }}
         where reject_reason is null and change_seq <= '{{ at_most }}'
     {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0] or none) }}
+    {{ return(afterimage._value(query) or none) }}
 {%- endmacro -%}

@@ -22,7 +22,7 @@
 
 {#- A time in the future does not say what was there by then. -#}
 {%- macro _last_run() -%}
-    {%- set last = run_query('select unix_micros(max(ingested_at)) from ' ~ this).columns[0].values()[0] -%}
-    {%- set now = run_query('select unix_micros(current_timestamp())').columns[0].values()[0] -%}
+    {%- set last = afterimage._value('select unix_micros(max(ingested_at)) from ' ~ this) -%}
+    {%- set now = afterimage._value('select unix_micros(current_timestamp())') -%}
     {{ return(last if last is not none and last <= now else none) }}
 {%- endmacro -%}

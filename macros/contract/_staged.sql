@@ -94,5 +94,5 @@ greatest(
     {%- if not earlier or 'ingested_at' not in afterimage._relation_columns(earlier) | map(attribute='name') -%}
         {{ return(none) }}
     {%- endif -%}
-    {{ return(run_query('select unix_micros(max(ingested_at)) from ' ~ earlier).columns[0].values()[0]) }}
+    {{ return(afterimage._value('select unix_micros(max(ingested_at)) from ' ~ earlier)) }}
 {%- endmacro -%}

@@ -39,7 +39,7 @@
 
         from {{ changes }} as changes
     {%- endset -%}
-    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
+    {%- set counts = fromjson(afterimage._value(query)) -%}
     {%- if counts['rows'] == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}

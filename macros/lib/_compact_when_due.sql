@@ -22,7 +22,7 @@
                 )
             {%- endif -%}
         {%- endset -%}
-        {%- if (run_query(query).columns[0].values()[0] or 0) | int > most -%}
+        {%- if (afterimage._value(query) or 0) | int > most -%}
             {%- do afterimage._compact(relation) -%}
             {%- do log(model.name ~ ': compacted', info=true) -%}
         {%- endif -%}

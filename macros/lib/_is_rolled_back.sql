@@ -4,9 +4,7 @@
     {%- if not snapshot or present == snapshot -%}
         {{ return(false) }}
     {%- endif -%}
-    {%- set query -%}
-        select count_if(not is_current_ancestor) from {{ relation }}.history
-        where snapshot_id = {{ snapshot | int }}
-    {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0] > 0) }}
+    {{ return(afterimage._value(
+        'select count_if(not is_current_ancestor) from ' ~ relation ~ '.history where snapshot_id = ' ~ snapshot | int
+    ) > 0) }}
 {%- endmacro -%}

@@ -1,10 +1,5 @@
-{#- The current snapshot of an Iceberg table; none for other formats, which rely on their own checks. -#}
+{#- The current snapshot of a table of the model's format; none for formats other than Iceberg, which rely on their own
+    checks. -#}
 {%- macro _snapshot(relation) -%}
-    {%- if config.get('file_format') != 'iceberg' -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set query -%}
-        select cast(max(snapshot_id) as string) from {{ relation }}.refs where name = 'main'
-    {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0]) }}
+    {{ return(afterimage._current_snapshot(relation) if config.get('file_format') == 'iceberg' else none) }}
 {%- endmacro -%}

@@ -35,9 +35,9 @@
         {%- set table = afterimage._scratch_table(target_relation, 'brought_' ~ step, followed.query) -%}
         {%- do afterimage._drop_scratch_tables([followed.carried]) -%}
         {%- set followed.carried = table -%}
-        {%- set open_rows = run_query(
+        {%- set open_rows = afterimage._value(
             'select count(*) from ' ~ table ~ ' where carried_by is not null and (' ~ is_open | join(' or ') ~ ')'
-        ).columns[0].values()[0] -%}
+        ) -%}
         {%- set followed.is_done = open_rows == 0 -%}
         {%- set followed.query = afterimage._carried_from_earlier_keys(table, plan) -%}
     {%- endfor -%}

@@ -57,7 +57,7 @@
 
         from {{ difference }}
     {%- endset -%}
-    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
+    {%- set counts = fromjson(afterimage._value(query)) -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ rebuilt.key_count ~ ' keys touched; versions: '
         ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.rebuilt ~ ' changed, '

@@ -29,5 +29,5 @@
         from {{ stream }} as changes
         where {{ condition or 'true' }}
     {%- endset -%}
-    {{ return(fromjson(run_query(query).columns[0].values()[0])) }}
+    {{ return(fromjson(afterimage._value(query))) }}
 {%- endmacro -%}

@@ -33,9 +33,7 @@
     {%- if not conditions -%}
         {{ return(false) }}
     {%- endif -%}
-    {%- set query -%}
-        select count(*) from {{ stream }} as changes
-        where ({{ conditions | join(') or (') }})
-    {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0] > 0) }}
+    {{ return(afterimage._value(
+        'select count(*) from ' ~ stream ~ ' as changes where (' ~ conditions | join(') or (') ~ ')'
+    ) > 0) }}
 {%- endmacro -%}

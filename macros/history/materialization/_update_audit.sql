@@ -67,7 +67,7 @@
 
         from {{ difference }}
     {%- endset -%}
-    {%- set counts = fromjson(run_query(query).columns[0].values()[0]) -%}
+    {%- set counts = fromjson(afterimage._value(query)) -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in; rows: ' ~ counts.added ~ ' added, ' ~ counts.changed
         ~ ' changed, ' ~ counts.removed ~ ' removed',

@@ -19,9 +19,9 @@
     {%- endif -%}
     {%- set held_back = [] -%}
     {%- if hold_back_hours is not none and afterimage._is_incremental() -%}
-        {%- set first = run_query(
+        {%- set first = afterimage._value(
             "select min(left(change_seq, 35)) from " ~ this ~ " where reject_reason like 'held back:%'"
-        ).columns[0].values()[0] -%}
+        ) -%}
         {%- do held_back.append([first[:8], first, '9' * 35]) if first -%}
     {%- endif -%}
     {%- set intake = afterimage._intake('qlik_messages', sides, extents=held_back) -%}
@@ -126,7 +126,7 @@ regexp_extract_all(
         ) as partitions
         where holds_reload
     {%- endset -%}
-    {{ return(run_query(query).columns[0].values()[0] > 0) }}
+    {{ return(afterimage._value(query) > 0) }}
 {%- endmacro -%}
 
 
