@@ -110,35 +110,21 @@
 
 {#- The SQL of each metadata column. -#}
 {%- macro _openedge_expressions(metadata) -%}
+    {%- set text = 'trim(cast(<column> as string))' -%}
+    {%- set count = 'coalesce(try_cast(<column> as int), 0)' -%}
+    {%- set number = 'try_cast(<column> as bigint)' -%}
     {%- set expressions = {} -%}
-    {%- for role, form in {
-        'sequence': 'text', 'operation': 'text', 'position': 'count', 'array_index': 'count', 'fragment': 'count',
-        'time': 'time', 'transaction_id': 'name', 'policy_id': 'text', 'table_number': 'bigint',
-        'record_id': 'bigint', 'partition_id': 'bigint', 'tenant_id': 'bigint', 'user_name': 'text',
-        'field_map': 'as landed'
+    {%- for role, template in {
+        'sequence': text, 'operation': text, 'position': count, 'array_index': count, 'fragment': count,
+        'transaction_id': 'nullif(' ~ text ~ ", '')", 'policy_id': text, 'table_number': number, 'record_id': number,
+        'partition_id': number, 'tenant_id': number, 'user_name': text, 'field_map': '<column>'
     }.items() -%}
-        {%- set is_landed = role in metadata -%}
-        {%- set column = afterimage._quote(metadata[role].name) if is_landed else none -%}
-        {%- set type = metadata[role].type if is_landed else none -%}
-        {%- if form == 'count' -%}
-            {%- set sql = 'coalesce(try_cast(' ~ column ~ ' as int), 0)' if is_landed else '0' -%}
-        {%- elif form == 'text' -%}
-            {%- set sql = 'trim(cast(' ~ (column or 'null') ~ ' as string))' -%}
-        {%- elif form == 'name' -%}
-            {%- set sql = 'nullif(trim(cast(' ~ (column or 'null') ~ " as string)), '')" -%}
-        {%- elif form == 'bigint' -%}
-            {%- set sql = 'try_cast(' ~ (column or 'null') ~ ' as bigint)' -%}
-        {%- elif form == 'time' and type == 'string' -%}
-            {%- set sql = afterimage._openedge_time(column) -%}
-        {%- elif form == 'time' -%}
-            {%- set sql = afterimage._landed_time(column, type) if is_landed else 'cast(null as timestamp)' -%}
-        {%- else -%}
-            {%- set sql = column or 'cast(null as string)' -%}
-        {%- endif -%}
-        {%- do expressions.update({role: sql}) -%}
+        {%- set column = afterimage._quote(metadata[role].name) if role in metadata else 'cast(null as string)' -%}
+        {%- do expressions.update({role: template | replace('<column>', column)}) -%}
     {%- endfor -%}
     {#- `sequence_column` is the bare column if it is a number, so that a bound on it can skip files. -#}
     {%- do expressions.update({
+        'time': afterimage._openedge_time(metadata.time) if 'time' in metadata else 'cast(null as timestamp)',
         'has_time': 'time' in metadata,
         'has_table_number': 'table_number' in metadata,
         'sequence_column': afterimage._quote(metadata.sequence.name)
@@ -150,7 +136,11 @@
 
 {#- A time with its zone as text, in SQL form (`2024-03-01 10:00:00:123 + 02:00`) or ISO. Without a zone it is UTC. -#}
 {%- macro _openedge_time(column) -%}
-    {%- set fraction = "regexp_replace(trim(" ~ column ~ "), '^(.{10})[ T](.{8}):([0-9])', '$1 $2.$3')" -%}
+    {%- set name = afterimage._quote(column.name) -%}
+    {%- if column.type != 'string' -%}
+        {{ return(afterimage._landed_time(name, column.type)) }}
+    {%- endif -%}
+    {%- set fraction = "regexp_replace(trim(" ~ name ~ "), '^(.{10})[ T](.{8}):([0-9])', '$1 $2.$3')" -%}
     {{ return(afterimage._landed_time(
         'regexp_replace(' ~ fraction ~ ", ' *([+-]) *([0-9]{2}:[0-9]{2})$', '$1$2')", 'string'
     )) }}
