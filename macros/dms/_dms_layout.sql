@@ -63,7 +63,7 @@
     {#- Some sources have 1970-01-01 until a transaction is committed. -#}
     {%- set source_time = 'if(' ~ landed_at ~ " >= timestamp '1970-01-02 00:00:00', " ~ landed_at ~ ', null)' -%}
     {%- set order = afterimage._dms_order(
-        macro_name, 'order_by', header.order_by, types, {header.time | first: landed_at} if time else {}
+        header.order_by, types, {header.time | first: landed_at} if time else {}
     ) -%}
     {{ return({
         'columns': data,

@@ -1,10 +1,10 @@
-{#- The order of changes that the columns of an argument give, for a source that has none by itself. `types` are by
-    names in lower case, `times` holds a timestamp for each text column that is a time. A column called `…change_seq` of
-    text or decimals is a sequence of 35 digits. The result is SQL over a landed row, and what `_intake` needs:
+{#- The order of changes that the columns of `order_by` give. `types` are by names in lower case, `times` holds a
+    timestamp for each text column that is a time. A column called `…change_seq` of text or decimals is a sequence of 35
+    digits. The result is SQL over a landed row, and what `_intake` needs:
     - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
     - `is_empty`: whether none has a value; `time`: the time in a sequence; `shown`: the values as people read them,
     - `bounds`, `column` and `latest`: as in a side of `_intake`. -#}
-{%- macro _dms_order(macro_name, argument, names, types, times={}) -%}
+{%- macro _dms_order(names, types, times) -%}
     {%- set order = {'bounds': none, 'column': none, 'latest': none} -%}
     {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
     {%- for name in names -%}
@@ -18,8 +18,8 @@
             {%- set place = 'if(' ~ digits ~ " rlike '^(?!0*$)[0-9]{35}$', " ~ digits ~ ', null)' -%}
         {%- elif place is none -%}
             {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": `" ~ argument ~ "` must list columns of text, bytes, whole numbers, decimals, dates or"
-                ~ " timestamps. Got: " ~ name ~ ", a " ~ type
+                "dms_changes: `order_by` must list columns of text, bytes, whole numbers, decimals, dates or timestamps."
+                ~ " Got: " ~ name ~ ", a " ~ type
             ) -%}
         {%- endif -%}
         {%- do places.append('nullif(' ~ place ~ ", '')") -%}
