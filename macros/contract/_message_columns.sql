@@ -1,12 +1,9 @@
 {#- The columns of landed messages by their names in lower case; `value` is the one with the message. -#}
 {%- macro _message_columns(macro_name, relation, value) -%}
     {%- set found = {} -%}
-    {%- for column in afterimage._relation_columns(relation) -%}
+    {%- for column in afterimage._existing_columns(macro_name, relation) -%}
         {%- do found.update({column.name | lower: column}) -%}
     {%- endfor -%}
-    {%- if not found -%}
-        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
-    {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'value', [value], found.values() | map(attribute='name') | list) -%}
     {%- set type = found[value | lower].type -%}
     {%- if type not in ['string', 'binary'] -%}

@@ -13,13 +13,10 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set found, types = [], {} -%}
-    {%- for column in afterimage._relation_columns(relation) -%}
+    {%- for column in afterimage._existing_columns(macro_name, relation) -%}
         {%- do found.append(column.name) -%}
         {%- do types.update({column.name | lower: column.type}) -%}
     {%- endfor -%}
-    {%- if not found -%}
-        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
-    {%- endif -%}
 
     {#- Files of a full load lack the operation unless the task has IncludeOpForFullLoad. -#}
     {%- set has_operation = operation | lower != 'op' or 'op' in types -%}

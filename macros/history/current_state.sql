@@ -3,10 +3,7 @@
     {%- if afterimage._cannot_read_columns([history]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set columns = afterimage._relation_columns(history) -%}
-    {%- if not columns -%}
-        {%- do afterimage._raise_no_columns('current_state', history) -%}
-    {%- endif -%}
+    {%- set columns = afterimage._existing_columns('current_state', history) -%}
     {%- set meta = afterimage._columns_of_history('current_state', history, meta_column_names) -%}
     {%- set ours = meta.values() | map('lower') | list %}
 

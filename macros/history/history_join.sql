@@ -15,10 +15,7 @@
     {%- set columns = {} -%}
     {%- set metas = {} -%}
     {%- for prefix, history in histories.items() -%}
-        {%- do columns.update({prefix: afterimage._relation_columns(history)}) -%}
-        {%- if not columns[prefix] -%}
-            {%- do afterimage._raise_no_columns(macro_name, history) -%}
-        {%- endif -%}
+        {%- do columns.update({prefix: afterimage._existing_columns(macro_name, history)}) -%}
         {%- do metas.update({prefix: afterimage._columns_of_history(macro_name, history, meta_column_names)}) -%}
     {%- endfor -%}
     {%- set keys = afterimage._key_names(unique_key) -%}

@@ -14,7 +14,7 @@
         'version': 'unused', 'usermisc': 'unused', 'misc': 'unused'
     } -%}
     {%- set found = {'metadata': {}, 'data': [], 'names': []} -%}
-    {%- for column in afterimage._relation_columns(relation) -%}
+    {%- for column in afterimage._existing_columns('openedge_change_table', relation) -%}
         {%- do found.names.append(column.name) -%}
         {%- set name = (column.name | lower | replace('-', '') | replace('_', ''))
             if column.name.startswith('_') else none -%}

@@ -25,9 +25,6 @@
 
     {%- set landed = afterimage._openedge_columns(relation, columns or [], field_map) -%}
     {%- set kept = afterimage._openedge_columns(tracking, [], field_map) if tracking is not none else none -%}
-    {%- if not landed.data -%}
-        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
-    {%- endif -%}
     {%- if kept is not none and 'sequence' not in kept.metadata -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `tracking` must have the columns _Change-Sequence and _Operation, such as"

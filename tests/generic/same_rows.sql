@@ -6,13 +6,10 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set casts = [] -%}
-    {%- for column in afterimage._relation_columns(expected) %}
+    {%- for column in afterimage._existing_columns('same_rows', expected) %}
         {%- set name = afterimage._quote(column.name) -%}
         {%- do casts.append('nullif(cast(' ~ name ~ " as string), '') as " ~ name) %}
-    {%- endfor -%}
-    {%- if not casts -%}
-        {%- do afterimage._raise_no_columns('same_rows', expected) -%}
-    {%- endif %}
+    {%- endfor %}
 
 with
 

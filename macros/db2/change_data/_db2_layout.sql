@@ -16,7 +16,7 @@
     {%- set header = {} -%}
     {%- set types = {} -%}
     {%- set found = [] -%}
-    {%- for column in afterimage._relation_columns(relation) -%}
+    {%- for column in afterimage._existing_columns(macro_name, relation) -%}
         {%- if (column.name | upper).startswith('IBMSNAP_') -%}
             {%- do header.update({column.name | upper: column}) -%}
         {%- else -%}
@@ -24,9 +24,6 @@
             {%- do types.update({column.name | lower: column.type}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if not header and not found -%}
-        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
-    {%- endif -%}
     {%- set needed = ['IBMSNAP_COMMITSEQ', 'IBMSNAP_INTENTSEQ', 'IBMSNAP_OPERATION'] -%}
     {%- for name in needed if name not in header -%}
         {%- do exceptions.raise_compiler_error(

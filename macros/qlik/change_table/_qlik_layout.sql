@@ -27,7 +27,7 @@
     ] -%}
     {%- set prefix = header_prefix | lower -%}
     {%- set found = namespace(header={}, data=[], types={}, leading=0, header_columns=0) -%}
-    {%- for column in afterimage._relation_columns(relation) -%}
+    {%- for column in afterimage._existing_columns(macro_name, relation) -%}
         {%- set name = column.name | lower -%}
         {%- if (name.startswith(prefix) if prefix else name in of_qlik) -%}
             {%- set name = name[prefix | length:] -%}
@@ -40,9 +40,6 @@
         {%- endif -%}
     {%- endfor -%}
 
-    {%- if not found.data and not found.header -%}
-        {%- do afterimage._raise_no_columns(macro_name, relation) -%}
-    {%- endif -%}
     {%- if not found.header -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": " ~ relation ~ " is not a Qlik change table: it has "
