@@ -24,8 +24,8 @@
     {%- set query -%}
         select
             typeof((select first(`after`) from {{ this }} where false)) as built,
-            typeof(cast(null as {{ afterimage._struct_type(columns, types) }})) as found,
-            typeof(cast(null as {{ afterimage._struct_type(kept, types) }})) as found_of_known
+            typeof(cast(null as {{ afterimage._row_type(columns, types) }})) as found,
+            typeof(cast(null as {{ afterimage._row_type(kept, types) }})) as found_of_known
     {%- endset -%}
     {%- set images = run_query(query).rows[0] -%}
     {%- set built = afterimage._stored_type(images['built']) -%}
@@ -55,15 +55,6 @@
         ~ " `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows of the raw table"
         ~ " have been deleted."
     ) -%}
-{%- endmacro -%}
-
-
-{%- macro _struct_type(columns, types) -%}
-    {%- set fields = [] -%}
-    {%- for name in columns -%}
-        {%- do fields.append(afterimage._quote(name) ~ ': ' ~ types[name]) -%}
-    {%- endfor -%}
-    {{ return('struct<' ~ fields | join(', ') ~ '>') }}
 {%- endmacro -%}
 
 

@@ -40,7 +40,7 @@ judged_alone as (
         end as row_reason
         {%- if layout.base is none %},
         cast(null as struct<
-            image: {{ afterimage._netiq_row_type(layout) }},
+            image: {{ afterimage._row_type(layout.names, afterimage._column_types(layout.columns)) }},
             misfits: array<struct<column_name: string, reason: string>>
         >) as found,
         0 as rows_of_key

@@ -3,21 +3,15 @@
 {%- macro _db2_log_keys(layout, relation, base, time_zone) -%}
     {%- set keys = layout.key_names | join(', ') -%}
     {%- set base_keys = [] -%}
+    {%- set text_keys = [] -%}
     {%- for column in layout.unique_key -%}
-        {%- do base_keys.append(
-            afterimage._db2_log_key('base.' ~ afterimage._quote(column), layout.types[column])
-        ) -%}
+        {%- set type = layout.types[column] -%}
+        {%- do base_keys.append(afterimage._db2_log_key('base.' ~ afterimage._quote(column), type)) -%}
+        {%- do text_keys.append(column) if type == 'string' -%}
     {%- endfor -%}
-    {%- set base_fields = [] -%}
-    {%- for column in layout.columns -%}
-        {%- do base_fields.append(
-            afterimage._literal(column) ~ ', ' ~ (
-                base_keys[layout.unique_key.index(column)] if column in layout.unique_key
-                else 'base.' ~ afterimage._quote(column)
-            )
-        ) -%}
-    {%- endfor -%}
-    {%- set base_row = 'named_struct(' ~ base_fields | join(', ') ~ ')' -%}
+    {%- set base_row = afterimage._struct(
+        layout.columns, 'base.', text_keys, afterimage._db2_log_key('base.{column}', 'string')
+    ) -%}
     {%- set named_keys = afterimage._each(layout.unique_key, '{name}, {key}') -%}
 log_entries as (
 
@@ -66,11 +60,6 @@ rejected_rows as (
         max(landed_operation) as landed_operation,
         max(landed_time) as landed_time,
         {{ afterimage._each(layout.unique_key, 'max({key}) as {key}') | join(', ') }},
-        named_struct(
-            {%- for column in layout.columns %}
-            {{ afterimage._literal(column) }}, cast(null as {{ layout.types[column] }}){{ ',' if not loop.last }}
-            {%- endfor %}
-        ) as empty_row,
         cast(count(*) as int) as log_rows
 
     from (

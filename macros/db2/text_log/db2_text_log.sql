@@ -57,7 +57,7 @@ described as (
         concat('rejected-', row_hash) as identity,
         '' as place,
         case operation_code when 0 then 'insert' when 1 then 'update' when 2 then 'delete' else 'unknown' end as kind,
-        if(true, null, empty_row) as image,
+        cast(null as {{ afterimage._row_type(layout.columns, layout.types) }}) as image,
         logged_at as changed_at,
         reject_reason,
         cast(null as array<string>) as warnings,
