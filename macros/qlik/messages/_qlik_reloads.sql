@@ -15,14 +15,8 @@ reloads as (
             message_id,
             struct(topic, `partition`, `offset`) as message_position,
             is_load,
-            max(landed_seq) over (
-                partition by topic, `partition` order by `offset`
-                range between unbounded preceding and 1 preceding
-            ) as last_seq,
-            max(if(is_load, null, `offset`)) over (
-                partition by topic, `partition` order by `offset`
-                range between unbounded preceding and 1 preceding
-            ) as last_offset
+            max(landed_seq) over (earlier) as last_seq,
+            max(if(is_load, null, `offset`)) over (earlier) as last_offset
 
         from (
             -- A change that was written again counts where it was written first; a load counts wherever it is.
@@ -68,6 +62,10 @@ reloads as (
                 message_id, message_position.topic, message_position.`partition`, landed_seq,
                 if(landed_seq is null, message_position.`offset`, null)
         ) as distinct_positions
+        window
+            earlier as (
+                partition by topic, `partition` order by `offset` range between unbounded preceding and 1 preceding
+            )
     ) as placed_messages
     where is_load and last_offset is not null
 

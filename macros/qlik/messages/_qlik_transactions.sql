@@ -38,21 +38,16 @@ sized_transactions as (
 
     select
         *,
-        size(collect_set(event_counter) over (
-            partition by coalesce(transaction_id, message_id), transaction_number
-        )) as events_here,
-        max(if(is_last_event, event_counter, null)) over (
-            partition by coalesce(transaction_id, message_id), transaction_number
-        ) as last_event,
-        max(landed_seq) over (partition by coalesce(transaction_id, message_id), transaction_number) as last_seq
+        size(collect_set(event_counter) over (in_transaction)) as events_here,
+        max(if(is_last_event, event_counter, null)) over (in_transaction) as last_event,
+        max(landed_seq) over (in_transaction) as last_seq
         {%- if ranges %},
         -- Other messages are read only to identify these transactions.
-        max(not has_seq or {{ afterimage._qlik_within('landed_seq', ranges) }}) over (
-            partition by coalesce(transaction_id, message_id), transaction_number
-        ) as has_landed
+        max(not has_seq or {{ afterimage._qlik_within('landed_seq', ranges) }}) over (in_transaction) as has_landed
         {%- endif %}
 
     from numbered_transactions
+    window in_transaction as (partition by coalesce(transaction_id, message_id), transaction_number)
 
 ),
 
