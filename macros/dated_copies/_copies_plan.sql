@@ -21,14 +21,12 @@
     {#- A bare date or timestamp lets files be skipped. -#}
     {%- set is_bare = date_type in ['date', 'timestamp'] -%}
     {%- set type = date_type if is_bare else 'string' -%}
-    {%- set condition -%}
-        not ({{ side.has_place }})
-        {%- for place in read %}
-        {{ ', ' if not loop.first else 'or ' ~ (side.column if is_bare else side.place) ~ ' in (' -}}
-        cast('{{ place }}' as {{ type }})
-        {{- ')' if loop.last }}
-        {%- endfor -%}
-    {%- endset -%}
+    {%- set times = [] -%}
+    {%- for place in read -%}
+        {%- do times.append("cast('" ~ place ~ "' as " ~ type ~ ')') -%}
+    {%- endfor -%}
+    {%- set condition = 'not (' ~ side.has_place ~ ')'
+        ~ (' or ' ~ (side.column if is_bare else side.place) ~ ' in (' ~ times | join(', ') ~ ')' if times else '') -%}
     {%- do side.update({'condition': condition}) -%}
     {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
     {%- for place in read if place not in sizes -%}

@@ -2,10 +2,9 @@
     unless a `~` of its own precedes it (OpenEdge SQL Reference, "PRO_ARR_ESCAPE"). -#}
 {%- macro _openedge_array_elements(layout, part) -%}
     {%- set texts = [] -%}
-    {%- for field in layout.fields if not field.is_array and field.columns -%}
-        {%- if layout.types[field.columns[0]] == 'string' -%}
-            {%- do texts.append(field) -%}
-        {%- endif -%}
+    {%- for field in layout.fields
+        if not field.is_array and field.columns and layout.types[field.columns[0]] == 'string' -%}
+        {%- do texts.append(field) -%}
     {%- endfor -%}
     {%- if not texts -%}
         {{ return('cast(null as array<string>)') }}
