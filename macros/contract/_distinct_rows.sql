@@ -1,6 +1,6 @@
 {#- The CTE `distinct_rows`: each row once, with the number of its `copies`. `by` is what the copies of a row have in
-    common, `first` the order that chooses one of them. -#}
-{%- macro _distinct_rows(rows, by, first) -%}
+    common, `first` the order that chooses one of them. `last_time` is the latest `time` of the copies. -#}
+{%- macro _distinct_rows(rows, by, first, time=none) -%}
 distinct_rows as (
 
     select *
@@ -9,6 +9,9 @@ distinct_rows as (
             *,
             row_number() over (partition by {{ by }} order by {{ first }}) as copy_number,
             count(*) over (partition by {{ by }}) as copies
+            {%- if time %},
+            max({{ time }}) over (partition by {{ by }}) as last_time
+            {%- endif %}
 
         from {{ rows }}
     ) as counted

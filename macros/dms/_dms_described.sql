@@ -17,7 +17,6 @@ described as (
         if(
             kind = 'update' and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}, landed_before, null
         ) as before_image,
-        cast(null as array<string>) as changed_columns,
         {%- if absent %}
         if(
             kind = 'update', nullif(array_compact(array({{ absent | join(', ') }})), cast(array() as array<string>)), null

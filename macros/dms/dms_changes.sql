@@ -39,9 +39,7 @@ with
 
 {#- A load that comes again has another time: it counts from the first, but may be the last of its key. -#}
 {{ afterimage._distinct_rows(
-    '(select *, max(source_time) over (partition by change_group, kind, row_id) as last_time from judged_rows)',
-    by='change_group, kind, row_id',
-    first='source_time asc nulls last'
+    'judged_rows', by='change_group, kind, row_id', first='source_time asc nulls last', time='source_time'
 ) }},
 
 {{ afterimage._dms_described(layout) }},
@@ -50,7 +48,7 @@ with
     earlier one whose file is gone. -#}
 {{ afterimage._finish(
     'described', intake, layout.columns, layout.unique_key,
-    lacks=['transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
+    lacks=['changed_columns', 'transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
     identity_order='last_time desc nulls last, row_id asc',
     tie_order='last_time desc nulls last, row_id asc',
     old_key='before_image is not null' if layout.image_of else none

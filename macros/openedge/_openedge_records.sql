@@ -4,19 +4,10 @@
 {%- set in_order = 'partition by change_group, operation order by (position = 0) '
     ~ ('desc' if split_order == 'zero_first' else 'asc') ~ ', position asc, row_hash asc' -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
-copies as (
-
-    select
-        *,
-        row_number() over (
-            partition by change_group, operation, position, row_hash
-            order by time asc nulls last, transaction_id asc nulls last
-        ) as copy_number,
-        count(*) over (partition by change_group, operation, position, row_hash) as copies
-
-    from changed_rows
-
-),
+{{ afterimage._distinct_rows(
+    'changed_rows', by='change_group, operation, position, row_hash',
+    first='time asc nulls last, transaction_id asc nulls last'
+) }},
 
 parts as (
 
@@ -28,8 +19,7 @@ parts as (
         row_number() over ({{ in_order }}) as part,
         lead(struct(image, array_index, fragment, copies)) over ({{ in_order }}) as next_part
 
-    from copies
-    where copy_number = 1
+    from distinct_rows
 
 ),
 

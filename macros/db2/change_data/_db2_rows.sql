@@ -35,8 +35,7 @@ timed as (
 ),
 
 {{ afterimage._distinct_rows(
-    '(select *, max(changed_at) over (partition by row_group, kind, image_hash) as last_time from timed)',
-    by='row_group, kind, image_hash',
-    first='changed_at asc nulls last, operation_code asc, commit_digits asc, intent_digits asc'
+    'timed', by='row_group, kind, image_hash',
+    first='changed_at asc nulls last, operation_code asc, commit_digits asc, intent_digits asc', time='changed_at'
 ) }}
 {%- endmacro -%}
