@@ -21,7 +21,7 @@ source_rows as (
 
 ),
 
-read_rows as (
+judged as (
 
     select
         *,
@@ -45,32 +45,14 @@ read_rows as (
         -- PostgreSQL sources show 1970-01-01 until the transaction is committed.
         case
             when landed_at >= timestamp '1970-01-02 00:00:00' then landed_at
-        end as source_time
-
-    from source_rows
-
-),
-
-classified as (
-
-    select
-        *,
+        end as source_time,
         case
             when kind_by_word = 'truncate' then 'truncate'
             when kind_by_letter <> kind_by_word then 'unknown'
             when change_oper <> '' and kind_by_letter is null then 'unknown'
             when coalesce(kind_by_letter, kind_by_word) = 'insert' and has_no_seq then 'load'
             else coalesce(kind_by_letter, kind_by_word, 'unknown')
-        end as kind
-
-    from read_rows
-
-),
-
-judged as (
-
-    select
-        *,
+        end as kind,
         case
             when kind = 'unknown'
                 then concat(
@@ -93,7 +75,7 @@ judged as (
             )') }}))
         end as change_group
 
-    from classified
+    from source_rows
 
 ),
 

@@ -1,24 +1,6 @@
 {#- The CTEs from changes to `described`, the rows that `_finish` takes, with the decoded masks. -#}
 {%- macro _qlik_described(layout, has_short_way) -%}
 {%- set columns = layout.columns -%}
-unmasked as (
-
-    select
-        *,
-        false as is_alone
-
-    from paired
-    {%- if has_short_way %}
-    union all
-    select
-        *,
-        true as is_alone
-
-    from plain
-    {%- endif %}
-
-),
-
 masked as (
 
     -- The few masks are sent to the rows, not the rows to the masks.
@@ -35,29 +17,9 @@ masked as (
             unmasked.reject_reason
         ) as final_reason
 
-    from unmasked
+    from {{ '(select * from paired union all select * from plain)' if has_short_way else 'paired' }} as unmasked
     left outer join flags
         on unmasked.change_mask = flags.change_mask
-
-),
-
-warned as (
-
-    select
-        *,
-        if(
-            kind <> 'load' and source_time is null,
-            {{ afterimage._qlik_time_warning('change_group') | indent(12) }},
-            null
-        ) as time_warning,
-        if(
-            size(unknown_ordinals) > 0,
-            concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
-            null
-        ) as mask_warning,
-        {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning
-
-    from masked
 
 ),
 
@@ -87,6 +49,17 @@ described as (
         coalesce(source_time, {{ afterimage._sequence_time('change_group') | indent(8) }}) as changed_at,
         transaction_id,
         final_reason as reject_reason,
+        if(
+            kind <> 'load' and source_time is null,
+            {{ afterimage._qlik_time_warning('change_group') | indent(12) }},
+            null
+        ) as time_warning,
+        if(
+            size(unknown_ordinals) > 0,
+            concat('change_mask has bits past the last column: ', array_join(unknown_ordinals, ', ')),
+            null
+        ) as mask_warning,
+        {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning,
         -- Few changes have warnings, and functions with lambdas are slow.
         if(
             coalesce(time_warning, mask_warning, unflagged_warning) is not null,
@@ -95,7 +68,7 @@ described as (
         ) as warnings,
         source_rows
 
-    from warned
+    from masked
 
 )
 {%- endmacro -%}

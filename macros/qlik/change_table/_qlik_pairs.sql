@@ -25,36 +25,10 @@ complex_rows as (
 ),
 
 -- A row delivered twice counts once: the copy with the first real timestamp.
-copies as (
-
-    select
-        *,
-        row_number() over (
-            partition by group_hash, change_group, kind, image_hash
-            order by
-                source_time asc nulls last,
-                transaction_id asc nulls last,
-                change_mask asc nulls last
-        ) as copy_number,
-        count(*) over (partition by group_hash, change_group, kind, image_hash) as copies,
-        max(source_time) over (partition by group_hash, change_group, kind, image_hash) as last_time
-
-    from complex_rows
-
-),
-
-distinct_rows as (
-
-    select
-        *,
-        count_if(kind = 'update') over (partition by group_hash, change_group) as updates,
-        count_if(kind = 'before_image' and reject_reason is null)
-            over (partition by group_hash, change_group) as before_images
-
-    from copies
-    where copy_number = 1
-
-),
+{{ afterimage._distinct_rows(
+    'complex_rows', by='group_hash, change_group, kind, image_hash',
+    first='source_time asc nulls last, transaction_id asc nulls last, change_mask asc nulls last', time='source_time'
+) }},
 
 -- What a before-image and its update have in common. Their keys differ only if the update changed the key, and that is
 -- certain only if there is one of each.
@@ -62,9 +36,15 @@ matchable as (
 
     select
         *,
-        if(updates = 1 and before_images = 1, null, {{ afterimage._struct(layout.unique_key, 'image.') }}) as pair_key
+        if(
+            count_if(kind = 'update') over (in_group) = 1
+            and count_if(kind = 'before_image' and reject_reason is null) over (in_group) = 1,
+            null,
+            {{ afterimage._struct(layout.unique_key, 'image.') }}
+        ) as pair_key
 
     from distinct_rows
+    window in_group as (partition by group_hash, change_group)
 
 ),
 
@@ -125,7 +105,8 @@ paired as (
             'before-image without its update: no update of this key has this change_seq',
             reject_reason
         ) as reject_reason,
-        copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows
+        copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows,
+        false as is_alone
 
     from partners
     where not (kind = 'before_image' and reject_reason is null and number_of_pair = 1 and has_update)

@@ -46,7 +46,8 @@ plain as (
         image,
         if(plain_case = 'alone', null, image_before) as before_image,
         reject_reason,
-        rows_in_group as source_rows
+        rows_in_group as source_rows,
+        true as is_alone
 
     from classified_groups
     where plain_case is not null
