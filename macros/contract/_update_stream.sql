@@ -27,19 +27,14 @@
         {%- endif -%}
     {%- endset -%}
     {%- set names = afterimage._quoted(names | reject('equalto', 'afterimage_known_seq')) -%}
-    {%- set query -%}
-        select to_json(named_struct(
-            'rows', count(*),
-            'new', count_if(reject_reason is null and afterimage_known_seq is null),
-            'known', count_if(reject_reason is null and afterimage_known_seq is not null),
-            'rejected', count_if(reject_reason <> {{ afterimage._replaced_reason() }}),
-            'first_known', min(afterimage_known_seq),
-            'last_known', max(afterimage_known_seq)
-        ), map('ignoreNullFields', 'false'))
-
-        from {{ changes }} as changes
-    {%- endset -%}
-    {%- set counts = fromjson(afterimage._value(query)) -%}
+    {%- set counts = afterimage._summary(changes ~ ' as changes', {
+        'rows': 'count(*)',
+        'new': 'count_if(reject_reason is null and afterimage_known_seq is null)',
+        'known': 'count_if(reject_reason is null and afterimage_known_seq is not null)',
+        'rejected': 'count_if(reject_reason <> ' ~ afterimage._replaced_reason() ~ ')',
+        'first_known': 'min(afterimage_known_seq)',
+        'last_known': 'max(afterimage_known_seq)',
+    }) -%}
     {%- if counts['rows'] == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}

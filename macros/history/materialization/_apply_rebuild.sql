@@ -47,17 +47,12 @@
         {%- endif %}
     {%- endset -%}
     {%- set difference = afterimage._scratch_table(target_relation, 'difference', difference) -%}
-    {%- set query -%}
-        select to_json(named_struct(
-            'opened', count_if(afterimage_action = 'opened'),
-            'closed', count_if(afterimage_action = 'closed'),
-            'rebuilt', count_if(afterimage_action = 'rebuilt'),
-            'removed', count_if(afterimage_action = 'removed')
-        ))
-
-        from {{ difference }}
-    {%- endset -%}
-    {%- set counts = fromjson(afterimage._value(query)) -%}
+    {%- set counts = afterimage._summary(difference, {
+        'opened': "count_if(afterimage_action = 'opened')",
+        'closed': "count_if(afterimage_action = 'closed')",
+        'rebuilt': "count_if(afterimage_action = 'rebuilt')",
+        'removed': "count_if(afterimage_action = 'removed')",
+    }) -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ rebuilt.key_count ~ ' keys touched; versions: '
         ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.rebuilt ~ ' changed, '

@@ -56,18 +56,13 @@
             {%- endfor %}
     {%- endset -%}
     {%- set difference = afterimage._scratch_table(target_relation, 'difference', difference) -%}
-    {%- set query -%}
-        select to_json(named_struct(
-            'added', count_if(afterimage_action = 'added'),
-            'changed', count_if(afterimage_action = 'changed'),
-            'removed', count_if(afterimage_action = 'removed'),
-            'first_known', min(afterimage_known_seq),
-            'last_known', max(afterimage_known_seq)
-        ), map('ignoreNullFields', 'false'))
-
-        from {{ difference }}
-    {%- endset -%}
-    {%- set counts = fromjson(afterimage._value(query)) -%}
+    {%- set counts = afterimage._summary(difference, {
+        'added': "count_if(afterimage_action = 'added')",
+        'changed': "count_if(afterimage_action = 'changed')",
+        'removed': "count_if(afterimage_action = 'removed')",
+        'first_known': 'min(afterimage_known_seq)',
+        'last_known': 'max(afterimage_known_seq)',
+    }) -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in; rows: ' ~ counts.added ~ ' added, ' ~ counts.changed
         ~ ' changed, ' ~ counts.removed ~ ' removed',
