@@ -1,6 +1,6 @@
-{#- Of each distinct `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), and the bits
-    that match no column. `ordinals` are the columns in the order of the bits, which `header_columns` others precede. A
-    change table holds few distinct masks: each is decoded once, then looked up. -#}
+{#- For each distinct `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), and the bits
+    that match no column. `ordinals` are the columns in the order of the bits, after the bits of the `header_columns`. A
+    change table holds few distinct masks, so each is decoded once and then looked up. -#}
 {%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0, is_text=true) -%}
 select
     change_mask,

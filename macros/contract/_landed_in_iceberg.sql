@@ -85,7 +85,8 @@
     {%- if not walk.has_delete_files -%}
         {#- A table may still carry a list of delete files that are gone. -#}
         {%- set walk.has_delete_files = since and afterimage._value(
-            'select count(*) from ' ~ relation ~ '.all_manifests where content = 1 and reference_snapshot_id = ' ~ walk.at
+            'select count(*) from ' ~ relation ~ '.all_manifests where content = 1 and reference_snapshot_id = '
+            ~ walk.at
         ) > 0 -%}
     {%- endif -%}
     {{ return({'snapshot_id': walk.at, 'since': since, 'has_delete_files': walk.has_delete_files}) }}

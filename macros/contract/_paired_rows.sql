@@ -1,6 +1,7 @@
-{#- The CTE `paired_rows`, for a source that tells an update in two rows: what it found (`is_before`) and what it left.
-    The second gets the first as `found`, a struct of the `fields`, and the first goes. Two rows of a group belong
-    together if they have one `own_key` and are alike in `form`; of two keys only where the group has no other row. -#}
+{#- The CTE `paired_rows`, for a source that writes an update as two rows: the row before it (`is_before`) and the row
+    after it. The second gets the first as `found`, a struct of the `fields`; the first is left out. Two rows of a group
+    are a pair if they have the same `own_key` and `form`. Rows with different keys are a pair only if the group has no
+    other row. -#}
 {%- macro _paired_rows(rows, group, form, fields, order) -%}
 neighbours as (
 

@@ -76,7 +76,7 @@ described as (
     from found_changes
     {%- if plan and plan.compared %}
     union all
-    -- What this copy said before it, or the one before it, was replaced.
+    -- What this copy showed until it or the copy before it was replaced.
     select
         known.change_id,
         known.change_seq,

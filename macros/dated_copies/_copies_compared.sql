@@ -1,4 +1,4 @@
-{#- The CTEs from `distinct_rows` to `compared_rows`: what each copy says of a key beside what the one before said. -#}
+{#- The CTEs from `distinct_rows` to `compared_rows`: each copy's row of a key, beside the row in the copy before. -#}
 {%- macro _copies_compared() -%}
 placed_rows as (
 

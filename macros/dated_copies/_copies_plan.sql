@@ -1,5 +1,5 @@
-{#- What an incremental run compares: each landed copy with the one before it, and the copy after it once more, since
-    that now has another one before it. The intake is limited to these copies.
+{#- What an incremental run compares: each landed copy with the one before it, and the copy after it again, because a
+    different copy is before it now. The intake is limited to these copies.
     - `compared`: their places; `read`: theirs and those of the copies before them,
     - `gone`: those that the raw table no longer has. The staging table says what they held. -#}
 {%- macro _copies_plan(macro_name, intake, date_type, unique_key) -%}

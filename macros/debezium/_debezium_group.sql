@@ -1,5 +1,5 @@
-{#- A text that messages share which must be read together: all that have one place in the log, so also the copies of
-    a change, or all loads of a key. `m` is what a message says. -#}
+{#- A text that is equal for messages that must be read together: those with one place in the log, which includes the
+    copies of a change, or all loads of a key. `m` is the message as _debezium_message reads it. -#}
 {%- macro _debezium_group(value, key, position, keys) -%}
 case
     when m.op is null or m.op = 'm' then concat('no-row-', md5(coalesce({{ value }}, {{ key }}, '')))

@@ -1,5 +1,5 @@
-{#- The place of a change in the log of its database, from the fields of `source`; NULL where they do not say it in
-    whole. -#}
+{#- The place of a change in the log of its database, from the fields of `source`; NULL if they do not give all of
+    it. -#}
 {%- macro _debezium_place() -%}
 {%- set binlog = "concat_ws(',', f.file, f.pos, coalesce(f.row, '0'))" -%}
 {%- set lsn = "concat_ws(',', f.commit_lsn, f.change_lsn, coalesce(f.event_serial_no, '0'))" -%}

@@ -1,5 +1,5 @@
-{#- A value as a text that its column's type can be cast from: not as a number of days, of milliseconds or as unscaled
-    bytes. A value of another type keeps its own text, which does not fit. -#}
+{#- A value as a text that casts to its column's type, although the message has a number of days or milliseconds, or
+    unscaled bytes. A value of another type keeps its own text, which does not fit. -#}
 {%- macro _debezium_text(values, column) -%}
     {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
     {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}

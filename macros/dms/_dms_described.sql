@@ -13,7 +13,7 @@ described as (
             concat(place, '-', upper(left(kind, 1)), lpad(lower(hex(row_id)), 16, '0')),
             change_group
         ) as identity,
-        -- A task may write before-images of some rows alone, or of updates alone.
+        -- A task may write before-images for only some rows, or only for updates.
         if(
             kind = 'update' and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}, landed_before, null
         ) as before_image,

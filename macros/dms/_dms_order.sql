@@ -18,8 +18,8 @@
             {%- set place = 'if(' ~ digits ~ " rlike '^(?!0*$)[0-9]{35}$', " ~ digits ~ ', null)' -%}
         {%- elif place is none -%}
             {%- do exceptions.raise_compiler_error(
-                "dms_changes: `order_by` must list columns of text, bytes, whole numbers, decimals, dates or timestamps."
-                ~ " Got: " ~ name ~ ", a " ~ type
+                "dms_changes: `order_by` must list columns of text, bytes, whole numbers, decimals, dates or"
+                ~ " timestamps. Got: " ~ name ~ ", a " ~ type
             ) -%}
         {%- endif -%}
         {%- do places.append('nullif(' ~ place ~ ", '')") -%}

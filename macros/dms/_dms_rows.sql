@@ -1,5 +1,5 @@
-{#- The CTEs from the landed rows to `judged_rows`: what each is or why it cannot be read, its place and time. Copies of
-    a row share `change_group`, `kind` and `row_id`. -#}
+{#- The CTEs from the landed rows to `judged_rows`: what each row is or why it cannot be read, its place and time.
+    Copies of a row share `change_group`, `kind` and `row_id`. -#}
 {%- macro _dms_rows(side, layout) -%}
 {%- set images = layout.image_of.values() | list -%}
 {%- set no_place = 'no place in the order (' ~ layout.order_by | join(', ') ~ '): ' -%}

@@ -17,7 +17,8 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._check_drift('dms_changes', relation, layout.columns) -%}
-    {#- Changes of one place are read together; rows of a full load, and rows without a place, with those of a key. -#}
+    {#- Changes of one place are read together. Rows of a full load and rows without a place are read with those of
+        their key. -#}
     {%- set has_place = '(not ' ~ layout.is_load ~ ' and ' ~ layout.order.place ~ ' is not null)' -%}
     {%- set side = {
         'relation': relation,
@@ -37,7 +38,8 @@ with
 
 {{ afterimage._dms_rows(intake.sides[0], layout) }},
 
-{#- A load that comes again has another time: it counts from the first, but may be the last of its key. -#}
+{#- A load that lands again has another time. It keeps the first, but the latest decides which load of a key is the
+    last. -#}
 {{ afterimage._distinct_rows(
     'judged_rows', by='change_group, kind, row_id', first='source_time asc nulls last', time='source_time'
 ) }},

@@ -1,5 +1,5 @@
-{#- A text that may be a number of days since 1970 as the text of a date; no text of a date where it has no year of
-    1 to 9999. -#}
+{#- The text of a date from a text that may be a number of days since 1970. Outside the years 1 to 9999 the result is
+    not a date. -#}
 {%- macro _counted_date(text) -%}
     {%- set days = 'try_cast(' ~ text ~ ' as int)' -%}
     {%- set date = "date_add(date '1970-01-01', if(" ~ days ~ ' between -719162 and 2932896, ' ~ days ~ ', null))' -%}

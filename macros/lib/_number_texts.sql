@@ -1,4 +1,4 @@
-{#- Columns with numbers as texts of equal length, which sort as the numbers do; NULL for anything else. -#}
+{#- Columns of numbers as texts of equal length that sort like the numbers; NULL for anything else. -#}
 {%- macro _number_texts(columns) -%}
     {%- set number = 'try_cast({column} as bigint)' -%}
     {{ return(afterimage._each(

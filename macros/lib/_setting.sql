@@ -1,5 +1,6 @@
 {#- The project's settings and their defaults. The defaults are here and not in dbt_project.yml, because a macro
-    called from another project's model sees only that project's vars. README.md explains each. -#}
+    called from another project's model sees only that project's vars. docs/reference/configuration.md explains
+    them. -#}
 {%- macro _setting(name) -%}
     {%- set defaults = {
         'afterimage_lookback_hours': none,

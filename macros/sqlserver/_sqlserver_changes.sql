@@ -30,7 +30,7 @@ described as (
     select /*+ broadcast(flags) */
         change_group,
         change_group as identity,
-        -- The rows of a statement have one place, its first, lest a change moves back when a row of it comes late.
+        -- All rows of a statement have its first place, so that no change moves back when a row of it lands late.
         min(least(row_place, found.row_place)) over (partition by change_group) as place,
         operation,
         row_id,

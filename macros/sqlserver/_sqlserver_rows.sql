@@ -1,5 +1,5 @@
-{#- The CTEs from the landed rows to `judged_rows`: what each is or why nobody can tell, its place, its commit's time,
-    and the `change_group` of the rows that may be one change. -#}
+{#- The CTEs from the landed rows to `judged_rows`: what each row is or why it cannot be read, its place, its commit's
+    time, and the `change_group` of the rows that may be one change. -#}
 {%- macro _sqlserver_rows(instances, commits, sides, columns, common, unique_key, time_zone) -%}
 source_rows as (
 
@@ -45,12 +45,12 @@ judged_rows as (
         end as row_reason,
         -- The later instance may bring the command: a change that was read may move to the front, but not back.
         if(has_place, concat(start_lsn, lpad(coalesce(command_id, '9999999999'), 10, '0'), seqval), '') as row_place,
-        -- The delete and the insert that tell an update share a seqval, but not always a command.
+        -- The delete and the insert of an update share a seqval, but not always a command.
         if(row_reason is null, concat(start_lsn, seqval), concat('rejected-', md5(
             {{ afterimage._exact_json('struct(start_lsn, seqval, command_id, operation, image)') }}
         ))) as change_group,
         {{ afterimage._struct(unique_key, 'image.') }} as own_key,
-        -- By what both instances have, so that the rows of a change which both of them tell are copies of each other.
+        -- Only columns that both instances have count, so that the rows of one change in both are copies.
         {{ afterimage._hash_of_values(afterimage._quoted(common, 'image.')) | indent(8) }} as row_id
 
     from source_rows

@@ -1,4 +1,4 @@
-{#- The columns of a change table or of cdc.lsn_time_mapping, and its side for the intake: the rows of a transaction are
+{#- The columns of a change table or of cdc.lsn_time_mapping, and its side for the intake. The rows of a transaction are
     read together. -#}
 {%- macro _sqlserver_table(argument, relation) -%}
     {%- set needed = ['start_lsn', 'tran_end_time'] if argument == 'lsn_times'

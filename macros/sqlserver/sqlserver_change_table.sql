@@ -9,7 +9,7 @@
     {%- endif -%}
     {%- set instances = [afterimage._sqlserver_table('relation', relation)] -%}
     {%- do instances.append(afterimage._sqlserver_table('earlier', earlier)) if earlier is not none -%}
-    {#- Of two instances the earlier one has what there was before the other began. -#}
+    {#- The earlier of two instances has the rows from before the other began. -#}
     {%- do instances[-1].side.update({'keeps': 20}) -%}
     {%- set commits = afterimage._sqlserver_table('lsn_times', lsn_times) if lsn_times is not none -%}
     {%- set found = instances[0].columns -%}
