@@ -1,4 +1,5 @@
-{#- The end of every source macro. It turns a dialect's rows, one per change, into the change contract. A row has
+{#- The end of every source macro. It turns the CTE `described`, a dialect's rows, one per change, into the change
+    contract. A row has
 
     - `identity` and `place`: the beginning of change_id, and the change_seq ('' for a row without a place),
     - `kind`: load, reload (a load with a place: it counts as a change at its own time), insert, update, delete,
@@ -13,7 +14,7 @@
     Such rows also share `within`; rows that meet the condition `alone` share nothing. `old_key` is the condition that
     an update gives the old key; without it, key changes cause no warning. `unchanged_if` and `replaced`: see _staged. -#}
 {%- macro _finish(
-    rows, intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
+    intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
     old_key=none, source_rows='cast(source_rows as int)', further_columns=[], unchanged_if=none, replaced=none,
     comes_last=none
 ) -%}
@@ -45,7 +46,7 @@ numbered_changes as (
         ) as turn,
         {{ key_warning | indent(8) }} as key_warning
 
-    from {{ rows }}
+    from described
     {%- if alone %}
     where not {{ alone }}
     union all
@@ -55,7 +56,7 @@ numbered_changes as (
         1 as turn,
         {{ key_warning | indent(8) }} as key_warning
 
-    from {{ rows }}
+    from described
     where {{ alone }}
     {%- endif %}
 
@@ -112,9 +113,9 @@ changes as (
         {{ column }}
         {%- endfor %}
 
-    from {{ 'numbered_changes' if tie_order else rows }}
+    from {{ 'numbered_changes' if tie_order else 'described' }}
 
 )
 
-{{ afterimage._staged('changes', intake, further_columns, unchanged_if, replaced) }}
+{{ afterimage._staged(intake, further_columns, unchanged_if, replaced) }}
 {%- endmacro -%}

@@ -1,10 +1,10 @@
-{#- The last step of every source macro: the columns of the change contract in order. An incremental run returns
-    only rows that are new or have gained something (a before-image, a copy), so that `ingested_at` stays truthful.
-    `further_columns` follow those of the contract. `intake` says what the run reads. `unchanged_if` is a condition on
-    `known`, the stored row of a change; it keeps that row unchanged. `afterimage_known_seq`, which is not written,
-    tells a change_stream which changes are known. `replaced` is a query for the change_ids of rejected rows that the
-    run reads as other changes; a change_stream deletes them. -#}
-{%- macro _staged(changes, intake, further_columns=[], unchanged_if=none, replaced=none) -%}
+{#- The last step of every source macro: the columns of the change contract in order, from the CTE `changes`. An
+    incremental run returns only rows that are new or have gained something (a before-image, a copy), so that
+    `ingested_at` stays truthful. `further_columns` follow those of the contract. `intake` says what the run reads.
+    `unchanged_if` is a condition on `known`, the stored row of a change; it keeps that row unchanged.
+    `afterimage_known_seq`, which is not written, tells a change_stream which changes are known. `replaced` is a query
+    for the change_ids of rejected rows that the run reads as other changes; a change_stream deletes them. -#}
+{%- macro _staged(intake, further_columns=[], unchanged_if=none, replaced=none) -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
@@ -13,21 +13,21 @@
     ) -%}
 select
     {%- for column in contract %}
-    {{ changes }}.{{ afterimage._quote(column) }},
+    changes.{{ afterimage._quote(column) }},
     {%- endfor %}
     {{ afterimage._ingested_at() | indent(4) }} as ingested_at
     {%- for column in further_columns %},
-    {{ changes }}.{{ afterimage._quote(column) }}
+    changes.{{ afterimage._quote(column) }}
     {%- endfor %}
     {%- if marks_known %},
     known.change_seq as afterimage_known_seq
     {%- endif %}
 
-from {{ changes }}
+from changes
 {%- if afterimage._is_incremental() %}
 left outer join {{ this }} as known
     on
-        {{ changes }}.change_id = known.change_id
+        changes.change_id = known.change_id
         {%- if intake.known_within %}
         and ({{ intake.known_within }})
         {%- endif %}
@@ -36,7 +36,7 @@ where
         known.change_id is null
         or not (
             {%- for column in compared %}
-            {{ afterimage._comparable(changes ~ '.' ~ afterimage._quote(column), types[column]) }}
+            {{ afterimage._comparable('changes.' ~ afterimage._quote(column), types[column]) }}
             <=> {{ afterimage._comparable('known.' ~ afterimage._quote(column), types[column]) }}
             {%- if not loop.last %} and{% endif %}
             {%- endfor %}

@@ -45,7 +45,7 @@ with
 {{ afterimage._copies_changes(plan) }},
 
 {{ afterimage._finish(
-    'described', intake, columns, unique_key,
+    intake, columns, unique_key,
     lacks=['changed_columns', 'absent_columns', 'transaction_id', 'changed_by']
 ) }}
 {%- endmacro -%}

@@ -55,7 +55,7 @@ with
 {{ afterimage._distinct_rows('judged', by='change_group, identity, row_id', first='place, landed_position, changed_at') }},
 
 {% if headers -%}
-{{ afterimage._paired_rows('distinct_rows', 'change_group, identity', 'is_moved', ['image', 'copies'], 'row_id') }},
+{{ afterimage._paired_rows('change_group, identity', 'is_moved', ['image', 'copies']) }},
 
 {% endif -%}
 described as (
@@ -73,7 +73,7 @@ described as (
 {#- Of several loads of a key the last one wins. It comes first among their identities, so that it replaces an
     earlier one that is no longer landed. -#}
 {{ afterimage._finish(
-    'described', intake, names, unique_key,
+    intake, names, unique_key,
     lacks=['changed_columns', 'changed_by'],
     within=['change_group'],
     identity_order="if(kind = 'load', landed_position, null) desc nulls last, if(kind = 'load', m.source_time, null)"

@@ -49,7 +49,7 @@ with
 {#- Of different loads of a key the last one wins. It comes first among their identities, so that it replaces an
     earlier one whose file is gone. -#}
 {{ afterimage._finish(
-    'described', intake, layout.columns, layout.unique_key,
+    intake, layout.columns, layout.unique_key,
     lacks=['changed_columns', 'transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
     identity_order='last_time desc nulls last, row_id asc',
     tie_order='last_time desc nulls last, row_id asc',

@@ -37,7 +37,7 @@ with
 {{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }},
 
 {{ afterimage._finish(
-    'described', intake, layout.names, layout.unique_key,
+    intake, layout.names, layout.unique_key,
     lacks=['transaction_id'],
     further_columns=['event_ids']
 ) }}

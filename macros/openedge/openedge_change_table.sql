@@ -52,7 +52,7 @@ with
 
 {#- The vendor's unique keys allow one change per sequence, but landed tables may hold more. -#}
 {{ afterimage._finish(
-    'described', intake, layout.columns, layout.unique_key,
+    intake, layout.columns, layout.unique_key,
     lacks=['absent_columns'],
     within=['change_group'],
     identity_order='precedence asc, is_orphan asc, row_hash asc',

@@ -35,14 +35,12 @@ with
     'judged_rows', by='change_group, operation, row_id', first='is_earlier, row_place, update_mask'
 ) }},
 
-{{ afterimage._paired_rows(
-    'distinct_rows', 'change_group', "operation in ('1', '2')", ['row_place', 'image', 'copies'], 'row_id'
-) }},
+{{ afterimage._paired_rows('change_group', "operation in ('1', '2')", ['row_place', 'image', 'copies']) }},
 
 {{ afterimage._sqlserver_changes(instances, columns, common, unique_key) }},
 
 {{ afterimage._finish(
-    'described', intake, columns, unique_key,
+    intake, columns, unique_key,
     lacks=['changed_by'] + (['absent_columns'] if earlier is none else []),
     within=['change_group'],
     identity_order='own_key asc, operation asc, row_id asc',

@@ -68,7 +68,7 @@ described as (
 ),
 
 {{ afterimage._finish(
-    'described', intake, layout.columns, layout.unique_key,
+    intake, layout.columns, layout.unique_key,
     lacks=['before_image', 'changed_columns', 'absent_columns', 'transaction_id', 'changed_by']
 ) }}
 {%- endmacro -%}

@@ -1,6 +1,6 @@
 {#- The CTEs from a stream to all events: `events`, or `judged_events` if rows may take each other's keys. `of_keys`
     is a query; events that touch none of its keys are left out. -#}
-{%- macro _all_events(changes, unique_key, columns, load_valid_from, plan, rebuilt=none, of_keys=none) -%}
+{%- macro _all_events(changes, unique_key, columns, plan, rebuilt=none, of_keys=none) -%}
 {%- set keys = plan.key_names -%}
 good_changes as (
 
@@ -115,7 +115,7 @@ departures as (
 ),
 {%- if rebuilt %}
 
-{{ afterimage._rebuilt_events(rebuilt, keys, unique_key, columns, load_valid_from) }}
+{{ afterimage._rebuilt_events(rebuilt, keys, unique_key) }}
 {%- endif %}
 {%- set rows_given = 'rebuilt_events' if rebuilt else 'own_events' %}
 {%- if plan.truncates %}

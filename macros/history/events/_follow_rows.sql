@@ -22,8 +22,7 @@
         with
 
         {{ afterimage._all_events(
-            stream, options.unique_key, names, options.load_valid_from, plan, rebuilt,
-            of_keys=old_keys if rebuilt is none else none
+            stream, options.unique_key, names, plan, rebuilt, of_keys=old_keys if rebuilt is none else none
         ) }},
 
         {{ afterimage._carried_values(plan) }}

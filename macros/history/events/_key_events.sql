@@ -31,7 +31,7 @@
 {#- Without these two, no state and no time depends on whether the key lived, so one window is enough. -#}
 {%- set in_one_look = not (plan.truncates or ends_have_state) -%}
 
-{{ afterimage._all_events(changes, unique_key, columns, load_valid_from, plan, rebuilt, of_keys) }},
+{{ afterimage._all_events(changes, unique_key, columns, plan, rebuilt, of_keys) }},
 {%- if plan.carries %}
 
 {{ afterimage._complete_events(plan, columns) }},

@@ -1,6 +1,6 @@
 {#- The events of the keys that an incremental run rebuilds, each from its place on. What the history knows comes
     before them: the version that lived at that place, or the end of the last one. -#}
-{%- macro _rebuilt_events(rebuilt, keys, unique_key, columns, load_valid_from) -%}
+{%- macro _rebuilt_events(rebuilt, keys, unique_key) -%}
 located_events as (
 
     select

@@ -47,7 +47,7 @@ flags as (
 {#- Loads have no change_seq. Of different loads of a key the last one wins. It comes first among their identities,
     so that it replaces an earlier one that is no longer landed. -#}
 {{ afterimage._finish(
-    'described', intake, layout.columns, layout.unique_key,
+    intake, layout.columns, layout.unique_key,
     lacks=['changed_by'],
     within=['group_hash', 'change_group'],
     alone='is_alone' if has_short_way,

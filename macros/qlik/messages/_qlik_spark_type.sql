@@ -1,7 +1,7 @@
-{#- The Spark type of a Qlik type (Qlik, "Kafka target data types"). Nothing is lost: values without a Spark type
-    (times, numerics of more than 38 digits) stay texts. -#}
-{%- macro _qlik_spark_type(data_type, precision, scale) -%}
-case upper(regexp_extract({{ data_type }}, '^ *([A-Za-z0-9_]+)', 1))
+{#- The Spark type of a column's Qlik type (Qlik, "Kafka target data types"). Nothing is lost: values without a Spark
+    type (times, numerics of more than 38 digits) stay texts. -#}
+{%- macro _qlik_spark_type() -%}
+case upper(regexp_extract(properties.type, '^ *([A-Za-z0-9_]+)', 1))
     when 'BOOLEAN' then 'boolean'
     when 'INT1' then 'tinyint'
     when 'INT2' then 'smallint'
@@ -15,8 +15,8 @@ case upper(regexp_extract({{ data_type }}, '^ *([A-Za-z0-9_]+)', 1))
     when 'REAL8' then 'double'
     when 'NUMERIC'
         then if(
-            {{ precision }} between 1 and 38 and coalesce({{ scale }}, 0) between 0 and {{ precision }},
-            concat('decimal(', {{ precision }}, ',', coalesce({{ scale }}, 0), ')'),
+            numeric_precision between 1 and 38 and coalesce(numeric_scale, 0) between 0 and numeric_precision,
+            concat('decimal(', numeric_precision, ',', coalesce(numeric_scale, 0), ')'),
             'string'
         )
     when 'DATE' then 'date'

@@ -109,7 +109,7 @@ select
     try_cast(properties.primaryKeyPosition as int) as primary_key_position,
     if(
         reject_reason is null,
-        {{ afterimage._qlik_spark_type('properties.type', 'numeric_precision', 'numeric_scale') | indent(8) }},
+        {{ afterimage._qlik_spark_type() | indent(8) }},
         null
     ) as spark_type,
     if(reject_reason is null, coalesce(upper(properties.type) rlike '^ *(BLOB|CLOB|NCLOB)', false), null) as is_lob,

@@ -77,7 +77,7 @@ with
 
 {#- Of several loads of a key the last one wins. -#}
 {{ afterimage._finish(
-    'described', intake, names, keys,
+    intake, names, keys,
     lacks=['changed_by'],
     within=["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))"],
     tie_order="if(kind in ('load', 'reload'), last_arrival, null) desc, event_counter asc nulls last, content_hash asc",
