@@ -7,11 +7,5 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set options = {'unique_key': unique_key, 'load_valid_from': 'current_timestamp()'} -%}
-    {%- set found = afterimage._whole_stream(changes, options) -%}
-    {{ return({
-        'trades': found.trades,
-        'carries': found.sparse_moves > 0,
-        'truncates': found.truncates > 0,
-        'sparse_columns': found.sparse_columns,
-    }) }}
+    {{ return(afterimage._remember(none, afterimage._whole_stream(changes, options))) }}
 {%- endmacro -%}

@@ -9,9 +9,6 @@
     {%- set is_late = pending.min_seq <= taken_in.max_seq -%}
     {%- set slice = afterimage._slice(pending, options) -%}
     {%- set seen = afterimage._pending_changes(stream, slice, options) if is_late else pending -%}
-    {%- if not (seen.ends or seen.sparse_moves) -%}
-        {{ return({'trades': false, 'sparse_moves': 0, 'needs_all': false}) }}
-    {%- endif -%}
     {%- set found = {
         'trades': false,
         'sparse_moves': seen.sparse_moves,

@@ -10,19 +10,23 @@
     {%- set day = 24 * 60 * 60 * 1000000 -%}
     {#- A sample (`--sample`) leaves changes out, so the next run reads its runs again. -#}
     {%- set new_runs = [] if invocation_args_dict.sample else pending.runs -%}
-    {%- set runs = ((taken_in.runs if taken_in else []) + new_runs) | unique | sort | list -%}
-    {#- Jinja ignores case by default, but columns and places differ by case. -#}
-    {%- set sparse = (taken_in.sparse_columns if taken_in else []) + pending.sparse_columns -%}
+    {%- set known = taken_in or {
+        'until': 0, 'runs': [], 'max_seq': '', 'truncates': false, 'trades': false, 'carries': false,
+        'sparse_columns': [],
+    } -%}
+    {%- set runs = (known.runs + new_runs) | unique | sort | list -%}
     {%- set newest = runs[-1] if runs else 0 -%}
     {%- set oldest_kept = runs[-1000] if runs | length > 1000 else 0 -%}
-    {%- set until = [taken_in.until if taken_in else 0, newest - day, oldest_kept] | max -%}
+    {%- set until = [known.until, newest - day, oldest_kept] | max -%}
+    {#- Jinja ignores case by default, but columns and places differ by case. -#}
+    {%- set sparse = known.sparse_columns + pending.sparse_columns -%}
     {{ return({
         'until': until,
         'runs': runs | select('gt', until) | list,
-        'max_seq': [taken_in.max_seq if taken_in else '', pending.max_seq or ''] | max(case_sensitive=true),
-        'truncates': (taken_in.truncates if taken_in else false) or pending.truncates > 0,
-        'trades': (taken_in.get('trades', true) if taken_in else false) or pending.trades,
-        'carries': (taken_in.get('carries', true) if taken_in else false) or pending.sparse_moves > 0,
+        'max_seq': [known.max_seq, pending.max_seq or ''] | max(case_sensitive=true),
+        'truncates': known.truncates or pending.truncates > 0,
+        'trades': known.get('trades', true) or pending.trades,
+        'carries': known.get('carries', true) or pending.sparse_moves > 0,
         'sparse_columns': sparse | unique(case_sensitive=true) | sort(case_sensitive=true) | list,
     }) }}
 {%- endmacro -%}
