@@ -1,4 +1,3 @@
-{#- index_sync for a log. -#}
 {%- macro _db2_sync_by_log(relation, unique_key, base, time_zone) -%}
     {%- set layout = afterimage._db2_log_layout('index_sync', relation, unique_key, base, none, time_zone) %}
 with

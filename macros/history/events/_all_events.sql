@@ -122,7 +122,7 @@ departures as (
 
 ends_by_truncation as (
 
-    {{ afterimage._ends_by_truncation(rows_given, keys, rebuilt is not none, plan.names_user) | indent(4) }}
+    {{ afterimage._ends_by_truncation(rows_given, plan) | indent(4) }}
 
 ),
 {%- endif %}

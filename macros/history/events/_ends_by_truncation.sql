@@ -1,8 +1,9 @@
 {#- Every row that a key was given meets the next truncation. If it ended earlier, the truncation does nothing to
     it. -#}
-{%- macro _ends_by_truncation(rows_given, keys, is_rebuilt, names_user) -%}
+{%- macro _ends_by_truncation(rows_given, plan) -%}
+{%- set start = 'greatest(change_seq, start_seq)' if plan.is_rebuilt else 'change_seq' -%}
 select
-    {{ keys | join(', ') }},
+    {{ plan.key_names | join(', ') }},
     next_truncation.change_seq,
     9 as event_rank,
     cast(null as timestamp) as load_time,
@@ -16,10 +17,10 @@ select
     if(true, null, before_image) as before_image,
     next_truncation.changed_at,
     next_truncation.transaction_id
-    {%- if names_user %},
+    {%- if plan.names_user %},
     next_truncation.changed_by
     {%- endif %}
-    {%- if is_rebuilt %},
+    {%- if plan.is_rebuilt %},
     start_seq,
     false as is_known,
     cast(null as int) as version_base
@@ -29,7 +30,7 @@ from (
     select
         rows_given.*,
         try_element_at(
-            filter(truncations, t -> t.change_seq >= {{ 'greatest(change_seq, start_seq)' if is_rebuilt else 'change_seq' }}), 1
+            filter(truncations, t -> t.change_seq >= {{ start }}), 1
         ) as next_truncation
 
     from {{ rows_given }} as rows_given

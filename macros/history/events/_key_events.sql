@@ -25,9 +25,7 @@
 {%- endif -%}
 {%- set keys = plan.key_names -%}
 {%- set w = afterimage._event_window(keys) -%}
-{%- set state_and_time = afterimage._state_and_time(
-    w, columns, plan.sparse, load_valid_from, rebuilt is not none, plan.truncates, ends_have_state
-) -%}
+{%- set state_and_time = afterimage._state_and_time(w, columns, plan, load_valid_from, ends_have_state) -%}
 {#- Without these two, no state and no time depends on whether the key lived, so one window is enough. -#}
 {%- set in_one_look = not (plan.truncates or ends_have_state) -%}
 
@@ -81,10 +79,10 @@ states as (
 
 
 {#- The `state` after an event, and the time from which it is valid. -#}
-{%- macro _state_and_time(w, columns, sparse, load_valid_from, is_rebuilt, truncates, ends_have_state) -%}
+{%- macro _state_and_time(w, columns, plan, load_valid_from, ends_have_state) -%}
 {%- set image -%}
     {%- if ends_have_state -%}
-if(is_row{{ ' or is_known' if is_rebuilt }}, image, image_before)
+if(is_row{{ ' or is_known' if plan.is_rebuilt }}, image, image_before)
     {%- else -%}
 image
     {%- endif -%}
@@ -94,7 +92,7 @@ image
 last(
                 {%- if ends_have_state %}
                 if(
-                    {{ '(is_row or is_known)' if is_rebuilt else 'is_row' }}
+                    {{ '(is_row or is_known)' if plan.is_rebuilt else 'is_row' }}
                     and (not was_alive or not {{ is_unknown }} or arrived_by = 'key_change'),
                     struct(image.{column} as value),
                     null
@@ -110,24 +108,24 @@ last(
                 true
             ) over ({{ w }} rows between unbounded preceding and current row).value
 {%- endset -%}
-{%- if sparse %}
-        {{ afterimage._struct(columns, image ~ '.', sparse, last_value) }} as state,
+{%- if plan.sparse %}
+        {{ afterimage._struct(columns, image ~ '.', plan.sparse, last_value) }} as state,
         {%- else %}
         {{ image }} as state,
         {%- endif %}
         -- Clocks are set back and placeholder times occur, and an interval must not end before it begins.
-        {{ afterimage._running_time(w, load_valid_from, truncates, is_rebuilt) }} as valid_at
+        {{ afterimage._running_time(w, load_valid_from, plan) }} as valid_at
 {%- endmacro -%}
 
 
 {#- The latest time so far. A truncation that found no row does not concern the key, but one that the history knows
     does. -#}
-{%- macro _running_time(w, load_valid_from, truncates, is_rebuilt) -%}
+{%- macro _running_time(w, load_valid_from, plan) -%}
     {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
-    {%- if truncates -%}
-        {%- set found_row = '(was_alive or is_known)' if is_rebuilt else 'was_alive' -%}
+    {%- if plan.truncates -%}
+        {%- set found_row = '(was_alive or is_known)' if plan.is_rebuilt else 'was_alive' -%}
         {%- set time = "if(ended_by = 'truncate' and not " ~ found_row ~ ", null, " ~ time ~ ")" -%}
     {%- endif -%}
     {%- set latest = 'max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)' -%}
-    {{ return('if(is_known, changed_at, ' ~ latest ~ ')' if is_rebuilt else latest) }}
+    {{ return('if(is_known, changed_at, ' ~ latest ~ ')' if plan.is_rebuilt else latest) }}
 {%- endmacro -%}

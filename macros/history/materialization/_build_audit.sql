@@ -1,4 +1,3 @@
-{#- Builds the whole audit. -#}
 {%- macro _build_audit(target_relation, existing_relation, stream, options) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- set pending = afterimage._whole_stream(stream, options) -%}
