@@ -1,6 +1,6 @@
 {#- A message's value, which is a text, as the column's type; NULL if it does not fit. -#}
 {%- macro _cast_text(text, type) -%}
-    {%- if type in ['string'] -%}
+    {%- if type == 'string' -%}
         {{ return(text) }}
     {%- elif type == 'binary' -%}
         {{ return('unhex(' ~ text ~ ')') }}

@@ -27,7 +27,7 @@
     {%- endif -%}
     {%- do afterimage._check_names(macro_name, 'columns', given | map(attribute='name') | list) -%}
     {%- for column in given -%}
-        {%- set type = column.type if column.type is defined else none -%}
+        {%- set type = column.get('type') -%}
         {%- if type is not none and (type is not string or type.split('(')[0] | trim | lower not in allowed) -%}
             {%- do exceptions.raise_compiler_error(
                 macro_name ~ ": `columns` must give " ~ column.name ~ " one of the types " ~ allowed ~ ". Got: " ~ type
@@ -48,8 +48,8 @@
         {%- set found = known.get(column.name | lower, {}) -%}
         {%- do typed.append({
             'name': found.get('name', column.name),
-            'type': (column.type if column.type is defined and column.type else found.get('type')) | lower,
-            'lob': column.lob if column.lob is defined else found.get('lob', false),
+            'type': (column.get('type') or found.get('type')) | lower,
+            'lob': column.get('lob', found.get('lob', false)),
         }) -%}
     {%- endfor -%}
     {{ return(typed) }}
