@@ -15,7 +15,9 @@
         'sparse_columns': [],
     } -%}
     {%- set runs = (known.runs + new_runs) | unique | sort | list -%}
-    {%- set newest = runs[-1] if runs else 0 -%}
+    {#- A time in the future must not hide the runs until then. -#}
+    {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
+    {%- set newest = [runs[-1] if runs else 0, now] | min -%}
     {%- set oldest_kept = runs[-1000] if runs | length > 1000 else 0 -%}
     {%- set until = [known.until, newest - day, oldest_kept] | max -%}
     {#- Jinja ignores case by default, but columns and places differ by case. -#}

@@ -83,6 +83,17 @@ def test_changes_of_a_staging_run_that_commits_late_are_read(project: Project, l
 
 
 @pytest.mark.slow
+def test_a_run_of_the_future_hides_no_later_one(project: Project, lake: Lake) -> None:
+    """The stream unites two staging models; the clock of one run was far ahead."""
+    ahead = 24 * 365 * 100
+    lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=ahead)])
+    project.dbt("run")
+    lake.append("changes", COLUMNS, [change(3, "insert", (3, "Cleo", "Cairo"), run=7)])
+    project.dbt("run")
+    assert [row[0] for row in versions(lake)] == [1, 2, 3]
+
+
+@pytest.mark.slow
 def test_a_change_that_opened_no_version_still_moves_later_times(
     project: Project, lake: Lake
 ) -> None:
