@@ -9,6 +9,8 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set condition = afterimage._runs_condition(pending) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- do afterimage._check_key_types(target_relation, columns, options) -%}
 
     {#- This skips the query whether rows take each other's keys: it takes as long as assuming that they do. -#}
     {%- do pending.update({'trades': true}) -%}
@@ -19,7 +21,6 @@
         'select distinct ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ('
         ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if facts.carries) ~ ') as touching'
     ) -%}
-    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, facts) -%}
     {%- set names = afterimage._audit_names(options) -%}
     {%- set identity = afterimage._quoted(options.unique_key) + [names.change_id, names.column_name] -%}
@@ -101,4 +102,22 @@
     left semi join {{ touched }} as touched
         on {{ afterimage._each(options.unique_key, 'audit.{column} <=> touched.{key}') | join(' and ') }}
     {%- endif %}
+{%- endmacro -%}
+
+
+{#- The values of all other columns are texts. -#}
+{%- macro _check_key_types(target_relation, columns, options) -%}
+    {%- set known = {} -%}
+    {%- for column in afterimage._relation_columns(target_relation) -%}
+        {%- do known.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
+    {%- for column in columns if column.name | lower in options.unique_key | map('lower') -%}
+        {%- if afterimage._stored_type(known[column.name | lower]) != afterimage._stored_type(column.type) -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ known[column.name | lower]
+                ~ " in " ~ target_relation ~ " but " ~ column.type ~ " in the stream. Run"
+                ~ " `dbt run --full-refresh --select " ~ model.name ~ "`."
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
 {%- endmacro -%}

@@ -135,6 +135,22 @@ def test_other_names_of_our_columns_need_a_full_refresh(project: Project, lake: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("kind", "value"), [("bigint", 2**40), ("string", "x")])
+def test_a_key_of_another_type_needs_a_full_refresh(
+    kind: str, value: Any, project: Project, lake: Lake
+) -> None:
+    """The staging model alone was built again."""
+    before = names(lake)
+    columns = contract_columns(f"id: {kind}, name: string")
+    lake.create("audited_people", columns, [change(40, "insert", (value, "Cy"), 1)])
+    with pytest.raises(DbtError, match=f"`id` is int in .* but {kind} in the stream.*full-refresh"):
+        project.dbt("run")
+    assert names(lake) == before
+    project.dbt("run", "--full-refresh")
+    assert names(lake) == [(value, "insert", None, "Cy")]
+
+
+@pytest.mark.slow
 def test_a_run_leaves_no_scratch_table(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(50, "update", (1, "Ida"), 1)])
     project.dbt("run")
