@@ -18,6 +18,7 @@
         {%- do properties.update({
             'afterimage.read': afterimage._as_property(tojson(afterimage._read_states(intakes))),
             'afterimage.snapshot': '',
+            'afterimage.keys': afterimage._as_property(tojson(afterimage._keys(sql))),
         }) -%}
     {%- endif -%}
     {%- do afterimage._create_table_as(target_relation, existing_relation, properties, sql) -%}

@@ -25,6 +25,7 @@
     {%- do value.update({name: 'cast(null as ' ~ type ~ ') as ' ~ name if name in lacks else name}) -%}
 {%- endfor -%}
 {%- set key_warning = afterimage._key_change_warning(columns, unique_key, old_key, lacks) -%}
+{{ afterimage._key_marker(intake, unique_key) }}
 {%- set is_tied = "(turn > 1 and kind not in ('load', 'reload') and reject_reason is null)" -%}
 {%- if tie_order %}
 numbered_changes as (

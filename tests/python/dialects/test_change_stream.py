@@ -299,6 +299,27 @@ def test_a_new_column_needs_a_full_refresh(runs: Runs, lake: Lake) -> None:
     runs.assert_nothing_new()
 
 
+@pytest.mark.slow
+def test_another_key_needs_a_full_refresh(runs: Runs, project: Project, lake: Lake) -> None:
+    """By the old key, one of two loads had replaced the other."""
+    columns = COLUMNS | {"region": "string"}
+    loads = [row(None, "I", "a", 1) | {"region": "EU"}, row(None, "I", "b", 1) | {"region": "US"}]
+    lake.create(RAW, columns, loads)
+    runs.run("--full-refresh")
+    model(project, key="['region', 'ID']")
+    lake.append(RAW, columns, [row(at(1), "U", "c", 1) | {"region": "EU"}])
+    before = runs.staged()
+    with pytest.raises(DbtError, match=r"Built with: id. Got: id, region"):
+        runs.run()
+    assert runs.staged() == before
+    runs.run("--full-refresh")
+    found = sorted((c["after"]["name"], c["reject_reason"]) for c in runs.staged())
+    assert found == [("a", None), ("b", None), ("c", None)]
+    model(project, key="['id', 'region']")
+    lake.append(RAW, columns, [row(at(2), "U", "d", 1) | {"region": "EU"}])
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+
+
 @pytest.mark.minutes
 def test_a_table_built_by_incremental_is_taken_over(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
