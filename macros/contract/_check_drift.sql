@@ -10,9 +10,9 @@
     {%- set missing = (afterimage._contract_columns() + further_columns) | reject('in', built) | list -%}
     {%- if missing -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ this ~ " lacks " ~ missing ~ ", which this release of Afterimage adds. Run"
-            ~ " `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows of the raw table"
-            ~ " have been deleted."
+            macro_name ~ ": " ~ this ~ " lacks " ~ missing ~ ", which this release of Afterimage or the macro's"
+            ~ " arguments add. Run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows"
+            ~ " of the raw table have been deleted."
         ) -%}
     {%- endif -%}
     {%- set is_named = columns[0] is string -%}

@@ -20,8 +20,8 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- do afterimage._check_drift('openedge_change_table', relation, layout.columns) -%}
     {%- set further_columns = ['tracking'] if layout.tracks else [] -%}
+    {%- do afterimage._check_drift('openedge_change_table', relation, layout.columns, further_columns) -%}
     {%- set intake = afterimage._intake('openedge_change_table', afterimage._openedge_sides(layout)) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.marker ~ afterimage._no_new_changes(further_columns)) }}

@@ -314,6 +314,41 @@ def test_the_two_tables_may_land_days_apart(first: str, project: Project, lake: 
     ]
 
 
+@pytest.mark.slow
+def test_a_tracking_table_that_is_given_later_asks_for_a_full_refresh(
+    project: Project, lake: Lake
+) -> None:
+    """It adds the column `tracking` to the staging table."""
+    columns = {**CHANGE_COLUMNS, "id": "int"}
+    at = datetime(2024, 3, 1)
+
+    def change(sequence: int) -> Row:
+        return {"_Change-Sequence": sequence, "_Operation": 1, "_Time-Stamp": at, "id": sequence}
+
+    def model(arguments: str) -> None:
+        project.file(
+            "models/stg_added.sql",
+            "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+            f"{{{{ openedge_change_table({relation('added__cdc')}, unique_key=['id'], "
+            f"{arguments}) }}}}",
+        )
+
+    tracked = {"_Change-Sequence": 1, "_Operation": 1, "_Source-Table-Number": 12}
+    run = ("run", "--select", "stg_added")
+    lake.create("added__cdc", columns, [change(1)])
+    lake.create("added_tracking", TRACKING_COLUMNS, [{**tracked, "_User-Name": "ann"}])
+    model("tracking=none")
+    project.dbt(*run, "--full-refresh")
+    lake.append("added__cdc", columns, [change(2)])
+    model(f"tracking={relation('added_tracking')}, source_table_number=12")
+    with pytest.raises(DbtError, match=r"stg_added lacks \['tracking'\].* --full-refresh"):
+        project.dbt(*run)
+
+    project.dbt(*run, "--full-refresh")
+    staged = lake.rows(f"select changed_by from {SCHEMA}.stg_added order by change_seq")
+    assert [row["changed_by"] for row in staged] == ["ann", None]
+
+
 def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
     """Tables of other formats have it: a time, and a field that two rows share."""
     table = "spark_catalog.default.short_text__cdc"
