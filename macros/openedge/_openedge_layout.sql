@@ -25,7 +25,7 @@
 
     {%- set landed = afterimage._openedge_columns(relation, columns or [], field_map) -%}
     {%- set kept = afterimage._openedge_columns(tracking, [], field_map) if tracking is not none else none -%}
-    {%- if kept is not none and 'sequence' not in kept.metadata -%}
+    {%- if kept is not none and not ('sequence' in kept.metadata and 'operation' in kept.metadata) -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `tracking` must have the columns _Change-Sequence and _Operation, such as"
             ~ " _Cdc-Change-Tracking. Got: " ~ tracking ~ " with " ~ kept.names
@@ -39,10 +39,10 @@
             ~ " source table's columns. Got: " ~ landed.names
         ) -%}
     {%- endif -%}
-    {%- if 'operation' not in (landed.metadata if has_changes else kept.metadata) -%}
+    {%- if has_changes and 'operation' not in landed.metadata -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ (relation if has_changes else tracking) ~ " must have the column _Operation. Land its"
-            ~ " metadata columns, or give `tracking`. Got: " ~ (landed.names if has_changes else kept.names)
+            macro_name ~ ": " ~ relation ~ " must have the column _Operation. Land it with the other metadata columns;"
+            ~ " `tracking` does not tell the two rows of an update apart. Got: " ~ landed.names
         ) -%}
     {%- endif -%}
     {%- if source_table_number is none

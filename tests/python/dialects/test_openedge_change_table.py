@@ -402,6 +402,7 @@ def landed(project: Project, lake: Lake) -> str:
     fields: Row = {"Cust-Num": 1, "changed_fields": "_HIDDEN", "_Version": "v"}
     lake.create("landed__cdc", LANDED, [{**common, **fields, **row} for row in rows])
     lake.create("bare__cdc", {"id": "int"}, [])
+    lake.create("no_operation__cdc", {"_Change-Sequence": "bigint", "id": "int"}, [])
     return relation("landed__cdc")
 
 
@@ -443,7 +444,9 @@ def test_tracking_columns_may_be_in_the_change_table(
         ("field_map='x'", "`field_map` must name a column of .*landed__cdc.*. Got: x"),
         ("columns=['_hidden', 'Cust-Num']", "must be in the order of the table"),
         ("tracking=%s" % relation("bare__cdc"), "`tracking` must have the columns _Change-Seq"),
+        ("tracking=%s" % relation("no_operation__cdc"), "`tracking` must have .* and _Operation"),
         ("relation=%s" % relation("bare__cdc"), "must have the column _Change-Seq"),
+        ("relation=%s" % relation("no_operation__cdc"), "must have the column _Operation. Land it"),
         ("relation=%s" % relation("no_such"), "the columns of .*no_such.* cannot be read"),
     ],
 )
