@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
@@ -488,6 +489,13 @@ def db2_change_data(question: Question) -> Plan:
         columns,
         landed_rows=landed.reference,
     )
+    for one, image in product(found, columns):
+        if image.name.lower() == f"{prefix}{one.name}".lower() and image.type != one.type:
+            plan.notes.append(
+                f"{image.name} counts as data, because it is {image.type} and {one.name} is"
+                f" {one.type}. If it is a before-image, land both with one type. (A column of CSV"
+                " files without a value is text: once it has one, drop the table and land all.)"
+            )
     # A CCD table has the times itself.
     if "uow" in question.others or "IBMSNAP_LOGMARKER" not in map(
         str.upper, names_of(landed.columns)

@@ -779,6 +779,17 @@ def test_files_of_dms_without_an_order_ask_for_one(
     assert "order_by=['weight'],\n    time='dms_time'" in staging
 
 
+@pytest.mark.slow
+def test_a_before_image_of_another_type_is_named(lake: Lake, init: Init) -> None:
+    """As CSV files without an update land: no before-image has a value, so all are text."""
+    header = {f"IBMSNAP_{name}": "string" for name in ("COMMITSEQ", "INTENTSEQ", "OPERATION")}
+    data = {"LOAN": "int", "XLOAN": "string", "NAME": "string", "XNAME": "string"}
+    land_table(lake, "first_cd", {**header, **data}, [])
+    _, output, _ = init("landing.first_cd", "--key", "LOAN")
+    assert "XLOAN counts as data, because it is string and LOAN is int." in output
+    assert "XNAME" not in output
+
+
 def test_a_column_called_op_alone_is_no_sign(lake: Lake, init: Init) -> None:
     columns = {"op": "string", "a": "int"}
     land_table(lake, "sums", columns, [{"op": "I", "a": 1}, {"op": "+", "a": 2}])
