@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from datetime import date
@@ -116,12 +117,20 @@ class Project:
         compiled: str = self.dbt("compile", "--inline", inline).results[0].node.compiled_code
         return compiled
 
-    def error(self, inline: str, captured: pytest.CaptureFixture[str]) -> str:
-        """Return what dbt says of a piece of Jinja that it refuses."""
+    def refusals(self, calls: list[str]) -> list[str]:
+        """Return what dbt says of each call of a macro, in one line; all must be refused."""
+        for number, call in enumerate(calls):
+            # What a macro refuses while dbt parses would end the parsing of all.
+            self.file(
+                f"models/refused_{number}.sql", f"{{% if execute %}}{{{{ {call} }}}}{{% endif %}}"
+            )
         with pytest.raises(DbtError) as error:
-            self.compile(inline)
-        # What fails while parsing is only printed.
-        return f"{error.value} {captured.readouterr().out}"
+            self.dbt("run", "--select", "refused_*")
+        said = re.findall(r"^refused_(\d+): (.*?)(?=^refused_|\Z)", str(error.value), re.M | re.S)
+        for number in range(len(calls)):
+            (self.folder / f"models/refused_{number}.sql").unlink()
+        assert sorted(int(number) for number, _ in said) == list(range(len(calls)))
+        return [" ".join(text.split()) for _, text in sorted(said, key=lambda one: int(one[0]))]
 
 
 class Lake:

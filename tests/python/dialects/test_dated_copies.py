@@ -281,17 +281,3 @@ def test_the_order_of_a_map_is_no_change(project: Project, lake: Lake) -> None:
         project.dbt("run", "--select", "+mapped_history")
     rows = lake.rows(f"select marks from {SCHEMA}.mapped_history order by version")
     assert [row["marks"] for row in rows] == [{"x": 1, "y": 2}, {"x": 1}]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("unique_key=['id'], copy_column='day'", "`relation` must be a relation with the columns"),
-        ("unique_key=['no'], copy_column='copied_on'", "`unique_key`.*Got: no"),
-        ("unique_key=['id'], copy_column='copied_on', columns=['copied_on']", "`columns`.*Got"),
-    ],
-)
-def test_arguments_are_checked(arguments: str, message: str, project: Project, lake: Lake) -> None:
-    lake.create("parts_copies", COLUMNS, [])
-    with pytest.raises(DbtError, match=message):
-        project.compile(f"{{{{ dated_copies({relation('parts_copies')}, {arguments}) }}}}")

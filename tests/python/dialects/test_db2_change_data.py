@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, relation
 from dialect_db2 import (
     DB2_HEADER,
     DB2_UOW,
@@ -401,48 +401,11 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
     ] == [("b", 2, datetime(2024, 1, 6), True), ("c", 2, datetime(2024, 1, 7), True)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("unique_key=[]", "db2_change_data: `unique_key` must be a list of column names"),
-        ("unique_key=['ID']", "names a column that does not exist. Allowed: ['key_no', 'v']"),
-        ("unique_key=['key_no'], columns=['key_no', 'w']", "Got: w"),
-        ("unique_key=['key_no'], before_prefix='BEFORE'", "up to 4 characters"),
-        ("unique_key=['key_no'], condensed='Y'", "`condensed` must be one of [True, False]"),
-        ("unique_key=['key_no'], complete='Y'", "`complete` must be one of"),
-        ("unique_key=['key_no'], pair_key_changes=1.5", "`pair_key_changes` must be one of"),
-        ("unique_key=['key_no'], time_zone=none", "`time_zone` must be a text"),
-        ("unique_key=['key_no'], uow=%s" % relation("odd_cd"), "`uow` must be a relation with"),
-    ],
-)
-def test_wrong_arguments_are_named(
-    arguments: str,
-    message: str,
-    project: Project,
-    lake: Lake,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    lake.create("odd_cd", {**DB2_HEADER, "key_no": "int", "v": "int", "Xv": "int"}, [])
-
-    said = project.error(f"{{{{ db2_change_data({relation('odd_cd')}, {arguments}) }}}}", capsys)
-    assert "db2_change_data: " in said
-    assert message in said
-
-
 def test_a_compile_may_come_before_the_table_of_commits(project: Project, lake: Lake) -> None:
     lake.create("early_cd", {**DB2_HEADER, "id": "int"}, [])
     call = f"unique_key=['id'], before_prefix=none, uow={relation('no_such_uow')}"
     compiled = project.compile(f"{{{{ db2_change_data({relation('early_cd')}, {call}) }}}}")
     assert "do not exist yet" in compiled
-
-
-def test_a_table_without_the_columns_of_a_capture_table_is_refused(
-    project: Project, lake: Lake
-) -> None:
-    lake.create("plain", {"IBMSNAP_OPERATION": "string", "id": "int"}, [])
-
-    with pytest.raises(DbtError, match="must have the columns IBMSNAP_COMMITSEQ"):
-        project.compile(f"{{{{ db2_change_data({relation('plain')}, unique_key=['id']) }}}}")
 
 
 def test_before_images_are_found_by_prefix_name_and_type(project: Project, lake: Lake) -> None:

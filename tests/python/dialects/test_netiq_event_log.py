@@ -13,7 +13,7 @@ from xml.etree.ElementTree import canonicalize
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, relation
 
 Row = dict[str, Any]
 
@@ -255,8 +255,6 @@ def test_udfs_give_a_struct_with_the_reason_of_a_refusal(lake: Lake) -> None:
     ]
 
 
-# --- Arguments ----------------------------------------------------------------------------------
-
 GOOD = {
     "relation": "'log'",
     "unique_key": "['id']",
@@ -268,92 +266,6 @@ GOOD = {
 def call(macro: str = "netiq_event_log", **arguments: str) -> str:
     given = {**GOOD, **arguments}
     return f"{{{{ {macro}({', '.join(f'{name}={value}' for name, value in given.items())}) }}}}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"unique_key": "'id'"}, "`unique_key` must be a list of column names, with at least one"),
-        ({"unique_key": "['b']"}, "`unique_key` names a column that does not exist"),
-        ({"table": "none"}, "`table` must be a text that is not empty. Got: None"),
-        ({"columns": "['id']"}, "each of `columns` must be a {name, type}"),
-        ({"columns": "[]"}, "`columns` must be a list of {name, type}, with at least one"),
-        (
-            {"columns": "[{'name': 'id', 'type': 'int) or (1'}]"},
-            "with one of the types string, boolean, tinyint, smallint, int, bigint, float, double,"
-            " date, timestamp, timestamp_ntz, binary, decimal(p,s)."
-            " Got: {'name': 'id', 'type': 'int) or (1'}",
-        ),
-        ({"columns": "[{'name': 'id'}]"}, "each of `columns` must be a {name, type}"),
-        (
-            {"columns": "[{'name': 'id', 'type': 'int'}, {'name': 'ID', 'type': 'int'}]"},
-            "`columns` names a column twice",
-        ),
-        ({"driver_user": "1"}, "`driver_user` must be a text that is not empty. Got: 1"),
-        ({"allow_loopback": "'no'"}, "`allow_loopback` must be one of [True, False]. Got: no"),
-        ({"future_events": "'yes'"}, "`future_events` must be one of [True, False]. Got: yes"),
-        ({"trim_key_numbers": "'yes'"}, "`trim_key_numbers` must be one of [True, False]"),
-        (
-            {"force_username_case": "'title'"},
-            "`force_username_case` must be one of ['upper', 'lower']. Got: title",
-        ),
-        ({"statuses": "'N'"}, "`statuses` must be a list of texts, with at least one. Got: N"),
-        ({"precedence": "'base'"}, "`precedence` must be one of ['driver', 'logged']. Got: base"),
-        ({"time_zone": "1"}, "`time_zone` must be a text that is not empty. Got: 1"),
-        ({"as_of": "'today'"}, "`as_of` must be a timestamp in UTC without a zone"),
-        ({"column_names": "['id']"}, "`column_names` must map the standard names"),
-        ({"column_names": "{'seq': 'id'}"}, "`column_names` must be one of ['record_id', 'status'"),
-        ({"column_names": "{'status': 1}"}, "`column_names` must be a text that is not empty"),
-    ],
-)
-def test_wrong_arguments_are_named(
-    arguments: dict[str, str],
-    message: str,
-    project: Project,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(DbtError):
-        project.compile(call(**arguments))
-    said = " ".join(capfd.readouterr().out.split())
-    assert "netiq_event_log: " in said
-    assert message in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"schema": "''"}, "xds_documents: `schema` must be a text that is not empty"),
-        (
-            {"schema": "'s'", "query_back_inserts": "'insert'"},
-            "`query_back_inserts` must be one of ['modify', 'add']. Got: insert",
-        ),
-        ({"schema": "'s'", "table": "''"}, "xds_documents: `table` must be a text"),
-    ],
-)
-def test_wrong_arguments_of_xds_documents_are_named(
-    arguments: dict[str, str],
-    message: str,
-    project: Project,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(DbtError):
-        project.compile(call("xds_documents", **arguments))
-    assert message in " ".join(capfd.readouterr().out.split())
-
-
-def test_a_log_without_one_of_its_ten_columns_is_refused(project: Project, lake: Lake) -> None:
-    lake.create("nine_columns", {k: v for k, v in LOG.items() if k != "old_value"}, [])
-    with pytest.raises(DbtError, match="nine_columns has no column 'old_value'"):
-        project.compile(call(relation=relation("nine_columns")))
-    project.compile(
-        call(relation=relation("nine_columns"), column_names="{'old_value': 'new_value'}")
-    )
-
-
-def test_a_base_without_a_column_is_refused(project: Project, lake: Lake) -> None:
-    lake.create("no_a", {"ID": "int"}, [])
-    with pytest.raises(DbtError, match=r"`columns \(of `base`\)` names a column that does not"):
-        project.compile(call(base=relation("no_a")))
 
 
 # --- Keys of other types than text and int -------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import SCHEMA, Lake, Project
 from dialect_qlik import HEADER, as_staged, landed_rows
 from histories import EXAMPLES, assert_same_history, fewer_checks
 from reference import history
@@ -272,7 +272,7 @@ def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     assert rows[0]["transaction_id"] is None  # a blank one would be one for all
 
 
-def test_table_that_does_not_begin_with_its_header_needs_an_order(
+def test_table_that_does_not_begin_with_its_header_is_read_in_the_order_given(
     project: Project, lake: Lake
 ) -> None:
     """The first column is one of the landing, and no bit of the mask belongs to it."""
@@ -287,10 +287,6 @@ def test_table_that_does_not_begin_with_its_header_needs_an_order(
     }
     types = {"_landed_by": "string"} | HEADER | dict.fromkeys(DATA, "string")
     lake.create("led__ct", types, [update])
-    asked = r"does not begin with a header column.*`header_columns`"
-    for said in ("", ", header_columns=8", f", columns={DATA}"):
-        with pytest.raises(DbtError, match=asked):
-            compiled(project, "led__ct", said)
     rows = lake.rows(compiled(project, "led__ct", f", header_columns=8, columns={DATA}"))
     assert [row["changed_columns"] for row in rows] == [["c02", "c03", "c05", "c10"]]
 
@@ -475,28 +471,3 @@ def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: La
     assert list(row["after"]) == DATA
     assert (row["changed_at"], row["transaction_id"]) == (update["timestamp"], "t1")
     assert row["warnings"] is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ("", "is not a Qlik change table: it has no columns with the prefix header__"),
-        (
-            ", header_prefix=''",
-            "is not a Qlik change table: it has none of the columns change_seq,",
-        ),
-        (", header_prefix=none", "`header_prefix` must be a text, empty if"),
-    ],
-)
-def test_a_plain_table_is_not_a_change_table(
-    arguments: str,
-    expected: str,
-    project: Project,
-    lake: Lake,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    lake.create("plain_orders", dict.fromkeys(DATA, "string"), [])
-    with pytest.raises(DbtError) as error:
-        compiled(project, "plain_orders", arguments)
-    # What fails while parsing is only printed.
-    assert expected in f"{error.value} {capfd.readouterr().out}"

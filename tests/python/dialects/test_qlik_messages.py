@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -939,59 +938,6 @@ def test_unknown_types_are_an_error(project: Project, lake: Lake) -> None:
     sql = compiled(f"columns=['ID', {{'name': 'BALANCE'}}], {known}, table='dbo.accounts'")
     assert "as decimal(12,2))" in sql
     assert "'NAME', row_values['NAME']" in compiled(known)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("unique_key='ID'", "`unique_key` must be a list of column names"),
-        ("unique_key=['ID'], columns='ID'", r"`columns` must be a list of \{name, type\}"),
-        ("unique_key=['ID']", "`columns` must be a list .* or `metadata` must be given"),
-        ("unique_key=['ID'], columns=[]", r"`columns` must be a list of .*Got: \[\]"),
-        ("unique_key=['ID'], columns=[{'type': 'int'}]", "`columns` must be a list"),
-        ("unique_key=['ID'], columns=['ID', 'id']", "`columns` names a column twice"),
-        (
-            "unique_key=['ID'], columns=[{'name': 'ID', 'type': 'array<int>'}]",
-            "must give ID one of the types .* Got: array<int>",
-        ),
-        ("unique_key=['ID'], columns=['ID'], table=5", "`table` must be a text"),
-        ("unique_key=['ID'], columns=['ID'], value=''", "`value` must be a text"),
-        (
-            "unique_key=['ID'], columns=['ID'], complete_transactions='yes'",
-            r"`complete_transactions` must be one of \[True, False\]. Got: yes",
-        ),
-        ("unique_key=['ID'], columns=['ID'], hold_back_hours=-1", "`hold_back_hours` must be"),
-    ],
-)
-def test_wrong_argument_is_an_error_with_the_allowed_values(
-    arguments: str, message: str, project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(DbtError):
-        project.compile(f"{{{{ qlik_messages({relation('none')}, {arguments}) }}}}")
-    assert re.search(message, capsys.readouterr().out)
-
-
-@pytest.mark.minutes
-def test_landing_that_cannot_be_read_is_an_error_with_the_reason(
-    project: Project, lake: Lake
-) -> None:
-    lake.create("odd_landing", {"value": "int", "payload": "string"}, [])
-    columns = "unique_key=['ID'], columns=[{'name': 'ID', 'type': 'int'}]"
-    with pytest.raises(DbtError, match=r"`value` must be a column .* Got: value int"):
-        project.compile(f"{{{{ qlik_messages({relation('odd_landing')}, {columns}) }}}}")
-    with pytest.raises(DbtError, match=r"`value` names a column that does not exist.* Got: body"):
-        project.compile(
-            f"{{{{ qlik_messages({relation('odd_landing')}, {columns}, value='body') }}}}"
-        )
-    project.file("models/odd.sql", f"{{{{ qlik_messages({relation('not_there')}, {columns}) }}}}")
-    with pytest.raises(DbtError, match=r"the columns of .* cannot be read"):
-        project.dbt("run", "--select", "odd")
-    (project.folder / "models" / "odd.sql").unlink()
-    with pytest.raises(DbtError, match="`unique_key` names a column that does not exist"):
-        project.compile(
-            f"{{{{ qlik_messages({relation('odd_landing')}, unique_key=['NO'],"
-            " columns=[{'name': 'ID', 'type': 'int'}], value='payload') }}"
-        )
 
 
 VALUES: list[tuple[str, str, Any]] = [
