@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -49,9 +49,14 @@ def contract_columns(fields: str) -> dict[str, str]:
     }
 
 
-def relation(table: str) -> str:
-    """Return a table of the test schema as Jinja names it."""
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+def relation(table: str, schema: str = SCHEMA) -> str:
+    """Return a table as Jinja names it."""
+    return f"api.Relation.create(schema='{schema}', identifier='{table}')"
+
+
+def column_list(**types: str) -> list[dict[str, str]]:
+    """Return columns as the macros take them that are told the types."""
+    return [{"name": name, "type": kind} for name, kind in types.items()]
 
 
 def compile_statements(spark: SparkSession, yes: bool) -> None:
@@ -85,6 +90,24 @@ class Project:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
+    def model(self, name: str, body: str, **config: Any) -> None:
+        """Write a model: what it selects, and its config; without one it is a table of Iceberg."""
+        given = [f"{option}={value!r}" for option, value in config.items() if value is not None]
+        head = f"{{{{ config({', '.join(given)}) }}}}\n" if given else ""
+        self.file(f"models/{name}.sql", head + body)
+
+    def stream(self, name: str, call: str, **config: Any) -> None:
+        """Write a staging model, which calls the macro of a source."""
+        self.model(name, f"{{{{ {call} }}}}", materialized="change_stream", **config)
+
+    def history(
+        self, name: str, stream: str, unique_key: Sequence[str] = ("id",), **config: Any
+    ) -> None:
+        """Write the history of a staging model, or of a table that is named with its schema."""
+        source = stream if "." in stream else f"{{{{ ref('{stream}') }}}}"
+        config = {"materialized": "history", "unique_key": list(unique_key), **config}
+        self.model(name, f"select * from {source}", **config)
+
     def dbt(self, *arguments: str) -> Any:
         """Run a dbt command and return its result, or raise what it said."""
         before = Path.cwd()
@@ -116,6 +139,10 @@ class Project:
         """Return the SQL that a piece of Jinja renders to."""
         compiled: str = self.dbt("compile", "--inline", inline).results[0].node.compiled_code
         return compiled
+
+    def sql(self, call: str) -> str:
+        """Return the SQL that a call of a macro renders to."""
+        return self.compile(f"{{{{ {call} }}}}")
 
     def refusals(self, calls: list[str]) -> list[str]:
         """Return what dbt says of each call of a macro, in one line; all must be refused."""

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from command_line import BIN, environment, run
-from conftest import ROOT, SCHEMA, Lake, Project
+from conftest import ROOT, SCHEMA, Lake, Project, relation
 from dbt_afterimage.runtime import java
 from dialect_qlik import HEADER
 
@@ -47,8 +47,8 @@ def change(number: int, oper: str, flagged: list[int] | None, **values: Any) -> 
 
 
 def staging(table: str, unique_key: str) -> str:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
-    return f"{{{{ qlik_change_table({relation}, unique_key=['{unique_key}']) }}}}"
+    raw = relation(table)
+    return f"{{{{ qlik_change_table({raw}, unique_key=['{unique_key}']) }}}}"
 
 
 class Command:
@@ -353,11 +353,7 @@ def test_a_format_without_merge_is_rebuilt_by_every_run(
     project = make_project("plain")
     project.file("plain/profiles.yml", PLAIN_PROFILE.format(folder=project.folder))
     project.file("models/plain_changes.sql", PLAIN_CHANGES)
-    project.file(
-        "models/plain_history.sql",
-        "{{ config(materialized='history', unique_key=['id'], file_format='parquet') }}\n"
-        "select * from {{ ref('plain_changes') }}",
-    )
+    project.history("plain_history", "plain_changes", file_format="parquet")
     result = run(
         sys.executable,
         *("-c", PLAIN_RUNS),

@@ -945,9 +945,6 @@ ORDERS = {
         ],
     )
 }
-STAGED = """{{ config(materialized='change_stream') }}
-{{ afterimage.qlik_change_table(source('shop', 'orders__ct'), unique_key=['id']) }}
-"""
 CUT = """{{ config(
     materialized='history', unique_key=['id'], meta_column_names={'version': '_version'}
 ) }}
@@ -967,7 +964,10 @@ def shop(
         "models/sources.yml",
         "sources: [{name: shop, schema: landing, tables: [{name: orders__ct}]}]",
     )
-    project.file("models/shop/stg_shop__orders.sql", STAGED)
+    project.stream(
+        "shop/stg_shop__orders",
+        "afterimage.qlik_change_table(source('shop', 'orders__ct'), unique_key=['id'])",
+    )
     project.file("models/marts/order_versions.sql", CUT)
     monkeypatch.chdir(project.folder)
     return project

@@ -248,7 +248,10 @@ def test_late_files_are_taken_in_by_the_next_run(landings: Landings) -> None:
     project = landings.project
     landings.parquet("people__ct/day=1/a.parquet", changes((1, "I", 1, "a"), (2, "I", 2, "b")))
     landings.land(landings.folder / "people__ct")
-    project.file("models/stg_late_people.sql", STREAM)
+    project.stream(
+        "stg_late_people",
+        "qlik_change_table(source('raw', 'people__ct'), unique_key=['id'])",
+    )
 
     def names() -> list[str]:
         project.dbt("run", "--select", "stg_late_people")

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import dialect_debezium
 import dialect_dms
 import dialect_sqlserver
-from conftest import ROOT, SCHEMA, Lake, Project, relation
+from conftest import ROOT, SCHEMA, Lake, Project, column_list, relation
 from dialect_db2 import DB2_FIRST_COMMIT, DB2_UOW, Db2Style, db2_cd_rows, db2_columns, db2_uow_rows
 from dialect_netiq import LOG, TABLE, log_rows
 from dialect_openedge import TABLE_NUMBER, carried, change_rows, tracking_row, types_of
@@ -270,7 +270,7 @@ def in_dialect(dialect: str, told: Told) -> Landed:
     sparse, whole = told.of(dialect), told.of(dialect, whole=True)
     key = sparse.unique_key
     raw = f"all_{dialect}"
-    typed = [{"name": name, "type": sparse.types[name]} for name in sparse.columns]
+    typed = column_list(**{name: sparse.types[name] for name in sparse.columns})
     if dialect == "qlik_change_table":
         columns = {**HEADER, **{name: sparse.types[name] for name in sparse.columns}}
         return Landed(
@@ -400,10 +400,7 @@ def assert_one_history(
             lake.create(table, columns, delivered[: cuts[0]])
             later[0].append((table, columns, delivered[cuts[0] : cuts[1]]))
             later[1].append((table, columns, delivered[cuts[1] :]))
-        project.file(
-            f"models/stg_{dialect}.sql",
-            f"{{{{ config(materialized='change_stream') }}}}\n{{{{ {written.call} }}}}",
-        )
+        project.stream(f"stg_{dialect}", written.call)
         project.file(
             f"models/{dialect}_history.sql",
             f"{{{{ config(materialized='history', {config}) }}}}\n"

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import dialect_netiq
 import dialect_openedge
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, Lake, Project, relation
 from generate import changes
 from qlik_messages import headers, json_message, mask
 
@@ -82,17 +82,12 @@ def test_broken_rows_have_distinct_ids_and_cost_little(
 
     project = make_project("bad_input")
     for kind in ("clean", "broken"):
-        raw = f"api.Relation.create(schema='{SCHEMA}', identifier='million_{kind}')"
-        project.file(
-            f"models/stg_{kind}.sql",
-            "{{ config(materialized='table') }}\n"
+        raw = relation(f"million_{kind}")
+        project.model(
+            f"stg_{kind}",
             f"{{{{ qlik_change_table({raw}, unique_key=['id'], mask_encoding='hex_bytes') }}}}",
         )
-        project.file(
-            f"models/{kind}_history.sql",
-            "{{ config(materialized='history', unique_key=['id']) }}\n"
-            f"select * from {{{{ ref('stg_{kind}') }}}}",
-        )
+        project.history(f"{kind}_history", f"stg_{kind}")
     seconds: dict[str, list[int]] = {"clean": [], "broken": []}
     for _ in range(4):  # the first round warms up
         for kind, times in seconds.items():
@@ -252,12 +247,8 @@ def test_a_malformed_timestamp_fails_no_run_in_ansi_mode(
 ) -> None:
     project = make_project("ansi")
     for table, (sql, columns, row, _) in NO_TIME.items():
-        relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
-        project.file(
-            f"models/stg_{table}.sql",
-            "{{ config(materialized='table', file_format='iceberg') }}\n"
-            f"{{{{ {sql.format(relation)} }}}}",
-        )
+        raw = relation(table)
+        project.model(f"stg_{table}", f"{{{{ {sql.format(raw)} }}}}")
         lake.create(table, columns, [row])
     lake.spark.conf.set("spark.sql.ansi.enabled", "true")
     try:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, SCHEMA, DbtError, Lake, Project
+from conftest import ROOT, SCHEMA, DbtError, Lake, Project, relation
 from dialect_qlik import HEADER, landed_rows
 from histories import EXAMPLES, fewer_checks
 from strategies import merged_streams
@@ -44,10 +44,10 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def model(project: Project, config: str = STREAM, raw: str = RAW, key: str = "['id']") -> None:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{raw}')"
+    raw = relation(raw)
     project.file(
         "models/stg_stream.sql",
-        f"{{{{ config({config}) }}}}\n{{{{ qlik_change_table({relation}, unique_key={key}) }}}}",
+        f"{{{{ config({config}) }}}}\n{{{{ qlik_change_table({raw}, unique_key={key}) }}}}",
     )
 
 
@@ -346,11 +346,9 @@ def test_a_model_may_unite_several_raw_tables(project: Project, lake: Lake, runs
     parts = []
     for number, name in enumerate(["east", "west"], 1):
         lake.create(f"{name}__ct", COLUMNS, [row(at(number), "I", name, number)])
-        raw = f"api.Relation.create(schema='{SCHEMA}', identifier='{name}__ct')"
+        raw = relation(f"{name}__ct")
         parts.append(f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})")
-    project.file(
-        "models/stg_stream.sql", f"{{{{ config({STREAM}) }}}}\n{' union all '.join(parts)}"
-    )
+    project.model("stg_stream", " union all ".join(parts), materialized="change_stream")
     runs.run("--full-refresh")
     runs.assert_nothing_new()
     lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
@@ -376,7 +374,7 @@ def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs)
 
 
 def test_a_model_that_is_not_a_change_stream_is_an_error(project: Project) -> None:
-    project.file("models/stg_none.sql", f"{{{{ config({STREAM}) }}}}\nselect 1 as change_id")
+    project.model("stg_none", "select 1 as change_id", materialized="change_stream")
     with pytest.raises(DbtError, match=r"must return the columns of the .*change_seq"):
         project.dbt("run", "--select", "stg_none")
 
@@ -415,10 +413,9 @@ def test_dropped_partitions_remove_no_change(runs: Runs, lake: Lake) -> None:
 def test_a_branch_is_read_in_full(project: Project, runs: Runs, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} create branch audited")
     runs.land(row(at(4), "U", "not audited"))
-    project.file(
-        "models/stg_stream.sql",
-        f"{{{{ config({STREAM}) }}}}\n{{{{ qlik_change_table(api.Relation.create("
-        f"schema='{SCHEMA}', identifier='{RAW}.branch_audited'), unique_key=['id']) }}}}",
+    project.stream(
+        "stg_stream",
+        f"qlik_change_table({relation(f'{RAW}.branch_audited')}, unique_key=['id'])",
     )
     runs.run("--full-refresh")
     assert len(runs.staged()) == len(FIRST) - 1
@@ -444,10 +441,9 @@ class Landing:
         columns = ", ".join(f"{column} {kind}" for column, kind in self.columns.items())
         self.drop()
         lake.spark.sql(f"create table {self.name} ({columns}) using {using}")
-        project.file(
-            "models/stg_stream.sql",
-            f"{{{{ config({STREAM}) }}}}\n{{{{ qlik_change_table(api.Relation.create("
-            f"schema='spark_catalog.default', identifier='{name}'), unique_key=['id']) }}}}",
+        project.stream(
+            "stg_stream",
+            f"qlik_change_table({relation(name, 'spark_catalog.default')}, unique_key=['id'])",
         )
 
     def land(self, *rows: dict[str, Any]) -> None:
@@ -615,11 +611,7 @@ def test_a_run_compacts_after_the_first_snapshots_have_expired(runs: Runs, lake:
 
 
 def history_of_the_stream(project: Project) -> None:
-    project.file(
-        "models/stream_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_stream') }}",
-    )
+    project.history("stream_history", "stg_stream")
     project.dbt("run", "--select", "stream_history", "--full-refresh")
 
 
@@ -664,10 +656,9 @@ def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) ->
         "sources: [{name: sampled, tables: [{name: people__ct,"
         " config: {event_time: header__timestamp}}]}]",
     )
-    project.file(
-        "models/stg_sampled.sql",
-        f"{{{{ config({STREAM}) }}}}\n"
-        "{{ qlik_change_table(source('sampled', 'people__ct'), unique_key=['id']) }}",
+    project.stream(
+        "stg_sampled",
+        "qlik_change_table(source('sampled', 'people__ct'), unique_key=['id'])",
     )
     for arguments, ids in (["--sample", "1 day"], [2]), ([], [1, 2]):
         project.dbt("run", "--select", "stg_sampled", *arguments)
@@ -684,10 +675,9 @@ def test_a_sample_is_no_gap(project: Project, lake: Lake) -> None:
         f"sources: [{{name: sample, schema: {SCHEMA}, tables: [{{name: sample__ct,"
         " config: {event_time: header__timestamp}}]}]",
     )
-    project.file(
-        "models/stg_sample.sql",
-        f"{{{{ config({STREAM}) }}}}\n"
-        "{{ qlik_change_table(source('sample', 'sample__ct'), unique_key=['id']) }}",
+    project.stream(
+        "stg_sample",
+        "qlik_change_table(source('sample', 'sample__ct'), unique_key=['id'])",
     )
     run = ["run", "--select", "stg_sample", "--vars", "{afterimage_on_gap: error}"]
     project.dbt(*run)
@@ -783,16 +773,12 @@ def test_tables_may_be_in_another_catalog(
     profiles.unlink()
     profile = profile.replace(f"schema: {SCHEMA}", f"schema: aside.{SCHEMA}")
     project.file("profiles/profiles.yml", profile)
-    project.file(
-        "models/stg_aside.sql",
-        f"{{{{ config({STREAM}, compact_after=1) }}}}\n{{{{ qlik_change_table(api.Relation.create("
-        f"schema='aside.{SCHEMA}', identifier='raw__ct'), unique_key=['id']) }}}}",
+    project.stream(
+        "stg_aside",
+        f"qlik_change_table({relation('raw__ct', f'aside.{SCHEMA}')}, unique_key=['id'])",
+        compact_after=1,
     )
-    project.file(
-        "models/aside_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id'],"
-        " compact_after=1) }}\nselect * from {{ ref('stg_aside') }}",
-    )
+    project.history("aside_history", "stg_aside", compact_after=1)
     project.dbt("run")
     for day in (4, 5, 6):
         lake._frame(COLUMNS, [row(at(day), "U", f"day {day}")]).writeTo(raw).append()

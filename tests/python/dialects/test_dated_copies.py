@@ -37,17 +37,11 @@ def project(make_project: Callable[[str], Project]) -> Project:
 
 
 def write_models(project: Project, name: str, copy_column: str) -> None:
-    project.file(
-        f"models/stg_{name}.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ dated_copies({relation(f'{name}_copies')}, unique_key=['id'],"
-        f" copy_column={copy_column}) }}}}",
+    project.stream(
+        f"stg_{name}",
+        f"dated_copies({relation(f'{name}_copies')}, unique_key=['id'], copy_column={copy_column})",
     )
-    project.file(
-        f"models/{name}_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id']) }}\n"
-        f"select * from {{{{ ref('stg_{name}') }}}}",
-    )
+    project.history(f"{name}_history", f"stg_{name}")
 
 
 def rows_of(date: datetime, copy: Copy) -> list[Row]:
@@ -259,8 +253,8 @@ def test_a_month_is_no_year_and_a_year_no_second(
 ) -> None:
     columns = {"copied_on": kind, "id": "int"}
     lake.create("periods", columns, [{"copied_on": t, "id": i} for i, t in enumerate(texts)])
-    sql = project.compile(
-        f"{{{{ dated_copies({relation('periods')}, unique_key=['id'], copy_column='copied_on') }}}}"
+    sql = project.sql(
+        f"dated_copies({relation('periods')}, unique_key=['id'], copy_column='copied_on')"
     )
     rows = lake.rows(f"select changed_at, reject_reason from ({sql})")
     found = {row["changed_at"] for row in rows if row["reject_reason"] is None}

@@ -15,7 +15,6 @@ from conftest import SCHEMA, Lake, Project, relation
 from dialect_db2 import (
     DB2_HEADER,
     DB2_UOW,
-    STAGED,
     Db2Style,
     db2_cd_rows,
     db2_changes,
@@ -80,15 +79,8 @@ def test_any_order_any_batches_and_repeats_equal_the_reference(
     batches = data.draw(splits(db2_cd_rows(stream, style), max_batches=3))
     columns, key = db2_columns(stream, style), stream.unique_key
     uow = f", uow={relation('random_uow')}, complete=true" if style == "single" else ""
-    project.file(
-        "models/stg_random.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('random_cd')}, unique_key={key}{uow}) }}}}",
-    )
-    project.file(
-        "models/random_history.sql",
-        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
-        "select * from {{ ref('stg_random') }}",
-    )
+    project.stream("stg_random", f"db2_change_data({relation('random_cd')}, unique_key={key}{uow})")
+    project.history("random_history", "stg_random", key)
     run = ("run", "--select", "stg_random", "random_history")
 
     lake.create("random_uow", DB2_UOW, db2_uow_rows(stream))
@@ -212,16 +204,12 @@ def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
         {"IBMSNAP_COMMITSEQ": n.to_bytes(10, "big"), "IBMSNAP_LOGMARKER": datetime(2024, 1, n)}
         for n in (1, 2, 3, 4)
     ]
-    project.file(
-        "models/stg_halves.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('halves_cd')}, unique_key=['id'], "
-        f"uow={relation('halves_uow')}{option}) }}}}",
+    project.stream(
+        "stg_halves",
+        f"db2_change_data({relation('halves_cd')}, unique_key=['id'],"
+        f" uow={relation('halves_uow')}{option})",
     )
-    project.file(
-        "models/halves_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_halves') }}",
-    )
+    project.history("halves_history", "stg_halves")
     tables = ("stg_halves", "halves_history")
     run = ("run", "--select", *tables)
 
@@ -262,10 +250,7 @@ def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake
         at = datetime(2024, 1, day)
         return {**landed(commit, intent, letter, key, 0), "IBMSNAP_LOGMARKER": at}
 
-    project.file(
-        "models/stg_late.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('late_ccd')}, unique_key=['id']) }}}}",
-    )
+    project.stream("stg_late", f"db2_change_data({relation('late_ccd')}, unique_key=['id'])")
     run = ("run", "--select", "stg_late")
     lake.create(
         "late_ccd",
@@ -306,10 +291,9 @@ def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake
 @pytest.mark.slow
 def test_the_time_of_a_commit_may_land_after_its_rows(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "id": "string", "value": "int"}
-    project.file(
-        "models/stg_timed.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('timed_cd')}, unique_key=['id'], "
-        f"uow={relation('timed_uow')}) }}}}",
+    project.stream(
+        "stg_timed",
+        f"db2_change_data({relation('timed_cd')}, unique_key=['id'], uow={relation('timed_uow')})",
     )
     run = ("run", "--select", "stg_timed")
     lake.create("timed_cd", columns, [landed(n, n, "I", f"key {n}", n) for n in (1, 2)])
@@ -338,10 +322,7 @@ def test_keys_that_differ_by_less_than_a_millisecond_are_two(project: Project, l
         at = datetime(2024, 1, 1)
         return {**landed(commit, intent, letter, None, 0), "IBMSNAP_LOGMARKER": at, "at": key}
 
-    project.file(
-        "models/stg_near.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('near_ccd')}, unique_key=['at']) }}}}",
-    )
+    project.stream("stg_near", f"db2_change_data({relation('near_ccd')}, unique_key=['at'])")
     loads = [row(0, 0, "I", first), row(0, 0, "I", second)]
     lake.create("near_ccd", columns, [*loads, row(10, 1, "D", first), row(10, 2, "I", third)])
     project.dbt("run", "--full-refresh", "--select", "stg_near")
@@ -370,16 +351,11 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
         at = datetime(2024, 1, 1 + commit)
         return {**landed(commit, commit, letter, key, value), "IBMSNAP_LOGMARKER": at}
 
-    project.file(
-        "models/stg_condensed.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('condensed_ccd')}, unique_key=['id'], "
-        "condensed=true) }}",
+    project.stream(
+        "stg_condensed",
+        f"db2_change_data({relation('condensed_ccd')}, unique_key=['id'], condensed=true)",
     )
-    project.file(
-        "models/condensed_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_condensed') }}",
-    )
+    project.history("condensed_history", "stg_condensed")
     tables = ("stg_condensed", "condensed_history")
     run = ("run", "--select", *tables)
     lake.create(
@@ -404,7 +380,7 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
 def test_a_compile_may_come_before_the_table_of_commits(project: Project, lake: Lake) -> None:
     lake.create("early_cd", {**DB2_HEADER, "id": "int"}, [])
     call = f"unique_key=['id'], before_prefix=none, uow={relation('no_such_uow')}"
-    compiled = project.compile(f"{{{{ db2_change_data({relation('early_cd')}, {call}) }}}}")
+    compiled = project.sql(f"db2_change_data({relation('early_cd')}, {call})")
     assert "do not exist yet" in compiled
 
 
@@ -419,9 +395,7 @@ def test_before_images_are_found_by_prefix_name_and_type(project: Project, lake:
         [landed(1, 1, "U", None, 0) | {"id": 1, "name": "b", "XNAME": "a", "XXNAME": "x"}],
     )
 
-    compiled = project.compile(
-        f"{{{{ db2_change_data({relation('named_cd')}, unique_key=['ID']) }}}}"
-    )
+    compiled = project.sql(f"db2_change_data({relation('named_cd')}, unique_key=['ID'])")
 
     assert lake.rows(compiled)[0]["after"] == {
         "id": 1,

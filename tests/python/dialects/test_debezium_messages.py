@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, column_list, relation
 from reference import Row
 from registry_messages import decimal, framed, logical, record
 from registry_messages import envelope as envelope_schema
 
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 LANDING = {
     "key": "string",
     "value": "string",
@@ -37,7 +36,7 @@ TYPES = {
     "tags": "array<string>",
     "note": "string",
 }
-COLUMNS = [{"name": name, "type": kind} for name, kind in TYPES.items()]
+COLUMNS = column_list(**TYPES)
 AT = 1709283600000  # 2024-03-01 09:00:00
 
 
@@ -105,16 +104,12 @@ BATCHES: list[list[Row]] = [
 
 
 def models(project: Project, table: str, arguments: str) -> None:
-    project.file(
-        "models/stg_things.sql",
-        f"{STAGED}{{{{ debezium_messages({relation(table)}, unique_key=['id'], key='key', "
-        f"columns={COLUMNS}{arguments}) }}}}",
+    project.stream(
+        "stg_things",
+        f"debezium_messages({relation(table)}, unique_key=['id'], key='key',"
+        f" columns={COLUMNS}{arguments})",
     )
-    project.file(
-        "models/things_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_things') }}",
-    )
+    project.history("things_history", "stg_things")
 
 
 @pytest.mark.minutes
@@ -261,10 +256,10 @@ def test_every_type_is_read_from_avro(project: Project, lake: Lake) -> None:
     rows[4]["key"] = framed(8, AVRO_KEY, {"id": 1})
     lake.create("typed", AVRO_LANDING, rows)
     lake.create("typed_schemas", SCHEMAS, [*schema_rows(7, 8), *schema_rows(7)])
-    project.file(
-        "models/stg_typed.sql",
-        f"{STAGED}{{{{ debezium_messages({relation('typed')}, unique_key=['id'], key='key', "
-        f"columns={COLUMNS}, schemas={relation('typed_schemas')}) }}}}",
+    project.stream(
+        "stg_typed",
+        f"debezium_messages({relation('typed')}, unique_key=['id'], key='key', columns={COLUMNS},"
+        f" schemas={relation('typed_schemas')})",
     )
     project.dbt("run", "--select", "stg_typed")
 
@@ -455,11 +450,10 @@ def check_any_bytes(count: int, project: Project, lake: Lake) -> None:
             for value in (values[: len(known)] + avro if table == "avro" else values)
         ]
         lake.create(f"any_{table}", {"value": kind}, rows)
-        project.file(
-            f"models/stg_any_{table}.sql",
-            "{{ config(materialized='table') }}\n"
-            f"{{{{ debezium_messages({relation(f'any_{table}')}, unique_key=['id'], "
-            f"columns={COLUMNS}{schemas if table == 'avro' else ''}) }}}}",
+        project.model(
+            f"stg_any_{table}",
+            f"{{{{ debezium_messages({relation(f'any_{table}')}, unique_key=['id'],"
+            f" columns={COLUMNS}{schemas if table == 'avro' else ''}) }}}}",
         )
     tables = ["stg_any_bytes", "stg_any_texts", "stg_any_avro"]
     found = {}

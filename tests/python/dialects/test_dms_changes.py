@@ -14,7 +14,6 @@ import pytest
 from conftest import SCHEMA, DbtError, Lake, Project, relation
 from reference import Row
 
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 COLUMNS = {
     "Op": "string",
     "id": "string",
@@ -57,15 +56,8 @@ def load(minutes: int, key: str, value: int) -> Row:
 
 
 def models(project: Project, table: str, arguments: str) -> None:
-    project.file(
-        "models/stg_parts.sql",
-        f"{STAGED}{{{{ dms_changes({table}, unique_key=['id'], {arguments}) }}}}",
-    )
-    project.file(
-        "models/parts_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_parts') }}",
-    )
+    project.stream("stg_parts", f"dms_changes({table}, unique_key=['id'], {arguments})")
+    project.history("parts_history", "stg_parts")
 
 
 BATCHES: list[list[Row]] = [
@@ -183,7 +175,7 @@ def sort_key(value: Any) -> Any:
 
 @pytest.mark.parametrize("kind", VALUES)
 def test_the_text_of_a_value_sorts_like_the_value(kind: str, project: Project, lake: Lake) -> None:
-    text = project.compile(f"{{{{ afterimage._sortable_text('value', '{kind}') }}}}")
+    text = project.sql(f"afterimage._sortable_text('value', '{kind}')")
     shuffled = random.Random(1).sample(VALUES[kind], len(VALUES[kind]))
     lake.create("values_to_sort", {"value": kind}, [{"value": value} for value in shuffled])
     rows = lake.rows(f"select value, {text} as text from {SCHEMA}.values_to_sort")
@@ -213,7 +205,7 @@ def test_a_place_of_several_columns_sorts_like_the_columns(
     columns = {"Op": "string", "id": "int", **dict(zip(names, kinds, strict=True))}
     lake.create("to_order", columns, rows)
     call = f"dms_changes({relation('to_order')}, unique_key=['id'], order_by={names})"
-    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
+    changes = lake.rows(project.sql(call))
     keys = {row["id"]: [sort_key(row[name]) for name in names] for row in rows}
     ordered = [
         keys[change["after"]["id"]]
@@ -240,7 +232,7 @@ def test_a_sequence_is_its_35_digits_whatever_it_is_landed_as(
         ],
     )
     call = f"dms_changes({relation('typed_sequence')}, unique_key=['id'])"
-    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
+    changes = lake.rows(project.sql(call))
     assert {(c["after"]["id"], c["operation"], c["change_seq"]) for c in changes} == {
         (1, "insert", number),
         (2, "load", ""),
@@ -255,7 +247,7 @@ def test_a_table_without_the_column_is_all_rows_of_the_full_load(
     columns = {"id": "int", "value": "int", "landed_at": "timestamp"}
     lake.create("loaded", columns, [{"id": n, "value": n, "landed_at": START} for n in (1, 2)])
     call = f"dms_changes({relation('loaded')}, unique_key=['id'], columns=['id', 'value']{order})"
-    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
+    changes = lake.rows(project.sql(call))
     assert sorted((c["operation"], c["change_seq"], c["after"]["id"]) for c in changes) == [
         ("load", "", 1),
         ("load", "", 2),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, Lake, Project, column_list, relation
 from dialect_db2 import DB2_HEADER
 from dialect_openedge import CHANGE_COLUMNS
 from qlik_messages import headers, json_message, mask
@@ -16,7 +16,6 @@ from qlik_messages import headers, json_message, mask
 Row = dict[str, Any]
 FAR = datetime(2099, 1, 1)
 PLACEHOLDER = datetime(1970, 1, 1)
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 
 
 def place(number: int, at: datetime) -> str:
@@ -69,7 +68,7 @@ QLIK_COLUMNS = {
 }
 DIALECTS: dict[str, tuple[str, dict[str, str], Callable[..., Row]]] = {
     "qlik_change_table": ("", QLIK_COLUMNS, change_row),
-    "qlik_messages": (", columns=[{'name': 'id', 'type': 'int'}]", {"value": "string"}, message),
+    "qlik_messages": (f", columns={column_list(id='int')}", {"value": "string"}, message),
     "db2_change_data": ("", {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "int"}, db2_row),
     "openedge_change_table": ("", {**CHANGE_COLUMNS, "id": "int"}, openedge_row),
 }
@@ -82,10 +81,9 @@ class Staging:
         arguments, self._columns, self.row = DIALECTS[macro]
         self._table = f"far_{macro}"
         self._project, self._lake = project, lake
-        project.file(
-            f"models/stg_{self._table}.sql",
-            f"{STAGED}{{{{ {macro}(api.Relation.create(schema='{SCHEMA}',"
-            f" identifier='{self._table}'), unique_key=['id']{arguments}) }}}}",
+        project.stream(
+            f"stg_{self._table}",
+            f"{macro}({relation(self._table)}, unique_key=['id']{arguments})",
         )
         lake.create(self._table, self._columns, [])
 

@@ -85,18 +85,13 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     types = dict(zip((CHANGES, TRACKING), types_of(stream, maps), strict=True))
     key = stream.unique_key
     encoding = "'hex'" if maps == "hex" else "none"
-    project.file(
-        "models/stg_random.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation(CHANGES)}, unique_key={key}, "
-        f"tracking={relation(TRACKING)}, source_table_number={TABLE_NUMBER}, "
-        f"partition_resets='truncate', field_map_encoding={encoding}, split_order='{order}') }}}}",
+    project.stream(
+        "stg_random",
+        f"openedge_change_table({relation(CHANGES)}, unique_key={key},"
+        f" tracking={relation(TRACKING)}, source_table_number={TABLE_NUMBER},"
+        f" partition_resets='truncate', field_map_encoding={encoding}, split_order='{order}')",
     )
-    project.file(
-        "models/random_history.sql",
-        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
-        "select * from {{ ref('stg_random') }}",
-    )
+    project.history("random_history", "stg_random", key)
     # Another table's changes, with the same sequences.
     others = [tracking_row(change, stream.columns, maps, table_number=15) for change in changes]
 
@@ -168,10 +163,9 @@ def test_o7_a_late_change_with_a_low_sequence_is_read(project: Project, lake: La
             "name": name,
         }
 
-    project.file(
-        "models/late/stg_late.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation('late__cdc')}, unique_key=['id']) }}}}",
+    project.stream(
+        "late/stg_late",
+        f"openedge_change_table({relation('late__cdc')}, unique_key=['id'])",
     )
     run = ("run", "--select", "stg_late")
     lake.create("late__cdc", columns, [row(17, 3, 1, "a"), row(19, 4, 3, "c"), row(20, 4, 4, "d")])
@@ -212,10 +206,9 @@ def test_landed_files_are_bounded_as_numbers(project: Project, lake: Lake) -> No
             for sequence in sequences
         ]
 
-    project.file(
-        "models/bounded/stg_bounded.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation('bounded__cdc')}, unique_key=['id']) }}}}",
+    project.stream(
+        "bounded/stg_bounded",
+        f"openedge_change_table({relation('bounded__cdc')}, unique_key=['id'])",
     )
     lake.create("bounded__cdc", columns, rows(*range(1, 7)))
     raw = f"{SCHEMA}.bounded__cdc"
@@ -249,11 +242,10 @@ def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
         row = {"_Change-Sequence": sequence, "_Operation": 4, "_Source-Table-Number": 12}
         return {**row, "_Time-Stamp": at, "_Change-FieldMap": "name", "_User-Name": "ann"}
 
-    project.file(
-        "models/stg_pruned.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation('pruned__cdc')}, unique_key=['id'],"
-        f" tracking={relation('pruned_tracking')}, source_table_number=12) }}}}",
+    project.stream(
+        "stg_pruned",
+        f"openedge_change_table({relation('pruned__cdc')}, unique_key=['id'],"
+        f" tracking={relation('pruned_tracking')}, source_table_number=12)",
     )
     run = ("run", "--select", "stg_pruned")
     lake.create("pruned__cdc", columns, [change(12, 3, "a"), change(12, 4, "b")])
@@ -281,11 +273,10 @@ def test_the_two_tables_may_land_days_apart(first: str, project: Project, lake: 
     at = datetime(2024, 3, 1)
     change = {"_Operation": 4, "_Time-Stamp": at, "id": 1, "name": "b"}
     tracked = {"_Operation": 4, "_Source-Table-Number": 12, "_Time-Stamp": at, "_User-Name": "ann"}
-    project.file(
-        "models/stg_apart.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation('apart__cdc')}, unique_key=['id'],"
-        f" tracking={relation('apart_tracking')}, source_table_number=12) }}}}",
+    project.stream(
+        "stg_apart",
+        f"openedge_change_table({relation('apart__cdc')}, unique_key=['id'],"
+        f" tracking={relation('apart_tracking')}, source_table_number=12)",
     )
     rows = {
         "changes": ("apart__cdc", columns, change),
@@ -327,11 +318,10 @@ def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
         lake.spark.sql(
             f"insert into {table} values (1, 1, {position}, {fragment}, '{at}', 7, '{text}')"
         )
-    project.file(
-        "models/stg_short_text.sql",
-        "{{ config(materialized='table', file_format='iceberg') }}\n"
-        "{{ openedge_change_table(api.Relation.create(schema='spark_catalog.default',"
-        " identifier='short_text__cdc'), unique_key=['id']) }}",
+    project.model(
+        "stg_short_text",
+        f"{{{{ openedge_change_table({relation('short_text__cdc', 'spark_catalog.default')},"
+        " unique_key=['id']) }}",
     )
     project.dbt("run", "--select", "stg_short_text")
     [row] = lake.rows(f"select * from {SCHEMA}.stg_short_text")
@@ -367,10 +357,10 @@ def test_tracking_columns_may_be_in_the_change_table(project: Project, lake: Lak
     ]
     fields: Row = {"Cust-Num": 1, "changed_fields": "_HIDDEN", "_Version": "v"}
     lake.create("landed__cdc", LANDED, [{**common, **fields, **row} for row in rows])
-    sql = project.compile(
-        f"{{{{ openedge_change_table({relation('landed__cdc')}, unique_key=['cust-num'],"
-        " source_table_number=12, field_map='Changed_Fields',"
-        " columns=['_version', 'Cust-Num', '_hidden']) }}"
+    sql = project.sql(
+        f"openedge_change_table({relation('landed__cdc')}, unique_key=['cust-num'],"
+        " source_table_number=12, field_map='Changed_Fields', columns=['_version',"
+        " 'Cust-Num', '_hidden'])"
     )
     rows = sorted(lake.rows(sql), key=lambda row: str(row["change_id"]))
     assert [

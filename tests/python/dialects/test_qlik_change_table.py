@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, Lake, Project, relation
 from dialect_qlik import HEADER, as_staged, landed_rows
 from histories import EXAMPLES, assert_same_history, fewer_checks
 from reference import history
@@ -37,17 +37,9 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     columns = {**HEADER, **stream.types}
     columns = {name: columns[name] for name in [*HEADER, *stream.columns]}
     key = stream.unique_key
-    raw = f"api.Relation.create(schema='{SCHEMA}', identifier='{RAW}')"
-    project.file(
-        "models/stg_random.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({raw}, unique_key={key}) }}}}",
-    )
-    project.file(
-        "models/random_history.sql",
-        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
-        "select * from {{ ref('stg_random') }}",
-    )
+    raw = relation(RAW)
+    project.stream("stg_random", f"qlik_change_table({raw}, unique_key={key})")
+    project.history("random_history", "stg_random", key)
 
     lake.create(RAW, columns, [])
     for number, batch in enumerate(batches):
@@ -155,12 +147,8 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]], bool]] = 
 
 @pytest.mark.minutes
 def test_a_run_reads_what_has_landed(project: Project, lake: Lake) -> None:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{ARRIVALS_RAW}')"
-    project.file(
-        "models/stg_arrivals.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
-    )
+    raw = relation(ARRIVALS_RAW)
+    project.stream("stg_arrivals", f"qlik_change_table({raw}, unique_key=['id'])")
     run = ("run", "--select", "stg_arrivals", "--vars", "afterimage_on_gap: ignore")
     lake.create(ARRIVALS_RAW, ARRIVALS_COLUMNS, FIRST_ARRIVALS)
     project.dbt(*run, "--full-refresh")
@@ -186,17 +174,9 @@ def test_a_run_reads_what_has_landed(project: Project, lake: Lake) -> None:
 def test_a_load_into_an_emptied_table_replaces_earlier_ones(
     times: tuple[int | None, ...], project: Project, lake: Lake
 ) -> None:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='reloaded__ct')"
-    project.file(
-        "models/stg_reloaded.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
-    )
-    project.file(
-        "models/reloaded_history.sql",
-        "{{ config(materialized='history', unique_key=['id'], file_format='iceberg') }}\n"
-        "select * from {{ ref('stg_reloaded') }}",
-    )
+    raw = relation("reloaded__ct")
+    project.stream("stg_reloaded", f"qlik_change_table({raw}, unique_key=['id'])")
+    project.history("reloaded_history", "stg_reloaded")
     run = ("run", "--select", "stg_reloaded", "reloaded_history")
     loads = [
         arrived(None, "I", name) | {"header__timestamp": day and datetime(2024, 1, day)}
@@ -215,10 +195,8 @@ DATA = [f"c{number:02}" for number in range(1, 11)]
 
 
 def compiled(project: Project, table: str, arguments: str = "") -> str:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
-    return project.compile(
-        f"{{{{ qlik_change_table({relation}, unique_key=['c01']{arguments}) }}}}"
-    )
+    raw = relation(table)
+    return project.sql(f"qlik_change_table({raw}, unique_key=['c01']{arguments})")
 
 
 def test_a_load_row_keeps_its_id_with_any_order_and_case_of_the_key(
@@ -226,13 +204,11 @@ def test_a_load_row_keeps_its_id_with_any_order_and_case_of_the_key(
 ) -> None:
     loaded = {"header__change_oper": "I", "c01": "1", "c02": "a"}
     lake.create("loads__ct", HEADER | dict.fromkeys(DATA, "string"), [loaded])
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='loads__ct')"
+    raw = relation("loads__ct")
     ids = {
         row["change_id"]
         for key in (["c01", "c02"], ["C02", "C01"])
-        for row in lake.rows(
-            project.compile(f"{{{{ qlik_change_table({relation}, unique_key={key}) }}}}")
-        )
+        for row in lake.rows(project.sql(f"qlik_change_table({raw}, unique_key={key})"))
     }
     assert len(ids) == 1
 
@@ -392,12 +368,8 @@ def test_masks_that_contradict_most_updates_get_a_warning_with_a_remedy(
         for number, name in enumerate(["c02", "c05", "c09", "c03"], start=1)
         for row in update_with_before(number, flags([name]), same, same | {name: "other"})
     ]
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='shifted__ct')"
-    project.file(
-        f"models/{SHIFTED}.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({relation}, unique_key=['c01']) }}}}",
-    )
+    raw = relation("shifted__ct")
+    project.stream(SHIFTED, f"qlik_change_table({raw}, unique_key=['c01'])")
 
     def said(*arguments: str) -> str:
         capfd.readouterr()
@@ -441,8 +413,8 @@ def test_more_than_a_thousand_changes_of_a_key_may_share_a_change_seq(
         for number in range(1100)
     ]
     lake.create("tied__ct", ARRIVALS_COLUMNS, inserts)
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='tied__ct')"
-    query = project.compile(f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}")
+    raw = relation("tied__ct")
+    query = project.sql(f"qlik_change_table({raw}, unique_key=['id'])")
     staged = lake.rows(f"{query} order by change_seq")
     assert [row["after"]["name"] for row in staged] == [row["name"] for row in inserts]
     places = [row["change_seq"] for row in staged]

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project, relation
+from conftest import SCHEMA, DbtError, Lake, Project, column_list, relation
 from dialect_qlik import as_staged, landed_message, landing, qlik_column
 from histories import EXAMPLES, assert_same_history, fewer_checks
 from qlik_messages import (
@@ -32,7 +32,6 @@ from reference import Change, Key, Row, history
 from strategies import DOMAINS, Stream, merged_streams, splits
 
 FORMATS = ["json", "avro"]
-STAGED = "config(materialized='change_stream', file_format='iceberg')"
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +46,8 @@ VERSION_1 = [
 ]
 VERSION_2 = [VERSION_1[0], VERSION_1[1], column("EMAIL", "STRING"), VERSION_1[2]]
 VERSIONS = {"v1": VERSION_1, "v2": VERSION_2}
+BALANCE = {"BALANCE": "decimal(12,2)"}
+ACCOUNT = {"ID": "int", "NAME": "string", **BALANCE}
 
 
 def message(
@@ -162,19 +163,13 @@ def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
     project: Project, lake: Lake
 ) -> None:
     for form in FORMATS:
-        project.file(
-            f"models/stg_versioned_{form}.sql",
-            f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('versioned_' + form)},"
-            " unique_key=['ID'], columns=[{'name': 'ID', 'type': 'int'},"
-            " {'name': 'NAME', 'type': 'string'}, {'name': 'EMAIL', 'type': 'string'},"
-            " {'name': 'BALANCE', 'type': 'decimal(12,2)'}], table='ACCOUNTS',"
-            f" metadata={relation(f'versioned_{form}_metadata')}) }}}}",
+        project.stream(
+            f"stg_versioned_{form}",
+            f"qlik_messages({relation('versioned_' + form)}, unique_key=['ID'],"
+            f" columns={column_list(ID='int', NAME='string', EMAIL='string', **BALANCE)},"
+            f" table='ACCOUNTS', metadata={relation(f'versioned_{form}_metadata')})",
         )
-        project.file(
-            f"models/versioned_{form}_history.sql",
-            "{{ config(materialized='history', unique_key=['ID']) }}\n"
-            f"select * from {{{{ ref('stg_versioned_{form}') }}}}",
-        )
+        project.history(f"versioned_{form}_history", f"stg_versioned_{form}", ["ID"])
         # The messages of the second version come before their schema does.
         messages = of_version_1(form) + of_version_2(form)
         lake.create(f"versioned_{form}", landing(form), messages)
@@ -219,12 +214,11 @@ def test_a_message_without_a_place_stays_one_row(project: Project, lake: Lake) -
     cut["value"] = cut["value"][: cut["value"].index("changeSequence") + 60].encode()
     lake.create("unplaced", landing("avro"), [inserts[4], cut])
     lake.create("unplaced_metadata", landing("avro"), [])
-    project.file(
-        "models/stg_unplaced.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('unplaced')}, unique_key=['ID'], "
-        "columns=[{'name': 'ID', 'type': 'int'}, {'name': 'NAME', 'type': 'string'},"
-        " {'name': 'BALANCE', 'type': 'decimal(12,2)'}], table='ACCOUNTS',"
-        f" metadata={relation('unplaced_metadata')}) }}}}",
+    project.stream(
+        "stg_unplaced",
+        f"qlik_messages({relation('unplaced')}, unique_key=['ID'],"
+        f" columns={column_list(**ACCOUNT)},"
+        f" table='ACCOUNTS', metadata={relation('unplaced_metadata')})",
     )
 
     def found() -> list[str]:
@@ -393,18 +387,14 @@ def check_batches(
     columns = [qlik_column(name, stream.types[name], stream.unique_key) for name in stream.columns]
     messages, good = data.draw(topics(stream, form, columns))
     batches = data.draw(splits(messages, max_batches=max_batches))
-    typed = [{"name": name, "type": stream.types[name]} for name in stream.columns]
+    typed = column_list(**{name: stream.types[name] for name in stream.columns})
     key = stream.unique_key
-    project.file(
-        "models/stg_random_messages.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('random_messages')},"
-        f" unique_key={key}, columns={typed}, metadata={relation('random_metadata')}) }}}}",
+    project.stream(
+        "stg_random_messages",
+        f"qlik_messages({relation('random_messages')}, unique_key={key}, columns={typed},"
+        f" metadata={relation('random_metadata')})",
     )
-    project.file(
-        "models/random_messages_history.sql",
-        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
-        "select * from {{ ref('stg_random_messages') }}",
-    )
+    project.history("random_messages_history", "stg_random_messages", key)
     run = ("run", "--select", "stg_random_messages", "random_messages_history")
     body = metadata("v1", "T", 1, columns)
     described = (
@@ -448,10 +438,10 @@ def contents(lake: Lake) -> list[list[dict[str, Any]]]:
 def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     project: Project, lake: Lake
 ) -> None:
-    project.file(
-        "models/stg_held.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('held')}, unique_key=['ID'],"
-        " columns=[{'name': 'ID', 'type': 'int'}], complete_transactions=true) }}",
+    project.stream(
+        "stg_held",
+        f"qlik_messages({relation('held')}, unique_key=['ID'], columns={column_list(ID='int')},"
+        " complete_transactions=true)",
     )
 
     def event(place: int, number: int, last: bool) -> dict[str, Any]:
@@ -487,10 +477,10 @@ def test_an_event_lands_days_after_its_transaction_was_released(
     project: Project, lake: Lake
 ) -> None:
     """The first and last event are over an hour apart, neighbours at most an hour."""
-    project.file(
-        "models/stg_given_up.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('given_up')}, unique_key=['ID'],"
-        " columns=[{'name': 'ID', 'type': 'int'}], complete_transactions=true) }}",
+    project.stream(
+        "stg_given_up",
+        f"qlik_messages({relation('given_up')}, unique_key=['ID'],"
+        f" columns={column_list(ID='int')}, complete_transactions=true)",
     )
 
     def event(time: str, name: str, number: int, last: bool) -> dict[str, Any]:
@@ -528,15 +518,15 @@ def test_an_event_lands_days_after_its_transaction_was_released(
 @pytest.mark.minutes
 def test_a_new_column_in_the_metadata_needs_a_full_refresh(project: Project, lake: Lake) -> None:
     """One landing holds both, in a column of another name; the key is spelt in lower case."""
-    project.file(
-        "models/stg_grown.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('grown')}, unique_key=['id'],"
-        f" value='payload', metadata={relation('grown')}) }}}}",
+    project.stream(
+        "stg_grown",
+        f"qlik_messages({relation('grown')}, unique_key=['id'], value='payload',"
+        f" metadata={relation('grown')})",
     )
-    project.file(
-        "models/stg_chosen.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('grown')}, unique_key=['id'],"
-        f" columns=['id', 'name'], value='payload', metadata={relation('grown')}) }}}}",
+    project.stream(
+        "stg_chosen",
+        f"qlik_messages({relation('grown')}, unique_key=['id'], columns=['id', 'name'],"
+        f" value='payload', metadata={relation('grown')})",
     )
     run = ("run", "--select", "stg_grown", "stg_chosen")
     landing = {"payload": "string"}
@@ -557,22 +547,17 @@ def test_a_new_column_in_the_metadata_needs_a_full_refresh(project: Project, lak
     assert sorted(str(row["EMAIL"]) for row in lake.rows(emails)) == ["None", "a@x", "a@x"]
 
 
-ROW = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
+ROW = column_list(ID="int", NAME="string")
 
 
 def version_models(project: Project, name: str, **arguments: str) -> tuple[str, ...]:
     """Write a staging model and its history of rows of ID and NAME; return how to run them."""
     more = "".join(f", {argument}={value}" for argument, value in arguments.items())
-    project.file(
-        f"models/stg_{name}.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation(name)}, unique_key=['ID'],"
-        f" columns={ROW}{more}) }}}}",
+    project.stream(
+        f"stg_{name}",
+        f"qlik_messages({relation(name)}, unique_key=['ID'], columns={ROW}{more})",
     )
-    project.file(
-        f"models/{name}_history.sql",
-        "{{ config(materialized='history', unique_key=['ID']) }}\n"
-        f"select * from {{{{ ref('stg_{name}') }}}}",
-    )
+    project.history(f"{name}_history", f"stg_{name}", ["ID"])
     return ("run", "--select", f"stg_{name}", f"{name}_history")
 
 
@@ -728,7 +713,7 @@ def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
 def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
     """Return the macro's rows for landed messages of ID and NAME, in order."""
     call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={ROW})"
-    return sorted(lake.rows(project.compile(f"{{{{ {call} }}}}")), key=lambda r: r["change_seq"])
+    return sorted(lake.rows(project.sql(call)), key=lambda r: r["change_seq"])
 
 
 def test_a_delete_is_filled_from_its_before_image(project: Project, lake: Lake) -> None:
@@ -821,14 +806,11 @@ def test_a_malformed_timestamp_is_null_and_gets_a_warning(project: Project, lake
 
 def test_a_text_cut_within_a_character_fails_no_run(project: Project, lake: Lake) -> None:
     """Half of a pair of surrogates, beside a number that is read digit by digit."""
-    columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
-    columns.append({"name": "BALANCE", "type": "decimal(12,2)"})
+    columns = column_list(**ACCOUNT)
     sent = message("json", "v1", "INSERT", 1, {"ID": 1, "NAME": "caf\ud83d", "BALANCE": 1.5})
     lake.create("cut_off", {"value": "string"}, [sent])
     assert "caf\\ud83d" in sent["value"]
-    sql = project.compile(
-        f"{{{{ qlik_messages({relation('cut_off')}, unique_key=['ID'], columns={columns}) }}}}"
-    )
+    sql = project.sql(f"qlik_messages({relation('cut_off')}, unique_key=['ID'], columns={columns})")
     [row] = lake.rows(sql)
     assert row["reject_reason"] is None
     assert row["after"]["NAME"].startswith("caf")
@@ -837,15 +819,12 @@ def test_a_text_cut_within_a_character_fails_no_run(project: Project, lake: Lake
 
 def test_bytes_that_are_no_text_fail_no_run(project: Project, lake: Lake) -> None:
     """JSON that landed as bytes, beside a number that is read digit by digit."""
-    columns = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
-    columns.append({"name": "BALANCE", "type": "decimal(12,2)"})
+    columns = column_list(**ACCOUNT)
     sent = message("json", "v1", "INSERT", 1, {"ID": 1, "NAME": "caf?", "BALANCE": 1.5})
     lake.create(
         "no_text", {"value": "binary"}, [{"value": sent["value"].encode().replace(b"f?", b"f\xe9")}]
     )
-    sql = project.compile(
-        f"{{{{ qlik_messages({relation('no_text')}, unique_key=['ID'], columns={columns}) }}}}"
-    )
+    sql = project.sql(f"qlik_messages({relation('no_text')}, unique_key=['ID'], columns={columns})")
     [row] = lake.rows(sql)
     assert row["reject_reason"] is None
     assert row["after"] == {"ID": 1, "NAME": "caf\ufffd", "BALANCE": Decimal("1.50")}
@@ -853,7 +832,7 @@ def test_bytes_that_are_no_text_fail_no_run(project: Project, lake: Lake) -> Non
 
 def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) -> None:
     """It could be of either of two tables of one name; messages of another are known."""
-    columns = [{"name": "ID", "type": "int"}]
+    columns = column_list(ID="int")
     sent = [
         message("json", "v1", "INSERT", number, {"ID": number}, table=table, schema=schema)
         for number, (schema, table) in enumerate(
@@ -861,9 +840,9 @@ def test_a_message_without_a_schema_is_not_lost(project: Project, lake: Lake) ->
         )
     ]
     lake.create("schemaless", {"value": "string"}, sent)
-    sql = project.compile(
-        f"{{{{ qlik_messages({relation('schemaless')}, unique_key=['ID'], columns={columns},"
-        " table='dbo.accounts') }}"
+    sql = project.sql(
+        f"qlik_messages({relation('schemaless')}, unique_key=['ID'], columns={columns},"
+        " table='dbo.accounts')"
     )
     found = {row["change_seq"][-1]: row["reject_reason"] for row in lake.rows(sql)}
     reason = "the message does not say which schema its table is of: accounts"
@@ -879,11 +858,11 @@ def test_a_message_whose_schema_names_its_table_in_whole_waits_for_it(
     sent["message"]["headers"] |= {"changeMask": None, "columnMask": None}
     lake.create("named", {"value": "string"}, [{"value": json.dumps(sent)}])
     lake.create("named_schemas", {"value": "string"}, [])
-    project.file(
-        "models/stg_named.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('named')}, unique_key=['ID'],"
-        f" columns=[{{'name': 'ID', 'type': 'int'}}, {{'name': 'NAME', 'type': 'string'}}],"
-        f" metadata={relation('named_schemas')}, table='dbo.accounts') }}}}",
+    project.stream(
+        "stg_named",
+        f"qlik_messages({relation('named')}, unique_key=['ID'],"
+        f" columns={ROW}, metadata={relation('named_schemas')},"
+        " table='dbo.accounts')",
     )
     project.dbt("run", "--select", "stg_named")
     lake.append("named_schemas", {"value": "string"}, [described("json", "v1")])
@@ -899,11 +878,10 @@ def test_a_message_whose_schema_names_its_table_in_whole_waits_for_it(
 def test_a_load_message_is_read_with_any_digits_in_its_data(
     landed_as: str, project: Project, lake: Lake
 ) -> None:
-    columns = [{"name": "ID", "type": "int"}, {"name": "PAD", "type": "string"}]
-    project.file(
-        "models/stg_padded.sql",
-        f"{{{{ {STAGED} }}}}\n{{{{ qlik_messages({relation('padded')}, unique_key=['ID'],"
-        f" columns={columns}) }}}}",
+    columns = column_list(ID="int", PAD="string")
+    project.stream(
+        "stg_padded",
+        f"qlik_messages({relation('padded')}, unique_key=['ID'], columns={columns})",
     )
     messages = [
         message("json", "v1", "INSERT", 1, {"ID": 1, "PAD": "x"}),
@@ -984,16 +962,14 @@ def test_value_that_does_not_fit_its_type_is_found(
 @pytest.fixture(scope="module")
 def checked_values(project: Project, lake: Lake) -> dict[tuple[str, str], Any]:
     """The macro's results for the values above: all in one query, NULL for rejected ones."""
-    columns = [{"name": "ID", "type": "int"}]
+    columns = column_list(ID="int")
     rows = []
     for number, (text, spark_type, _) in enumerate(VALUES):
         columns.append({"name": f"c{number}", "type": spark_type})
         head = json.dumps(headers("INSERT", changeSequence="2" * 35))
         rows.append({"value": f'{{"data":{{"ID":{number},"c{number}":{text}}},"headers":{head}}}'})
     lake.create("typed", landing("json"), rows)
-    sql = project.compile(
-        f"{{{{ qlik_messages({relation('typed')}, unique_key=['ID'], columns={columns}) }}}}"
-    )
+    sql = project.sql(f"qlik_messages({relation('typed')}, unique_key=['ID'], columns={columns})")
     found = {}
     for row in lake.rows(sql):
         number = row["after"]["ID"]

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, column_list, relation
 from dialect_sqlserver import HEADER, LSN_TIMES
 from reference import Row
 
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 SEQ = "20240229235959990000000000000000101"
 
 pytestmark = pytest.mark.slow
@@ -28,7 +27,7 @@ def in_two_runs(
     project: Project, lake: Lake, call: str, columns: dict[str, str], batches: list[list[Row]]
 ) -> tuple[list[Row], list[Row]]:
     """Stage `again`, the landing; return what two runs give, and then a full refresh."""
-    project.file("models/read_again.sql", f"{STAGED}{{{{ {call} }}}}")
+    project.stream("read_again", call)
     lake.create("again", columns, batches[0])
     project.dbt("run", "--select", "read_again", "--full-refresh")
     lake.append("again", columns, batches[1])
@@ -44,7 +43,7 @@ def message(operation: str, sequence: Any, **data: Any) -> Row:
     return {"value": json.dumps({"magic": "atMSG", "type": "DT", "message": body})}
 
 
-QLIK_COLUMNS = [{"name": "ID", "type": "int"}, {"name": "NAME", "type": "string"}]
+QLIK_COLUMNS = column_list(ID="int", NAME="string")
 QLIK_CALL = f"qlik_messages({relation('again')}, unique_key=['ID'], columns={QLIK_COLUMNS})"
 
 
@@ -140,10 +139,10 @@ def test_a_commit_time_stays_when_its_table_is_cleaned_up(project: Project, lake
     columns = HEADER | {"id": "string"}
     lake.create("timed", columns, [captured(4, "a")])
     lake.create("times", LSN_TIMES, [{"start_lsn": lsn(4), "tran_end_time": at}])
-    project.file(
-        "models/stg_timed.sql",
-        f"{STAGED}{{{{ sqlserver_change_table({relation('timed')}, unique_key=['id'], "
-        f"lsn_times={relation('times')}) }}}}",
+    project.stream(
+        "stg_timed",
+        f"sqlserver_change_table({relation('timed')}, unique_key=['id'],"
+        f" lsn_times={relation('times')})",
     )
     project.dbt("run", "--select", "stg_timed", "--full-refresh")
     # SQL Server has cleaned up the old commit, and the landing copies the small table anew.
@@ -166,11 +165,8 @@ def test_a_placeholder_of_a_time_does_not_hide_a_change_of_dms(
     lake.create("parts", columns, [change(1, 1, "2024-08-01 06:00:01.000000")])
     # A branch does not tell what has landed, so the run looks back by time.
     lake.spark.sql(f"alter table {SCHEMA}.parts create branch side")
-    raw = f"api.Relation.create(schema='{SCHEMA}', identifier='parts.branch_side')"
-    project.file(
-        "models/stg_parts.sql",
-        f"{STAGED}{{{{ dms_changes({raw}, unique_key=['id'], time='dms_time') }}}}",
-    )
+    raw = relation("parts.branch_side")
+    project.stream("stg_parts", f"dms_changes({raw}, unique_key=['id'], time='dms_time')")
     run = ("run", "--select", "stg_parts", "--vars", "afterimage_lookback_hours: 24")
     project.dbt(*run, "--full-refresh")
     values = ", ".join(
@@ -184,11 +180,10 @@ def test_a_placeholder_of_a_time_does_not_hide_a_change_of_dms(
 def test_a_load_of_debezium_replaces_one_that_is_no_longer_landed(
     project: Project, lake: Lake
 ) -> None:
-    columns = [{"name": "id", "type": "int"}, {"name": "note", "type": "string"}]
-    project.file(
-        "models/stg_loads.sql",
-        f"{STAGED}{{{{ debezium_messages({relation('loads')}, unique_key=['id'], "
-        f"columns={columns}) }}}}",
+    columns = column_list(id="int", note="string")
+    project.stream(
+        "stg_loads",
+        f"debezium_messages({relation('loads')}, unique_key=['id'], columns={columns})",
     )
 
     def loaded(note: str, time: int) -> list[Row]:
@@ -208,7 +203,7 @@ def test_a_load_of_debezium_replaces_one_that_is_no_longer_landed(
 
 
 def debezium_call(arguments: str) -> str:
-    columns = [{"name": "id", "type": "int"}, {"name": "note", "type": "string"}]
+    columns = column_list(id="int", note="string")
     return (
         f"debezium_messages({relation('again')}, unique_key=['id'], columns={columns},"
         f" position=['partition', 'offset']{arguments})"

@@ -12,7 +12,6 @@ from conftest import Lake, Project, relation
 from dialect_sqlserver import HEADER, LSN_TIMES
 from reference import Row
 
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 COLUMNS = {**HEADER, "id": "string", "value": "int", "__$command_id": "int"}
 EARLIER = {**HEADER, "id": "string"}
 TABLES = ("stg_parts", "parts_history")
@@ -73,16 +72,12 @@ TIMES = [[time_of(10), time_of(13)], [time_of(12), time_of(9)], [time_of(11), ti
 
 
 def models(project: Project, arguments: str) -> None:
-    project.file(
-        "models/stg_parts.sql",
-        f"{STAGED}{{{{ sqlserver_change_table({relation('parts_ct')}, unique_key=['id'], "
-        f"lsn_times={relation('parts_times')}{arguments}) }}}}",
+    project.stream(
+        "stg_parts",
+        f"sqlserver_change_table({relation('parts_ct')}, unique_key=['id'],"
+        f" lsn_times={relation('parts_times')}{arguments})",
     )
-    project.file(
-        "models/parts_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_parts') }}",
-    )
+    project.history("parts_history", "stg_parts")
 
 
 def told(staged: list[Row], after: int) -> list[tuple[Any, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, SCHEMA, Lake, Project, contract_columns
+from conftest import ROOT, Lake, Project, contract_columns, relation
 from pages import tables
 
 PAGE = (ROOT / "docs" / "guides" / "history_options.md").read_text()
@@ -54,8 +54,8 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 def test_the_option_gives_what_its_page_shows(
     options: str, rest: str, project: Project, lake: Lake
 ) -> None:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='documented_changes')"
-    sql = project.compile(f"{{{{ scd2({relation}, {options}) }}}}")
+    raw = relation("documented_changes")
+    sql = project.sql(f"scd2({raw}, {options})")
     [expected] = tables(rest)
     rows = sorted(lake.rows(sql), key=lambda row: row["valid_from_seq"])
     assert [{name: shown(row[name]) for name in expected[0]} for row in rows] == expected

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns, relation
 from histories import DAY, change
 
 FIELDS = "id: int, name: string, city: string"
@@ -204,10 +204,7 @@ def test_a_misspelt_column_is_reported_before_changed_options(
 
 
 def test_a_history_without_a_key_is_an_error(project: Project) -> None:
-    project.file(
-        "models/people_history.sql",
-        f"{{{{ config(materialized='history') }}}}\nselect * from {SCHEMA}.changes",
-    )
+    project.history("people_history", f"{SCHEMA}.changes")
     with pytest.raises(DbtError, match=r"config\(materialized='history', unique_key=\['id'\]\)"):
         project.dbt("run")
 
@@ -362,7 +359,7 @@ def test_the_shared_place_has_no_tie_suffix(project: Project, lake: Lake) -> Non
         f"{counted}.002": counted,
         f"{own}.r{7:019d}": f"{own}.r{7:019d}",
     }
-    place = project.compile("{{ afterimage._shared_place('place') }}")
+    place = project.sql("afterimage._shared_place('place')")
     listed = ", ".join(f"'{name}'" for name in shared)
     rows = lake.rows(
         f"select place, {place} as shared from (select explode(array({listed})) as place)"
@@ -396,11 +393,7 @@ def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake
         "empty_accounting": "{{ change_accounting(ref('stg_empty'), unique_key=['id']) }}",
     }.items():
         project.file(f"models/{name}.sql", table + sql)
-    project.file(
-        "models/empty_history.sql",
-        "{{ config(materialized='history', unique_key=['id'], file_format='iceberg') }}\n"
-        "select * from {{ ref('stg_empty') }}",
-    )
+    project.history("empty_history", "stg_empty")
     selected = (
         "--select",
         "stg_empty",
@@ -479,18 +472,14 @@ def test_a_column_that_all_before_images_lack_is_named_in_a_hint(
         change(3, "update", (1, "Eve", "Rome")) | {"before": (1, "Zoe", None)},
     ]
     lake.create("lacking", COLUMNS, rows)
-    query = project.compile(
-        "{{ test_before_images_agree(api.Relation.create("
-        f"schema='{SCHEMA}', identifier='lacking'), unique_key=['id']) }}}}"
-    )
+    query = project.sql(f"test_before_images_agree({relation('lacking')}, unique_key=['id'])")
     lack = "no before-image has a value for city: name the columns to compare in `columns`"
     assert [
         (row["change_seq"][-1], row["disagreements"], row["hint"])
         for row in lake.rows(f"select * from ({query}) as failures order by change_seq")
     ] == [("2", ["city"], lack), ("3", ["name", "city"], lack)]
-    query = project.compile(
-        "{{ test_before_images_agree(api.Relation.create("
-        f"schema='{SCHEMA}', identifier='lacking'), unique_key=['id'], columns=['name']) }}}}"
+    query = project.sql(
+        f"test_before_images_agree({relation('lacking')}, unique_key=['id'], columns=['name'])"
     )
     assert [(row["disagreements"], row["hint"]) for row in lake.rows(query)] == [(["name"], None)]
 

@@ -23,7 +23,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import dialect_sqlserver
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import SCHEMA, DbtError, Lake, Project, relation
 from dialect_db2 import DB2_HEADER
 from dialect_openedge import CHANGE_COLUMNS
 from dialect_qlik import HEADER
@@ -527,8 +527,8 @@ def test_retention_gap_in_other_dialects(
     project = make_project(table)
     project.file(
         f"models/stg_{table}.sql",
-        f"{{{{ {MODELS['stg_people']} }}}}\n{{{{ {macro}(api.Relation.create(schema='{SCHEMA}',"
-        f" identifier='{table}'), unique_key=['id']) }}}}",
+        f"{{{{ {MODELS['stg_people']} }}}}\n{{{{ {macro}({relation(table)}, unique_key=['id'])"
+        " }}",
     )
     run = ("run", "--vars", "{afterimage_on_gap: error}")
     lake.create(table, columns, [row(9)])
@@ -638,9 +638,9 @@ def test_a_type_that_iceberg_does_not_have_is_not_a_drift(
     )
     project.file(
         "models/stg_small.sql",
-        f"{{{{ {MODELS['stg_people']} }}}}\n"
-        "{{ qlik_change_table(api.Relation.create(schema='spark_catalog.default',"
-        " identifier='small__ct'), unique_key=['id']) }}",
+        f"{{{{ {MODELS['stg_people']} }}}}\n{{{{"
+        f" qlik_change_table({relation('small__ct', 'spark_catalog.default')}, unique_key=['id'])"
+        " }}",
     )
     project.file(
         "models/small_history.sql",

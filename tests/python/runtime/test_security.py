@@ -116,18 +116,17 @@ def pass_through(
         {**header, key: "string", first: "string", second: "string"},
         [row(1, "I", values[0], values[1], "a"), row(2, "U", values[0], values[2], "a")],
     )
-    raw = f"api.Relation.create(schema='{SCHEMA}', identifier='hostile__ct')"
-    project.file(
-        "models/stg_hostile.sql",
-        "{{ config(materialized='change_stream') }}\n"
-        f"{{{{ qlik_change_table({raw}, unique_key={jinja([key])}, "
-        f"header_prefix={jinja(prefix)}) }}}}",
+    raw = relation("hostile__ct")
+    project.stream(
+        "stg_hostile",
+        f"qlik_change_table({raw}, unique_key={jinja([key])}, header_prefix={jinja(prefix)})",
     )
-    project.file(
-        "models/hostile_history.sql",
-        f"{{{{ config(materialized='history', unique_key={jinja([key])}, "
-        f"ignore_columns={jinja([second])}, load_valid_from='1900-01-01') }}}}\n"
-        "select * from {{ ref('stg_hostile') }}",
+    project.history(
+        "hostile_history",
+        "stg_hostile",
+        jinja([key]),
+        ignore_columns=jinja([second]),
+        load_valid_from="1900-01-01",
     )
     project.file(
         "models/hostile_audit.sql",

@@ -362,11 +362,7 @@ def test_a_client_that_leaves_does_not_disturb_another(served: Served) -> None:
 @pytest.mark.minutes
 def test_four_histories_at_once_are_updated(project: Project, lake: Lake) -> None:
     for name in HISTORIES:
-        project.file(
-            f"models/{name}.sql",
-            "{{ config(materialized='history', unique_key=['id']) }}\n"
-            f"select * from afterimage.{name.removesuffix('_history')}",
-        )
+        project.history(name, f"afterimage.{name.removesuffix('_history')}")
         lake.create(
             name.removesuffix("_history"), CHANGES, [change(1, "insert", 1, f"{name} Ada", 1)]
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project
+from conftest import Lake, Project, relation
 
 COLUMNS = {
     "header__change_seq": "string",
@@ -15,7 +15,7 @@ COLUMNS = {
     "id": "int",
     "name": "string",
 }
-RAW = f"api.Relation.create(schema='{SCHEMA}', identifier='shown__ct')"
+RAW = relation("shown__ct")
 MODELS = {
     "stg_shown": "{{ config(materialized='change_stream') }}\n"
     f"{{{{ qlik_change_table({RAW}, unique_key=['id']) }}}}",
