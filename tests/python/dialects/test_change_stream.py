@@ -8,19 +8,13 @@ import re
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from conftest import ROOT, SCHEMA, DbtError, Lake, Project, relation
-from dialect_qlik import HEADER, landed_rows
-from histories import EXAMPLES, fewer_checks
-from strategies import merged_streams
 
 RAW = "Stream__CT"
 TABLE = f"{SCHEMA}.stg_stream"
@@ -787,38 +781,3 @@ def test_tables_may_be_in_another_catalog(
     project.dbt("run-operation", "maintain_history", "--args", upkeep)
     found = lake.rows(f"select name from aside.{SCHEMA}.aside_history where id = 1 and is_current")
     assert found == [{"name": "day 6"}]
-
-
-@pytest.mark.minutes
-@given(data=st.data())
-@settings(fewer_checks, max_examples=max(1, EXAMPLES // 2))
-def test_three_batches_in_any_order_give_the_full_refresh(
-    data: st.DataObject, project: Project, lake: Lake
-) -> None:
-    """All columns of the contract, with default settings."""
-    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
-    rows = data.draw(st.permutations(landed_rows(stream)))
-    repeats = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
-    rows = [*rows, *repeats]
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=2, max_size=2)))
-    batches = [rows[: cuts[0]], rows[cuts[0] : cuts[1]], rows[cuts[1] :]]
-    columns = {**HEADER, **stream.types}
-    columns = {name: columns[name] for name in [*HEADER, *stream.columns]}
-    model(project, raw="stream_batches__ct", key=repr(stream.unique_key))
-    run = ("run", "--select", "stg_stream")
-
-    def staged() -> str:
-        found = lake.rows(f"select * from {TABLE} order by change_id")
-        for change in found:
-            del change["ingested_at"]
-        return json.dumps(found, default=repr, indent=1)
-
-    lake.create("stream_batches__ct", columns, batches[0])
-    project.dbt(*run, "--full-refresh")
-    for batch in batches[1:]:
-        lake.append("stream_batches__ct", columns, batch)
-        project.dbt(*run)
-    in_batches = staged()
-    lake.create("stream_batches__ct", columns, list(chain.from_iterable(batches)))
-    project.dbt(*run, "--full-refresh")
-    assert staged() == in_batches

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, Lake, Project, relation
+from deliveries import Batch, count_rows, run_in_batches_and_at_once
 from dialect_db2 import (
     DB2_HEADER,
     DB2_UOW,
@@ -81,27 +81,18 @@ def test_any_order_any_batches_and_repeats_equal_the_reference(
     uow = f", uow={relation('random_uow')}, complete=true" if style == "single" else ""
     project.stream("stg_random", f"db2_change_data({relation('random_cd')}, unique_key={key}{uow})")
     project.history("random_history", "stg_random", key)
-    run = ("run", "--select", "stg_random", "random_history")
+    raw = {"random_cd": columns, "random_uow": DB2_UOW}
+    rows = [{"random_cd": batch} for batch in batches]
+    rows[0] |= {"random_uow": db2_uow_rows(stream)}
 
-    lake.create("random_uow", DB2_UOW, db2_uow_rows(stream))
-    lake.create("random_cd", columns, [])
-    for number, batch in enumerate(batches):
-        lake.append("random_cd", columns, batch)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-    in_batches = lake.contents("stg_random", "random_history")
-
+    found = run_in_batches_and_at_once(
+        *(project, lake, ("stg_random", "random_history")),
+        [{table: (raw[table], landed) for table, landed in batch.items()} for batch in rows],
+    )[-1]
     expected = db2_changes(stream, style)
-    assert_same_history(
-        lake.rows(f"select * from {SCHEMA}.random_history"),
-        history(expected, key, stream.columns),
-        stream,
-    )
-    assert as_told(in_batches["stg_random"]) == as_told([vars(change) for change in expected])
-    assert sum(row["source_rows"] for row in in_batches["stg_random"]) == sum(map(len, batches))
-
-    lake.create("random_cd", columns, sorted(chain.from_iterable(batches), key=repr))
-    project.dbt(*run, "--full-refresh")
-    assert lake.contents("stg_random", "random_history") == in_batches
+    assert_same_history(found["random_history"], history(expected, key, stream.columns), stream)
+    assert as_told(found["stg_random"]) == as_told([vars(change) for change in expected])
+    assert count_rows(found["stg_random"]) == sum(map(len, batches))
 
 
 def as_told(changes: list[Row]) -> list[Row]:
@@ -210,24 +201,20 @@ def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
         f" uow={relation('halves_uow')}{option})",
     )
     project.history("halves_history", "stg_halves")
+    batches: list[Batch] = [
+        {
+            "halves_uow": (DB2_UOW, [commits[0], *commits[2:]]),
+            "halves_cd": (columns, HALVES[0]),
+        },
+        # The time of the second commit comes late as well.
+        {"halves_uow": (DB2_UOW, commits[1:2]), "halves_cd": (columns, HALVES[1])},
+    ]
     tables = ("stg_halves", "halves_history")
-    run = ("run", "--select", *tables)
-
-    lake.create("halves_uow", DB2_UOW, [commits[0], *commits[2:]])
-    lake.create("halves_cd", columns, HALVES[0])
-    project.dbt(*run, "--full-refresh")
-    after_first = lake.contents(*tables)
-    lake.create("halves_uow", DB2_UOW, commits)  # the time of the second commit comes late as well
-    lake.append("halves_cd", columns, HALVES[1])
-    project.dbt(*run)
-    after_second = lake.contents(*tables)
-    project.dbt(*run, "--full-refresh")
-
-    assert lake.contents(*tables) == after_second
-    rows = after_second["stg_halves"]
+    first, second = run_in_batches_and_at_once(project, lake, tables, batches)
+    rows = second["stg_halves"]
     assert len({row["change_id"] for row in rows}) == len(rows)
-    assert sum(row["source_rows"] for row in rows) == len(HALVES[0]) + len(HALVES[1])
-    return [after_first["stg_halves"], rows]
+    assert count_rows(rows) == len(HALVES[0]) + len(HALVES[1])
+    return [first["stg_halves"], rows]
 
 
 def summary(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import SCHEMA, Lake, Project, column_list, relation
+from deliveries import run_in_batches_and_at_once
 from reference import Row
 from registry_messages import decimal, framed, logical, record
 from registry_messages import envelope as envelope_schema
@@ -120,17 +121,9 @@ def test_three_batches_give_what_a_full_refresh_gives(
     position: str, project: Project, lake: Lake
 ) -> None:
     models(project, "things", f", headers='headers'{position}")
-    run = ("run", "--select", *TABLES)
-    for number, rows in enumerate(BATCHES):
-        if number == 0:
-            lake.create("things", LANDING, rows)
-        else:
-            lake.append("things", LANDING, rows)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-    in_batches = lake.contents(*TABLES)
-    project.dbt(*run, "--full-refresh")
-
-    assert lake.contents(*TABLES) == in_batches
+    in_batches = run_in_batches_and_at_once(
+        project, lake, TABLES, [{"things": (LANDING, rows)} for rows in BATCHES]
+    )[-1]
     told = [
         (
             change["operation"],

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
+from deliveries import count_rows, run_in_batches_and_at_once
 from reference import Row
 
 COLUMNS = {
@@ -103,17 +104,11 @@ def test_three_batches_give_what_a_full_refresh_gives(
     order: str, project: Project, lake: Lake
 ) -> None:
     models(project, relation("parts"), f"before_prefix='BI_', {order}")
-    run = ("run", "--select", *TABLES)
-    lake.create("parts", COLUMNS, [])
-    for number, rows in enumerate(BATCHES):
-        lake.append("parts", COLUMNS, rows)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-    in_batches = lake.contents(*TABLES)
-    project.dbt(*run, "--full-refresh")
-
-    assert lake.contents(*TABLES) == in_batches
-    staged = in_batches["stg_parts"]
-    assert sum(change["source_rows"] for change in staged) == sum(map(len, BATCHES))
+    found = run_in_batches_and_at_once(
+        project, lake, TABLES, [{"parts": (COLUMNS, rows)} for rows in BATCHES]
+    )[-1]
+    staged = found["stg_parts"]
+    assert count_rows(staged) == sum(map(len, BATCHES))
     reasons = sorted(change["reject_reason"] for change in staged if change["reject_reason"])
     if "order_by" not in order:
         places = ["no place in the order (change_seq): NULL"]
@@ -126,14 +121,14 @@ def test_three_batches_give_what_a_full_refresh_gives(
         "superseded: a later load of this key came",
         "unknown operation: X",
     ]
-    found = [
+    versions = [
         (change["id"], change["value"], change["operation"], change["closed_by"])
         for change in sorted(
-            in_batches["parts_history"], key=lambda change: (change["id"], change["version"])
+            found["parts_history"], key=lambda change: (change["id"], change["version"])
         )
         if change["id"] in ("a", "b", "b2", "c", "d")
     ]
-    assert found == [
+    assert versions == [
         ("a", 0, "load", "update"),
         ("a", 1, "update", "update"),
         ("a", 9, "insert", "update"),  # insert before update, where nothing else tells the order

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
+from deliveries import Batch, count_rows, run_in_batches_and_at_once
 from dialect_openedge import (
     CHANGE_COLUMNS,
     TABLE_NUMBER,
@@ -30,7 +30,6 @@ from strategies import Stream, merged_streams, splits
 
 CHANGES = "random_items__cdc"
 TRACKING = "random_cdc_tracking"
-SELECTED = ("--select", "stg_random", "random_history")
 STAGED = (
     "change_seq",
     "operation",
@@ -94,45 +93,24 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     project.history("random_history", "stg_random", key)
     # Another table's changes, with the same sequences.
     others = [tracking_row(change, stream.columns, maps, table_number=15) for change in changes]
-
-    lake.create(CHANGES, types[CHANGES], [])
-    lake.create(TRACKING, types[TRACKING], others)
-    for number, batch in enumerate(batches):
-        deliver(lake, types, batch)
-        project.dbt("run", *SELECTED, *(["--full-refresh"] if number == 0 else []))
-    in_batches = contents(lake)
-
-    assert_same_changes(lake, changes, stream)
-    assert_same_history(
-        lake.rows(f"select * from {SCHEMA}.random_history"),
-        history(changes, key, stream.columns),
-        stream,
-    )
-    delivered = sum(len(batch) for batch in batches)
-    assert lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_random") == [
-        {"n": delivered or None}
+    landed: list[Batch] = [
+        {
+            table: (types[table], [row for name, row in batch if name == table])
+            for table in (CHANGES, TRACKING)
+        }
+        for batch in batches
     ]
+    landed[0][TRACKING][1].extend(others)
 
-    project.dbt("run", *SELECTED, "--full-refresh")
-    assert contents(lake) == in_batches
-
-
-def deliver(lake: Lake, types: dict[str, dict[str, str]], batch: list[tuple[str, Row]]) -> None:
-    for table in (CHANGES, TRACKING):
-        lake.append(table, types[table], [row for name, row in batch if name == table])
+    found = run_in_batches_and_at_once(project, lake, ("stg_random", "random_history"), landed)[-1]
+    assert_same_changes(found["stg_random"], changes, stream)
+    assert_same_history(found["random_history"], history(changes, key, stream.columns), stream)
+    assert count_rows(found["stg_random"]) == sum(map(len, batches))
 
 
-def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, without the time of the run."""
-    staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
-    for row in staged:
-        del row["ingested_at"]
-    return [staged, lake.rows(f"select * from {SCHEMA}.random_history order by history_id")]
-
-
-def assert_same_changes(lake: Lake, changes: list[Change], stream: Stream) -> None:
+def assert_same_changes(rows: list[Row], changes: list[Change], stream: Stream) -> None:
     """Compare the staging model with the stream, change by change."""
-    staged = {row["change_id"]: row for row in lake.rows(f"select * from {SCHEMA}.stg_random")}
+    staged = {row["change_id"]: row for row in rows}
     expected = {change.change_seq: change for change in changes}
     assert sorted(staged) == sorted(expected)
     for change_id, change in expected.items():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, Lake, Project, relation
+from deliveries import count_rows, run_in_batches_and_at_once
 from dialect_qlik import HEADER, as_staged, landed_rows
 from histories import EXAMPLES, assert_same_history, fewer_checks
 from reference import history
@@ -27,47 +27,24 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 @pytest.mark.minutes
 @given(data=st.data())
-@settings(fewer_checks, max_examples=max(1, EXAMPLES // 2 - 1))
+@settings(fewer_checks, max_examples=max(1, EXAMPLES // 2))
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
     stream = data.draw(merged_streams(8, max_changes=12, honest=True))
-    rows = landed_rows(stream)
-    batches = data.draw(splits(rows))
-    columns = {**HEADER, **stream.types}
-    columns = {name: columns[name] for name in [*HEADER, *stream.columns]}
+    batches = data.draw(splits(landed_rows(stream)))
+    columns = {**HEADER, **{name: stream.types[name] for name in stream.columns}}
     key = stream.unique_key
-    raw = relation(RAW)
-    project.stream("stg_random", f"qlik_change_table({raw}, unique_key={key})")
+    project.stream("stg_random", f"qlik_change_table({relation(RAW)}, unique_key={key})")
     project.history("random_history", "stg_random", key)
 
-    lake.create(RAW, columns, [])
-    for number, batch in enumerate(batches):
-        lake.append(RAW, columns, batch)
-        project.dbt("run", *(["--full-refresh"] if number == 0 else []))
-    in_batches = contents(lake)
-
-    assert_same_history(
-        lake.rows(f"select * from {SCHEMA}.random_history"),
-        history([as_staged(c) for c in stream.changes], key, stream.columns),
-        stream,
-    )
-    delivered = sum(len(batch) for batch in batches)
-    assert lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_random") == [
-        {"n": delivered or None}
-    ]
-
-    lake.create(RAW, columns, sorted(chain.from_iterable(batches), key=repr))
-    project.dbt("run", "--full-refresh")
-    assert contents(lake) == in_batches
-
-
-def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, without the time of the run."""
-    staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
-    for row in staged:
-        del row["ingested_at"]
-    return [staged, lake.rows(f"select * from {SCHEMA}.random_history order by history_id")]
+    found = run_in_batches_and_at_once(
+        *(project, lake, ("stg_random", "random_history")),
+        [{RAW: (columns, batch)} for batch in batches],
+    )[-1]
+    expected = history([as_staged(c) for c in stream.changes], key, stream.columns)
+    assert_same_history(found["random_history"], expected, stream)
+    assert count_rows(found["stg_random"]) == sum(map(len, batches))
 
 
 ARRIVALS_RAW = "arrivals__ct"

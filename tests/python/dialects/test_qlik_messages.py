@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
-from itertools import chain
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project, column_list, relation
+from deliveries import Batch, count_rows, run_in_batches, run_in_batches_and_at_once
 from dialect_qlik import as_staged, landed_message, landing, qlik_column
 from histories import EXAMPLES, assert_same_history, fewer_checks
 from qlik_messages import (
@@ -395,7 +395,6 @@ def check_batches(
         f" metadata={relation('random_metadata')})",
     )
     project.history("random_messages_history", "stg_random_messages", key)
-    run = ("run", "--select", "stg_random_messages", "random_messages_history")
     body = metadata("v1", "T", 1, columns)
     described = (
         json_message("MD", body)
@@ -403,35 +402,17 @@ def check_batches(
         else avro_message("MD", METADATA, body, own_schema=True)
     )
     lake.create("random_metadata", landing(form), [{"value": described}])
-    lake.create("random_messages", landing(form), [])
-    for number, batch in enumerate(batches):
-        lake.append("random_messages", landing(form), batch)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-    in_batches = contents(lake)
 
+    found = run_in_batches_and_at_once(
+        *(project, lake, ("stg_random_messages", "random_messages_history")),
+        [{"random_messages": (landing(form), batch)} for batch in batches],
+    )[-1]
     assert_same_history(
-        lake.rows(f"select * from {SCHEMA}.random_messages_history"),
+        found["random_messages_history"],
         history(good, key, stream.columns),
         replace(stream, changes=good),
     )
-    delivered = sum(len(batch) for batch in batches)
-    assert lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_random_messages") == [
-        {"n": delivered or None}
-    ]
-
-    together = sorted(chain.from_iterable(batches), key=repr)
-    lake.create("random_messages", landing(form), together)
-    project.dbt(*run, "--full-refresh")
-    assert contents(lake) == in_batches
-
-
-def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, without the time of the run."""
-    table = f"{SCHEMA}.random_messages_history"
-    return [
-        staged(lake, "stg_random_messages"),
-        lake.rows(f"select * from {table} order by history_id"),
-    ]
+    assert count_rows(found["stg_random_messages"]) == sum(map(len, batches))
 
 
 @pytest.mark.minutes
@@ -551,14 +532,14 @@ ROW = column_list(ID="int", NAME="string")
 
 
 def version_models(project: Project, name: str, **arguments: str) -> tuple[str, ...]:
-    """Write a staging model and its history of rows of ID and NAME; return how to run them."""
+    """Write a staging model and its history of rows of ID and NAME, and return their names."""
     more = "".join(f", {argument}={value}" for argument, value in arguments.items())
     project.stream(
         f"stg_{name}",
         f"qlik_messages({relation(name)}, unique_key=['ID'], columns={ROW}{more})",
     )
     project.history(f"{name}_history", f"stg_{name}", ["ID"])
-    return ("run", "--select", f"stg_{name}", f"{name}_history")
+    return (f"stg_{name}", f"{name}_history")
 
 
 def at_offset(place: int, operation: str, sequence: str | None, **body: Any) -> dict[str, Any]:
@@ -573,10 +554,14 @@ def at_offset(place: int, operation: str, sequence: str | None, **body: Any) -> 
     }
 
 
-def deliveries(messages: list[dict[str, Any]]) -> list[list[list[dict[str, Any]]]]:
+def in_json(table: str, *batches: list[dict[str, Any]]) -> list[Batch]:
+    return [{table: (landing("json"), batch)} for batch in batches]
+
+
+def ways_to_deliver(table: str, messages: list[dict[str, Any]]) -> list[list[Batch]]:
     """Give ways to deliver messages: at once, and the later half before the earlier one."""
     half = len(messages) // 2
-    return [[messages], [messages[half:], messages[:half]]]
+    return [in_json(table, messages), in_json(table, messages[half:], messages[:half])]
 
 
 @pytest.mark.minutes
@@ -584,7 +569,7 @@ def test_the_counter_orders_changes_of_one_change_sequence_with_any_keys(
     project: Project, lake: Lake
 ) -> None:
     """1 becomes 2 and then 3, in one changeSequence; the counter of the last has two digits."""
-    run = version_models(project, "counted")
+    models = version_models(project, "counted")
     first, second = (f"2024010112{number:025d}" for number in (1, 2))
 
     def moved(old: int, new: int, counter: int) -> dict[str, Any]:
@@ -604,11 +589,8 @@ def test_the_counter_orders_changes_of_one_change_sequence_with_any_keys(
         moved(3, 4, 10),
     ]
     tenth = f"{second}.c0000000000000000010"
-    for batches in deliveries(messages):
-        lake.create("counted", landing("json"), [])
-        for number, batch in enumerate(batches):
-            lake.append("counted", landing("json"), batch)
-            project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+    for batches in ways_to_deliver("counted", messages):
+        run_in_batches(project, lake, models, batches)
         found = [
             (row["ID"], row["valid_from_seq"], row["valid_to_seq"], row["closed_by"])
             for row in lake.rows(f"select * from {SCHEMA}.counted_history order by ID")
@@ -624,7 +606,7 @@ def test_the_counter_orders_changes_of_one_change_sequence_with_any_keys(
 @pytest.mark.minutes
 def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: Lake) -> None:
     """The second reload has the same bytes as the first load, and arrives twice."""
-    run = version_models(project, "reloaded")
+    models = version_models(project, "reloaded")
     first, second = (f"2024010112{number:025d}" for number in (1, 2))
 
     def changed(place: int, sequence: str, name: str, at: str) -> dict[str, Any]:
@@ -647,13 +629,10 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
         loaded(6, 1, "a"),
         {**loaded(8, 3, "y"), "partition": 1},
     ]
-    again = [[messages[0], messages[6]], messages]
+    again = in_json("reloaded", [messages[0], messages[6]], messages)
     ways = []
-    for batches in [*deliveries(messages), again]:
-        lake.create("reloaded", landing("json"), [])
-        for number, batch in enumerate(batches):
-            lake.append("reloaded", landing("json"), batch)
-            project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+    for batches in [*ways_to_deliver("reloaded", messages), again]:
+        ways.append(run_in_batches(project, lake, models, batches)[-1]["stg_reloaded"])
         at = [datetime(1900, 1, 1), datetime(2024, 1, 1, 12, 0, 1), datetime(2024, 1, 2, 9, 3)]
         at += [datetime(2024, 1, 2, 9, 5, 30), datetime(2024, 1, 2, 9, 6)]
         behind_first = f"{first}.r0000000000000000001"
@@ -671,7 +650,6 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
             (2, "x", datetime(2024, 1, 2, 9, 4), None, behind_first),
             (3, "y", at[0], None, ""),
         ]
-        ways.append(staged(lake, "stg_reloaded"))
     rows_of_key = [
         (row["change_seq"], row["operation"], row["reject_reason"], row["source_rows"])
         for row in sorted(ways[0], key=lambda row: (row["change_seq"], row["after"]["NAME"]))
@@ -695,7 +673,7 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
 def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
     project: Project, lake: Lake
 ) -> None:
-    run = version_models(project, "pruned")
+    models = version_models(project, "pruned")
     loads = [at_offset(place, "REFRESH", None, data={"ID": 1, "NAME": "a"}) for place in (0, 3, 5)]
     names = {1: "b", 2: "c", 4: "d"}
     changes = {
@@ -705,7 +683,7 @@ def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
     batches = [[loads[0], changes[1]], [changes[2], loads[1]], [changes[4], loads[2]]]
     for number, batch in enumerate(batches):
         lake.create("pruned", landing("json"), batch)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
+        project.dbt("run", "--select", *models, *(["--full-refresh"] if number == 0 else []))
     found = lake.rows(f"select NAME from {SCHEMA}.pruned_history order by version")
     assert [row["NAME"] for row in found] == ["a", "b", "c", "a", "d", "a"]
 
