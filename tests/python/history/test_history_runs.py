@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -171,50 +169,29 @@ def test_a_new_column_may_be_a_struct_of_any_fields(project: Project, lake: Lake
     assert found == {"m": {"x": 1}}
 
 
-def test_changed_options_need_a_full_refresh(project: Project) -> None:
-    write_model(project, ignore_columns=["city"])
-    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
-        project.dbt("run")
-    project.dbt("run", "--full-refresh")
-    project.dbt("run")
-
-
-def test_other_names_of_our_columns_need_a_full_refresh(project: Project) -> None:
-    write_model(project, meta_column_names={"valid_from": "until", "valid_to": "since"})
-    project.dbt("run", "--full-refresh")
-    write_model(project, meta_column_names={"valid_from": "since", "valid_to": "until"})
-    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
-        project.dbt("run")
-    project.dbt("run", "--full-refresh")
-    project.dbt("run")
-
-
-@pytest.mark.parametrize("option", ["track_columns", "ignore_columns", "overwrite_columns"])
-def test_a_misspelt_column_is_reported_before_changed_options(
-    option: str, project: Project
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {"ignore_columns": ["city"]}),
+        (
+            {"meta_column_names": {"valid_from": "until", "valid_to": "since"}},
+            {"meta_column_names": {"valid_from": "since", "valid_to": "until"}},
+        ),
+        ({"unique_key": ["id", "name"]}, {"unique_key": ["name", "id"]}),
+    ],
+    ids=["ignored", "other names of our columns", "another order of the key"],
+)
+def test_changed_options_need_a_full_refresh(
+    first: dict[str, Any], second: dict[str, Any], project: Project
 ) -> None:
-    write_model(project, **{option: ["ctiy"]})
-    with pytest.raises(DbtError) as error:
-        project.dbt("run")
-    assert (
-        f"`{option}` names a column that does not exist. Allowed: ['id', 'name', 'city']. Got: ctiy"
-        in str(error.value)
-    )
-    assert "full-refresh" not in str(error.value)
-
-
-def test_a_history_without_a_key_is_an_error(project: Project) -> None:
-    project.history("people_history", f"{SCHEMA}.changes")
-    with pytest.raises(DbtError, match=r"config\(materialized='history', unique_key=\['id'\]\)"):
-        project.dbt("run")
-
-
-def test_another_order_of_the_key_needs_a_full_refresh(project: Project) -> None:
-    write_model(project, unique_key=["id", "name"])
-    project.dbt("run", "--full-refresh")
-    write_model(project, unique_key=["name", "id"])
+    if first:
+        write_model(project, **first)
+        project.dbt("run", "--full-refresh")
+    write_model(project, **second)
     with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
         project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    project.dbt("run")
 
 
 @pytest.mark.slow
@@ -230,18 +207,15 @@ def test_a_version_keeps_its_history_id(project: Project, lake: Lake) -> None:
 
 
 def test_a_dropped_column_needs_a_full_refresh(project: Project, lake: Lake) -> None:
-    narrower = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string>")
-    lake.create("changes", narrower, [change(2, "insert", (2, "Ben"), run=1)])
-    with pytest.raises(DbtError, match=r"no longer has the column `city`.*full-refresh"):
-        project.dbt("run")
-
-
-def test_a_renamed_column_leaves_the_table_as_it_was(project: Project, lake: Lake) -> None:
-    """So that the old name can come back."""
-    renamed = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string, x: int>")
-    lake.create("changes", renamed, [change(2, "insert", (2, "Ben", 1), run=1)])
-    with pytest.raises(DbtError, match="no longer has the column `city`"):
-        project.dbt("run")
+    """The table is left as it was, so that the old name can come back."""
+    for fields, row in (
+        ("id: int, name: string", (2, "Ben")),
+        ("id: int, name: string, renamed: int", (2, "Ben", 1)),
+    ):
+        columns = COLUMNS | dict.fromkeys(("before", "after"), f"struct<{fields}>")
+        lake.create("changes", columns, [change(2, "insert", row, run=1)])
+        with pytest.raises(DbtError, match=r"no longer has the column `city`.*full-refresh"):
+            project.dbt("run")
     lake.create("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
     project.dbt("run")
     assert versions(lake)[1:] == [(2, "Ben", "Bonn", 1, None)]
@@ -409,24 +383,27 @@ def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake
     assert len(lake.rows(f"select * from {SCHEMA}.empty_current")) == 1
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"file_format": "hudi"}, r"`file_format` must be one of \['iceberg', 'delta'\].*Got: hud"),
-        ({"contract": {"enforced": True}}, "`contract` must not be enforced"),
-        ({"valid_to_current": "never"}, "`valid_to_current` must be a date or time.*Got: never"),
-    ],
-)
-def test_an_unsupported_config_is_refused(
-    config: dict[str, Any], message: str, project: Project
-) -> None:
-    write_model(project, **config)
+def test_a_wrong_config_is_refused(project: Project) -> None:
+    """A misspelt column is reported before changed options."""
     project.file(
         "models/people_history.yml",
         "models: [{name: people_history, columns: [{name: id, data_type: int}]}]",
     )
-    with pytest.raises(DbtError, match=message):
-        project.dbt("run")
+    misspelt = r"names a column that does not exist. Allowed: \['id', 'name', 'city'\]. Got: ctiy"
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"track_columns": ["ctiy"]}, f"`track_columns` {misspelt}"),
+        ({"ignore_columns": ["ctiy"]}, f"`ignore_columns` {misspelt}"),
+        ({"overwrite_columns": ["ctiy"]}, f"`overwrite_columns` {misspelt}"),
+        ({"unique_key": None}, r"config\(materialized='history', unique_key=\['id'\]\)"),
+        ({"file_format": "hudi"}, r"`file_format` must be one of \['iceberg', 'delta'\].*Got: hud"),
+        ({"contract": {"enforced": True}}, "`contract` must not be enforced"),
+        ({"valid_to_current": "never"}, "`valid_to_current` must be a date or time.*Got: never"),
+    ]
+    for config, message in wrong:
+        write_model(project, **config)
+        with pytest.raises(DbtError, match=message) as error:
+            project.dbt("run")
+        assert "full-refresh" not in str(error.value) or config == {"unique_key": None}
 
 
 def test_data_columns_may_have_the_names_of_the_tests_columns(project: Project, lake: Lake) -> None:
@@ -585,30 +562,6 @@ def run_in_background(project: Project) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
-
-
-@pytest.mark.long
-def test_a_run_killed_at_any_moment_leaves_the_table_as_before_or_as_after(
-    project: Project, lake: Lake
-) -> None:
-    clock = random.Random(7)
-    started = time.monotonic()
-    assert run_in_background(project).wait() == 0
-    whole = time.monotonic() - started
-    for number in range(2, 12):
-        before = versions(lake)
-        after = [*before, (number, "Ada", "Rome", 1, None)]
-        row = change(number, "insert", (number, "Ada", "Rome"), run=number)
-        lake.append("changes", COLUMNS, [row])
-        process = run_in_background(project)
-        # The first half is Python and the JVM starting; the moments that matter come later.
-        time.sleep(whole * clock.uniform(0.4, 1.0))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        lake.spark.sql(f"refresh table {SCHEMA}.people_history")
-        assert versions(lake) in (before, after)
-        project.dbt("run")
-        assert versions(lake) == after
 
 
 @pytest.mark.minutes

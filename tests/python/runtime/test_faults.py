@@ -283,7 +283,7 @@ def test_a_run_killed_at_any_moment(
     assert site.run()[0] == 0
     whole = time.monotonic() - started
     moment = random.Random(victim)
-    for _ in range(int(os.environ.get("AFTERIMAGE_KILLS", "6"))):
+    for _ in range(int(os.environ.get("AFTERIMAGE_KILLS", "10"))):
         site.land()
         process = site.start()
         # The first half is Python and the JVM starting; the moments that matter come later.
