@@ -31,12 +31,8 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def write_model(project: Project, **config: Any) -> None:
-    arguments = {"materialized": "history", "unique_key": ["id"], "file_format": "iceberg"} | config
-    listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    project.file(
-        "models/people_history.sql",
-        f"{{{{ config({listed}) }}}}\nselect * from {SCHEMA}.changes",
-    )
+    config = {"materialized": "history", "unique_key": ["id"], **config}
+    project.model("people_history", f"select * from {SCHEMA}.changes", **config)
 
 
 def snapshots(lake: Lake) -> int:
