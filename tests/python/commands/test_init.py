@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import qlik_messages as avro
+import qlik_messages
 import registry_messages
 from command_line import environment
 from conftest import ROOT, Lake, Project
@@ -29,6 +29,7 @@ from dbt_afterimage.runtime.project import Where
 from dbt_afterimage.scaffold import drafts
 from dbt_afterimage.scaffold.entries import Entry
 from dialect_netiq import LOG
+from qlik_messages import column
 
 AT = datetime(2024, 5, 1, 8, 0)
 Row = dict[str, Any]
@@ -102,65 +103,27 @@ POLICIES = Landed(
 )
 
 
-def message(operation: str, number: int | None, data: Row, **headers: Any) -> Row:
-    return {
-        "value": json.dumps(
-            {
-                "magic": "atMSG",
-                "type": "DT",
-                "message": {
-                    "data": data,
-                    "beforeData": None,
-                    "headers": {
-                        "operation": operation,
-                        "changeSequence": change_seq(number) if number else "",
-                        "timestamp": "2024-05-01T08:00:00.000",
-                        **headers,
-                    },
-                },
-            }
-        ),
-        "topic": "fleet",
-    }
+def data_message(operation: str, number: int, data: Row, **more: Any) -> Row:
+    """Return the body of a data message."""
+    headers = qlik_messages.headers(
+        operation,
+        changeSequence=change_seq(number),
+        timestamp="2024-05-01T08:00:00.000",
+        **more,
+    )
+    return {"data": data, "beforeData": None, "headers": headers}
 
 
-def structure(table: str, columns: dict[str, tuple[str, int]]) -> Row:
-    """Return a metadata message; a column has a type and a place in the key, or 0."""
-    return {
-        "value": json.dumps(
-            {
-                "magic": "atMSG",
-                "type": "MD",
-                "message": {
-                    "schemaId": f"{table}-1",
-                    "lineage": {
-                        "schema": "fleet",
-                        "table": table,
-                        "tableVersion": 1,
-                        "timestamp": "2024-05-01T00:00:00.000",
-                    },
-                    "tableStructure": {
-                        "tableColumns": {
-                            name: {
-                                "ordinal": place,
-                                "type": kind,
-                                "length": 0,
-                                "precision": 0,
-                                "scale": 0,
-                                "primaryKeyPosition": key,
-                            }
-                            for place, (name, (kind, key)) in enumerate(columns.items(), start=1)
-                        }
-                    },
-                },
-            }
-        )
-    }
+def message(operation: str, number: int, data: Row, **more: Any) -> Row:
+    body = data_message(operation, number, data, **more)
+    return {"value": qlik_messages.json_message("DT", body), "topic": "fleet"}
 
 
 KAFKA = {"value": "string", "topic": "string"}
 # The key's columns in another order than the table's.
-VANS = {"MODEL": ("STRING", 0), "NUMBER": ("INT4", 2), "COUNTRY": ("STRING", 1)}
+VANS = [column("MODEL", "STRING"), column("NUMBER", "INT4", key=2)]
+VANS += [column("COUNTRY", "STRING", key=1)]
+TRUCK_ID = column("ID", "INT4", key=1)
 
 TRUCKS = Landed(
     tables={
@@ -186,7 +149,10 @@ TRUCKS = Landed(
         ),
         "fleet_schemas": (
             {"value": "string"},
-            [structure("VANS", VANS), structure("TRUCKS", {"ID": ("INT4", 1)})],
+            [
+                qlik_messages.metadata("json", "VANS-1", "VANS", 1, VANS),
+                qlik_messages.metadata("json", "TRUCKS-1", "TRUCKS", 1, [TRUCK_ID]),
+            ],
         ),
     },
     command=["landing.fleet", "--metadata", "landing.fleet_schemas", "--table", "VANS"],
@@ -199,19 +165,13 @@ TRUCKS = Landed(
 )
 
 # As Avro, with the structure of the table in the same topic.
-ENGINES = [avro.column("NO", "INT4", key=1), avro.column("POWER", "NUMERIC", 6, 2)]
+ENGINES = [column("NO", "INT4", key=1), column("POWER", "NUMERIC", 6, 2)]
 
 
 def avro_row(operation: str, number: int, data: Row, mask: str) -> Row:
-    header = avro.headers(
-        operation,
-        changeSequence=change_seq(number),
-        timestamp="2024-05-01T08:00:00.000",
-        changeMask=mask,
-        externalSchemaId="ENGINES-1",
-    )
-    body = {"data": data, "beforeData": None, "headers": header}
-    return {"value": avro.avro_message("DT", avro.data_schema(ENGINES), body, "ENGINES-1")}
+    body = data_message(operation, number, data, changeMask=mask, externalSchemaId="ENGINES-1")
+    schema = qlik_messages.data_schema(ENGINES)
+    return {"value": qlik_messages.avro_message("DT", schema, body, "ENGINES-1")}
 
 
 AVRO = Landed(
@@ -223,14 +183,7 @@ AVRO = Landed(
                 avro_row("UPDATE", 2, {"NO": 7, "POWER": Decimal("91.00")}, "02"),
                 avro_row("INSERT", 3, {"NO": 8, "POWER": Decimal("66.00")}, "03"),
                 avro_row("DELETE", 4, {"NO": 8, "POWER": Decimal("66.00")}, "01"),
-                {
-                    "value": avro.avro_message(
-                        "MD",
-                        avro.METADATA,
-                        avro.metadata("ENGINES-1", "ENGINES", 1, ENGINES),
-                        own_schema=True,
-                    )
-                },
+                qlik_messages.metadata("avro", "ENGINES-1", "ENGINES", 1, ENGINES),
             ],
         ),
     },
@@ -496,6 +449,13 @@ PARCELS = Landed(
 )
 
 
+def debezium_message(place: int, operation: str, before: Row | None, after: Row | None) -> Row:
+    """Return the payload of a message."""
+    source = {"ts_ms": 1714550400000 + place, "db": "d", "table": "ferries", "file": "b.1"}
+    source |= {"pos": place, "snapshot": "false"}
+    return {"op": operation, "before": before, "after": after, "source": source}
+
+
 def ferry_message(place: int, operation: str, before: Row | None, after: Row | None) -> Row:
     fields = [
         {"field": "ferry", "type": "int32"},
@@ -510,13 +470,7 @@ def ferry_message(place: int, operation: str, before: Row | None, after: Row | N
     schema = {
         "fields": [{"field": "before", "fields": fields}, {"field": "after", "fields": fields}]
     }
-    source = {"ts_ms": 1714550400000 + place, "db": "d", "table": "ferries", "file": "b.1"}
-    payload = {
-        "op": operation,
-        "before": before,
-        "after": after,
-        "source": {**source, "pos": place, "snapshot": "false"},
-    }
+    payload = debezium_message(place, operation, before, after)
     return {
         "key": json.dumps({"schema": {"type": "struct"}, "payload": {"ferry": 5}}),
         "value": json.dumps({"schema": schema, "payload": payload}),
@@ -561,20 +515,11 @@ BARGES_ENVELOPE = registry_messages.envelope(
 
 
 def barge_message(place: int, operation: str, before: Row | None, after: Row | None) -> Row:
-    source = {"ts_ms": 1714550400000 + place, "db": "d", "table": "barges", "file": "b.1"}
-    change = {
-        "op": operation,
-        "before": before,
-        "after": after,
-        "source": {
-            **source,
-            **{"version": "2.7.3.Final", "pos": place, "row": 0, "snapshot": "false"},
-        },
-        "transaction": None,
-    }
+    change = debezium_message(place, operation, before, after)
+    change["source"] |= {"version": "2.7.3.Final", "table": "barges", "row": 0}
     return {
         "key": registry_messages.framed(1, BARGE_KEY, {"barge": 5}),
-        "value": registry_messages.framed(2, BARGES_ENVELOPE, change),
+        "value": registry_messages.framed(2, BARGES_ENVELOPE, {**change, "transaction": None}),
         "partition": 0,
         "offset": place,
     }
@@ -853,7 +798,7 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
         pytest.param(
             TRUCKS,
             ["landing.fleet", "--metadata", "landing.fleet_schemas"],
-            "belong to several tables: choose one with --table: fleet.TRUCKS, fleet.VANS",
+            "belong to several tables: choose one with --table: dbo.TRUCKS, dbo.VANS",
             marks=pytest.mark.minutes,
         ),
         pytest.param(

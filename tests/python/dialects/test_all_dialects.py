@@ -22,7 +22,7 @@ from dialect_openedge import TABLE_NUMBER, carried, change_rows, tracking_row, t
 from dialect_qlik import HEADER, landed_message, landed_rows, landing, qlik_column
 from histories import EXAMPLES, fewer_checks, in_order, jinja
 from pages import tables
-from qlik_messages import METADATA, avro_message, json_message, metadata
+from qlik_messages import metadata
 from reference import Change, Key, Row, history
 from strategies import START, Stream, options, schemas, seq, streams
 
@@ -280,17 +280,11 @@ def in_dialect(dialect: str, told: Told) -> Landed:
     if dialect in ("qlik_json", "qlik_avro"):
         form = dialect.removeprefix("qlik_")
         columns_of = [qlik_column(name, sparse.types[name], key) for name in sparse.columns]
-        body = metadata("v1", "T", 1, columns_of)
-        described = (
-            json_message("MD", body)
-            if form == "json"
-            else avro_message("MD", METADATA, body, own_schema=True)
-        )
         messages = [landed_message(change, sparse, form, columns_of) for change in sparse.changes]
         return Landed(
             {
                 raw: (landing(form), messages),
-                f"{raw}_metadata": (landing(form), [{"value": described}]),
+                f"{raw}_metadata": (landing(form), [metadata(form, "v1", "T", 1, columns_of)]),
             },
             f"qlik_messages({relation(raw)}, unique_key={key}, columns={typed}, "
             f"metadata={relation(f'{raw}_metadata')})",

@@ -18,7 +18,6 @@ from deliveries import Batch, count_rows, run_in_batches, run_in_batches_and_at_
 from dialect_qlik import as_staged, landed_message, landing, qlik_column
 from histories import EXAMPLES, assert_same_history, fewer_checks
 from qlik_messages import (
-    METADATA,
     Column,
     avro_message,
     column,
@@ -85,10 +84,7 @@ def message(
 
 def described(form: str, version: str) -> dict[str, Any]:
     """Return a landed metadata message of the accounts table."""
-    body = metadata(version, "ACCOUNTS", int(version[1:]), VERSIONS[version])
-    if form == "json":
-        return {"value": json_message("MD", body)}
-    return {"value": avro_message("MD", METADATA, body, own_schema=True)}
+    return metadata(form, version, "ACCOUNTS", int(version[1:]), VERSIONS[version])
 
 
 def of_version_1(form: str) -> list[dict[str, Any]]:
@@ -395,13 +391,7 @@ def check_batches(
         f" metadata={relation('random_metadata')})",
     )
     project.history("random_messages_history", "stg_random_messages", key)
-    body = metadata("v1", "T", 1, columns)
-    described = (
-        json_message("MD", body)
-        if form == "json"
-        else avro_message("MD", METADATA, body, own_schema=True)
-    )
-    lake.create("random_metadata", landing(form), [{"value": described}])
+    lake.create("random_metadata", landing(form), [metadata(form, "v1", "T", 1, columns)])
 
     found = run_in_batches_and_at_once(
         *(project, lake, ("stg_random_messages", "random_messages_history")),
