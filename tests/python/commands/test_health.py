@@ -144,10 +144,7 @@ def test_all_staging_models_have_a_line_the_worst_first(
     ]
     lake.create("stg_fresh", CONTRACT, fresh)
     for name in ("empty", "fresh", "unbuilt"):
-        project.file(
-            f"models/stg_{name}.sql",
-            "{{ config(materialized='change_stream') }} select 1 as change_id",
-        )
+        project.model(f"stg_{name}", "select 1 as change_id", materialized="change_stream")
     written = tmp_path / "all.html"
     assert command("--all", "--output", str(written)) == 0
     lines = capfd.readouterr()[0].splitlines()[:4]

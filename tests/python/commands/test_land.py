@@ -231,9 +231,6 @@ def test_a_file_that_nothing_can_be_added_to_safely(tmp_path: Path) -> None:
 
 
 HEADER = "header__change_seq"
-STREAM = """{{ config(materialized='change_stream', file_format='iceberg') }}
-{{ qlik_change_table(source('raw', 'people__ct'), unique_key=['id']) }}
-"""
 
 
 def changes(*rows: tuple[int, str, int, str]) -> list[dict[str, Any]]:

@@ -93,11 +93,8 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     # The table is there already: the model is what a history refers to.
     project.file("models/people_changes.sql", "select 1 as change_id")
     for name, deletes in (("people_history", "close"), ("people_ends", "version")):
-        project.file(
-            f"models/{name}.sql",
-            f"{{{{ config(materialized='history', unique_key=['id', 'region'], deletes='{deletes}',"
-            " valid_to_current='9999-12-31') }}\nselect * from {{ ref('people_changes') }}",
-        )
+        ends = {"deletes": deletes, "valid_to_current": "9999-12-31"}
+        project.history(name, "people_changes", ["id", "region"], **ends)
     project.dbt("run", "--full-refresh", "--exclude", "people_changes")
     return project
 
