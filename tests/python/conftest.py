@@ -6,7 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -143,6 +143,11 @@ class Project:
     def sql(self, call: str) -> str:
         """Return the SQL that a call of a macro renders to."""
         return self.compile(f"{{{{ {call} }}}}")
+
+    def sqls(self, calls: Iterable[str]) -> list[str]:
+        """Return the SQL of several calls, in the time of one."""
+        parts = [f"{{{{ {call} }}}}" for call in calls]
+        return self.compile("\n;;\n".join(parts)).split("\n;;\n")
 
     def refusals(self, calls: list[str]) -> list[str]:
         """Return what dbt says of each call of a macro, in one line; all must be refused."""

@@ -240,27 +240,25 @@ def test_a_copy_without_keys_is_broken(
     assert [row["warnings"] for row in marked] == [[warning]] * 3
 
 
-@pytest.mark.parametrize(
-    ("kind", "texts", "times"),
-    [
+def test_a_month_is_no_year_and_a_year_no_second(project: Project, lake: Lake) -> None:
+    periods: list[tuple[str, list[Any], list[datetime]]] = [
         ("string", ["202401", "202402"], []),
         ("int", [202401, 202402], []),
         ("int", [2023, 2024], [datetime(2023, 1, 1), datetime(2024, 1, 1)]),
-    ],
-)
-def test_a_month_is_no_year_and_a_year_no_second(
-    kind: str, texts: list[Any], times: list[datetime], project: Project, lake: Lake
-) -> None:
-    columns = {"copied_on": kind, "id": "int"}
-    lake.create("periods", columns, [{"copied_on": t, "id": i} for i, t in enumerate(texts)])
-    sql = project.sql(
-        f"dated_copies({relation('periods')}, unique_key=['id'], copy_column='copied_on')"
+    ]
+    tables = [f"periods_{number}" for number in range(len(periods))]
+    for table, (kind, texts, _) in zip(tables, periods, strict=True):
+        rows = [{"copied_on": text, "id": number} for number, text in enumerate(texts)]
+        lake.create(table, {"copied_on": kind, "id": "int"}, rows)
+    sqls = project.sqls(
+        f"dated_copies({relation(table)}, unique_key=['id'], copy_column='copied_on')"
+        for table in tables
     )
-    rows = lake.rows(f"select changed_at, reject_reason from ({sql})")
-    found = {row["changed_at"] for row in rows if row["reject_reason"] is None}
-    assert found == set(times)
-    reasons = {row["reject_reason"] for row in rows} - {None}
-    assert reasons == (set() if times else {f"the copy has no date: {text}" for text in texts})
+    for sql, (_, texts, times) in zip(sqls, periods, strict=True):
+        found = lake.rows(f"select changed_at, reject_reason from ({sql})")
+        assert {row["changed_at"] for row in found if row["reject_reason"] is None} == set(times)
+        reasons = {row["reject_reason"] for row in found} - {None}
+        assert reasons == (set() if times else {f"the copy has no date: {text}" for text in texts})
 
 
 @pytest.mark.minutes

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -168,15 +169,24 @@ def sort_key(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("kind", VALUES)
-def test_the_text_of_a_value_sorts_like_the_value(kind: str, project: Project, lake: Lake) -> None:
-    text = project.sql(f"afterimage._sortable_text('value', '{kind}')")
-    shuffled = random.Random(1).sample(VALUES[kind], len(VALUES[kind]))
-    lake.create("values_to_sort", {"value": kind}, [{"value": value} for value in shuffled])
-    rows = lake.rows(f"select value, {text} as text from {SCHEMA}.values_to_sort")
-    by_text = [row["value"] for row in sorted(rows, key=lambda row: row["text"])]
-    assert list(map(bytes_of, by_text)) == sorted(map(bytes_of, VALUES[kind]), key=sort_key)
-    assert all(set(row["text"]) <= set("0123456789ABCDEF-") for row in rows)
+def test_the_text_of_a_value_sorts_like_the_value(project: Project, lake: Lake) -> None:
+    names = {kind: f"v{number}" for number, kind in enumerate(VALUES)}
+    shuffled = {
+        names[kind]: random.Random(1).sample(values, len(values)) for kind, values in VALUES.items()
+    }
+    rows = [dict(zip(shuffled, values, strict=True)) for values in zip_longest(*shuffled.values())]
+    lake.create("values_to_sort", {name: kind for kind, name in names.items()}, rows)
+    texts = project.sqls(
+        f"afterimage._sortable_text('{name}', '{kind}')" for kind, name in names.items()
+    )
+    for (kind, name), text in zip(names.items(), texts, strict=True):
+        found = lake.rows(
+            f"select {name} as value, {text} as text from {SCHEMA}.values_to_sort"
+            f" where {name} is not null order by text"
+        )
+        values = [bytes_of(row["value"]) for row in found]
+        assert values == sorted(map(bytes_of, VALUES[kind]), key=sort_key), kind
+        assert all(set(row["text"]) <= set("0123456789ABCDEF-") for row in found), kind
 
 
 def bytes_of(value: Any) -> Any:
@@ -211,28 +221,28 @@ def test_a_place_of_several_columns_sorts_like_the_columns(
     assert len(places) == len({tuple(key) for key in keys.values()})
 
 
-@pytest.mark.parametrize("kind", ["decimal(35,0)", "decimal(38,0)", "string"])
-def test_a_sequence_is_its_35_digits_whatever_it_is_landed_as(
-    kind: str, project: Project, lake: Lake
-) -> None:
+def test_a_sequence_is_its_35_digits_whatever_it_is_landed_as(project: Project, lake: Lake) -> None:
     number = f"{7:035d}"
-    landed: Any = number if kind == "string" else Decimal(number)
-    lake.create(
-        "typed_sequence",
-        {"op": "string", "id": "int", "AR_H_CHANGE_SEQ": kind},
-        [
-            {"op": "I", "id": 1, "AR_H_CHANGE_SEQ": landed},
+    kinds = {"decimal(35,0)": Decimal, "decimal(38,0)": Decimal, "string": str}
+    for place, (kind, landed) in enumerate(kinds.items()):
+        rows = [
+            {"op": "I", "id": 1, "AR_H_CHANGE_SEQ": landed(number)},
             {"op": "I", "id": 2, "AR_H_CHANGE_SEQ": None},
-            {"op": "I", "id": 3, "AR_H_CHANGE_SEQ": "0" if kind == "string" else Decimal(0)},
-        ],
-    )
-    call = f"dms_changes({relation('typed_sequence')}, unique_key=['id'])"
-    changes = lake.rows(project.sql(call))
-    assert {(c["after"]["id"], c["operation"], c["change_seq"]) for c in changes} == {
-        (1, "insert", number),
-        (2, "load", ""),
-        (3, "load", ""),
-    }
+            {"op": "I", "id": 3, "AR_H_CHANGE_SEQ": landed("0")},
+        ]
+        columns = {"op": "string", "id": "int", "AR_H_CHANGE_SEQ": kind}
+        lake.create(f"typed_sequence_{place}", columns, rows)
+    calls = [
+        f"dms_changes({relation(f'typed_sequence_{place}')}, unique_key=['id'])"
+        for place in range(len(kinds))
+    ]
+    for kind, sql in zip(kinds, project.sqls(calls), strict=True):
+        found = lake.rows(f"select after.id, operation, change_seq from ({sql}) order by id")
+        assert [tuple(row.values()) for row in found] == [
+            (1, "insert", number),
+            (2, "load", ""),
+            (3, "load", ""),
+        ], kind
 
 
 @pytest.mark.parametrize("order", ["", ", order_by=['landed_at']"])
