@@ -593,31 +593,16 @@ def test_server_with_a_directory_accepts_its_users(
         directory.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "holder", "name"),
-    [
-        (
-            AfterimageConnection,
-            "PyhiveConnectionWrapper",
-            connections,
-            "PyhiveConnectionWrapper",
-        ),
-        (
-            AfterimageConnectionManager,
-            "SparkConnectionManager",
-            SparkAdapter,
-            "ConnectionManager",
-        ),
-    ],
-)
-def test_the_replaced_classes_are_dbt_sparks_own(
-    ours: type, theirs: str, holder: object, name: str
-) -> None:
+def test_the_replaced_classes_are_dbt_sparks_own() -> None:
     install()
-    own = ours.__mro__[1]
-    assert own.__module__ == "dbt.adapters.spark.connections"
-    assert own.__name__ == theirs
-    assert getattr(holder, name) is ours
+    for ours, theirs, holder, name in (
+        (AfterimageConnection, "PyhiveConnectionWrapper", connections, "PyhiveConnectionWrapper"),
+        (AfterimageConnectionManager, "SparkConnectionManager", SparkAdapter, "ConnectionManager"),
+    ):
+        own = ours.__mro__[1]
+        assert own.__module__ == "dbt.adapters.spark.connections"
+        assert own.__name__ == theirs
+        assert getattr(holder, name) is ours
 
 
 def test_error_of_a_task_keeps_its_cause() -> None:
