@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -108,22 +109,21 @@ class Project:
         config = {"materialized": "history", "unique_key": list(unique_key), **config}
         self.model(name, f"select * from {source}", **config)
 
-    def dbt(self, *arguments: str) -> Any:
-        """Run a dbt command and return its result, or raise what it said."""
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Be in the project's folder."""
         before = Path.cwd()
         os.chdir(self.folder)
         try:
-            outcome = dbtRunner().invoke(
-                [
-                    "--quiet",
-                    "--no-write-json",
-                    *arguments,
-                    "--profiles-dir",
-                    str(self.folder / "profiles"),
-                ]
-            )
+            yield
         finally:
             os.chdir(before)
+
+    def dbt(self, *arguments: str) -> Any:
+        """Run a dbt command and return its result, or raise what it said."""
+        profiles = ("--profiles-dir", str(self.folder / "profiles"))
+        with self.inside():
+            outcome = dbtRunner().invoke(["--quiet", "--no-write-json", *arguments, *profiles])
         if outcome.exception is not None:
             raise DbtError(str(outcome.exception)) from outcome.exception
         if not outcome.success:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -82,20 +84,11 @@ def command(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 @pytest.fixture(scope="module")
 def seen(project: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the terminal says of the source, and the page."""
-    import contextlib
-    import io
-    import os
-
     page = tmp_path_factory.mktemp("health") / "health.html"
     said = io.StringIO()
-    before = Path.cwd()
-    os.chdir(project.folder)
-    try:
-        with contextlib.redirect_stdout(said):
-            source = ["--source", "landing.people__ct", "--output", str(page)]
-            assert main(["health", *source, "--profiles-dir", "profiles"]) == 0
-    finally:
-        os.chdir(before)
+    with project.inside(), redirect_stdout(said):
+        source = ["--source", "landing.people__ct", "--output", str(page)]
+        assert main(["health", *source, "--profiles-dir", "profiles"]) == 0
     return said.getvalue(), page
 
 

@@ -579,10 +579,8 @@ def empty(
 def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
     """A project, and the folder that commands run in."""
     project = without_models(make_project, spark)
-    before = Path.cwd()
-    os.chdir(project.folder)
-    yield project
-    os.chdir(before)
+    with project.inside():
+        yield project
 
 
 def land_table(

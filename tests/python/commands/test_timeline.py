@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import subprocess
 from collections.abc import Callable
@@ -113,21 +115,13 @@ def command(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 @pytest.fixture(scope="module")
 def written(project: Project) -> Path:
     """The page of both people."""
-    import csv
-    import io
-    import os
-
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(["2", REGION])
     target = project.folder / "people.html"
-    before = Path.cwd()
-    os.chdir(project.folder)
-    try:
-        keys = ["--key", "1,eu", "--key", line.getvalue()]
-        more = ["--profiles-dir", "profiles", "--output", str(target)]
+    keys = ["--key", "1,eu", "--key", line.getvalue()]
+    more = ["--profiles-dir", "profiles", "--output", str(target)]
+    with project.inside():
         assert main(["timeline", "--model", "people_history", *keys, *more]) == 0
-    finally:
-        os.chdir(before)
     return target
 
 
