@@ -66,6 +66,17 @@ def compile_statements(spark: SparkSession, yes: bool) -> None:
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if yes else "NO_CODEGEN")
 
 
+@contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """Be in a folder, as a person is that types commands."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
 class DbtError(AssertionError):
     """A dbt command failed; the message holds what dbt said of each node."""
 
@@ -109,20 +120,10 @@ class Project:
         config = {"materialized": "history", "unique_key": list(unique_key), **config}
         self.model(name, f"select * from {source}", **config)
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        """Be in the project's folder."""
-        before = Path.cwd()
-        os.chdir(self.folder)
-        try:
-            yield
-        finally:
-            os.chdir(before)
-
     def dbt(self, *arguments: str) -> Any:
         """Run a dbt command and return its result, or raise what it said."""
         profiles = ("--profiles-dir", str(self.folder / "profiles"))
-        with self.inside():
+        with inside(self.folder):
             outcome = dbtRunner().invoke(["--quiet", "--no-write-json", *arguments, *profiles])
         if outcome.exception is not None:
             raise DbtError(str(outcome.exception)) from outcome.exception

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from browser import complaints, figures, look, needs_chromium
-from conftest import Lake, Project, contract_columns
+from conftest import Lake, Project, contract_columns, inside
 from dbt_afterimage.cli import main
 from dbt_afterimage.pages.health import DAY, HOUR, Health, Run, worst_first
 from dbt_afterimage.text import duration
@@ -86,7 +86,7 @@ def seen(project: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[st
     """What the terminal says of the source, and the page."""
     page = tmp_path_factory.mktemp("health") / "health.html"
     said = io.StringIO()
-    with project.inside(), redirect_stdout(said):
+    with inside(project.folder), redirect_stdout(said):
         source = ["--source", "landing.people__ct", "--output", str(page)]
         assert main(["health", *source, "--profiles-dir", "profiles"]) == 0
     return said.getvalue(), page

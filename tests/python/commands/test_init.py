@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 import qlik_messages
 import registry_messages
 from command_line import environment
-from conftest import ROOT, Lake, Project
+from conftest import ROOT, Lake, Project, inside
 from dbt_afterimage import cli
 from dbt_afterimage.commands.init import PACKAGE
 from dbt_afterimage.runtime import files
@@ -579,7 +579,7 @@ def empty(
 def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
     """A project, and the folder that commands run in."""
     project = without_models(make_project, spark)
-    with project.inside():
+    with inside(project.folder):
         yield project
 
 

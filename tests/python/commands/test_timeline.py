@@ -16,7 +16,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from browser import complaints, figures, look, needs_chromium
-from conftest import Lake, Project, contract_columns
+from conftest import Lake, Project, contract_columns, inside
 from dbt_afterimage.cli import main
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page, timeline
@@ -120,7 +120,7 @@ def written(project: Project) -> Path:
     target = project.folder / "people.html"
     keys = ["--key", "1,eu", "--key", line.getvalue()]
     more = ["--profiles-dir", "profiles", "--output", str(target)]
-    with project.inside():
+    with inside(project.folder):
         assert main(["timeline", "--model", "people_history", *keys, *more]) == 0
     return target
 

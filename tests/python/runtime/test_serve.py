@@ -23,7 +23,7 @@ from dbt.adapters.spark import connections
 from dbt.adapters.spark.impl import SparkAdapter
 from pyhive import hive
 
-from command_line import BIN, environment, run
+from command_line import BIN, attempt, environment, run
 from conftest import ROOT, DbtError, Lake, Project, contract_columns
 from dbt_afterimage import cli
 from dbt_afterimage.commands import serve
@@ -107,16 +107,9 @@ class Served:
         )
 
     def serve(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(BIN / "python"), "-m", "dbt_afterimage", "serve", *arguments],
-            cwd=self.folder,
-            env=self.environment(PYTHONPATH=str(ROOT / "python_udfs")),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
+        env = self.environment(PYTHONPATH=str(ROOT / "python_udfs"))
+        command = ("-m", "dbt_afterimage", "serve", *arguments)
+        return attempt(BIN / "python", *command, cwd=self.folder, env=env)
 
     def refusal(self, *arguments: str) -> str:
         """Return the one line that a refused command says."""
@@ -576,14 +569,8 @@ def test_server_with_a_directory_accepts_its_users(
                 AFTERIMAGE_SERVER_USER="ann",
                 DBT_ENV_SECRET_AFTERIMAGE_SERVER_PASSWORD=password,
             )
-            result = subprocess.run(
-                [str(BIN / "dbt"), "--debug", "run", "--target", "server"],
-                cwd=served.folder,
-                env=env,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            command = (BIN / "dbt", "--debug", "run", "--target", "server")
+            result = attempt(*command, cwd=served.folder, env=env)
             assert (result.returncode == 0) is lets_in, result.stdout
             written = [path for path in served.folder.rglob("*") if path.is_file()]
             assert password not in result.stdout + result.stderr
