@@ -174,11 +174,11 @@ class Lake:
 
     def create(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
         """Replace a table; `columns` maps names to Spark types, a missing value is NULL."""
-        self._frame(columns, rows).writeTo(f"{SCHEMA}.{table}").using("iceberg").createOrReplace()
+        self.frame(columns, rows).writeTo(f"{SCHEMA}.{table}").using("iceberg").createOrReplace()
 
     def append(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
         """Add rows to a table."""
-        self._frame(columns, rows).writeTo(f"{SCHEMA}.{table}").append()
+        self.frame(columns, rows).writeTo(f"{SCHEMA}.{table}").append()
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """Return the rows of a query, with structs as dictionaries."""
@@ -194,7 +194,8 @@ class Lake:
             found[table] = sorted(rows, key=repr)
         return found
 
-    def _frame(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> Any:
+    def frame(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> Any:
+        """Return rows as Spark has them."""
         schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns.items())
         data = [tuple(row.get(name) for name in columns) for row in rows]
         return self.spark.createDataFrame(data, schema)

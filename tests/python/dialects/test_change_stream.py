@@ -644,7 +644,7 @@ def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) ->
     now = datetime.now(timezone.utc).replace(tzinfo=None)
     rows = [row(at(1), "I", "old"), row(at(9), "I", "recent", 2) | {"header__timestamp": now}]
     lake.spark.sql("create namespace if not exists sampled")
-    lake._frame(COLUMNS, rows).writeTo("sampled.people__ct").using("iceberg").createOrReplace()
+    lake.frame(COLUMNS, rows).writeTo("sampled.people__ct").using("iceberg").createOrReplace()
     project.file(
         "models/sampled.yml",
         "sources: [{name: sampled, tables: [{name: people__ct,"
@@ -725,7 +725,7 @@ def test_a_unit_test_may_give_the_rows_of_a_source(
     schema = table.split(".")[0]
     lake.spark.sql("drop table if exists landed.people__ct")
     lake.spark.sql(f"create namespace if not exists {schema}")
-    lake._frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
+    lake.frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
     project.file(
         "models/landed.yml",
         f"sources: [{{name: landed, schema: {schema}, tables: [{{name: people__ct{place}}}]}}]",
@@ -760,7 +760,7 @@ def test_tables_may_be_in_another_catalog(
         lake.spark.conf.set(f"spark.sql.catalog.aside{name}", value)
     raw = f"aside.{SCHEMA}.raw__ct"
     lake.spark.sql(f"create namespace aside.{SCHEMA}")
-    lake._frame(COLUMNS, FIRST).writeTo(raw).using("iceberg").create()
+    lake.frame(COLUMNS, FIRST).writeTo(raw).using("iceberg").create()
     project = make_project("aside")
     profiles = project.folder / "profiles"
     profile = (profiles / "profiles.yml").read_text()
@@ -775,7 +775,7 @@ def test_tables_may_be_in_another_catalog(
     project.history("aside_history", "stg_aside", compact_after=1)
     project.dbt("run")
     for day in (4, 5, 6):
-        lake._frame(COLUMNS, [row(at(day), "U", f"day {day}")]).writeTo(raw).append()
+        lake.frame(COLUMNS, [row(at(day), "U", f"day {day}")]).writeTo(raw).append()
         project.dbt("run")
     upkeep = "{history: aside_history, retain_days: 0}"
     project.dbt("run-operation", "maintain_history", "--args", upkeep)

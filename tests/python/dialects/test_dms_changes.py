@@ -265,9 +265,7 @@ def files(lake: Lake, tmp_path: Path) -> Callable[[str, list[Row]], Path]:
     """Give what writes a file of a table as DMS does, in a folder."""
 
     def write(name: str, rows: list[Row]) -> Path:
-        types = ", ".join(f"`{column}` {kind}" for column, kind in COLUMNS.items())
-        data = [tuple(one.get(column) for column in COLUMNS) for one in rows]
-        lake.spark.createDataFrame(data, types).coalesce(1).write.parquet(str(tmp_path / "made"))
+        lake.frame(COLUMNS, rows).coalesce(1).write.parquet(str(tmp_path / "made"))
         [made] = (tmp_path / "made").glob("part-*.parquet")
         (tmp_path / "parts").mkdir(exist_ok=True)
         file = made.rename(tmp_path / "parts" / f"{name}.parquet")
