@@ -22,12 +22,19 @@ COLUMNS = contract_columns(FIELDS)
 
 
 @pytest.fixture
-def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+def unbuilt(make_project: Callable[[str], Project]) -> Project:
+    """A project with the model of a history, for tests that have changes of their own."""
     project = make_project("history_runs")
     write_model(project)
-    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
-    project.dbt("run", "--full-refresh")
     return project
+
+
+@pytest.fixture
+def project(unbuilt: Project, lake: Lake) -> Project:
+    """The project, its history built from one change."""
+    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
+    unbuilt.dbt("run", "--full-refresh")
+    return unbuilt
 
 
 def write_model(project: Project, **config: Any) -> None:
@@ -250,19 +257,19 @@ def test_a_truncation_delivered_again_with_another_time_moves_the_ends_of_its_ve
 
 @pytest.mark.minutes
 def test_names_that_look_like_secrets_do_not_hide_the_bookkeeping(
-    project: Project, lake: Lake
+    unbuilt: Project, lake: Lake
 ) -> None:
     """Spark shows no table property that has `url` or `token` in it."""
     columns = contract_columns("id: int, hourly_rate: int, photo_url: string")
-    write_model(project, ignore_columns=["hourly_rate"])
+    write_model(unbuilt, ignore_columns=["hourly_rate"])
     lake.create(
         "changes", columns, [change(1, "insert", (1, 5, None)) | {"absent_columns": ["photo_url"]}]
     )
-    project.dbt("run", "--full-refresh")
+    unbuilt.dbt("run", "--full-refresh")
     lake.append("changes", columns, [change(2, "update", (1, 6, "x"), run=1)])
-    project.dbt("run")
+    unbuilt.dbt("run")
     before = snapshots(lake)
-    project.dbt("run")
+    unbuilt.dbt("run")
     assert snapshots(lake) == before
     found = lake.rows(f"select photo_url, version from {SCHEMA}.people_history order by version")
     assert [tuple(row.values()) for row in found] == [(None, 1), ("x", 2)]
@@ -270,7 +277,7 @@ def test_names_that_look_like_secrets_do_not_hide_the_bookkeeping(
 
 @pytest.mark.parametrize("count", [3, 60])
 def test_any_number_of_uncaptured_columns_is_filled(
-    count: int, project: Project, lake: Lake
+    count: int, unbuilt: Project, lake: Lake
 ) -> None:
     """By the before-image, else by the previous version; many columns need other SQL."""
     names = [f"c{number}" for number in range(count)]
@@ -284,7 +291,7 @@ def test_any_number_of_uncaptured_columns_is_filled(
         change(4, "update", (1, *empty)),
     ]
     lake.create("changes", columns, rows)
-    project.dbt("run", "--full-refresh")
+    unbuilt.dbt("run", "--full-refresh")
     found = lake.rows(
         f"select c0, c1, {names[-1]} as last from {SCHEMA}.people_history order by version"
     )
@@ -318,7 +325,7 @@ def test_a_change_delivered_again_after_another_of_its_place_moves_what_it_ended
     assert lake.rows(query) == in_batches
 
 
-def test_the_shared_place_has_no_tie_suffix(project: Project, lake: Lake) -> None:
+def test_the_shared_place_has_no_tie_suffix(unbuilt: Project, lake: Lake) -> None:
     own, counted = f"{5:035d}", f"{5:035d}.c{2:019d}"
     shared = {
         own: own,
@@ -329,7 +336,7 @@ def test_the_shared_place_has_no_tie_suffix(project: Project, lake: Lake) -> Non
         f"{counted}.002": counted,
         f"{own}.r{7:019d}": f"{own}.r{7:019d}",
     }
-    place = project.sql("afterimage._shared_place('place')")
+    place = unbuilt.sql("afterimage._shared_place('place')")
     listed = ", ".join(f"'{name}'" for name in shared)
     rows = lake.rows(
         f"select place, {place} as shared from (select explode(array({listed})) as place)"
@@ -344,14 +351,14 @@ def test_tables_have_the_profiles_dictionaries(project: Project, lake: Lake) -> 
 
 
 @pytest.mark.minutes
-def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake) -> None:
+def test_a_run_with_empty_inputs_makes_empty_tables(unbuilt: Project, lake: Lake) -> None:
     """dbt's manual runs this before unit tests, when nothing is built yet."""
     lake.create(
         "people__ct",
         {"header__change_seq": "string", "header__change_oper": "string"} | {"id": "int"},
         [{"header__change_seq": f"{1:035d}", "header__change_oper": "I", "id": 1}],
     )
-    project.file(
+    unbuilt.file(
         "models/sources.yml",
         f"sources: [{{name: raw, schema: {SCHEMA}, tables: [{{name: people__ct}}]}}]",
     )
@@ -362,13 +369,13 @@ def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake
         "empty_accounting": "change_accounting(ref('stg_empty'), unique_key=['id'])",
     }
     for name, call in models.items():
-        project.model(name, f"{{{{ {call} }}}}")
-    project.history("empty_history", "stg_empty")
+        unbuilt.model(name, f"{{{{ {call} }}}}")
+    unbuilt.history("empty_history", "stg_empty")
     selected = ("--select", *models, "empty_history")
-    project.dbt("run", "--empty", *selected)
+    unbuilt.dbt("run", "--empty", *selected)
     for name in ("stg_empty", "empty_history", "empty_current", "empty_audit"):
         assert lake.rows(f"select * from {SCHEMA}.{name}") == []
-    project.dbt("run", *selected)
+    unbuilt.dbt("run", *selected)
     assert len(lake.rows(f"select * from {SCHEMA}.empty_current")) == 1
 
 
@@ -395,41 +402,41 @@ def test_a_wrong_config_is_refused(project: Project) -> None:
         assert "full-refresh" not in str(error.value) or config == {"unique_key": None}
 
 
-def test_data_columns_may_have_the_names_of_the_tests_columns(project: Project, lake: Lake) -> None:
+def test_data_columns_may_have_the_names_of_the_tests_columns(unbuilt: Project, lake: Lake) -> None:
     names = ["next_valid_from", "next_valid_from_seq", "expected_version", "previous_closed_by"]
     columns = contract_columns(", ".join(["id: int", *(f"{name}: int" for name in names)]))
     lake.create("changes", columns, [change(1, "insert", (1, *[1] * len(names)))])
-    project.file(
+    unbuilt.file(
         "models/people_history.yml",
         "models: [{name: people_history, data_tests: ["
         "{versions_chain: {arguments: {unique_key: [id]}}},"
         " {history_has_no_overlaps: {arguments: {unique_key: [id]}}}]}]",
     )
-    project.dbt("build", "--full-refresh")
+    unbuilt.dbt("build", "--full-refresh")
 
 
 @pytest.mark.slow
-def test_before_images_are_compared_in_the_given_columns(project: Project, lake: Lake) -> None:
+def test_before_images_are_compared_in_the_given_columns(unbuilt: Project, lake: Lake) -> None:
     """dbt then passes a query with a name; maps are compared by content."""
     columns = contract_columns("id: int, marks: map<string, int>")
     marks = {"a": 1, "b": 2}
     update = change(2, "update", (1, {})) | {"before": (1, dict(reversed(marks.items())))}
     lake.create("marked", columns, [change(1, "insert", (1, marks)), update])
-    project.file("models/marked_changes.sql", f"select * from {SCHEMA}.marked")
-    project.file(
+    unbuilt.file("models/marked_changes.sql", f"select * from {SCHEMA}.marked")
+    unbuilt.file(
         "models/marked_changes.yml",
         "models: [{name: marked_changes, data_tests: [{before_images_agree: {arguments:"
         " {unique_key: [id]}, config: {where: reject_reason is null}}}]}]",
     )
-    project.dbt("build", "--select", "marked_changes")
+    unbuilt.dbt("build", "--select", "marked_changes")
     lost = change(3, "update", (1, {})) | {"before": (1, {"a": 1})}
     lake.append("marked", columns, [lost])
     with pytest.raises(DbtError, match="before_images_agree"):
-        project.dbt("build", "--select", "marked_changes")
+        unbuilt.dbt("build", "--select", "marked_changes")
 
 
 def test_a_column_that_all_before_images_lack_is_named_in_a_hint(
-    project: Project, lake: Lake
+    unbuilt: Project, lake: Lake
 ) -> None:
     """No before-image has `city`; one has a wrong `name`, which the hint does not count."""
     rows = [
@@ -438,13 +445,13 @@ def test_a_column_that_all_before_images_lack_is_named_in_a_hint(
         change(3, "update", (1, "Eve", "Rome")) | {"before": (1, "Zoe", None)},
     ]
     lake.create("lacking", COLUMNS, rows)
-    query = project.sql(f"test_before_images_agree({relation('lacking')}, unique_key=['id'])")
+    query = unbuilt.sql(f"test_before_images_agree({relation('lacking')}, unique_key=['id'])")
     lack = "no before-image has a value for city: name the columns to compare in `columns`"
     assert [
         (row["change_seq"][-1], row["disagreements"], row["hint"])
         for row in lake.rows(f"select * from ({query}) as failures order by change_seq")
     ] == [("2", ["city"], lack), ("3", ["name", "city"], lack)]
-    query = project.sql(
+    query = unbuilt.sql(
         f"test_before_images_agree({relation('lacking')}, unique_key=['id'], columns=['name'])"
     )
     assert [(row["disagreements"], row["hint"]) for row in lake.rows(query)] == [(["name"], None)]
@@ -507,12 +514,12 @@ def test_fifty_small_batches_leave_few_files_and_do_not_slow_down(
     assert statistics.median(reads[40:]) < 1.5 * statistics.median(reads[5:15])
 
 
-def test_files_of_a_wide_history_have_metrics_of_our_columns(project: Project, lake: Lake) -> None:
+def test_files_of_a_wide_history_have_metrics_of_our_columns(unbuilt: Project, lake: Lake) -> None:
     names = [f"c{number}" for number in range(120)]
     columns = contract_columns(", ".join(["id: int", *(f"{name}: int" for name in names)]))
     rows = [change(n, "update", (1, *[n] * len(names))) for n in (1, 2)]
     lake.create("changes", columns, rows)
-    project.dbt("run", "--full-refresh")
+    unbuilt.dbt("run", "--full-refresh")
 
     metrics = "readable_metrics.{0}.lower_bound as {0}_low, readable_metrics.{0}.upper_bound as {0}"
     asked = ", ".join(metrics.format(name) for name in ("is_current", "valid_to_seq"))
