@@ -31,7 +31,6 @@ import fastavro  # noqa: E402
 
 from conftest import SCHEMA, Project  # noqa: E402
 from qlik_messages import (  # noqa: E402
-    METADATA,
     avro_message,
     column,
     data_schema,
@@ -176,12 +175,7 @@ def write(spark: Any, form: str, messages: int) -> None:
         ).using("iceberg").createOrReplace()
     if form.startswith("debezium"):
         return
-    body = metadata("v1", "T", 1, COLUMNS)
-    described = (
-        json_message("MD", body)
-        if form == "json"
-        else avro_message("MD", METADATA, body, own_schema=True)
-    )
+    described = metadata(form, "v1", "T", 1, COLUMNS)["value"]
     spark.createDataFrame([(described,)], f"value {kind}").writeTo(
         f"{SCHEMA}.landed_{form}_metadata"
     ).using("iceberg").createOrReplace()

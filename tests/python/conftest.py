@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -48,15 +50,31 @@ def contract_columns(fields: str) -> dict[str, str]:
     }
 
 
-def relation(table: str) -> str:
-    """Return a table of the test schema as Jinja names it."""
-    return f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
+def relation(table: str, schema: str = SCHEMA) -> str:
+    """Return a table as Jinja names it."""
+    return f"api.Relation.create(schema='{schema}', identifier='{table}')"
+
+
+def column_list(**types: str) -> list[dict[str, str]]:
+    """Return columns as the macros take them that are told the types."""
+    return [{"name": name, "type": kind} for name, kind in types.items()]
 
 
 def compile_statements(spark: SparkSession, yes: bool) -> None:
     """Let Spark compile its statements to Java, as it does for users, or interpret them."""
     spark.conf.set("spark.sql.codegen.wholeStage", str(yes).lower())
     spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK" if yes else "NO_CODEGEN")
+
+
+@contextmanager
+def inside(folder: Path) -> Iterator[None]:
+    """Be in a folder, as a person is that types commands."""
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
 
 
 class DbtError(AssertionError):
@@ -84,22 +102,29 @@ class Project:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text)
 
+    def model(self, name: str, body: str, **config: Any) -> None:
+        """Write a model: what it selects, and its config; without one it is a table of Iceberg."""
+        given = [f"{option}={value!r}" for option, value in config.items() if value is not None]
+        head = f"{{{{ config({', '.join(given)}) }}}}\n" if given else ""
+        self.file(f"models/{name}.sql", head + body)
+
+    def stream(self, name: str, call: str, **config: Any) -> None:
+        """Write a staging model, which calls the macro of a source."""
+        self.model(name, f"{{{{ {call} }}}}", materialized="change_stream", **config)
+
+    def history(
+        self, name: str, stream: str, unique_key: Sequence[str] = ("id",), **config: Any
+    ) -> None:
+        """Write the history of a staging model, or of a table that is named with its schema."""
+        source = stream if "." in stream else f"{{{{ ref('{stream}') }}}}"
+        config = {"materialized": "history", "unique_key": list(unique_key), **config}
+        self.model(name, f"select * from {source}", **config)
+
     def dbt(self, *arguments: str) -> Any:
         """Run a dbt command and return its result, or raise what it said."""
-        before = Path.cwd()
-        os.chdir(self.folder)
-        try:
-            outcome = dbtRunner().invoke(
-                [
-                    "--quiet",
-                    "--no-write-json",
-                    *arguments,
-                    "--profiles-dir",
-                    str(self.folder / "profiles"),
-                ]
-            )
-        finally:
-            os.chdir(before)
+        profiles = ("--profiles-dir", str(self.folder / "profiles"))
+        with inside(self.folder):
+            outcome = dbtRunner().invoke(["--quiet", "--no-write-json", *arguments, *profiles])
         if outcome.exception is not None:
             raise DbtError(str(outcome.exception)) from outcome.exception
         if not outcome.success:
@@ -116,12 +141,29 @@ class Project:
         compiled: str = self.dbt("compile", "--inline", inline).results[0].node.compiled_code
         return compiled
 
-    def error(self, inline: str, captured: pytest.CaptureFixture[str]) -> str:
-        """Return what dbt says of a piece of Jinja that it refuses."""
+    def sql(self, call: str) -> str:
+        """Return the SQL that a call of a macro renders to."""
+        return self.compile(f"{{{{ {call} }}}}")
+
+    def sqls(self, calls: Iterable[str]) -> list[str]:
+        """Return the SQL of several calls, in the time of one."""
+        parts = [f"{{{{ {call} }}}}" for call in calls]
+        return self.compile("\n;;\n".join(parts)).split("\n;;\n")
+
+    def refusals(self, calls: list[str]) -> list[str]:
+        """Return what dbt says of each call of a macro, in one line; all must be refused."""
+        for number, call in enumerate(calls):
+            # What a macro refuses while dbt parses would end the parsing of all.
+            self.file(
+                f"models/refused_{number}.sql", f"{{% if execute %}}{{{{ {call} }}}}{{% endif %}}"
+            )
         with pytest.raises(DbtError) as error:
-            self.compile(inline)
-        # What fails while parsing is only printed.
-        return f"{error.value} {captured.readouterr().out}"
+            self.dbt("run", "--select", "refused_*")
+        said = re.findall(r"^refused_(\d+): (.*?)(?=^refused_|\Z)", str(error.value), re.M | re.S)
+        for number in range(len(calls)):
+            (self.folder / f"models/refused_{number}.sql").unlink()
+        assert sorted(int(number) for number, _ in said) == list(range(len(calls)))
+        return [" ".join(text.split()) for _, text in sorted(said, key=lambda one: int(one[0]))]
 
 
 class Lake:
@@ -132,11 +174,11 @@ class Lake:
 
     def create(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
         """Replace a table; `columns` maps names to Spark types, a missing value is NULL."""
-        self._frame(columns, rows).writeTo(f"{SCHEMA}.{table}").using("iceberg").createOrReplace()
+        self.frame(columns, rows).writeTo(f"{SCHEMA}.{table}").using("iceberg").createOrReplace()
 
     def append(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
         """Add rows to a table."""
-        self._frame(columns, rows).writeTo(f"{SCHEMA}.{table}").append()
+        self.frame(columns, rows).writeTo(f"{SCHEMA}.{table}").append()
 
     def rows(self, query: str) -> list[dict[str, Any]]:
         """Return the rows of a query, with structs as dictionaries."""
@@ -152,7 +194,8 @@ class Lake:
             found[table] = sorted(rows, key=repr)
         return found
 
-    def _frame(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> Any:
+    def frame(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> Any:
+        """Return rows as Spark has them."""
         schema = ", ".join(f"`{name.replace('`', '``')}` {kind}" for name, kind in columns.items())
         data = [tuple(row.get(name) for name in columns) for row in rows]
         return self.spark.createDataFrame(data, schema)

@@ -130,14 +130,9 @@ def pages(folder: Path) -> None:
     (folder / "orders").mkdir()
     project = Project(folder / "orders")
     project.file("models/stg_orders.sql", "select 1 as change_id")
-    project.file(
-        "models/orders_history.sql",
-        "{{ config(materialized='history', unique_key=['order_no', 'line']) }}\n"
-        "select * from {{ ref('stg_orders') }}",
-    )
+    project.history("orders_history", "stg_orders", ["order_no", "line"])
     for name in ("customers", "payments", "returns"):
-        text = "{{ config(materialized='change_stream') }} select 1 as change_id"
-        project.file(f"models/stg_{name}.sql", text)
+        project.model(f"stg_{name}", "select 1 as change_id", materialized="change_stream")
     project.dbt("run", "--select", "stg_orders")
     lake = Lake(open_session({}))
     lake.create("stg_orders", ORDERS, orders())

@@ -10,25 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from command_line import environment
+from command_line import attempt, environment
 from conftest import ROOT
 from dbt_afterimage.commands import doctor
 from dbt_afterimage.commands.doctor import GIB, Finding
 
 
 def run(cwd: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    env = environment(**variables)
-    env["PYTHONPATH"] = str(ROOT / "python_udfs")
-    return subprocess.run(
-        [sys.executable, "-m", "dbt_afterimage", "doctor", *arguments],
-        cwd=cwd,
-        env=env,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    env = environment(**variables, PYTHONPATH=str(ROOT / "python_udfs"))
+    return attempt(sys.executable, "-m", "dbt_afterimage", "doctor", *arguments, cwd=cwd, env=env)
 
 
 def project(folder: Path) -> Path:
@@ -246,15 +236,8 @@ sys.exit(main(sys.argv[1:]))
 def test_windows_is_refused_in_a_line(
     arguments: list[str], code: int, out: str, err: str, tmp_path: Path
 ) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", WINDOWS, *arguments],
-        cwd=tmp_path,
-        env=environment(PYTHONPATH=str(ROOT / "python_udfs")),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    env = environment(PYTHONPATH=str(ROOT / "python_udfs"))
+    result = attempt(sys.executable, "-c", WINDOWS, *arguments, cwd=tmp_path, env=env, timeout=60)
     assert result.returncode == code, result.stderr
     assert out in result.stdout
     assert result.stderr.startswith(err)

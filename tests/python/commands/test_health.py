@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections import Counter
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from browser import complaints, figures, look, needs_chromium
-from conftest import Lake, Project, contract_columns
+from conftest import Lake, Project, contract_columns, inside
 from dbt_afterimage.cli import main
 from dbt_afterimage.pages.health import DAY, HOUR, Health, Run, worst_first
 from dbt_afterimage.text import duration
@@ -82,20 +84,11 @@ def command(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 @pytest.fixture(scope="module")
 def seen(project: Project, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """What the terminal says of the source, and the page."""
-    import contextlib
-    import io
-    import os
-
     page = tmp_path_factory.mktemp("health") / "health.html"
     said = io.StringIO()
-    before = Path.cwd()
-    os.chdir(project.folder)
-    try:
-        with contextlib.redirect_stdout(said):
-            source = ["--source", "landing.people__ct", "--output", str(page)]
-            assert main(["health", *source, "--profiles-dir", "profiles"]) == 0
-    finally:
-        os.chdir(before)
+    with inside(project.folder), redirect_stdout(said):
+        source = ["--source", "landing.people__ct", "--output", str(page)]
+        assert main(["health", *source, "--profiles-dir", "profiles"]) == 0
     return said.getvalue(), page
 
 
@@ -144,10 +137,7 @@ def test_all_staging_models_have_a_line_the_worst_first(
     ]
     lake.create("stg_fresh", CONTRACT, fresh)
     for name in ("empty", "fresh", "unbuilt"):
-        project.file(
-            f"models/stg_{name}.sql",
-            "{{ config(materialized='change_stream') }} select 1 as change_id",
-        )
+        project.model(f"stg_{name}", "select 1 as change_id", materialized="change_stream")
     written = tmp_path / "all.html"
     assert command("--all", "--output", str(written)) == 0
     lines = capfd.readouterr()[0].splitlines()[:4]

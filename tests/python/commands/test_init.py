@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import qlik_messages as avro
+import qlik_messages
 import registry_messages
 from command_line import environment
-from conftest import ROOT, Lake, Project
+from conftest import ROOT, Lake, Project, inside
 from dbt_afterimage import cli
 from dbt_afterimage.commands.init import PACKAGE
 from dbt_afterimage.runtime import files
@@ -29,6 +29,7 @@ from dbt_afterimage.runtime.project import Where
 from dbt_afterimage.scaffold import drafts
 from dbt_afterimage.scaffold.entries import Entry
 from dialect_netiq import LOG
+from qlik_messages import column
 
 AT = datetime(2024, 5, 1, 8, 0)
 Row = dict[str, Any]
@@ -102,65 +103,27 @@ POLICIES = Landed(
 )
 
 
-def message(operation: str, number: int | None, data: Row, **headers: Any) -> Row:
-    return {
-        "value": json.dumps(
-            {
-                "magic": "atMSG",
-                "type": "DT",
-                "message": {
-                    "data": data,
-                    "beforeData": None,
-                    "headers": {
-                        "operation": operation,
-                        "changeSequence": change_seq(number) if number else "",
-                        "timestamp": "2024-05-01T08:00:00.000",
-                        **headers,
-                    },
-                },
-            }
-        ),
-        "topic": "fleet",
-    }
+def data_message(operation: str, number: int, data: Row, **more: Any) -> Row:
+    """Return the body of a data message."""
+    headers = qlik_messages.headers(
+        operation,
+        changeSequence=change_seq(number),
+        timestamp="2024-05-01T08:00:00.000",
+        **more,
+    )
+    return {"data": data, "beforeData": None, "headers": headers}
 
 
-def structure(table: str, columns: dict[str, tuple[str, int]]) -> Row:
-    """Return a metadata message; a column has a type and a place in the key, or 0."""
-    return {
-        "value": json.dumps(
-            {
-                "magic": "atMSG",
-                "type": "MD",
-                "message": {
-                    "schemaId": f"{table}-1",
-                    "lineage": {
-                        "schema": "fleet",
-                        "table": table,
-                        "tableVersion": 1,
-                        "timestamp": "2024-05-01T00:00:00.000",
-                    },
-                    "tableStructure": {
-                        "tableColumns": {
-                            name: {
-                                "ordinal": place,
-                                "type": kind,
-                                "length": 0,
-                                "precision": 0,
-                                "scale": 0,
-                                "primaryKeyPosition": key,
-                            }
-                            for place, (name, (kind, key)) in enumerate(columns.items(), start=1)
-                        }
-                    },
-                },
-            }
-        )
-    }
+def message(operation: str, number: int, data: Row, **more: Any) -> Row:
+    body = data_message(operation, number, data, **more)
+    return {"value": qlik_messages.json_message("DT", body), "topic": "fleet"}
 
 
 KAFKA = {"value": "string", "topic": "string"}
 # The key's columns in another order than the table's.
-VANS = {"MODEL": ("STRING", 0), "NUMBER": ("INT4", 2), "COUNTRY": ("STRING", 1)}
+VANS = [column("MODEL", "STRING"), column("NUMBER", "INT4", key=2)]
+VANS += [column("COUNTRY", "STRING", key=1)]
+TRUCK_ID = column("ID", "INT4", key=1)
 
 TRUCKS = Landed(
     tables={
@@ -186,7 +149,10 @@ TRUCKS = Landed(
         ),
         "fleet_schemas": (
             {"value": "string"},
-            [structure("VANS", VANS), structure("TRUCKS", {"ID": ("INT4", 1)})],
+            [
+                qlik_messages.metadata("json", "VANS-1", "VANS", 1, VANS),
+                qlik_messages.metadata("json", "TRUCKS-1", "TRUCKS", 1, [TRUCK_ID]),
+            ],
         ),
     },
     command=["landing.fleet", "--metadata", "landing.fleet_schemas", "--table", "VANS"],
@@ -199,19 +165,13 @@ TRUCKS = Landed(
 )
 
 # As Avro, with the structure of the table in the same topic.
-ENGINES = [avro.column("NO", "INT4", key=1), avro.column("POWER", "NUMERIC", 6, 2)]
+ENGINES = [column("NO", "INT4", key=1), column("POWER", "NUMERIC", 6, 2)]
 
 
 def avro_row(operation: str, number: int, data: Row, mask: str) -> Row:
-    header = avro.headers(
-        operation,
-        changeSequence=change_seq(number),
-        timestamp="2024-05-01T08:00:00.000",
-        changeMask=mask,
-        externalSchemaId="ENGINES-1",
-    )
-    body = {"data": data, "beforeData": None, "headers": header}
-    return {"value": avro.avro_message("DT", avro.data_schema(ENGINES), body, "ENGINES-1")}
+    body = data_message(operation, number, data, changeMask=mask, externalSchemaId="ENGINES-1")
+    schema = qlik_messages.data_schema(ENGINES)
+    return {"value": qlik_messages.avro_message("DT", schema, body, "ENGINES-1")}
 
 
 AVRO = Landed(
@@ -223,14 +183,7 @@ AVRO = Landed(
                 avro_row("UPDATE", 2, {"NO": 7, "POWER": Decimal("91.00")}, "02"),
                 avro_row("INSERT", 3, {"NO": 8, "POWER": Decimal("66.00")}, "03"),
                 avro_row("DELETE", 4, {"NO": 8, "POWER": Decimal("66.00")}, "01"),
-                {
-                    "value": avro.avro_message(
-                        "MD",
-                        avro.METADATA,
-                        avro.metadata("ENGINES-1", "ENGINES", 1, ENGINES),
-                        own_schema=True,
-                    )
-                },
+                qlik_messages.metadata("avro", "ENGINES-1", "ENGINES", 1, ENGINES),
             ],
         ),
     },
@@ -496,6 +449,13 @@ PARCELS = Landed(
 )
 
 
+def debezium_message(place: int, operation: str, before: Row | None, after: Row | None) -> Row:
+    """Return the payload of a message."""
+    source = {"ts_ms": 1714550400000 + place, "db": "d", "table": "ferries", "file": "b.1"}
+    source |= {"pos": place, "snapshot": "false"}
+    return {"op": operation, "before": before, "after": after, "source": source}
+
+
 def ferry_message(place: int, operation: str, before: Row | None, after: Row | None) -> Row:
     fields = [
         {"field": "ferry", "type": "int32"},
@@ -510,13 +470,7 @@ def ferry_message(place: int, operation: str, before: Row | None, after: Row | N
     schema = {
         "fields": [{"field": "before", "fields": fields}, {"field": "after", "fields": fields}]
     }
-    source = {"ts_ms": 1714550400000 + place, "db": "d", "table": "ferries", "file": "b.1"}
-    payload = {
-        "op": operation,
-        "before": before,
-        "after": after,
-        "source": {**source, "pos": place, "snapshot": "false"},
-    }
+    payload = debezium_message(place, operation, before, after)
     return {
         "key": json.dumps({"schema": {"type": "struct"}, "payload": {"ferry": 5}}),
         "value": json.dumps({"schema": schema, "payload": payload}),
@@ -561,20 +515,11 @@ BARGES_ENVELOPE = registry_messages.envelope(
 
 
 def barge_message(place: int, operation: str, before: Row | None, after: Row | None) -> Row:
-    source = {"ts_ms": 1714550400000 + place, "db": "d", "table": "barges", "file": "b.1"}
-    change = {
-        "op": operation,
-        "before": before,
-        "after": after,
-        "source": {
-            **source,
-            **{"version": "2.7.3.Final", "pos": place, "row": 0, "snapshot": "false"},
-        },
-        "transaction": None,
-    }
+    change = debezium_message(place, operation, before, after)
+    change["source"] |= {"version": "2.7.3.Final", "table": "barges", "row": 0}
     return {
         "key": registry_messages.framed(1, BARGE_KEY, {"barge": 5}),
-        "value": registry_messages.framed(2, BARGES_ENVELOPE, change),
+        "value": registry_messages.framed(2, BARGES_ENVELOPE, {**change, "transaction": None}),
         "partition": 0,
         "offset": place,
     }
@@ -634,18 +579,15 @@ def empty(
 def project(make_project: Callable[[str], Project], spark: SparkSession) -> Iterator[Project]:
     """A project, and the folder that commands run in."""
     project = without_models(make_project, spark)
-    before = Path.cwd()
-    os.chdir(project.folder)
-    yield project
-    os.chdir(before)
+    with inside(project.folder):
+        yield project
 
 
 def land_table(
     lake: Lake, name: str, columns: dict[str, str], rows: list[Row], schema: str = "landing"
 ) -> None:
-    types = ", ".join(f"`{column}` {kind}" for column, kind in columns.items())
-    data = [tuple(row.get(column) for column in columns) for row in rows]
-    frame = lake.spark.createDataFrame(data, types)
+    lake.spark.sql(f"create namespace if not exists {schema}")
+    frame = lake.frame(columns, rows)
     frame.writeTo(f"{schema}.{name}").using("iceberg").createOrReplace()
 
 
@@ -654,40 +596,50 @@ def land(lake: Lake, landed: Landed) -> None:
         land_table(lake, name, columns, rows)
 
 
-@pytest.fixture
-def init(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
-    """`afterimage init`, run in the project: exit code, and what it printed."""
+class Init:
+    """`afterimage init`, run in the project."""
 
-    def init(*arguments: str) -> tuple[int, str, str]:
-        capsys.readouterr()
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        """Return the exit code, and what it printed."""
+        self._capsys.readouterr()
         code = cli.main(["init", *arguments])
-        output = capsys.readouterr()
+        output = self._capsys.readouterr()
         # What is being done is said on stderr too.
         errors = [line for line in output.err.splitlines() if "reading the dbt project" not in line]
         return code, output.out, "\n".join(errors)
 
-    return init
+    def ok(self, *arguments: str) -> str:
+        """Return what a command prints that must succeed."""
+        code, output, errors = self(*arguments)
+        assert (code, errors) == (0, "")
+        return output
+
+    def refused(self, *arguments: str) -> str:
+        """Return the error of a command that must fail."""
+        code, _, error = self(*arguments)
+        assert code == 1
+        return error
 
 
-Init = Callable[..., tuple[int, str, str]]
+@pytest.fixture
+def init(project: Project, capsys: pytest.CaptureFixture[str]) -> Init:
+    return Init(capsys)
 
 
-def check(landed: Landed, project: Project, lake: Lake, init: Init, *, with_tests: bool) -> None:
+def check(landed: Landed, project: Project, lake: Lake, init: Init) -> None:
     """Land the tables, write the models, build them as they are, and look at the history."""
     land(lake, landed)
-    code, output, errors = init(*landed.command)
-    assert (code, errors) == (0, "")
+    output = init.ok(*landed.command)
     assert landed.recognised in output
     for told in [*landed.told, *([landed.guess] if landed.guess else [])]:
         assert told in output
     next_step = output.strip().splitlines()[-1]
     assert next_step.startswith("Next: dbt build --select stg_")
 
-    project.dbt(
-        "build" if with_tests else "run", *next_step.removeprefix("Next: dbt build ").split()
-    )
+    project.dbt("build", *next_step.removeprefix("Next: dbt build ").split())
     rows = lake.rows(
         f"select {landed.columns} from afterimage.{landed.history}"
         f" order by {landed.columns.split(', version')[0]}, 1"
@@ -701,7 +653,7 @@ def check(landed: Landed, project: Project, lake: Lake, init: Init, *, with_test
 def test_table_that_no_fixture_has_becomes_models_that_build_as_they_are(
     project: Project, lake: Lake, init: Init
 ) -> None:
-    check(POLICIES, project, lake, init, with_tests=True)
+    check(POLICIES, project, lake, init)
     current = (project.folder / "models/current/policies_current.sql").read_text()
     assert "meta_column_names={'version': 'history_version'}" in current
     audited = lake.rows("select change_id, audit_change_id from afterimage.policies_audit")
@@ -723,8 +675,7 @@ def test_a_change_table_without_a_prefix_is_recognised(
     }
     delete = dict(zip(header, [change_seq(1), "D", mask(8), "0000012f:1", "DELETE"], strict=True))
     land_table(lake, "bare__ct", columns, [{**delete, "name": "Ann", "id": 1}])
-    code, output, errors = init("landing.bare__ct")
-    assert (code, errors) == (0, "")
+    output = init.ok("landing.bare__ct")
     assert "landing.bare__ct is a Qlik change table: it has 7 of 7 signs" in output
     assert "key: id, guessed" in output
     staging = (project.folder / "models/staging/qlik/stg_qlik__bare.sql").read_text()
@@ -747,7 +698,7 @@ def test_a_change_table_without_a_prefix_is_recognised(
 def test_every_system_builds_as_it_is(
     landed: Landed, project: Project, lake: Lake, init: Init
 ) -> None:
-    check(landed, project, lake, init, with_tests=True)
+    check(landed, project, lake, init)
 
 
 @pytest.mark.minutes
@@ -759,7 +710,7 @@ def test_table_may_be_named_with_its_catalog(project: Project, lake: Lake, init:
         recognised=POLICIES.recognised.replace("landing.policies", "lake.landing.covers"),
         history="covers_history",
     )
-    check(named, project, lake, init, with_tests=True)
+    check(named, project, lake, init)
 
 
 def test_files_of_dms_without_an_order_ask_for_one(
@@ -769,11 +720,10 @@ def test_files_of_dms_without_an_order_ask_for_one(
     land_table(lake, "unordered_parcels", PARCEL, rows)
     _, output, errors = init("landing.unordered_parcels", "--key", "parcel")
     assert "so nothing gives the order of its changes. Name the columns that do" in output + errors
-    code, output, errors = init(
+    output = init.ok(
         *("landing.unordered_parcels", "--key", "parcel"),
         *("--arguments", '{"order_by": ["weight"], "time": "dms_time"}'),
     )
-    assert (code, errors) == (0, "")
     assert "a table of AWS DMS: it has 1 of 3 signs" in output
     staging = (project.folder / "models/staging/dms/stg_dms__unordered_parcels.sql").read_text()
     assert "order_by=['weight'],\n    time='dms_time'" in staging
@@ -806,8 +756,7 @@ def test_second_run_leaves_alone_what_was_edited_and_writes_the_rest(
     mine = f"-- mine\n{model.read_text()}"
     model.write_text(mine)
     (project.folder / "models/audit/_audit.yml").unlink()
-    code, output, _ = init("landing.policies__ct")
-    assert code == 0
+    output = init.ok("landing.policies__ct")
     assert model.read_text() == mine
     assert "kept   models/history/policies_history.sql (edited by hand)" in output
     assert "wrote  models/audit/_audit.yml" in output
@@ -818,8 +767,7 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
     lake: Lake, project: Project, init: Init
 ) -> None:
     land_table(lake, "plain", {"id": "int", "value": "string"}, [{"id": 1, "value": "{}"}])
-    code, _, error = init("landing.plain")
-    assert code == 1
+    error = init.refused("landing.plain")
     for words in (
         "landing.plain is not a change table of a known system",
         "Qlik change table: header__change_seq, header__change_oper",
@@ -864,7 +812,7 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
         pytest.param(
             TRUCKS,
             ["landing.fleet", "--metadata", "landing.fleet_schemas"],
-            "belong to several tables: choose one with --table: fleet.TRUCKS, fleet.VANS",
+            "belong to several tables: choose one with --table: dbo.TRUCKS, dbo.VANS",
             marks=pytest.mark.minutes,
         ),
         pytest.param(
@@ -885,8 +833,7 @@ def test_what_cannot_be_known_is_asked_for(
     init: Init,
 ) -> None:
     land(lake, landed)
-    code, _, error = init(*command)
-    assert code == 1
+    error = init.refused(*command)
     assert message in error
     assert error.startswith("afterimage: ")
     assert "> in macro" not in error
@@ -956,9 +903,6 @@ ORDERS = {
         ],
     )
 }
-STAGED = """{{ config(materialized='change_stream') }}
-{{ afterimage.qlik_change_table(source('shop', 'orders__ct'), unique_key=['id']) }}
-"""
 CUT = """{{ config(
     materialized='history', unique_key=['id'], meta_column_names={'version': '_version'}
 ) }}
@@ -978,7 +922,10 @@ def shop(
         "models/sources.yml",
         "sources: [{name: shop, schema: landing, tables: [{name: orders__ct}]}]",
     )
-    project.file("models/shop/stg_shop__orders.sql", STAGED)
+    project.stream(
+        "shop/stg_shop__orders",
+        "afterimage.qlik_change_table(source('shop', 'orders__ct'), unique_key=['id'])",
+    )
     project.file("models/marts/order_versions.sql", CUT)
     monkeypatch.chdir(project.folder)
     return project
@@ -991,13 +938,16 @@ def of_init(folder: Path) -> set[str]:
     return {path for path in paths if path.removeprefix("models/").startswith(ours)}
 
 
+def bytes_of_init(folder: Path) -> dict[str, bytes]:
+    return {path: (folder / path).read_bytes() for path in of_init(folder)}
+
+
 @pytest.mark.slow
 def test_a_table_that_is_staged_already_gets_no_second_stream(
-    shop: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+    shop: Project, lake: Lake, init: Init
 ) -> None:
     # By another name of the same table, too.
-    assert cli.main(["init", "lake.landing.orders__ct"]) == 0
-    output = capsys.readouterr().out
+    output = init.ok("lake.landing.orders__ct")
     assert "already read by stg_shop__orders" in output
     assert "order_versions already exists" in output
     assert "key: id, as in order_versions" in output
@@ -1018,32 +968,28 @@ def test_a_table_that_is_staged_already_gets_no_second_stream(
 
 
 @pytest.mark.minutes
-def test_models_that_moved_are_not_written_twice(
-    shop: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert cli.main(["init", "landing.orders__ct"]) == 0
+def test_models_that_moved_are_not_written_twice(shop: Project, init: Init) -> None:
+    init.ok("landing.orders__ct")
     models = shop.folder / "models"
     (models / "current" / "orders_current.sql").rename(models / "marts" / "orders_current.sql")
     (models / "current" / "_current.yml").rename(models / "marts" / "_current.yml")
     (models / "docs" / "orders.md").rename(models / "docs" / "columns.md")
     (models / "audit" / "orders_audit.sql").unlink()
     (models / "audit" / "_audit.yml").unlink()
-    capsys.readouterr()
-    assert cli.main(["init", "landing.orders__ct"]) == 0
-    assert "orders_current already exists" in capsys.readouterr().out
+    assert "orders_current already exists" in init.ok("landing.orders__ct")
     assert of_init(shop.folder) == {"models/audit/orders_audit.sql", "models/audit/_audit.yml"}
     shop.dbt("parse")
 
 
 def test_a_column_that_came_later_is_added_to_docs_that_were_edited(
-    shop: Project, lake: Lake
+    shop: Project, lake: Lake, init: Init
 ) -> None:
-    assert cli.main(["init", "landing.orders__ct"]) == 0
+    init.ok("landing.orders__ct")
     docs = shop.folder / "models/docs/orders.md"
     mine = docs.read_text().replace("`status` of orders", "Where the order is: `status` of orders")
     docs.write_text(mine)
     lake.spark.sql("alter table landing.orders__ct add column amount int")
-    assert cli.main(["init", "landing.orders__ct"]) == 0
+    init.ok("landing.orders__ct")
     assert docs.read_text().startswith(mine)
     assert docs.read_text().removeprefix(mine).count("{% docs") == 1
     assert "orders__amount" in docs.read_text()
@@ -1052,12 +998,11 @@ def test_a_column_that_came_later_is_added_to_docs_that_were_edited(
 
 
 def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
-    shop: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+    shop: Project, lake: Lake, init: Init
 ) -> None:
     land_table(lake, "other__ct", *ORDERS["orders__ct"])
     shop.file("models/marts/buyers_history.sql", "select 1 as id")
-    assert cli.main(["init", "landing.other__ct", "--name", "buyers"]) == 1
-    error = capsys.readouterr().err
+    error = init.refused("landing.other__ct", "--name", "buyers")
     assert "this project already has buyers_history (models/marts/buyers_history.sql)" in error
     assert "another name: --name" in error
     assert of_init(shop.folder) == set()
@@ -1065,19 +1010,17 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
 
 @pytest.mark.minutes
 def test_each_table_of_a_topic_has_a_stream_of_its_own(
-    shop: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+    shop: Project, lake: Lake, init: Init
 ) -> None:
     land(lake, TRUCKS)
     for table in ("VANS", "TRUCKS"):
-        command = ["init", "landing.fleet", "--metadata", "landing.fleet_schemas", "--table", table]
-        assert cli.main(command) == 0
-        assert "already read" not in capsys.readouterr().out
-    ours = {path: (shop.folder / path).read_bytes() for path in of_init(shop.folder)}
-    assert cli.main(command) == 0
-    output = capsys.readouterr().out
+        command = ("landing.fleet", "--metadata", "landing.fleet_schemas", "--table", table)
+        assert "already read" not in init.ok(*command)
+    ours = bytes_of_init(shop.folder)
+    output = init.ok(*command)
     assert "unchanged files" in output
     assert "wrote" not in output
-    assert ours == {path: (shop.folder / path).read_bytes() for path in of_init(shop.folder)}
+    assert ours == bytes_of_init(shop.folder)
 
 
 # Sends the process a signal before the n-th step that it takes in the project's folder.
@@ -1119,12 +1062,9 @@ def stopped(folder: Path, step: int, signal: int) -> int:
 
 
 @pytest.fixture
-def unwritten(
-    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Project, dict[str, str]]:
+def unwritten(shop: Project, lake: Lake, init: Init) -> tuple[Project, dict[str, str]]:
     """A project, and what `init` would write for `policies__ct`; the texts are in `files.json`."""
     land(lake, POLICIES)
-    monkeypatch.chdir(shop.folder)
     draft = drafts.draft(Opened(Where()), Entry("landing.policies__ct"))
     found = files.changes(shop.folder, [draft.texts], whole=False)
     texts = {change.path: change.new for change in found}
@@ -1154,8 +1094,7 @@ def test_init_that_is_killed_at_any_step_leaves_a_project_that_parses(
             states.add(frozenset(there))
             project.dbt("parse")
             if len(there) in (1, 4, 8):
-                code, output, errors = init("landing.policies__ct")
-                assert (code, errors) == (0, "")
+                output = init.ok("landing.policies__ct")
                 assert of_init(project.folder) == set(texts)
                 assert output.count("wrote  models") == len(texts) - len(there)
         if ended == 0:
@@ -1182,8 +1121,7 @@ def test_a_file_that_cannot_be_written_takes_back_the_others(
     project, _ = unwritten
     (project.folder / "models" / "audit").write_text("no folder")
     before = sorted(project.folder.rglob("models/**/*"))
-    code, _, error = init("landing.policies__ct")
-    assert code == 1
+    error = init.refused("landing.policies__ct")
     assert error.startswith("afterimage: nothing was written: ")
     assert "models/audit" in error
     assert len(error.splitlines()) == 1
@@ -1224,12 +1162,8 @@ def words(text: str) -> list[str]:
 
 
 @pytest.fixture
-def listed(
-    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
-) -> tuple[Project, Init]:
+def listed(shop: Project, lake: Lake, init: Init) -> tuple[Project, Init]:
     """A project whose list has three tables, made from a pattern."""
-    monkeypatch.chdir(shop.folder)
-    lake.spark.sql("create namespace if not exists crm")
     for name in ("users__ct", "carts__ct"):
         columns, rows = ORDERS["orders__ct"]
         land_table(lake, name, columns, rows, schema="crm")
@@ -1256,8 +1190,7 @@ def test_a_pattern_writes_what_it_can_and_lists_what_it_needs(
     # Once the key is there the table is one like the others.
     text = text.replace("# - relation: crm.loans_cd\n  #   key: []", "- relation: crm.loans_cd")
     path.write_text(text.rstrip() + "\n    key: [LOAN]\n    history: {deletes: version}\n")
-    code, _, errors = init("--from", "afterimage.yml")
-    assert (code, errors) == (0, "")
+    init.ok("--from", "afterimage.yml")
     assert "deletes='version'" in (project.folder / "models/history/loans_history.sql").read_text()
     project.dbt("run", "--full-refresh", "--select", "stg_qlik__users+", "stg_db2__loans+")
     assert lake.rows("select id, status from afterimage.users_current") == [
@@ -1269,7 +1202,6 @@ def test_a_question_is_answered_for_many_tables_by_the_defaults_or_by_the_comman
     shop: Project, lake: Lake, init: Init
 ) -> None:
     path = shop.folder / "afterimage.yml"
-    lake.spark.sql("create namespace if not exists bank")
     for name in ("loans_cd", "leases_cd"):
         land_table(lake, name, *LOANS.tables["cd_loans"], schema="bank")
     code, output, _ = init("bank.l*")
@@ -1279,11 +1211,9 @@ def test_a_question_is_answered_for_many_tables_by_the_defaults_or_by_the_comman
     asked = path.read_text()
     assert asked.count("#   key: []") == 2
 
-    code, output, _ = init("bank.le*", "--key", "LOAN")
-    assert code == 0
+    output = init.ok("bank.le*", "--key", "LOAN")
     path.write_text("defaults: {key: [LOAN]}\n" + path.read_text())
-    code, _, _ = init("bank.lo*")
-    assert code == 0
+    init.ok("bank.lo*")
     listed = "".join(
         f"  - relation: bank.{name}\n    key: [LOAN]\n" for name in ("leases_cd", "loans_cd")
     )
@@ -1300,11 +1230,11 @@ def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
     listed: tuple[Project, Init],
 ) -> None:
     project, init = listed
-    ours = {path: (project.folder / path).read_bytes() for path in of_init(project.folder)}
+    ours = bytes_of_init(project.folder)
     for path in ours:
         (project.folder / path).unlink()
     for _ in range(2):
-        assert init("--from", "afterimage.yml")[0] == 0
+        init.ok("--from", "afterimage.yml")
         paths = of_init(project.folder)
         assert {path: (project.folder / path).read_bytes() for path in paths} == ours
 
@@ -1327,7 +1257,7 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
     lake.spark.sql("drop table crm.carts__ct")
     model = project.folder / "models/audit/users_audit.sql"
     model.write_text(model.read_text() + "-- mine\n")
-    before = {path: (project.folder / path).read_bytes() for path in of_init(project.folder)}
+    before = bytes_of_init(project.folder)
     code, output, _ = init("--check")
     assert code == 1
     for line in (
@@ -1338,36 +1268,32 @@ def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> Non
         "column amount of users_history appeared",
     ):
         assert line in output
-    after = {path: (project.folder / path).read_bytes() for path in of_init(project.folder)}
+    after = bytes_of_init(project.folder)
     assert after == before
     lake.spark.sql("drop table crm.new__ct")
 
 
 @pytest.mark.minutes
 def test_a_pattern_takes_the_tables_of_a_listed_topic_as_the_list_has_them(
-    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
+    shop: Project, lake: Lake, init: Init
 ) -> None:
-    monkeypatch.chdir(shop.folder)
-    lake.spark.sql("create namespace if not exists depot")
     for name, (columns, rows) in TRUCKS.tables.items():
         land_table(lake, name, columns, rows, schema="depot")
     for table in ("VANS", "TRUCKS"):
         topic = ("depot.fleet", "--metadata", "depot.fleet_schemas", "--table", table)
-        assert init(*topic)[0] == 0
-    code, output, errors = init("depot.*")
-    assert (code, errors) == (0, "")
+        init.ok(*topic)
+    output = init.ok("depot.*")
     assert "choose one with --table" not in output
     assert "Next: dbt build --select stg_qlik__vans+ stg_qlik__trucks+" in output
 
 
 @pytest.mark.minutes
 def test_check_takes_no_model_of_the_project_for_a_change_table(
-    shop: Project, lake: Lake, init: Init, monkeypatch: pytest.MonkeyPatch
+    shop: Project, lake: Lake, init: Init
 ) -> None:
-    monkeypatch.chdir(shop.folder)
     # The landed table is in the schema of the models.
     land_table(lake, "boats__ct", *ORDERS["orders__ct"], schema="afterimage")
-    assert init("afterimage.boats__ct")[0] == 0
+    init.ok("afterimage.boats__ct")
     shop.dbt("run", "--select", "stg_qlik__boats+")
     _, output, _ = init("--check")
     assert "boats_audit" not in output
@@ -1375,11 +1301,10 @@ def test_check_takes_no_model_of_the_project_for_a_change_table(
 
 
 def test_a_pattern_that_fits_no_table_is_an_error_beside_one_that_does(
-    listed: tuple[Project, Init],
+    lake: Lake, init: Init
 ) -> None:
-    _, init = listed
-    code, _, error = init("crm.users*", "crm.typo*")
-    assert (code, error) == (1, "afterimage: no table matches crm.typo*")
+    land_table(lake, "users__ct", *ORDERS["orders__ct"], schema="crm")
+    assert init.refused("crm.users*", "crm.typo*") == "afterimage: no table matches crm.typo*"
 
 
 def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, init: Init) -> None:
@@ -1408,8 +1333,7 @@ def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, ini
         ("tables: [", "is not valid YAML"),
     ):
         path.write_text(text)
-        code, _, error = init("--from", str(path))
-        assert code == 1
+        error = init.refused("--from", str(path))
         assert said in error
         assert len(error.splitlines()) == 1
 
@@ -1418,24 +1342,16 @@ def test_a_file_of_properties_that_was_edited_gets_the_new_model_at_its_end(
     shop: Project, lake: Lake, init: Init
 ) -> None:
     land(lake, POLICIES)
-    assert init("landing.policies__ct")[0] == 0
+    init.ok("landing.policies__ct")
     path = shop.folder / "models/history/_history.yml"
     mine = path.read_text().replace("What each row of policies was", "Policies")
     path.write_text(mine)
     land_table(lake, "items__ct", *ORDERS["orders__ct"])
-    code, output, _ = init("landing.items__ct")
-    assert code == 0
+    output = init.ok("landing.items__ct")
     assert "wrote  models/history/_history.yml (added at the end)" in output
     assert path.read_text().startswith(mine)
     assert "name: items_history" in path.read_text()
     shop.dbt("parse")
-
-
-def write_parquet(lake: Lake, folder: Path) -> None:
-    columns, rows = ORDERS["orders__ct"]
-    data = [tuple(row.get(column) for column in columns) for row in rows]
-    schema = ", ".join(f"{name} {kind}" for name, kind in columns.items())
-    lake.spark.createDataFrame(data, schema).write.parquet(str(folder))
 
 
 @pytest.mark.slow
@@ -1444,12 +1360,11 @@ def test_a_pattern_matches_files_that_are_read_in_place(
 ) -> None:
     # No schema of the catalog has the source's name.
     for till in ("north", "south"):
-        write_parquet(lake, tmp_path / till)
+        lake.frame(*ORDERS["orders__ct"]).write.parquet(str(tmp_path / till))
     source = "sources: [{name: quay, schema: parquet, quoting: {identifier: true}, tables: [%s]}]"
     tables = [f'{{name: {till}, identifier: "{tmp_path / till}"}}' for till in ("north", "south")]
     shop.file("models/quay.yml", source % ", ".join(tables))
-    code, output, errors = init("quay.n*")
-    assert (code, errors) == (0, "")
+    output = init.ok("quay.n*")
     assert "quay.north is a Qlik change table" in output
     code, output, errors = init("--check")
     assert (code, errors) == (1, "")
@@ -1461,9 +1376,8 @@ def test_files_are_named_as_spark_names_them(
     shop: Project, lake: Lake, init: Init, tmp_path: Path
 ) -> None:
     folder = tmp_path / "the tills" / "tills__ct"
-    write_parquet(lake, folder)
-    code, output, errors = init(f"parquet.`{folder}`")
-    assert (code, errors) == (0, "")
+    lake.frame(*ORDERS["orders__ct"]).write.parquet(str(folder))
+    output = init.ok(f"parquet.`{folder}`")
     assert "is a Qlik change table" in output
     shop.dbt("run", "--select", "stg_qlik__tills+")
     assert lake.rows("select id, status from afterimage.tills_current") == [

@@ -231,9 +231,6 @@ def test_a_file_that_nothing_can_be_added_to_safely(tmp_path: Path) -> None:
 
 
 HEADER = "header__change_seq"
-STREAM = """{{ config(materialized='change_stream', file_format='iceberg') }}
-{{ qlik_change_table(source('raw', 'people__ct'), unique_key=['id']) }}
-"""
 
 
 def changes(*rows: tuple[int, str, int, str]) -> list[dict[str, Any]]:
@@ -248,7 +245,10 @@ def test_late_files_are_taken_in_by_the_next_run(landings: Landings) -> None:
     project = landings.project
     landings.parquet("people__ct/day=1/a.parquet", changes((1, "I", 1, "a"), (2, "I", 2, "b")))
     landings.land(landings.folder / "people__ct")
-    project.file("models/stg_late_people.sql", STREAM)
+    project.stream(
+        "stg_late_people",
+        "qlik_change_table(source('raw', 'people__ct'), unique_key=['id'])",
+    )
 
     def names() -> list[str]:
         project.dbt("run", "--select", "stg_late_people")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 import subprocess
 from collections.abc import Callable
@@ -14,7 +16,7 @@ import pytest
 from plotly.offline import get_plotlyjs
 
 from browser import complaints, figures, look, needs_chromium
-from conftest import Lake, Project, contract_columns
+from conftest import Lake, Project, contract_columns, inside
 from dbt_afterimage.cli import main
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page, timeline
@@ -93,11 +95,8 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     # The table is there already: the model is what a history refers to.
     project.file("models/people_changes.sql", "select 1 as change_id")
     for name, deletes in (("people_history", "close"), ("people_ends", "version")):
-        project.file(
-            f"models/{name}.sql",
-            f"{{{{ config(materialized='history', unique_key=['id', 'region'], deletes='{deletes}',"
-            " valid_to_current='9999-12-31') }}\nselect * from {{ ref('people_changes') }}",
-        )
+        ends = {"deletes": deletes, "valid_to_current": "9999-12-31"}
+        project.history(name, "people_changes", ["id", "region"], **ends)
     project.dbt("run", "--full-refresh", "--exclude", "people_changes")
     return project
 
@@ -116,21 +115,13 @@ def command(project: Project, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 @pytest.fixture(scope="module")
 def written(project: Project) -> Path:
     """The page of both people."""
-    import csv
-    import io
-    import os
-
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(["2", REGION])
     target = project.folder / "people.html"
-    before = Path.cwd()
-    os.chdir(project.folder)
-    try:
-        keys = ["--key", "1,eu", "--key", line.getvalue()]
-        more = ["--profiles-dir", "profiles", "--output", str(target)]
+    keys = ["--key", "1,eu", "--key", line.getvalue()]
+    more = ["--profiles-dir", "profiles", "--output", str(target)]
+    with inside(project.folder):
         assert main(["timeline", "--model", "people_history", *keys, *more]) == 0
-    finally:
-        os.chdir(before)
     return target
 
 

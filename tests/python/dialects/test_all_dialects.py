@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 import dialect_debezium
 import dialect_dms
 import dialect_sqlserver
-from conftest import ROOT, SCHEMA, Lake, Project, relation
+from conftest import ROOT, SCHEMA, Lake, Project, column_list, relation
 from dialect_db2 import DB2_FIRST_COMMIT, DB2_UOW, Db2Style, db2_cd_rows, db2_columns, db2_uow_rows
 from dialect_netiq import LOG, TABLE, log_rows
 from dialect_openedge import TABLE_NUMBER, carried, change_rows, tracking_row, types_of
 from dialect_qlik import HEADER, landed_message, landed_rows, landing, qlik_column
 from histories import EXAMPLES, fewer_checks, in_order, jinja
 from pages import tables
-from qlik_messages import METADATA, avro_message, json_message, metadata
+from qlik_messages import metadata
 from reference import Change, Key, Row, history
 from strategies import START, Stream, options, schemas, seq, streams
 
@@ -270,7 +270,7 @@ def in_dialect(dialect: str, told: Told) -> Landed:
     sparse, whole = told.of(dialect), told.of(dialect, whole=True)
     key = sparse.unique_key
     raw = f"all_{dialect}"
-    typed = [{"name": name, "type": sparse.types[name]} for name in sparse.columns]
+    typed = column_list(**{name: sparse.types[name] for name in sparse.columns})
     if dialect == "qlik_change_table":
         columns = {**HEADER, **{name: sparse.types[name] for name in sparse.columns}}
         return Landed(
@@ -280,17 +280,11 @@ def in_dialect(dialect: str, told: Told) -> Landed:
     if dialect in ("qlik_json", "qlik_avro"):
         form = dialect.removeprefix("qlik_")
         columns_of = [qlik_column(name, sparse.types[name], key) for name in sparse.columns]
-        body = metadata("v1", "T", 1, columns_of)
-        described = (
-            json_message("MD", body)
-            if form == "json"
-            else avro_message("MD", METADATA, body, own_schema=True)
-        )
         messages = [landed_message(change, sparse, form, columns_of) for change in sparse.changes]
         return Landed(
             {
                 raw: (landing(form), messages),
-                f"{raw}_metadata": (landing(form), [{"value": described}]),
+                f"{raw}_metadata": (landing(form), [metadata(form, "v1", "T", 1, columns_of)]),
             },
             f"qlik_messages({relation(raw)}, unique_key={key}, columns={typed}, "
             f"metadata={relation(f'{raw}_metadata')})",
@@ -400,10 +394,7 @@ def assert_one_history(
             lake.create(table, columns, delivered[: cuts[0]])
             later[0].append((table, columns, delivered[cuts[0] : cuts[1]]))
             later[1].append((table, columns, delivered[cuts[1] :]))
-        project.file(
-            f"models/stg_{dialect}.sql",
-            f"{{{{ config(materialized='change_stream') }}}}\n{{{{ {written.call} }}}}",
-        )
+        project.stream(f"stg_{dialect}", written.call)
         project.file(
             f"models/{dialect}_history.sql",
             f"{{{{ config(materialized='history', {config}) }}}}\n"

@@ -12,10 +12,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import dialect_netiq
-import dialect_openedge
-from conftest import SCHEMA, Lake, Project
+from conftest import SCHEMA, Lake, Project, column_list, relation
 from generate import changes
+from inserts import DIALECTS
 from qlik_messages import headers, json_message, mask
+from reference import Row
 
 ROWS = int(os.environ.get("AFTERIMAGE_BAD_ROWS", "1000000"))
 MOST = 1.15  # what a run over broken rows may cost, a run over good ones being 1
@@ -82,17 +83,12 @@ def test_broken_rows_have_distinct_ids_and_cost_little(
 
     project = make_project("bad_input")
     for kind in ("clean", "broken"):
-        raw = f"api.Relation.create(schema='{SCHEMA}', identifier='million_{kind}')"
-        project.file(
-            f"models/stg_{kind}.sql",
-            "{{ config(materialized='table') }}\n"
+        raw = relation(f"million_{kind}")
+        project.model(
+            f"stg_{kind}",
             f"{{{{ qlik_change_table({raw}, unique_key=['id'], mask_encoding='hex_bytes') }}}}",
         )
-        project.file(
-            f"models/{kind}_history.sql",
-            "{{ config(materialized='history', unique_key=['id']) }}\n"
-            f"select * from {{{{ ref('stg_{kind}') }}}}",
-        )
+        project.history(f"{kind}_history", f"stg_{kind}")
     seconds: dict[str, list[int]] = {"clean": [], "broken": []}
     for _ in range(4):  # the first round warms up
         for kind, times in seconds.items():
@@ -144,103 +140,72 @@ def test_broken_rows_have_distinct_ids_and_cost_little(
     assert broken <= MOST * clean, seconds
 
 
+AT = datetime(2024, 1, 1, 12, 1)
+BORN = f"columns={column_list(id='int', born='date')}"
+MESSAGE = {
+    "data": {"id": 1, "born": "yesterday"},
+    "beforeData": None,
+    "headers": headers(
+        "INSERT",
+        changeSequence=f"2024010112010000{1:019}",
+        timestamp="yesterday",
+        transactionEventCounter="first",
+        changeMask=mask(["id"], ["id"]),
+        columnMask=mask(["id"], ["id"]),
+    ),
+}
+EVENT = {
+    "record_id": "1",
+    "status": "N",
+    "event_type": "1",
+    "event_time": "yesterday",
+    "table_name": "usr",
+    "table_key": "id=1",
+    "column_name": "born",
+    "new_value": "yesterday",
+}
+
+
+def insert(macro: str, **texts: str) -> tuple[str, dict[str, str], Row]:
+    """Return the call of a macro, and a landed row with some texts, with its columns."""
+    dialect = DIALECTS[macro]
+    return (
+        f"{macro}({{}}, unique_key=['id'])",
+        dialect.columns | dict.fromkeys(texts, "string"),
+        dialect.row(1, AT) | texts,
+    )
+
+
 # A landed row of each dialect with a time, and where it has typed values of text a number, that is
-# none: the model's columns, the row, and what becomes of it (its time, its reason, its warnings).
-NO_TIME: dict[str, tuple[str, dict[str, str], dict[str, Any], tuple[Any, ...]]] = {
-    "ansi__ct": (
-        "qlik_change_table({}, unique_key=['id'])",
-        {
-            "header__change_seq": "string",
-            "header__change_oper": "string",
-            "header__timestamp": "string",
-            "id": "int",
-        },
-        {
-            "header__change_seq": f"2024010112010000{1:019}",
-            "header__change_oper": "I",
-            "header__timestamp": "yesterday",
-            "id": 1,
-        },
-        (datetime(2024, 1, 1, 12, 1), None, 1),
-    ),
-    "ansi_ccd": (
-        "db2_change_data({}, unique_key=['id'])",
-        {
-            "IBMSNAP_COMMITSEQ": "binary",
-            "IBMSNAP_INTENTSEQ": "binary",
-            "IBMSNAP_OPERATION": "string",
-            "IBMSNAP_LOGMARKER": "string",
-            "id": "int",
-        },
-        {
-            "IBMSNAP_COMMITSEQ": bytes(15) + b"\1",
-            "IBMSNAP_INTENTSEQ": bytes(15) + b"\1",
-            "IBMSNAP_OPERATION": "I",
-            "IBMSNAP_LOGMARKER": "yesterday",
-            "id": 1,
-        },
-        (None, None, 1),
-    ),
+# none: the model's call, its columns and the row; its time, its reason and how many warnings.
+NO_TIME: dict[str, tuple[tuple[str, dict[str, str], Row], tuple[Any, ...]]] = {
+    "ansi__ct": (insert("qlik_change_table", header__timestamp="yesterday"), (AT, None, 1)),
+    "ansi_ccd": (insert("db2_change_data", IBMSNAP_LOGMARKER="yesterday"), (None, None, 1)),
     "ansi_cdc": (
-        "openedge_change_table({}, unique_key=['id'])",
-        {
-            **dialect_openedge.CHANGE_COLUMNS,
-            "_Time-Stamp": "string",
-            "_Continuation-Position": "string",
-            "id": "int",
-        },
-        {
-            "_Change-Sequence": 1,
-            "_Operation": 1,
-            "_Time-Stamp": "yesterday",
-            "_Continuation-Position": "first",
-            "id": 1,
-        },
+        insert(
+            "openedge_change_table",
+            **{"_Time-Stamp": "yesterday", "_Continuation-Position": "first"},
+        ),
         (None, None, 1),
     ),
     "ansi_messages": (
-        "qlik_messages({}, unique_key=['id'],"
-        " columns=[{{'name': 'id', 'type': 'int'}}, {{'name': 'born', 'type': 'date'}}])",
-        {"value": "string", "timestamp": "string", "offset": "string"},
-        {
-            "value": json_message(
-                "DT",
-                {
-                    "data": {"id": 1, "born": "yesterday"},
-                    "beforeData": None,
-                    "headers": headers(
-                        "INSERT",
-                        changeSequence=f"2024010112010000{1:019}",
-                        timestamp="yesterday",
-                        transactionEventCounter="first",
-                        changeMask=mask(["id"], ["id"]),
-                        columnMask=mask(["id"], ["id"]),
-                    ),
-                },
-            ),
-            "timestamp": "yesterday",
-            "offset": "first",
-        },
         (
-            datetime(2024, 1, 1, 12, 1),
-            'a value does not fit its column: born "yesterday" (date)',
-            1,
+            f"qlik_messages({{}}, unique_key=['id'], {BORN})",
+            {"value": "string", "timestamp": "string", "offset": "string"},
+            {
+                "value": json_message("DT", MESSAGE),
+                "timestamp": "yesterday",
+                "offset": "first",
+            },
         ),
+        (AT, 'a value does not fit its column: born "yesterday" (date)', 1),
     ),
     "ansi_log": (
-        "netiq_event_log({}, unique_key=['id'], table='usr',"
-        " columns=[{{'name': 'id', 'type': 'int'}}, {{'name': 'born', 'type': 'date'}}])",
-        dict.fromkeys(dialect_netiq.LOG, "string"),
-        {
-            "record_id": "1",
-            "status": "N",
-            "event_type": "1",
-            "event_time": "yesterday",
-            "table_name": "usr",
-            "table_key": "id=1",
-            "column_name": "born",
-            "new_value": "yesterday",
-        },
+        (
+            f"netiq_event_log({{}}, unique_key=['id'], table='usr', {BORN})",
+            dict.fromkeys(dialect_netiq.LOG, "string"),
+            EVENT,
+        ),
         (None, 'event_time is no time: "yesterday"', None),
     ),
 }
@@ -251,13 +216,8 @@ def test_a_malformed_timestamp_fails_no_run_in_ansi_mode(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     project = make_project("ansi")
-    for table, (sql, columns, row, _) in NO_TIME.items():
-        relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
-        project.file(
-            f"models/stg_{table}.sql",
-            "{{ config(materialized='table', file_format='iceberg') }}\n"
-            f"{{{{ {sql.format(relation)} }}}}",
-        )
+    for table, ((call, columns, row), _) in NO_TIME.items():
+        project.model(f"stg_{table}", f"{{{{ {call.replace('{}', relation(table))} }}}}")
         lake.create(table, columns, [row])
     lake.spark.conf.set("spark.sql.ansi.enabled", "true")
     try:
@@ -266,6 +226,6 @@ def test_a_malformed_timestamp_fails_no_run_in_ansi_mode(
     finally:
         lake.spark.conf.set("spark.sql.ansi.enabled", "false")
     found = "select changed_at, reject_reason, array_size(warnings) as warnings from {}.stg_{}"
-    for table, (_, _, _, expected) in NO_TIME.items():
+    for table, (_, expected) in NO_TIME.items():
         rows = lake.rows(found.format(SCHEMA, table))
         assert [tuple(row.values()) for row in rows] == [expected], table

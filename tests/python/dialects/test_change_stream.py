@@ -8,19 +8,13 @@ import re
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
-from itertools import chain
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from conftest import ROOT, SCHEMA, DbtError, Lake, Project
-from dialect_qlik import HEADER, landed_rows
-from histories import EXAMPLES, fewer_checks
-from strategies import merged_streams
+from conftest import ROOT, SCHEMA, DbtError, Lake, Project, relation
 
 RAW = "Stream__CT"
 TABLE = f"{SCHEMA}.stg_stream"
@@ -44,10 +38,10 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def model(project: Project, config: str = STREAM, raw: str = RAW, key: str = "['id']") -> None:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{raw}')"
+    raw = relation(raw)
     project.file(
         "models/stg_stream.sql",
-        f"{{{{ config({config}) }}}}\n{{{{ qlik_change_table({relation}, unique_key={key}) }}}}",
+        f"{{{{ config({config}) }}}}\n{{{{ qlik_change_table({raw}, unique_key={key}) }}}}",
     )
 
 
@@ -367,11 +361,9 @@ def test_a_model_may_unite_several_raw_tables(project: Project, lake: Lake, runs
     parts = []
     for number, name in enumerate(["east", "west"], 1):
         lake.create(f"{name}__ct", COLUMNS, [row(at(number), "I", name, number)])
-        raw = f"api.Relation.create(schema='{SCHEMA}', identifier='{name}__ct')"
+        raw = relation(f"{name}__ct")
         parts.append(f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})")
-    project.file(
-        "models/stg_stream.sql", f"{{{{ config({STREAM}) }}}}\n{' union all '.join(parts)}"
-    )
+    project.model("stg_stream", " union all ".join(parts), materialized="change_stream")
     runs.run("--full-refresh")
     runs.assert_nothing_new()
     lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
@@ -397,7 +389,7 @@ def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs)
 
 
 def test_a_model_that_is_not_a_change_stream_is_an_error(project: Project) -> None:
-    project.file("models/stg_none.sql", f"{{{{ config({STREAM}) }}}}\nselect 1 as change_id")
+    project.model("stg_none", "select 1 as change_id", materialized="change_stream")
     with pytest.raises(DbtError, match=r"must return the columns of the .*change_seq"):
         project.dbt("run", "--select", "stg_none")
 
@@ -436,10 +428,9 @@ def test_dropped_partitions_remove_no_change(runs: Runs, lake: Lake) -> None:
 def test_a_branch_is_read_in_full(project: Project, runs: Runs, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} create branch audited")
     runs.land(row(at(4), "U", "not audited"))
-    project.file(
-        "models/stg_stream.sql",
-        f"{{{{ config({STREAM}) }}}}\n{{{{ qlik_change_table(api.Relation.create("
-        f"schema='{SCHEMA}', identifier='{RAW}.branch_audited'), unique_key=['id']) }}}}",
+    project.stream(
+        "stg_stream",
+        f"qlik_change_table({relation(f'{RAW}.branch_audited')}, unique_key=['id'])",
     )
     runs.run("--full-refresh")
     assert len(runs.staged()) == len(FIRST) - 1
@@ -465,10 +456,9 @@ class Landing:
         columns = ", ".join(f"{column} {kind}" for column, kind in self.columns.items())
         self.drop()
         lake.spark.sql(f"create table {self.name} ({columns}) using {using}")
-        project.file(
-            "models/stg_stream.sql",
-            f"{{{{ config({STREAM}) }}}}\n{{{{ qlik_change_table(api.Relation.create("
-            f"schema='spark_catalog.default', identifier='{name}'), unique_key=['id']) }}}}",
+        project.stream(
+            "stg_stream",
+            f"qlik_change_table({relation(name, 'spark_catalog.default')}, unique_key=['id'])",
         )
 
     def land(self, *rows: dict[str, Any]) -> None:
@@ -636,11 +626,7 @@ def test_a_run_compacts_after_the_first_snapshots_have_expired(runs: Runs, lake:
 
 
 def history_of_the_stream(project: Project) -> None:
-    project.file(
-        "models/stream_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_stream') }}",
-    )
+    project.history("stream_history", "stg_stream")
     project.dbt("run", "--select", "stream_history", "--full-refresh")
 
 
@@ -679,16 +665,15 @@ def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) ->
     now = datetime.now(timezone.utc).replace(tzinfo=None)
     rows = [row(at(1), "I", "old"), row(at(9), "I", "recent", 2) | {"header__timestamp": now}]
     lake.spark.sql("create namespace if not exists sampled")
-    lake._frame(COLUMNS, rows).writeTo("sampled.people__ct").using("iceberg").createOrReplace()
+    lake.frame(COLUMNS, rows).writeTo("sampled.people__ct").using("iceberg").createOrReplace()
     project.file(
         "models/sampled.yml",
         "sources: [{name: sampled, tables: [{name: people__ct,"
         " config: {event_time: header__timestamp}}]}]",
     )
-    project.file(
-        "models/stg_sampled.sql",
-        f"{{{{ config({STREAM}) }}}}\n"
-        "{{ qlik_change_table(source('sampled', 'people__ct'), unique_key=['id']) }}",
+    project.stream(
+        "stg_sampled",
+        "qlik_change_table(source('sampled', 'people__ct'), unique_key=['id'])",
     )
     for arguments, ids in (["--sample", "1 day"], [2]), ([], [1, 2]):
         project.dbt("run", "--select", "stg_sampled", *arguments)
@@ -705,10 +690,9 @@ def test_a_sample_is_no_gap(project: Project, lake: Lake) -> None:
         f"sources: [{{name: sample, schema: {SCHEMA}, tables: [{{name: sample__ct,"
         " config: {event_time: header__timestamp}}]}]",
     )
-    project.file(
-        "models/stg_sample.sql",
-        f"{{{{ config({STREAM}) }}}}\n"
-        "{{ qlik_change_table(source('sample', 'sample__ct'), unique_key=['id']) }}",
+    project.stream(
+        "stg_sample",
+        "qlik_change_table(source('sample', 'sample__ct'), unique_key=['id'])",
     )
     run = ["run", "--select", "stg_sample", "--vars", "{afterimage_on_gap: error}"]
     project.dbt(*run)
@@ -762,7 +746,7 @@ def test_a_unit_test_may_give_the_rows_of_a_source(
     schema = table.split(".")[0]
     lake.spark.sql("drop table if exists landed.people__ct")
     lake.spark.sql(f"create namespace if not exists {schema}")
-    lake._frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
+    lake.frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
     project.file(
         "models/landed.yml",
         f"sources: [{{name: landed, schema: {schema}, tables: [{{name: people__ct{place}}}]}}]",
@@ -797,63 +781,24 @@ def test_tables_may_be_in_another_catalog(
         lake.spark.conf.set(f"spark.sql.catalog.aside{name}", value)
     raw = f"aside.{SCHEMA}.raw__ct"
     lake.spark.sql(f"create namespace aside.{SCHEMA}")
-    lake._frame(COLUMNS, FIRST).writeTo(raw).using("iceberg").create()
+    lake.frame(COLUMNS, FIRST).writeTo(raw).using("iceberg").create()
     project = make_project("aside")
     profiles = project.folder / "profiles"
     profile = (profiles / "profiles.yml").read_text()
     profiles.unlink()
     profile = profile.replace(f"schema: {SCHEMA}", f"schema: aside.{SCHEMA}")
     project.file("profiles/profiles.yml", profile)
-    project.file(
-        "models/stg_aside.sql",
-        f"{{{{ config({STREAM}, compact_after=1) }}}}\n{{{{ qlik_change_table(api.Relation.create("
-        f"schema='aside.{SCHEMA}', identifier='raw__ct'), unique_key=['id']) }}}}",
+    project.stream(
+        "stg_aside",
+        f"qlik_change_table({relation('raw__ct', f'aside.{SCHEMA}')}, unique_key=['id'])",
+        compact_after=1,
     )
-    project.file(
-        "models/aside_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id'],"
-        " compact_after=1) }}\nselect * from {{ ref('stg_aside') }}",
-    )
+    project.history("aside_history", "stg_aside", compact_after=1)
     project.dbt("run")
     for day in (4, 5, 6):
-        lake._frame(COLUMNS, [row(at(day), "U", f"day {day}")]).writeTo(raw).append()
+        lake.frame(COLUMNS, [row(at(day), "U", f"day {day}")]).writeTo(raw).append()
         project.dbt("run")
     upkeep = "{history: aside_history, retain_days: 0}"
     project.dbt("run-operation", "maintain_history", "--args", upkeep)
     found = lake.rows(f"select name from aside.{SCHEMA}.aside_history where id = 1 and is_current")
     assert found == [{"name": "day 6"}]
-
-
-@pytest.mark.minutes
-@given(data=st.data())
-@settings(fewer_checks, max_examples=max(1, EXAMPLES // 2))
-def test_three_batches_in_any_order_give_the_full_refresh(
-    data: st.DataObject, project: Project, lake: Lake
-) -> None:
-    """All columns of the contract, with default settings."""
-    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
-    rows = data.draw(st.permutations(landed_rows(stream)))
-    repeats = data.draw(st.lists(st.sampled_from(rows), max_size=4)) if rows else []
-    rows = [*rows, *repeats]
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), min_size=2, max_size=2)))
-    batches = [rows[: cuts[0]], rows[cuts[0] : cuts[1]], rows[cuts[1] :]]
-    columns = {**HEADER, **stream.types}
-    columns = {name: columns[name] for name in [*HEADER, *stream.columns]}
-    model(project, raw="stream_batches__ct", key=repr(stream.unique_key))
-    run = ("run", "--select", "stg_stream")
-
-    def staged() -> str:
-        found = lake.rows(f"select * from {TABLE} order by change_id")
-        for change in found:
-            del change["ingested_at"]
-        return json.dumps(found, default=repr, indent=1)
-
-    lake.create("stream_batches__ct", columns, batches[0])
-    project.dbt(*run, "--full-refresh")
-    for batch in batches[1:]:
-        lake.append("stream_batches__ct", columns, batch)
-        project.dbt(*run)
-    in_batches = staged()
-    lake.create("stream_batches__ct", columns, list(chain.from_iterable(batches)))
-    project.dbt(*run, "--full-refresh")
-    assert staged() == in_batches

@@ -37,17 +37,11 @@ def project(make_project: Callable[[str], Project]) -> Project:
 
 
 def write_models(project: Project, name: str, copy_column: str) -> None:
-    project.file(
-        f"models/stg_{name}.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ dated_copies({relation(f'{name}_copies')}, unique_key=['id'],"
-        f" copy_column={copy_column}) }}}}",
+    project.stream(
+        f"stg_{name}",
+        f"dated_copies({relation(f'{name}_copies')}, unique_key=['id'], copy_column={copy_column})",
     )
-    project.file(
-        f"models/{name}_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id']) }}\n"
-        f"select * from {{{{ ref('stg_{name}') }}}}",
-    )
+    project.history(f"{name}_history", f"stg_{name}")
 
 
 def rows_of(date: datetime, copy: Copy) -> list[Row]:
@@ -246,27 +240,25 @@ def test_a_copy_without_keys_is_broken(
     assert [row["warnings"] for row in marked] == [[warning]] * 3
 
 
-@pytest.mark.parametrize(
-    ("kind", "texts", "times"),
-    [
+def test_a_month_is_no_year_and_a_year_no_second(project: Project, lake: Lake) -> None:
+    periods: list[tuple[str, list[Any], list[datetime]]] = [
         ("string", ["202401", "202402"], []),
         ("int", [202401, 202402], []),
         ("int", [2023, 2024], [datetime(2023, 1, 1), datetime(2024, 1, 1)]),
-    ],
-)
-def test_a_month_is_no_year_and_a_year_no_second(
-    kind: str, texts: list[Any], times: list[datetime], project: Project, lake: Lake
-) -> None:
-    columns = {"copied_on": kind, "id": "int"}
-    lake.create("periods", columns, [{"copied_on": t, "id": i} for i, t in enumerate(texts)])
-    sql = project.compile(
-        f"{{{{ dated_copies({relation('periods')}, unique_key=['id'], copy_column='copied_on') }}}}"
+    ]
+    tables = [f"periods_{number}" for number in range(len(periods))]
+    for table, (kind, texts, _) in zip(tables, periods, strict=True):
+        rows = [{"copied_on": text, "id": number} for number, text in enumerate(texts)]
+        lake.create(table, {"copied_on": kind, "id": "int"}, rows)
+    sqls = project.sqls(
+        f"dated_copies({relation(table)}, unique_key=['id'], copy_column='copied_on')"
+        for table in tables
     )
-    rows = lake.rows(f"select changed_at, reject_reason from ({sql})")
-    found = {row["changed_at"] for row in rows if row["reject_reason"] is None}
-    assert found == set(times)
-    reasons = {row["reject_reason"] for row in rows} - {None}
-    assert reasons == (set() if times else {f"the copy has no date: {text}" for text in texts})
+    for sql, (_, texts, times) in zip(sqls, periods, strict=True):
+        found = lake.rows(f"select changed_at, reject_reason from ({sql})")
+        assert {row["changed_at"] for row in found if row["reject_reason"] is None} == set(times)
+        reasons = {row["reject_reason"] for row in found} - {None}
+        assert reasons == (set() if times else {f"the copy has no date: {text}" for text in texts})
 
 
 @pytest.mark.minutes
@@ -281,17 +273,3 @@ def test_the_order_of_a_map_is_no_change(project: Project, lake: Lake) -> None:
         project.dbt("run", "--select", "+mapped_history")
     rows = lake.rows(f"select marks from {SCHEMA}.mapped_history order by version")
     assert [row["marks"] for row in rows] == [{"x": 1, "y": 2}, {"x": 1}]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("unique_key=['id'], copy_column='day'", "`relation` must be a relation with the columns"),
-        ("unique_key=['no'], copy_column='copied_on'", "`unique_key`.*Got: no"),
-        ("unique_key=['id'], copy_column='copied_on', columns=['copied_on']", "`columns`.*Got"),
-    ],
-)
-def test_arguments_are_checked(arguments: str, message: str, project: Project, lake: Lake) -> None:
-    lake.create("parts_copies", COLUMNS, [])
-    with pytest.raises(DbtError, match=message):
-        project.compile(f"{{{{ dated_copies({relation('parts_copies')}, {arguments}) }}}}")

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, relation
+from deliveries import Batch, count_rows, run_in_batches_and_at_once
 from dialect_db2 import (
     DB2_HEADER,
     DB2_UOW,
-    STAGED,
     Db2Style,
     db2_cd_rows,
     db2_changes,
@@ -80,36 +79,20 @@ def test_any_order_any_batches_and_repeats_equal_the_reference(
     batches = data.draw(splits(db2_cd_rows(stream, style), max_batches=3))
     columns, key = db2_columns(stream, style), stream.unique_key
     uow = f", uow={relation('random_uow')}, complete=true" if style == "single" else ""
-    project.file(
-        "models/stg_random.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('random_cd')}, unique_key={key}{uow}) }}}}",
-    )
-    project.file(
-        "models/random_history.sql",
-        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
-        "select * from {{ ref('stg_random') }}",
-    )
-    run = ("run", "--select", "stg_random", "random_history")
+    project.stream("stg_random", f"db2_change_data({relation('random_cd')}, unique_key={key}{uow})")
+    project.history("random_history", "stg_random", key)
+    raw = {"random_cd": columns, "random_uow": DB2_UOW}
+    rows = [{"random_cd": batch} for batch in batches]
+    rows[0] |= {"random_uow": db2_uow_rows(stream)}
 
-    lake.create("random_uow", DB2_UOW, db2_uow_rows(stream))
-    lake.create("random_cd", columns, [])
-    for number, batch in enumerate(batches):
-        lake.append("random_cd", columns, batch)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-    in_batches = lake.contents("stg_random", "random_history")
-
+    found = run_in_batches_and_at_once(
+        *(project, lake, ("stg_random", "random_history")),
+        [{table: (raw[table], landed) for table, landed in batch.items()} for batch in rows],
+    )[-1]
     expected = db2_changes(stream, style)
-    assert_same_history(
-        lake.rows(f"select * from {SCHEMA}.random_history"),
-        history(expected, key, stream.columns),
-        stream,
-    )
-    assert as_told(in_batches["stg_random"]) == as_told([vars(change) for change in expected])
-    assert sum(row["source_rows"] for row in in_batches["stg_random"]) == sum(map(len, batches))
-
-    lake.create("random_cd", columns, sorted(chain.from_iterable(batches), key=repr))
-    project.dbt(*run, "--full-refresh")
-    assert lake.contents("stg_random", "random_history") == in_batches
+    assert_same_history(found["random_history"], history(expected, key, stream.columns), stream)
+    assert as_told(found["stg_random"]) == as_told([vars(change) for change in expected])
+    assert count_rows(found["stg_random"]) == sum(map(len, batches))
 
 
 def as_told(changes: list[Row]) -> list[Row]:
@@ -212,34 +195,26 @@ def in_halves(option: str, project: Project, lake: Lake) -> list[list[Row]]:
         {"IBMSNAP_COMMITSEQ": n.to_bytes(10, "big"), "IBMSNAP_LOGMARKER": datetime(2024, 1, n)}
         for n in (1, 2, 3, 4)
     ]
-    project.file(
-        "models/stg_halves.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('halves_cd')}, unique_key=['id'], "
-        f"uow={relation('halves_uow')}{option}) }}}}",
+    project.stream(
+        "stg_halves",
+        f"db2_change_data({relation('halves_cd')}, unique_key=['id'],"
+        f" uow={relation('halves_uow')}{option})",
     )
-    project.file(
-        "models/halves_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_halves') }}",
-    )
+    project.history("halves_history", "stg_halves")
+    batches: list[Batch] = [
+        {
+            "halves_uow": (DB2_UOW, [commits[0], *commits[2:]]),
+            "halves_cd": (columns, HALVES[0]),
+        },
+        # The time of the second commit comes late as well.
+        {"halves_uow": (DB2_UOW, commits[1:2]), "halves_cd": (columns, HALVES[1])},
+    ]
     tables = ("stg_halves", "halves_history")
-    run = ("run", "--select", *tables)
-
-    lake.create("halves_uow", DB2_UOW, [commits[0], *commits[2:]])
-    lake.create("halves_cd", columns, HALVES[0])
-    project.dbt(*run, "--full-refresh")
-    after_first = lake.contents(*tables)
-    lake.create("halves_uow", DB2_UOW, commits)  # the time of the second commit comes late as well
-    lake.append("halves_cd", columns, HALVES[1])
-    project.dbt(*run)
-    after_second = lake.contents(*tables)
-    project.dbt(*run, "--full-refresh")
-
-    assert lake.contents(*tables) == after_second
-    rows = after_second["stg_halves"]
+    first, second = run_in_batches_and_at_once(project, lake, tables, batches)
+    rows = second["stg_halves"]
     assert len({row["change_id"] for row in rows}) == len(rows)
-    assert sum(row["source_rows"] for row in rows) == len(HALVES[0]) + len(HALVES[1])
-    return [after_first["stg_halves"], rows]
+    assert count_rows(rows) == len(HALVES[0]) + len(HALVES[1])
+    return [first["stg_halves"], rows]
 
 
 def summary(staged: list[Row], keys: Any) -> list[tuple[Any, ...]]:
@@ -262,10 +237,7 @@ def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake
         at = datetime(2024, 1, day)
         return {**landed(commit, intent, letter, key, 0), "IBMSNAP_LOGMARKER": at}
 
-    project.file(
-        "models/stg_late.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('late_ccd')}, unique_key=['id']) }}}}",
-    )
+    project.stream("stg_late", f"db2_change_data({relation('late_ccd')}, unique_key=['id'])")
     run = ("run", "--select", "stg_late")
     lake.create(
         "late_ccd",
@@ -306,10 +278,9 @@ def test_late_rows_are_read_with_their_whole_commit(project: Project, lake: Lake
 @pytest.mark.slow
 def test_the_time_of_a_commit_may_land_after_its_rows(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "id": "string", "value": "int"}
-    project.file(
-        "models/stg_timed.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('timed_cd')}, unique_key=['id'], "
-        f"uow={relation('timed_uow')}) }}}}",
+    project.stream(
+        "stg_timed",
+        f"db2_change_data({relation('timed_cd')}, unique_key=['id'], uow={relation('timed_uow')})",
     )
     run = ("run", "--select", "stg_timed")
     lake.create("timed_cd", columns, [landed(n, n, "I", f"key {n}", n) for n in (1, 2)])
@@ -338,10 +309,7 @@ def test_keys_that_differ_by_less_than_a_millisecond_are_two(project: Project, l
         at = datetime(2024, 1, 1)
         return {**landed(commit, intent, letter, None, 0), "IBMSNAP_LOGMARKER": at, "at": key}
 
-    project.file(
-        "models/stg_near.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('near_ccd')}, unique_key=['at']) }}}}",
-    )
+    project.stream("stg_near", f"db2_change_data({relation('near_ccd')}, unique_key=['at'])")
     loads = [row(0, 0, "I", first), row(0, 0, "I", second)]
     lake.create("near_ccd", columns, [*loads, row(10, 1, "D", first), row(10, 2, "I", third)])
     project.dbt("run", "--full-refresh", "--select", "stg_near")
@@ -370,16 +338,11 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
         at = datetime(2024, 1, 1 + commit)
         return {**landed(commit, commit, letter, key, value), "IBMSNAP_LOGMARKER": at}
 
-    project.file(
-        "models/stg_condensed.sql",
-        f"{STAGED}{{{{ db2_change_data({relation('condensed_ccd')}, unique_key=['id'], "
-        "condensed=true) }}",
+    project.stream(
+        "stg_condensed",
+        f"db2_change_data({relation('condensed_ccd')}, unique_key=['id'], condensed=true)",
     )
-    project.file(
-        "models/condensed_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_condensed') }}",
-    )
+    project.history("condensed_history", "stg_condensed")
     tables = ("stg_condensed", "condensed_history")
     run = ("run", "--select", *tables)
     lake.create(
@@ -401,48 +364,11 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
     ] == [("b", 2, datetime(2024, 1, 6), True), ("c", 2, datetime(2024, 1, 7), True)]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("unique_key=[]", "db2_change_data: `unique_key` must be a list of column names"),
-        ("unique_key=['ID']", "names a column that does not exist. Allowed: ['key_no', 'v']"),
-        ("unique_key=['key_no'], columns=['key_no', 'w']", "Got: w"),
-        ("unique_key=['key_no'], before_prefix='BEFORE'", "up to 4 characters"),
-        ("unique_key=['key_no'], condensed='Y'", "`condensed` must be one of [True, False]"),
-        ("unique_key=['key_no'], complete='Y'", "`complete` must be one of"),
-        ("unique_key=['key_no'], pair_key_changes=1.5", "`pair_key_changes` must be one of"),
-        ("unique_key=['key_no'], time_zone=none", "`time_zone` must be a text"),
-        ("unique_key=['key_no'], uow=%s" % relation("odd_cd"), "`uow` must be a relation with"),
-    ],
-)
-def test_wrong_arguments_are_named(
-    arguments: str,
-    message: str,
-    project: Project,
-    lake: Lake,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    lake.create("odd_cd", {**DB2_HEADER, "key_no": "int", "v": "int", "Xv": "int"}, [])
-
-    said = project.error(f"{{{{ db2_change_data({relation('odd_cd')}, {arguments}) }}}}", capsys)
-    assert "db2_change_data: " in said
-    assert message in said
-
-
 def test_a_compile_may_come_before_the_table_of_commits(project: Project, lake: Lake) -> None:
     lake.create("early_cd", {**DB2_HEADER, "id": "int"}, [])
     call = f"unique_key=['id'], before_prefix=none, uow={relation('no_such_uow')}"
-    compiled = project.compile(f"{{{{ db2_change_data({relation('early_cd')}, {call}) }}}}")
+    compiled = project.sql(f"db2_change_data({relation('early_cd')}, {call})")
     assert "do not exist yet" in compiled
-
-
-def test_a_table_without_the_columns_of_a_capture_table_is_refused(
-    project: Project, lake: Lake
-) -> None:
-    lake.create("plain", {"IBMSNAP_OPERATION": "string", "id": "int"}, [])
-
-    with pytest.raises(DbtError, match="must have the columns IBMSNAP_COMMITSEQ"):
-        project.compile(f"{{{{ db2_change_data({relation('plain')}, unique_key=['id']) }}}}")
 
 
 def test_before_images_are_found_by_prefix_name_and_type(project: Project, lake: Lake) -> None:
@@ -456,9 +382,7 @@ def test_before_images_are_found_by_prefix_name_and_type(project: Project, lake:
         [landed(1, 1, "U", None, 0) | {"id": 1, "name": "b", "XNAME": "a", "XXNAME": "x"}],
     )
 
-    compiled = project.compile(
-        f"{{{{ db2_change_data({relation('named_cd')}, unique_key=['ID']) }}}}"
-    )
+    compiled = project.sql(f"db2_change_data({relation('named_cd')}, unique_key=['ID'])")
 
     assert lake.rows(compiled)[0]["after"] == {
         "id": 1,

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
-from dialect_db2 import STAGED
 from histories import fewer_checks
 
 LOG = {"OPERATION": "int", "TIME": "timestamp", "PK01": "int", "PK02": "string"}
@@ -32,16 +31,11 @@ def logged(operation: int | None, minute: int, no: int, lang: str = "de") -> dic
 @pytest.mark.minutes
 def test_each_run_looks_the_rows_up_again(project: Project, lake: Lake) -> None:
     key = "unique_key=['no', 'lang']"
-    project.file(
-        "models/stg_log.sql",
-        f"{STAGED}{{{{ db2_text_log({relation('text_log')}, {key}, "
-        f"base={relation('text_base')}) }}}}",
+    project.stream(
+        "stg_log",
+        f"db2_text_log({relation('text_log')}, {key}, base={relation('text_base')})",
     )
-    project.file(
-        "models/log_history.sql",
-        "{{ config(materialized='history', unique_key=['no', 'lang']) }}\n"
-        "select * from {{ ref('stg_log') }}",
-    )
+    project.history("log_history", "stg_log", ["no", "lang"])
     tables = ("stg_log", "log_history")
     run = ("run", "--select", *tables)
     lake.create(
@@ -105,9 +99,9 @@ def test_the_index_gets_the_result_of_the_log(
 ) -> None:
     lake.create("net_log", LOG, log)
     lake.create("net_base", BASE, [{"no": no, "lang": lang} for no, lang in present])
-    compiled = project.compile(
-        f"{{{{ index_sync({relation('net_log')}, unique_key=['no', 'lang'], "
-        f"base={relation('net_base')}, time_zone='America/New_York') }}}}"
+    compiled = project.sql(
+        f"index_sync({relation('net_log')}, unique_key=['no', 'lang'],"
+        f" base={relation('net_base')}, time_zone='America/New_York')"
     )
 
     actions, covered, rejected = {}, {}, 0
@@ -157,7 +151,7 @@ def test_trailing_blanks_of_a_key_are_ignored(padded: str, project: Project, lak
         f"({relation('padded_log')}, unique_key=['no', 'lang'], base={relation('padded_base')})"
     )
 
-    staged = lake.rows(project.compile(f"{{{{ db2_text_log{arguments} }}}}"))
+    staged = lake.rows(project.sql(f"db2_text_log{arguments}"))
     found = [(row["operation"], row["before"], row["after"], row["source_rows"]) for row in staged]
     assert sorted(found, key=repr) == [
         ("delete", {"no": 2, "lang": "de", "text": None}, None, 2),
@@ -165,7 +159,7 @@ def test_trailing_blanks_of_a_key_are_ignored(padded: str, project: Project, lak
     ]
     assert {row["change_id"] for row in staged} == set(padded_ids(project, lake))
 
-    synced = lake.rows(project.compile(f"{{{{ index_sync{arguments} }}}}"))
+    synced = lake.rows(project.sql(f"index_sync{arguments}"))
     done = [(row["no"], row["lang"], row["action"], row["source_rows"]) for row in synced]
     assert sorted(done) == [
         (1, "de", "upsert", 2),
@@ -178,9 +172,9 @@ def padded_ids(project: Project, lake: Lake) -> list[str]:
     lake.create("plain_log", LOG, [logged(0, 1, 1), logged(2, 4, 2)])
     lake.create("plain_base", BASE, [{"no": 1, "lang": "de", "text": "Brot"}])
     staged = lake.rows(
-        project.compile(
-            f"{{{{ db2_text_log({relation('plain_log')}, unique_key=['no', 'lang'],"
-            f" base={relation('plain_base')}) }}}}"
+        project.sql(
+            f"db2_text_log({relation('plain_log')}, unique_key=['no', 'lang'],"
+            f" base={relation('plain_base')})"
         )
     )
     return [row["change_id"] for row in staged]
@@ -206,42 +200,5 @@ def test_load_rows_are_in_the_index(project: Project, lake: Lake) -> None:
         "": {1: "delete", 2: "upsert", 3: "upsert"},
         f", synchpoint='{5:020x}'": {3: "upsert"},
     }.items():
-        found = lake.rows(project.compile(f"{{{{ {call}{arguments}) }}}}"))
+        found = lake.rows(project.sql(f"{call}{arguments})"))
         assert {row["no"]: row["action"] for row in found} == expected
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("db2_text_log(%(log)s, unique_key=['no'], base=%(base)s)", "for each of ['PK01', 'PK02']"),
-        ("db2_text_log(%(log)s, unique_key=['no', 'x'], base=%(base)s)", "not exist. Allowed:"),
-        ("db2_text_log(%(base)s, unique_key=['no'], base=%(base)s)", "must have the columns OPE"),
-        ("db2_text_log(%(log)s, unique_key='no', base=%(base)s)", "must be a list of column"),
-        (
-            "db2_text_log(%(log)s, unique_key=['no', 'lang'], base=%(base)s, columns=['no'])",
-            "`unique_key` names a column that does not exist",
-        ),
-        ("index_sync(%(log)s, unique_key=['no', 'lang'])", "`base` must be the relation"),
-        (
-            "index_sync(%(log)s, unique_key=['no', 'lang'], base=%(base)s, synchpoint='00')",
-            "`synchpoint` must be left out",
-        ),
-        ("index_sync(%(cd)s, unique_key=['no'], base=%(base)s)", "`base` must be left out"),
-        ("index_sync(%(cd)s, unique_key=['no'], synchpoint='12')", "20 or 32 hex digits. Got: 12"),
-    ],
-)
-def test_wrong_arguments_are_named(
-    call: str, message: str, project: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lake.create("some_log", LOG, [])
-    lake.create("some_base", BASE, [])
-    header = {f"IBMSNAP_{name}": "string" for name in ("COMMITSEQ", "INTENTSEQ", "OPERATION")}
-    lake.create("some_cd", {**header, "no": "int"}, [])
-    names = {name: relation(f"some_{name}") for name in ("log", "base", "cd")}
-
-    with pytest.raises(DbtError) as error:
-        project.compile("{{ " + call % names + " }}")
-
-    said = f"{error.value} {capsys.readouterr().out}"  # what fails while parsing is only printed
-    assert call.split("(")[0] + ": " in said
-    assert message in said

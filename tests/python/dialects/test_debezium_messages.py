@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, column_list, relation
+from deliveries import run_in_batches_and_at_once
 from reference import Row
 from registry_messages import decimal, framed, logical, record
 from registry_messages import envelope as envelope_schema
 
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 LANDING = {
     "key": "string",
     "value": "string",
@@ -37,7 +37,7 @@ TYPES = {
     "tags": "array<string>",
     "note": "string",
 }
-COLUMNS = [{"name": name, "type": kind} for name, kind in TYPES.items()]
+COLUMNS = column_list(**TYPES)
 AT = 1709283600000  # 2024-03-01 09:00:00
 
 
@@ -105,16 +105,12 @@ BATCHES: list[list[Row]] = [
 
 
 def models(project: Project, table: str, arguments: str) -> None:
-    project.file(
-        "models/stg_things.sql",
-        f"{STAGED}{{{{ debezium_messages({relation(table)}, unique_key=['id'], key='key', "
-        f"columns={COLUMNS}{arguments}) }}}}",
+    project.stream(
+        "stg_things",
+        f"debezium_messages({relation(table)}, unique_key=['id'], key='key',"
+        f" columns={COLUMNS}{arguments})",
     )
-    project.file(
-        "models/things_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_things') }}",
-    )
+    project.history("things_history", "stg_things")
 
 
 @pytest.mark.minutes
@@ -125,17 +121,9 @@ def test_three_batches_give_what_a_full_refresh_gives(
     position: str, project: Project, lake: Lake
 ) -> None:
     models(project, "things", f", headers='headers'{position}")
-    run = ("run", "--select", *TABLES)
-    for number, rows in enumerate(BATCHES):
-        if number == 0:
-            lake.create("things", LANDING, rows)
-        else:
-            lake.append("things", LANDING, rows)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-    in_batches = lake.contents(*TABLES)
-    project.dbt(*run, "--full-refresh")
-
-    assert lake.contents(*TABLES) == in_batches
+    in_batches = run_in_batches_and_at_once(
+        project, lake, TABLES, [{"things": (LANDING, rows)} for rows in BATCHES]
+    )[-1]
     told = [
         (
             change["operation"],
@@ -261,10 +249,10 @@ def test_every_type_is_read_from_avro(project: Project, lake: Lake) -> None:
     rows[4]["key"] = framed(8, AVRO_KEY, {"id": 1})
     lake.create("typed", AVRO_LANDING, rows)
     lake.create("typed_schemas", SCHEMAS, [*schema_rows(7, 8), *schema_rows(7)])
-    project.file(
-        "models/stg_typed.sql",
-        f"{STAGED}{{{{ debezium_messages({relation('typed')}, unique_key=['id'], key='key', "
-        f"columns={COLUMNS}, schemas={relation('typed_schemas')}) }}}}",
+    project.stream(
+        "stg_typed",
+        f"debezium_messages({relation('typed')}, unique_key=['id'], key='key', columns={COLUMNS},"
+        f" schemas={relation('typed_schemas')})",
     )
     project.dbt("run", "--select", "stg_typed")
 
@@ -455,11 +443,10 @@ def check_any_bytes(count: int, project: Project, lake: Lake) -> None:
             for value in (values[: len(known)] + avro if table == "avro" else values)
         ]
         lake.create(f"any_{table}", {"value": kind}, rows)
-        project.file(
-            f"models/stg_any_{table}.sql",
-            "{{ config(materialized='table') }}\n"
-            f"{{{{ debezium_messages({relation(f'any_{table}')}, unique_key=['id'], "
-            f"columns={COLUMNS}{schemas if table == 'avro' else ''}) }}}}",
+        project.model(
+            f"stg_any_{table}",
+            f"{{{{ debezium_messages({relation(f'any_{table}')}, unique_key=['id'],"
+            f" columns={COLUMNS}{schemas if table == 'avro' else ''}) }}}}",
         )
     tables = ["stg_any_bytes", "stg_any_texts", "stg_any_avro"]
     found = {}
@@ -501,40 +488,3 @@ def test_a_hundred_thousand_damaged_messages_end_in_one_bucket_each(
     project: Project, lake: Lake
 ) -> None:
     check_any_bytes(100_000, project, lake)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("unique_key=[], columns={columns}", "`unique_key` must be a list of column names"),
-        ("unique_key=['no'], columns={columns}", "names a column that does not exist. Allowed:"),
-        ("unique_key=['id'], columns=['id']", "each of `columns` must be a {name, type}"),
-        (
-            "unique_key=['id'], columns=[]",
-            "`columns` must be a list of {name, type}, with at least",
-        ),
-        (
-            "unique_key=['id'], columns=[{{'name': 'id', 'type': 'int', 'encoding': 'x'}}]",
-            "`encoding` must be one of ['base64', 'hex', 'text']. Got: x",
-        ),
-        ("unique_key=['id'], columns={columns}, value='v'", "`value` names a column that does not"),
-        ("unique_key=['id'], columns={columns}, value='offset'", "of type string (JSON) or binary"),
-        ("unique_key=['id'], columns={columns}, position=['o']", "Got: o"),
-        ("unique_key=['id'], columns={columns}, headers='h'", "`headers` names a column"),
-        (
-            "unique_key=['id'], columns={columns}, schemas={relation}",
-            "`schemas` must be a relation with the columns id, schema. Got:",
-        ),
-        ("unique_key=['id'], columns={columns}, table=''", "`table` must be a text that is not"),
-    ],
-)
-def test_an_argument_that_is_wrong_is_named(
-    arguments: str,
-    message: str,
-    project: Project,
-    lake: Lake,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    lake.create("errors", LANDING, [])
-    call = f"{relation('errors')}, {arguments.format(columns=COLUMNS, relation=relation('errors'))}"
-    assert message in project.error(f"{{{{ debezium_messages({call}) }}}}", capsys)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, column_list, relation
 from reference import Row
 
 LANDING = {"value": "string", "headers": "array<struct<key: string, value: binary>>"}
@@ -43,7 +43,7 @@ def landed(
 
 
 def call(table: str, columns: dict[str, str], arguments: str = "") -> str:
-    typed = [{"name": name, "type": kind} for name, kind in columns.items()]
+    typed = column_list(**columns)
     return (
         f"{{{{ debezium_messages({relation(table)}, unique_key=['id'], columns={typed}{arguments})"
         " }}"
@@ -165,20 +165,13 @@ def test_what_a_connector_makes_up_for_the_old_row_is_no_value(
             landed("d", 30, {"id": 7, **made_up}, None),
         ],
     )
-    project.file(
-        "models/stg_made_up.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        + call("made_up", columns, ", headers='headers'"),
+    project.model(
+        "stg_made_up",
+        call("made_up", columns, ", headers='headers'"),
+        materialized="change_stream",
     )
-    project.file(
-        "models/made_up_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_made_up') }}",
-    )
-    project.file(
-        "models/made_up_audit.sql",
-        "{{ config(materialized='table') }}\n{{ change_audit(ref('stg_made_up'), ['id']) }}",
-    )
+    project.history("made_up_history", "stg_made_up")
+    project.model("made_up_audit", "{{ change_audit(ref('stg_made_up'), ['id']) }}")
     project.dbt("run", "--select", "+made_up_history", "made_up_audit")
     current = lake.rows(f"select id, note, n from {SCHEMA}.made_up_history where is_current")
     assert current == [{"id": 2, "note": "a text", "n": 7}]

@@ -6,15 +6,16 @@ import random
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from decimal import Decimal
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
+from deliveries import count_rows, run_in_batches_and_at_once
 from reference import Row
 
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 COLUMNS = {
     "Op": "string",
     "id": "string",
@@ -57,15 +58,8 @@ def load(minutes: int, key: str, value: int) -> Row:
 
 
 def models(project: Project, table: str, arguments: str) -> None:
-    project.file(
-        "models/stg_parts.sql",
-        f"{STAGED}{{{{ dms_changes({table}, unique_key=['id'], {arguments}) }}}}",
-    )
-    project.file(
-        "models/parts_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_parts') }}",
-    )
+    project.stream("stg_parts", f"dms_changes({table}, unique_key=['id'], {arguments})")
+    project.history("parts_history", "stg_parts")
 
 
 BATCHES: list[list[Row]] = [
@@ -111,17 +105,11 @@ def test_three_batches_give_what_a_full_refresh_gives(
     order: str, project: Project, lake: Lake
 ) -> None:
     models(project, relation("parts"), f"before_prefix='BI_', {order}")
-    run = ("run", "--select", *TABLES)
-    lake.create("parts", COLUMNS, [])
-    for number, rows in enumerate(BATCHES):
-        lake.append("parts", COLUMNS, rows)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-    in_batches = lake.contents(*TABLES)
-    project.dbt(*run, "--full-refresh")
-
-    assert lake.contents(*TABLES) == in_batches
-    staged = in_batches["stg_parts"]
-    assert sum(change["source_rows"] for change in staged) == sum(map(len, BATCHES))
+    found = run_in_batches_and_at_once(
+        project, lake, TABLES, [{"parts": (COLUMNS, rows)} for rows in BATCHES]
+    )[-1]
+    staged = found["stg_parts"]
+    assert count_rows(staged) == sum(map(len, BATCHES))
     reasons = sorted(change["reject_reason"] for change in staged if change["reject_reason"])
     if "order_by" not in order:
         places = ["no place in the order (change_seq): NULL"]
@@ -134,14 +122,14 @@ def test_three_batches_give_what_a_full_refresh_gives(
         "superseded: a later load of this key came",
         "unknown operation: X",
     ]
-    found = [
+    versions = [
         (change["id"], change["value"], change["operation"], change["closed_by"])
         for change in sorted(
-            in_batches["parts_history"], key=lambda change: (change["id"], change["version"])
+            found["parts_history"], key=lambda change: (change["id"], change["version"])
         )
         if change["id"] in ("a", "b", "b2", "c", "d")
     ]
-    assert found == [
+    assert versions == [
         ("a", 0, "load", "update"),
         ("a", 1, "update", "update"),
         ("a", 9, "insert", "update"),  # insert before update, where nothing else tells the order
@@ -181,15 +169,24 @@ def sort_key(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-@pytest.mark.parametrize("kind", VALUES)
-def test_the_text_of_a_value_sorts_like_the_value(kind: str, project: Project, lake: Lake) -> None:
-    text = project.compile(f"{{{{ afterimage._sortable_text('value', '{kind}') }}}}")
-    shuffled = random.Random(1).sample(VALUES[kind], len(VALUES[kind]))
-    lake.create("values_to_sort", {"value": kind}, [{"value": value} for value in shuffled])
-    rows = lake.rows(f"select value, {text} as text from {SCHEMA}.values_to_sort")
-    by_text = [row["value"] for row in sorted(rows, key=lambda row: row["text"])]
-    assert list(map(bytes_of, by_text)) == sorted(map(bytes_of, VALUES[kind]), key=sort_key)
-    assert all(set(row["text"]) <= set("0123456789ABCDEF-") for row in rows)
+def test_the_text_of_a_value_sorts_like_the_value(project: Project, lake: Lake) -> None:
+    names = {kind: f"v{number}" for number, kind in enumerate(VALUES)}
+    shuffled = {
+        names[kind]: random.Random(1).sample(values, len(values)) for kind, values in VALUES.items()
+    }
+    rows = [dict(zip(shuffled, values, strict=True)) for values in zip_longest(*shuffled.values())]
+    lake.create("values_to_sort", {name: kind for kind, name in names.items()}, rows)
+    texts = project.sqls(
+        f"afterimage._sortable_text('{name}', '{kind}')" for kind, name in names.items()
+    )
+    for (kind, name), text in zip(names.items(), texts, strict=True):
+        found = lake.rows(
+            f"select {name} as value, {text} as text from {SCHEMA}.values_to_sort"
+            f" where {name} is not null order by text"
+        )
+        values = [bytes_of(row["value"]) for row in found]
+        assert values == sorted(map(bytes_of, VALUES[kind]), key=sort_key), kind
+        assert all(set(row["text"]) <= set("0123456789ABCDEF-") for row in found), kind
 
 
 def bytes_of(value: Any) -> Any:
@@ -213,7 +210,7 @@ def test_a_place_of_several_columns_sorts_like_the_columns(
     columns = {"Op": "string", "id": "int", **dict(zip(names, kinds, strict=True))}
     lake.create("to_order", columns, rows)
     call = f"dms_changes({relation('to_order')}, unique_key=['id'], order_by={names})"
-    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
+    changes = lake.rows(project.sql(call))
     keys = {row["id"]: [sort_key(row[name]) for name in names] for row in rows}
     ordered = [
         keys[change["after"]["id"]]
@@ -224,28 +221,28 @@ def test_a_place_of_several_columns_sorts_like_the_columns(
     assert len(places) == len({tuple(key) for key in keys.values()})
 
 
-@pytest.mark.parametrize("kind", ["decimal(35,0)", "decimal(38,0)", "string"])
-def test_a_sequence_is_its_35_digits_whatever_it_is_landed_as(
-    kind: str, project: Project, lake: Lake
-) -> None:
+def test_a_sequence_is_its_35_digits_whatever_it_is_landed_as(project: Project, lake: Lake) -> None:
     number = f"{7:035d}"
-    landed: Any = number if kind == "string" else Decimal(number)
-    lake.create(
-        "typed_sequence",
-        {"op": "string", "id": "int", "AR_H_CHANGE_SEQ": kind},
-        [
-            {"op": "I", "id": 1, "AR_H_CHANGE_SEQ": landed},
+    kinds = {"decimal(35,0)": Decimal, "decimal(38,0)": Decimal, "string": str}
+    for place, (kind, landed) in enumerate(kinds.items()):
+        rows = [
+            {"op": "I", "id": 1, "AR_H_CHANGE_SEQ": landed(number)},
             {"op": "I", "id": 2, "AR_H_CHANGE_SEQ": None},
-            {"op": "I", "id": 3, "AR_H_CHANGE_SEQ": "0" if kind == "string" else Decimal(0)},
-        ],
-    )
-    call = f"dms_changes({relation('typed_sequence')}, unique_key=['id'])"
-    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
-    assert {(c["after"]["id"], c["operation"], c["change_seq"]) for c in changes} == {
-        (1, "insert", number),
-        (2, "load", ""),
-        (3, "load", ""),
-    }
+            {"op": "I", "id": 3, "AR_H_CHANGE_SEQ": landed("0")},
+        ]
+        columns = {"op": "string", "id": "int", "AR_H_CHANGE_SEQ": kind}
+        lake.create(f"typed_sequence_{place}", columns, rows)
+    calls = [
+        f"dms_changes({relation(f'typed_sequence_{place}')}, unique_key=['id'])"
+        for place in range(len(kinds))
+    ]
+    for kind, sql in zip(kinds, project.sqls(calls), strict=True):
+        found = lake.rows(f"select after.id, operation, change_seq from ({sql}) order by id")
+        assert [tuple(row.values()) for row in found] == [
+            (1, "insert", number),
+            (2, "load", ""),
+            (3, "load", ""),
+        ], kind
 
 
 @pytest.mark.parametrize("order", ["", ", order_by=['landed_at']"])
@@ -255,7 +252,7 @@ def test_a_table_without_the_column_is_all_rows_of_the_full_load(
     columns = {"id": "int", "value": "int", "landed_at": "timestamp"}
     lake.create("loaded", columns, [{"id": n, "value": n, "landed_at": START} for n in (1, 2)])
     call = f"dms_changes({relation('loaded')}, unique_key=['id'], columns=['id', 'value']{order})"
-    changes = lake.rows(project.compile(f"{{{{ {call} }}}}"))
+    changes = lake.rows(project.sql(call))
     assert sorted((c["operation"], c["change_seq"], c["after"]["id"]) for c in changes) == [
         ("load", "", 1),
         ("load", "", 2),
@@ -268,9 +265,7 @@ def files(lake: Lake, tmp_path: Path) -> Callable[[str, list[Row]], Path]:
     """Give what writes a file of a table as DMS does, in a folder."""
 
     def write(name: str, rows: list[Row]) -> Path:
-        types = ", ".join(f"`{column}` {kind}" for column, kind in COLUMNS.items())
-        data = [tuple(one.get(column) for column in COLUMNS) for one in rows]
-        lake.spark.createDataFrame(data, types).coalesce(1).write.parquet(str(tmp_path / "made"))
+        lake.frame(COLUMNS, rows).coalesce(1).write.parquet(str(tmp_path / "made"))
         [made] = (tmp_path / "made").glob("part-*.parquet")
         (tmp_path / "parts").mkdir(exist_ok=True)
         file = made.rename(tmp_path / "parts" / f"{name}.parquet")
@@ -313,46 +308,3 @@ def test_a_truncate_takes_the_files_away_and_raises_the_alarm(
     history = lake.contents(*TABLES)["parts_history"]
     # What the truncate ended nobody says, so `b` lives on.
     assert sorted((v["id"], v["value"]) for v in history if v["is_current"]) == [("a", 5), ("b", 0)]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("{raw}, unique_key=[]", "dms_changes: `unique_key` must be a list of column names"),
-        ("{raw}, unique_key=['no']", "names a column that does not exist. Allowed: ['id', 'val"),
-        ("{raw}, unique_key=['id'], columns=['id', 'w']", "Got: w"),
-        ("{raw}, unique_key=['id'], operation='Opp'", "`operation` names a column that does not"),
-        ("{raw}, unique_key=['id'], operation=''", "`operation` must be a text that is not empty"),
-        ("{raw}, unique_key=['id'], order_by='x'", "`order_by` must be a list of column names"),
-        ("{raw}, unique_key=['id'], order_by=['x']", "`order_by` names a column that does not ex"),
-        ("{raw}, unique_key=['id'], time='x'", "`time` names a column that does not exist"),
-        ("{raw}, unique_key=['id'], before_prefix='B_'", "such as B_id. Got: B_, and the columns"),
-        ("{raw}, unique_key=['id'], null_is_absent=['x']", "`null_is_absent` names a column that"),
-        (
-            "{floats}, unique_key=['id'], order_by=['rank']",
-            "whole numbers, decimals, dates or timestamps. Got: rank, a double",
-        ),
-        (
-            "{floats}, unique_key=['id']",
-            "has no columns called change_seq (the task's expression $AR_H_CHANGE_SEQ). Allowed: "
-            "['Op', 'id', 'rank']. Got: None",
-        ),
-        ("{twice}, unique_key=['id']", "has 2 columns called change_seq"),
-    ],
-)
-def test_an_argument_that_is_wrong_is_named(
-    arguments: str,
-    message: str,
-    project: Project,
-    lake: Lake,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    lake.create("errors", COLUMNS, [])
-    lake.create("errors_floats", {"Op": "string", "id": "string", "rank": "double"}, [])
-    lake.create("errors_twice", {**COLUMNS, "ar_h_change_seq": "string"}, [])
-    call = arguments.format(
-        raw=relation("errors"),
-        floats=relation("errors_floats"),
-        twice=relation("errors_twice"),
-    )
-    assert message in project.error(f"{{{{ dms_changes({call}) }}}}", capsys)

@@ -10,7 +10,7 @@ import pytest
 
 import dialect_netiq
 import dialect_openedge
-from conftest import Lake, Project, relation
+from conftest import Lake, Project, column_list, relation
 
 MORNING = datetime(2024, 1, 1, 8)
 
@@ -67,9 +67,7 @@ def test_text_of_a_qlik_change_table(project: Project, lake: Lake) -> None:
         for number, text in numbered(TEXTS)
     ]
     lake.create("times__ct", columns, rows)
-    sql = project.compile(
-        f"{{{{ qlik_change_table({relation('times__ct')}, unique_key=['id']) }}}}"
-    )
+    sql = project.sql(f"qlik_change_table({relation('times__ct')}, unique_key=['id'])")
     found = {row["after"]["id"]: row for row in lake.rows(sql)}
     unknown = "changed_at is unknown: neither timestamp nor change_seq has it"
     for number, text in numbered(TEXTS):
@@ -99,7 +97,7 @@ def test_text_of_a_logmarker(project: Project, lake: Lake) -> None:
     unknown = "changed_at is unknown: neither IBMSNAP_LOGMARKER nor IBMSNAP_UOW has it"
     calls = [relation("times_ccd"), f"{relation('times_cd')}, uow={relation('times_uow')}"]
     for call in calls:
-        sql = project.compile(f"{{{{ db2_change_data({call}, unique_key=['id']) }}}}")
+        sql = project.sql(f"db2_change_data({call}, unique_key=['id'])")
         found = {row["after"]["id"]: row for row in lake.rows(sql)}
         for number, text in numbered(DB2_TEXTS):
             at = DB2_TEXTS[text]
@@ -111,9 +109,8 @@ def test_text_of_a_text_index_log(project: Project, lake: Lake) -> None:
     rows = [{"OPERATION": 0, "TIME": text, "PK01": no} for no, text in numbered(DB2_TEXTS)]
     lake.create("times_log", {"OPERATION": "int", "TIME": "string", "PK01": "int"}, rows)
     lake.create("times_base", {"no": "int"}, [{"no": no} for no, _ in numbered(DB2_TEXTS)])
-    sql = project.compile(
-        f"{{{{ db2_text_log({relation('times_log')}, unique_key=['no'],"
-        f" base={relation('times_base')}) }}}}"
+    sql = project.sql(
+        f"db2_text_log({relation('times_log')}, unique_key=['no'], base={relation('times_base')})"
     )
     changes = lake.rows(sql)
     assert sorted(row["changed_at"] for row in changes if row["reject_reason"] is None) == sorted(
@@ -135,9 +132,7 @@ def test_text_of_an_openedge_time_stamp(project: Project, lake: Lake) -> None:
         for number, text in numbered(texts)
     ]
     lake.create("times__cdc", columns, rows)
-    sql = project.compile(
-        f"{{{{ openedge_change_table({relation('times__cdc')}, unique_key=['id']) }}}}"
-    )
+    sql = project.sql(f"openedge_change_table({relation('times__cdc')}, unique_key=['id'])")
     found = {row["after"]["id"]: row for row in lake.rows(sql)}
     for number, text in numbered(texts):
         at = texts[text]
@@ -161,10 +156,10 @@ def test_text_of_an_event_time(project: Project, lake: Lake) -> None:
         for number, text in numbered(TEXTS)
     ]
     lake.create("times_usr_log", dict.fromkeys(dialect_netiq.LOG, "string"), rows)
-    columns = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
-    sql = project.compile(
-        f"{{{{ netiq_event_log({relation('times_usr_log')}, unique_key=['id'], table='usr',"
-        f" columns={columns}) }}}}"
+    columns = column_list(id="int", name="string")
+    sql = project.sql(
+        f"netiq_event_log({relation('times_usr_log')}, unique_key=['id'], table='usr',"
+        f" columns={columns})"
     )
     changes = lake.rows(sql)
     assert sorted(row["changed_at"] for row in changes if row["reject_reason"] is None) == sorted(

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import canonicalize
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, relation
+from conftest import SCHEMA, Lake, Project, column_list, relation
 
 Row = dict[str, Any]
 
@@ -51,12 +51,16 @@ def event(record: int, kind: int, key: int, column: str | None = None, **values:
     }
 
 
+def event_log(table: str, columns: Any, unique_key: str = "['idu']", **arguments: Any) -> str:
+    """Write the call that reads the events of `usr` from a log."""
+    given = {"unique_key": unique_key, "table": "'usr'", "columns": columns, **arguments}
+    text = ", ".join(f"{name}={value}" for name, value in given.items())
+    return f"netiq_event_log({relation(table)}, {text})"
+
+
 # --- The manual's documents ---------------------------------------------------------------------
 
-USR = (
-    "[{'name': 'idu', 'type': 'int'}, {'name': 'fname', 'type': 'string'}, "
-    "{'name': 'lname', 'type': 'string'}, {'name': 'photo', 'type': 'binary'}]"
-)
+USR = column_list(idu="int", fname="string", lname="string", photo="binary")
 INITIAL = {"fname": "Jack", "lname": "Frost", "photo": "qqo="}
 CURRENT = {"fname": "John", "lname": "Doe", "photo": "u7s="}
 
@@ -116,9 +120,9 @@ def documents(project: Project, lake: Lake, table: str, **arguments: str) -> dic
     """Return the documents of an event log by change_id, in one spelling."""
     text = ", ".join(f"{name}={value}" for name, value in arguments.items())
     rows = lake.rows(
-        project.compile(
-            f"{{{{ xds_documents({relation(table)}, unique_key=['idu'], table='usr', "
-            f"schema='indirect', columns={USR}, base={relation('xds_usr')}, {text}) }}}}"
+        project.sql(
+            f"xds_documents({relation(table)}, unique_key=['idu'], table='usr',"
+            f" schema='indirect', columns={USR}, base={relation('xds_usr')}, {text})"
         )
     )
     assert all(row["reject_reason"] is None for row in rows)
@@ -181,10 +185,10 @@ def test_query_back_inserts_can_be_adds(project: Project, lake: Lake) -> None:
 def test_a_table_of_keys_alone_has_documents(project: Project, lake: Lake) -> None:
     lake.create("xds_member", {"idu": "int"}, [{"idu": 1}])
     lake.create("xds_member_log", LOG, [event(1, 6, 1)])
-    sql = project.compile(
-        f"{{{{ xds_documents({relation('xds_member_log')}, unique_key=['idu'], table='usr',"
-        " schema='indirect', columns=[{'name': 'idu', 'type': 'int'}],"
-        f" base={relation('xds_member')}) }}}}"
+    sql = project.sql(
+        f"xds_documents({relation('xds_member_log')}, unique_key=['idu'], table='usr',"
+        f" schema='indirect', columns={column_list(idu='int')},"
+        f" base={relation('xds_member')})"
     )
     [row] = lake.rows(sql)
     assert canonicalize(row["document"], strip_text=True) == canonicalize(
@@ -202,10 +206,10 @@ def test_a_small_decimal_of_the_base_has_no_exponent(project: Project, lake: Lak
     )
     lake.create("xds_rate_log", LOG, [event(key, 6, key) for key in rates])
     for kind in ("decimal(12,8)", "string"):
-        columns = [{"name": "idu", "type": "int"}, {"name": "rate", "type": kind}]
-        sql = project.compile(
-            f"{{{{ xds_documents({relation('xds_rate_log')}, unique_key=['idu'], table='usr',"
-            f" schema='indirect', columns={columns}, base={relation('xds_rate')}) }}}}"
+        columns = column_list(idu="int", rate=kind)
+        sql = project.sql(
+            f"xds_documents({relation('xds_rate_log')}, unique_key=['idu'], table='usr',"
+            f" schema='indirect', columns={columns}, base={relation('xds_rate')})"
         )
         for row in lake.rows(sql):
             rate = rates[int(row["change_id"][:20])]
@@ -255,107 +259,6 @@ def test_udfs_give_a_struct_with_the_reason_of_a_refusal(lake: Lake) -> None:
     ]
 
 
-# --- Arguments ----------------------------------------------------------------------------------
-
-GOOD = {
-    "relation": "'log'",
-    "unique_key": "['id']",
-    "table": "'usr'",
-    "columns": "[{'name': 'id', 'type': 'int'}, {'name': 'a', 'type': 'string'}]",
-}
-
-
-def call(macro: str = "netiq_event_log", **arguments: str) -> str:
-    given = {**GOOD, **arguments}
-    return f"{{{{ {macro}({', '.join(f'{name}={value}' for name, value in given.items())}) }}}}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"unique_key": "'id'"}, "`unique_key` must be a list of column names, with at least one"),
-        ({"unique_key": "['b']"}, "`unique_key` names a column that does not exist"),
-        ({"table": "none"}, "`table` must be a text that is not empty. Got: None"),
-        ({"columns": "['id']"}, "each of `columns` must be a {name, type}"),
-        ({"columns": "[]"}, "`columns` must be a list of {name, type}, with at least one"),
-        (
-            {"columns": "[{'name': 'id', 'type': 'int) or (1'}]"},
-            "with one of the types string, boolean, tinyint, smallint, int, bigint, float, double,"
-            " date, timestamp, timestamp_ntz, binary, decimal(p,s)."
-            " Got: {'name': 'id', 'type': 'int) or (1'}",
-        ),
-        ({"columns": "[{'name': 'id'}]"}, "each of `columns` must be a {name, type}"),
-        (
-            {"columns": "[{'name': 'id', 'type': 'int'}, {'name': 'ID', 'type': 'int'}]"},
-            "`columns` names a column twice",
-        ),
-        ({"driver_user": "1"}, "`driver_user` must be a text that is not empty. Got: 1"),
-        ({"allow_loopback": "'no'"}, "`allow_loopback` must be one of [True, False]. Got: no"),
-        ({"future_events": "'yes'"}, "`future_events` must be one of [True, False]. Got: yes"),
-        ({"trim_key_numbers": "'yes'"}, "`trim_key_numbers` must be one of [True, False]"),
-        (
-            {"force_username_case": "'title'"},
-            "`force_username_case` must be one of ['upper', 'lower']. Got: title",
-        ),
-        ({"statuses": "'N'"}, "`statuses` must be a list of texts, with at least one. Got: N"),
-        ({"precedence": "'base'"}, "`precedence` must be one of ['driver', 'logged']. Got: base"),
-        ({"time_zone": "1"}, "`time_zone` must be a text that is not empty. Got: 1"),
-        ({"as_of": "'today'"}, "`as_of` must be a timestamp in UTC without a zone"),
-        ({"column_names": "['id']"}, "`column_names` must map the standard names"),
-        ({"column_names": "{'seq': 'id'}"}, "`column_names` must be one of ['record_id', 'status'"),
-        ({"column_names": "{'status': 1}"}, "`column_names` must be a text that is not empty"),
-    ],
-)
-def test_wrong_arguments_are_named(
-    arguments: dict[str, str],
-    message: str,
-    project: Project,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(DbtError):
-        project.compile(call(**arguments))
-    said = " ".join(capfd.readouterr().out.split())
-    assert "netiq_event_log: " in said
-    assert message in said
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"schema": "''"}, "xds_documents: `schema` must be a text that is not empty"),
-        (
-            {"schema": "'s'", "query_back_inserts": "'insert'"},
-            "`query_back_inserts` must be one of ['modify', 'add']. Got: insert",
-        ),
-        ({"schema": "'s'", "table": "''"}, "xds_documents: `table` must be a text"),
-    ],
-)
-def test_wrong_arguments_of_xds_documents_are_named(
-    arguments: dict[str, str],
-    message: str,
-    project: Project,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(DbtError):
-        project.compile(call("xds_documents", **arguments))
-    assert message in " ".join(capfd.readouterr().out.split())
-
-
-def test_a_log_without_one_of_its_ten_columns_is_refused(project: Project, lake: Lake) -> None:
-    lake.create("nine_columns", {k: v for k, v in LOG.items() if k != "old_value"}, [])
-    with pytest.raises(DbtError, match="nine_columns has no column 'old_value'"):
-        project.compile(call(relation=relation("nine_columns")))
-    project.compile(
-        call(relation=relation("nine_columns"), column_names="{'old_value': 'new_value'}")
-    )
-
-
-def test_a_base_without_a_column_is_refused(project: Project, lake: Lake) -> None:
-    lake.create("no_a", {"ID": "int"}, [])
-    with pytest.raises(DbtError, match=r"`columns \(of `base`\)` names a column that does not"):
-        project.compile(call(base=relation("no_a")))
-
-
 # --- Keys of other types than text and int -------------------------------------------------------
 
 
@@ -377,13 +280,8 @@ def test_keys_differ_by_their_last_digit_and_a_time_is_not_a_date(
         for number, (day, total) in enumerate(keys, start=1)
     ]
     lake.create("typed_keys_log", LOG, events)
-    sql = project.compile(
-        call(
-            relation=relation("typed_keys_log"),
-            unique_key="['day', 'sum']",
-            columns="[{'name': 'day', 'type': 'date'}, {'name': 'sum', 'type': 'decimal(38,10)'}]",
-        )
-    )
+    columns = column_list(day="date", sum="decimal(38,10)")
+    sql = project.sql(event_log("typed_keys_log", columns, "['day', 'sum']"))
     rows = lake.rows(f"select before.*, reject_reason from ({sql}) order by change_seq")
     assert [row["reject_reason"] for row in rows] == [
         reason and f"table_key does not cast: {reason}" for reason in keys.values()
@@ -411,15 +309,9 @@ def test_a_current_value_that_does_not_fit_its_type_rejects_the_query_back(
     events = [event(n, 5, 0, table_key=f"id={n}") for n in (1, 2, 3, 4)]
     events.append(event(5, 8, 0, "n", table_key="id=5"))
     lake.create("wide_log", LOG, events)
-    columns = {"id": "int", "born": "date", "sum": "decimal(10,2)", "n": "int"}
-    sql = project.compile(
-        call(
-            relation=relation("wide_log"),
-            columns=repr([{"name": name, "type": kind} for name, kind in columns.items()]),
-            base=relation("wide_base"),
-            as_of="'2027-01-01'",
-        )
-    )
+    columns = column_list(id="int", born="date", sum="decimal(10,2)", n="int")
+    base_and_now = {"base": relation("wide_base"), "as_of": "'2027-01-01'"}
+    sql = project.sql(event_log("wide_log", columns, "['id']", **base_and_now))
     staged = {int(row["change_id"][:20]): row for row in lake.rows(sql)}
     assert staged[1]["after"] == {
         "id": 1,
@@ -635,14 +527,12 @@ def random_base(source: random.Random, objects: int) -> list[Row]:
 
 
 def stage_random(project: Project, by_time: bool, precedence: str) -> None:
-    project.file(
-        "models/stg_random.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ netiq_event_log({relation('random_log')}, unique_key=['id'], table='T', "
-        "columns=[{'name': 'id', 'type': 'int'}, {'name': 'a', 'type': 'string'}, "
-        "{'name': 'b', 'type': 'string'}], "
-        f"base={relation('random_base')}, future_events={str(by_time).lower()}, "
-        f"as_of='2026-01-02', precedence='{precedence}') }}}}",
+    project.stream(
+        "stg_random",
+        f"netiq_event_log({relation('random_log')}, unique_key=['id'], table='T',"
+        f" columns={column_list(id='int', a='string', b='string')},"
+        f" base={relation('random_base')}, future_events={str(by_time).lower()},"
+        f" as_of='2026-01-02', precedence='{precedence}')",
     )
 
 
@@ -738,12 +628,7 @@ def staged(lake: Lake, table: str) -> dict[str, Row]:
 
 @pytest.mark.slow
 def test_a_late_event_is_read(project: Project, lake: Lake) -> None:
-    project.file(
-        "models/stg_late.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ netiq_event_log({relation('late_log')}, unique_key=['idu'], table='usr', "
-        f"columns={USR}, as_of='2027-01-01') }}}}",
-    )
+    project.stream("stg_late", event_log("late_log", USR, as_of="'2027-01-01'"))
 
     def run(log: list[Row], *arguments: str) -> set[int]:
         lake.append("late_log", LOG, log)
@@ -771,12 +656,14 @@ def test_a_late_event_is_read(project: Project, lake: Lake) -> None:
 @pytest.mark.minutes
 def test_changes_stay_when_the_driver_and_the_table_move_on(project: Project, lake: Lake) -> None:
     types = {"idu": "int", "fname": "string", "lname": "string", "photo": "binary"}
-    project.file(
-        "models/stg_moving.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ netiq_event_log({relation('moving_log')}, unique_key=['idu'], table='usr', "
-        f"columns={USR}, base={relation('moving_base')}, future_events=true, "
-        "as_of=var('as_of')) }}",
+    project.stream(
+        "stg_moving",
+        event_log(
+            *("moving_log", USR),
+            base=relation("moving_base"),
+            future_events="true",
+            as_of="var('as_of')",
+        ),
     )
 
     def run(log: list[Row], base: list[Row], as_of: str, *arguments: str) -> dict[int, Row]:
@@ -873,7 +760,7 @@ def test_a_change_that_has_moved_leaves_no_version(project: Project, lake: Lake)
 # --- Query-backs, and what is judged in one run -------------------------------------------------
 
 PERSON = {"idu": "int", "fname": "string", "lname": "string"}
-PERSON_COLUMNS = repr([{"name": name, "type": kind} for name, kind in PERSON.items()])
+PERSON_COLUMNS = column_list(**PERSON)
 
 
 def at(hour: int, record: int, kind: int, column: str | None = None, **values: Any) -> Row:
@@ -891,18 +778,8 @@ class LogRuns:
     def __init__(self, name: str, project: Project, lake: Lake, **arguments: str) -> None:
         self.name, self.project, self.lake = name, project, lake
         given = {"as_of": "'2027-01-01'", "base": relation(f"{name}_base"), **arguments}
-        text = ", ".join(f"{argument}={value}" for argument, value in given.items())
-        project.file(
-            f"models/stg_{name}.sql",
-            "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-            f"{{{{ netiq_event_log({relation(f'{name}_log')}, unique_key=['idu'], table='usr', "
-            f"columns={PERSON_COLUMNS}, {text}) }}}}",
-        )
-        project.file(
-            f"models/{name}_history.sql",
-            "{{ config(materialized='history', unique_key=['idu'], file_format='iceberg') }}\n"
-            f"select * from {{{{ ref('stg_{name}') }}}}",
-        )
+        project.stream(f"stg_{name}", event_log(f"{name}_log", PERSON_COLUMNS, **given))
+        project.history(f"{name}_history", f"stg_{name}", ["idu"])
         self.full = ["--full-refresh"]
 
     def run(self, log: list[Row], *base: Row) -> list[tuple[Any, ...]]:
@@ -1066,10 +943,8 @@ def test_a_query_back_gives_values_that_no_event_has(project: Project, lake: Lak
     lake.create("unsaid_log", LOG, log)
     present = [{"idu": n, "fname": f"f{n}", "lname": f"l{n}"} for n in range(1, 9)]
     lake.create("unsaid_base", PERSON, present)
-    sql = project.compile(
-        f"{{{{ netiq_event_log({relation('unsaid_log')}, unique_key=['idu'], table='usr', "
-        f"columns={PERSON_COLUMNS}, base={relation('unsaid_base')}, precedence='logged') }}}}"
-    )
+    base = relation("unsaid_base")
+    sql = project.sql(event_log("unsaid_log", PERSON_COLUMNS, base=base, precedence="'logged'"))
     rows = lake.rows(
         "select int(left(change_id, 20)) as record, after.fname, after.lname, absent_columns,"
         f" reject_reason from ({sql})"
@@ -1101,13 +976,7 @@ def test_rows_without_a_table_name_are_accounted_for(project: Project, lake: Lak
         event(4, 1, 1, "fname", new_value="z", table_name="other"),
     ]
     lake.create("nameless_log", LOG, log)
-    sql = project.compile(
-        call(
-            relation=relation("nameless_log"),
-            unique_key="['idu']",
-            columns=PERSON_COLUMNS,
-        )
-    )
+    sql = project.sql(event_log("nameless_log", PERSON_COLUMNS))
     rows = lake.rows(
         f"select change_id, after.fname, reject_reason, source_rows from ({sql}) order by change_id"
     )
@@ -1132,16 +1001,10 @@ def test_a_log_in_local_time(project: Project, lake: Lake) -> None:
             event(2, 1, 2, "fname", new_value="x", event_time=datetime(2026, 7, 1, 14, 31)),
         ],
     )
-    arguments = {
-        "relation": relation("local_log"),
-        "unique_key": "['idu']",
-        "columns": PERSON_COLUMNS,
-        "time_zone": "'Europe/Berlin'",
-        "future_events": "true",
-    }
+    arguments = {"time_zone": "'Europe/Berlin'", "future_events": "true"}
     due = {"'2026-01-01 12:29:00'": 0, "'2026-01-01 12:30:00'": 1, "'2026-07-01 12:31:00'": 2}
     for as_of, expected in due.items():
-        sql = project.compile(call(**arguments, as_of=as_of))
+        sql = project.sql(event_log("local_log", PERSON_COLUMNS, **arguments, as_of=as_of))
         rows = lake.rows(f"select * from ({sql}) order by change_seq")
         assert sum(row["reject_reason"] is None for row in rows) == expected
     assert [row["changed_at"] for row in rows] == [
@@ -1162,9 +1025,7 @@ def test_a_change_names_the_user_of_its_first_event(project: Project, lake: Lake
             event(5, 9, 2, perpetrator="EVE"),
         ],
     )
-    sql = project.compile(
-        call(relation=relation("signed_log"), unique_key="['idu']", columns=PERSON_COLUMNS)
-    )
+    sql = project.sql(event_log("signed_log", PERSON_COLUMNS))
     rows = lake.rows(f"select changed_by, event_ids from ({sql}) order by change_seq")
     ids = [f"{record:020d}-idu={1 if record < 4 else 2}" for record in range(6)]
     assert [tuple(row.values()) for row in rows] == [

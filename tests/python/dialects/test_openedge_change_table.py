@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
+from deliveries import Batch, count_rows, run_in_batches_and_at_once
 from dialect_openedge import (
     CHANGE_COLUMNS,
     TABLE_NUMBER,
@@ -31,7 +30,6 @@ from strategies import Stream, merged_streams, splits
 
 CHANGES = "random_items__cdc"
 TRACKING = "random_cdc_tracking"
-SELECTED = ("--select", "stg_random", "random_history")
 STAGED = (
     "change_seq",
     "operation",
@@ -86,59 +84,33 @@ def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     types = dict(zip((CHANGES, TRACKING), types_of(stream, maps), strict=True))
     key = stream.unique_key
     encoding = "'hex'" if maps == "hex" else "none"
-    project.file(
-        "models/stg_random.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation(CHANGES)}, unique_key={key}, "
-        f"tracking={relation(TRACKING)}, source_table_number={TABLE_NUMBER}, "
-        f"partition_resets='truncate', field_map_encoding={encoding}, split_order='{order}') }}}}",
+    project.stream(
+        "stg_random",
+        f"openedge_change_table({relation(CHANGES)}, unique_key={key},"
+        f" tracking={relation(TRACKING)}, source_table_number={TABLE_NUMBER},"
+        f" partition_resets='truncate', field_map_encoding={encoding}, split_order='{order}')",
     )
-    project.file(
-        "models/random_history.sql",
-        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
-        "select * from {{ ref('stg_random') }}",
-    )
+    project.history("random_history", "stg_random", key)
     # Another table's changes, with the same sequences.
     others = [tracking_row(change, stream.columns, maps, table_number=15) for change in changes]
-
-    lake.create(CHANGES, types[CHANGES], [])
-    lake.create(TRACKING, types[TRACKING], others)
-    for number, batch in enumerate(batches):
-        deliver(lake, types, batch)
-        project.dbt("run", *SELECTED, *(["--full-refresh"] if number == 0 else []))
-    in_batches = contents(lake)
-
-    assert_same_changes(lake, changes, stream)
-    assert_same_history(
-        lake.rows(f"select * from {SCHEMA}.random_history"),
-        history(changes, key, stream.columns),
-        stream,
-    )
-    delivered = sum(len(batch) for batch in batches)
-    assert lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_random") == [
-        {"n": delivered or None}
+    landed: list[Batch] = [
+        {
+            table: (types[table], [row for name, row in batch if name == table])
+            for table in (CHANGES, TRACKING)
+        }
+        for batch in batches
     ]
+    landed[0][TRACKING][1].extend(others)
 
-    project.dbt("run", *SELECTED, "--full-refresh")
-    assert contents(lake) == in_batches
-
-
-def deliver(lake: Lake, types: dict[str, dict[str, str]], batch: list[tuple[str, Row]]) -> None:
-    for table in (CHANGES, TRACKING):
-        lake.append(table, types[table], [row for name, row in batch if name == table])
+    found = run_in_batches_and_at_once(project, lake, ("stg_random", "random_history"), landed)[-1]
+    assert_same_changes(found["stg_random"], changes, stream)
+    assert_same_history(found["random_history"], history(changes, key, stream.columns), stream)
+    assert count_rows(found["stg_random"]) == sum(map(len, batches))
 
 
-def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, without the time of the run."""
-    staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
-    for row in staged:
-        del row["ingested_at"]
-    return [staged, lake.rows(f"select * from {SCHEMA}.random_history order by history_id")]
-
-
-def assert_same_changes(lake: Lake, changes: list[Change], stream: Stream) -> None:
+def assert_same_changes(rows: list[Row], changes: list[Change], stream: Stream) -> None:
     """Compare the staging model with the stream, change by change."""
-    staged = {row["change_id"]: row for row in lake.rows(f"select * from {SCHEMA}.stg_random")}
+    staged = {row["change_id"]: row for row in rows}
     expected = {change.change_seq: change for change in changes}
     assert sorted(staged) == sorted(expected)
     for change_id, change in expected.items():
@@ -169,10 +141,9 @@ def test_o7_a_late_change_with_a_low_sequence_is_read(project: Project, lake: La
             "name": name,
         }
 
-    project.file(
-        "models/late/stg_late.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation('late__cdc')}, unique_key=['id']) }}}}",
+    project.stream(
+        "late/stg_late",
+        f"openedge_change_table({relation('late__cdc')}, unique_key=['id'])",
     )
     run = ("run", "--select", "stg_late")
     lake.create("late__cdc", columns, [row(17, 3, 1, "a"), row(19, 4, 3, "c"), row(20, 4, 4, "d")])
@@ -213,10 +184,9 @@ def test_landed_files_are_bounded_as_numbers(project: Project, lake: Lake) -> No
             for sequence in sequences
         ]
 
-    project.file(
-        "models/bounded/stg_bounded.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation('bounded__cdc')}, unique_key=['id']) }}}}",
+    project.stream(
+        "bounded/stg_bounded",
+        f"openedge_change_table({relation('bounded__cdc')}, unique_key=['id'])",
     )
     lake.create("bounded__cdc", columns, rows(*range(1, 7)))
     raw = f"{SCHEMA}.bounded__cdc"
@@ -250,11 +220,10 @@ def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
         row = {"_Change-Sequence": sequence, "_Operation": 4, "_Source-Table-Number": 12}
         return {**row, "_Time-Stamp": at, "_Change-FieldMap": "name", "_User-Name": "ann"}
 
-    project.file(
-        "models/stg_pruned.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation('pruned__cdc')}, unique_key=['id'],"
-        f" tracking={relation('pruned_tracking')}, source_table_number=12) }}}}",
+    project.stream(
+        "stg_pruned",
+        f"openedge_change_table({relation('pruned__cdc')}, unique_key=['id'],"
+        f" tracking={relation('pruned_tracking')}, source_table_number=12)",
     )
     run = ("run", "--select", "stg_pruned")
     lake.create("pruned__cdc", columns, [change(12, 3, "a"), change(12, 4, "b")])
@@ -282,11 +251,10 @@ def test_the_two_tables_may_land_days_apart(first: str, project: Project, lake: 
     at = datetime(2024, 3, 1)
     change = {"_Operation": 4, "_Time-Stamp": at, "id": 1, "name": "b"}
     tracked = {"_Operation": 4, "_Source-Table-Number": 12, "_Time-Stamp": at, "_User-Name": "ann"}
-    project.file(
-        "models/stg_apart.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ openedge_change_table({relation('apart__cdc')}, unique_key=['id'],"
-        f" tracking={relation('apart_tracking')}, source_table_number=12) }}}}",
+    project.stream(
+        "stg_apart",
+        f"openedge_change_table({relation('apart__cdc')}, unique_key=['id'],"
+        f" tracking={relation('apart_tracking')}, source_table_number=12)",
     )
     rows = {
         "changes": ("apart__cdc", columns, change),
@@ -363,11 +331,10 @@ def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
         lake.spark.sql(
             f"insert into {table} values (1, 1, {position}, {fragment}, '{at}', 7, '{text}')"
         )
-    project.file(
-        "models/stg_short_text.sql",
-        "{{ config(materialized='table', file_format='iceberg') }}\n"
-        "{{ openedge_change_table(api.Relation.create(schema='spark_catalog.default',"
-        " identifier='short_text__cdc'), unique_key=['id']) }}",
+    project.model(
+        "stg_short_text",
+        f"{{{{ openedge_change_table({relation('short_text__cdc', 'spark_catalog.default')},"
+        " unique_key=['id']) }}",
     )
     project.dbt("run", "--select", "stg_short_text")
     [row] = lake.rows(f"select * from {SCHEMA}.stg_short_text")
@@ -388,9 +355,11 @@ LANDED = {
 }
 
 
-@pytest.fixture(scope="module")
-def landed(project: Project, lake: Lake) -> str:
-    """A change table and its tracking table that were landed as one, as a join of the two."""
+def test_tracking_columns_may_be_in_the_change_table(project: Project, lake: Lake) -> None:
+    """A change table and its tracking table were landed as one, as a join of the two.
+
+    Then tracking rows are not counted, and columns of the source may look like metadata.
+    """
     common: Row = {"_Time-Stamp": datetime(2024, 3, 1), "_User_Name": "ann"}
     rows: list[Row] = [
         {"_Change-Sequence": 5, "_Operation": 3, "_Source-Table-Number": 12, "_hidden": "a"},
@@ -401,18 +370,10 @@ def landed(project: Project, lake: Lake) -> str:
     ]
     fields: Row = {"Cust-Num": 1, "changed_fields": "_HIDDEN", "_Version": "v"}
     lake.create("landed__cdc", LANDED, [{**common, **fields, **row} for row in rows])
-    lake.create("bare__cdc", {"id": "int"}, [])
-    lake.create("no_operation__cdc", {"_Change-Sequence": "bigint", "id": "int"}, [])
-    return relation("landed__cdc")
-
-
-def test_tracking_columns_may_be_in_the_change_table(
-    project: Project, lake: Lake, landed: str
-) -> None:
-    """Then tracking rows are not counted, and columns of the source may look like metadata."""
-    sql = project.compile(
-        f"{{{{ openedge_change_table({landed}, unique_key=['cust-num'], source_table_number=12,"
-        " field_map='Changed_Fields', columns=['_version', 'Cust-Num', '_hidden']) }}"
+    sql = project.sql(
+        f"openedge_change_table({relation('landed__cdc')}, unique_key=['cust-num'],"
+        " source_table_number=12, field_map='Changed_Fields', columns=['_version',"
+        " 'Cust-Num', '_hidden'])"
     )
     rows = sorted(lake.rows(sql), key=lambda row: str(row["change_id"]))
     assert [
@@ -427,46 +388,3 @@ def test_tracking_columns_may_be_in_the_change_table(
     assert rows[0]["after"] == {"_Version": "v", "Cust-Num": 1, "_hidden": "b"}
     assert rows[0]["tracking"]["user_name"] == "ann"
     assert rows[0]["warnings"] is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("unique_key=[]", "`unique_key` must be a list of column names, with at least one"),
-        ("unique_key=['no_such']", "`unique_key` names a column that does not exist"),
-        ("policy_level=4", r"`policy_level` must be one of \[None, 0, 1, 2, 3\]. Got: 4"),
-        ("partition_resets='x'", r"`partition_resets` must be one of \['reject', 'truncate'\]"),
-        ("split_order='x'", r"`split_order` must be one of \['zero_first', 'zero_last'\]. Got: x"),
-        ("field_map_encoding='x'", "`field_map_encoding` must be one of .*'hex'.*. Got: x"),
-        ("field_map_bit_order='x'", "`field_map_bit_order` must be one of .*. Got: x"),
-        ("source_table_number='12'", "`source_table_number` must be a whole number"),
-        ("source_table_number=none", "give `source_table_number`: .* Got: none"),
-        ("field_map='x'", "`field_map` must name a column of .*landed__cdc.*. Got: x"),
-        ("columns=['_hidden', 'Cust-Num']", "must be in the order of the table"),
-        ("tracking=%s" % relation("bare__cdc"), "`tracking` must have the columns _Change-Seq"),
-        ("tracking=%s" % relation("no_operation__cdc"), "`tracking` must have .* and _Operation"),
-        ("relation=%s" % relation("bare__cdc"), "must have the column _Change-Seq"),
-        ("relation=%s" % relation("no_operation__cdc"), "must have the column _Operation. Land it"),
-        ("relation=%s" % relation("no_such"), "the columns of .*no_such.* cannot be read"),
-    ],
-)
-def test_wrong_argument_is_refused_with_the_allowed_values(
-    project: Project,
-    landed: str,
-    capfd: pytest.CaptureFixture[str],
-    arguments: str,
-    message: str,
-) -> None:
-    given_arguments = {
-        "relation": landed,
-        "unique_key": "['Cust-Num']",
-        "source_table_number": "12",
-    }
-    name, value = arguments.split("=", 1)
-    given_arguments[name] = value
-    call = ", ".join(f"{name}={value}" for name, value in given_arguments.items())
-    with pytest.raises(DbtError) as refusal:
-        project.dbt("show", "--inline", f"{{{{ openedge_change_table({call}) }}}}")
-    # While parsing, dbt only prints what a macro says.
-    said = f"{refusal.value}\n{capfd.readouterr().out}"
-    assert re.search(f"openedge_change_table: .*{message}", said)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from conftest import SCHEMA, Lake, Project, relation
-from dialect_db2 import DB2_HEADER, STAGED
+from dialect_db2 import DB2_HEADER
 from dialect_netiq import LOG
 from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
 from reference import Row
@@ -28,12 +28,8 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 def models(project: Project, name: str, call: str) -> tuple[str, ...]:
     """Write a staging model and its history, and return the run of both."""
-    project.file(f"models/stg_{name}.sql", f"{STAGED}{{{{ {call} }}}}")
-    project.file(
-        f"models/{name}_history.sql",
-        "{{ config(materialized='history', unique_key=['id'], file_format='iceberg') }}\n"
-        f"select * from {{{{ ref('stg_{name}') }}}}",
-    )
+    project.stream(f"stg_{name}", call)
+    project.history(f"{name}_history", f"stg_{name}")
     return "run", "--select", f"stg_{name}", f"{name}_history"
 
 
@@ -118,9 +114,9 @@ def test_a_query_back_reads_whole_numbers_however_they_are_stored(
         {"name": name, "type": kind}
         for name, kind in (("idu", "int"), ("points", "int"), ("weight", "bigint"))
     ]
-    sql = project.compile(
-        f"{{{{ netiq_event_log({relation('whole_log')}, unique_key=['idu'], table='usr',"
-        f" columns={columns}, base={relation('whole_base')}) }}}}"
+    sql = project.sql(
+        f"netiq_event_log({relation('whole_log')}, unique_key=['idu'], table='usr',"
+        f" columns={columns}, base={relation('whole_base')})"
     )
     found = lake.rows(f"select after, reject_reason from ({sql}) order by change_seq")
     assert [row["after"] for row in found[:2]] == [
@@ -134,10 +130,10 @@ def test_a_query_back_reads_whole_numbers_however_they_are_stored(
 def test_a_held_back_event_that_the_driver_has_processed_is_taken_in(
     project: Project, lake: Lake
 ) -> None:
-    project.file(
-        "models/stg_held.sql",
-        f"{STAGED}{{{{ netiq_event_log({relation('held_log')}, unique_key=['idu'], table='usr',"
-        f" columns={USERS % 'int'}, future_events=true, as_of=var('now')) }}}}",
+    project.stream(
+        "stg_held",
+        f"netiq_event_log({relation('held_log')}, unique_key=['idu'], table='usr',"
+        f" columns={USERS % 'int'}, future_events=true, as_of=var('now'))",
     )
     rows = [
         event(1, 1, "1", datetime(2026, 1, 1, 8), column_name="fname", new_value="A"),
@@ -162,10 +158,10 @@ def test_a_held_back_event_that_the_driver_has_processed_is_taken_in(
 def test_a_copy_without_a_table_name_lets_a_query_back_keep_what_it_read(
     project: Project, lake: Lake
 ) -> None:
-    project.file(
-        "models/stg_unnamed.sql",
-        f"{STAGED}{{{{ netiq_event_log({relation('unnamed_log')}, unique_key=['idu'], table='usr',"
-        f" columns={USERS % 'int'}, base={relation('unnamed_base')}) }}}}",
+    project.stream(
+        "stg_unnamed",
+        f"netiq_event_log({relation('unnamed_log')}, unique_key=['idu'], table='usr',"
+        f" columns={USERS % 'int'}, base={relation('unnamed_base')})",
     )
     types = {"idu": "int", "fname": "string"}
     first = event(1, 6, "1")
@@ -204,10 +200,10 @@ def test_a_look_back_compares_times_of_one_clock(project: Project, lake: Lake) -
             f"insert into {table} values ({place}, {place}, 'I', timestamp '{at}', {number})"
         )
 
-    project.file(
-        "models/stg_seen.sql",
-        f"{STAGED}{{{{ db2_change_data(api.Relation.create(schema='spark_catalog.default',"
-        " identifier='seen_ccd_view'), unique_key=['id'], time_zone='America/New_York') }}",
+    project.stream(
+        "stg_seen",
+        f"db2_change_data({relation('seen_ccd_view', 'spark_catalog.default')},"
+        " unique_key=['id'], time_zone='America/New_York')",
     )
     run = ("run", "--select", "stg_seen", "--vars", "afterimage_lookback_hours: 2")
     land(1, "2024-06-01 08:00:00")
@@ -226,9 +222,9 @@ def test_texts_that_are_no_utf8_fail_no_run(project: Project, lake: Lake) -> Non
     lake.append("bytes_log", LOG, [event(2, 1, "1", column_name="fname", new_value="A")])
     key = "cast(X'6964753DC4' as string)"
     lake.spark.sql(f"update {SCHEMA}.bytes_log set table_key = {key} where record_id = 2")
-    sql = project.compile(
-        f"{{{{ netiq_event_log({relation('bytes_log')}, unique_key=['idu'], table='usr',"
-        f" columns={USERS % 'string'}) }}}}"
+    sql = project.sql(
+        f"netiq_event_log({relation('bytes_log')}, unique_key=['idu'], table='usr',"
+        f" columns={USERS % 'string'})"
     )
     reasons = [
         row["reject_reason"] for row in lake.rows(f"select * from ({sql}) order by change_seq")
@@ -240,9 +236,9 @@ def test_texts_that_are_no_utf8_fail_no_run(project: Project, lake: Lake) -> Non
     lake.create("bytes_cdc", columns, [{**row, "id": 1}])
     lake.create("bytes_tracking", TRACKING_COLUMNS, [{**row, "_Source-Table-Number": 12}])
     lake.spark.sql(f"update {SCHEMA}.bytes_tracking set `_Change-FieldMap` = cast(X'C4' as string)")
-    sql = project.compile(
-        f"{{{{ openedge_change_table({relation('bytes_cdc')}, unique_key=['id'],"
-        f" tracking={relation('bytes_tracking')}, source_table_number=12) }}}}"
+    sql = project.sql(
+        f"openedge_change_table({relation('bytes_cdc')}, unique_key=['id'],"
+        f" tracking={relation('bytes_tracking')}, source_table_number=12)"
     )
     [found] = lake.rows(sql)
     assert "the field map has what is no field" in str(found["warnings"])
@@ -256,7 +252,7 @@ def test_texts_that_are_no_utf8_fail_no_run(project: Project, lake: Lake) -> Non
         " timestamp '2024-01-01' as header__timestamp, 1 as id"
     )
     call = f"qlik_change_table({relation('bytes_ct')}, unique_key=['id'])"
-    sql = project.compile(f"{{{{ {call} }}}}")
+    sql = project.sql(call)
     [found] = lake.rows(sql)
     assert "change_mask cannot be decoded" in found["reject_reason"]
 
@@ -267,7 +263,7 @@ def test_texts_that_are_no_utf8_fail_no_run(project: Project, lake: Lake) -> Non
         " 'I' as IBMSNAP_OPERATION, cast(null as timestamp) as IBMSNAP_LOGMARKER,"
         " cast(key as string) as id from values (X'C4'), (X'D6') as landed(key)"
     )
-    sql = project.compile(f"{{{{ db2_change_data({relation('bytes_ccd')}, unique_key=['id']) }}}}")
+    sql = project.sql(f"db2_change_data({relation('bytes_ccd')}, unique_key=['id'])")
     rows = lake.rows(f"select hex(after.id) as id, reject_reason from ({sql}) order by 1")
     assert rows == [{"id": "C4", "reject_reason": None}, {"id": "D6", "reject_reason": None}]
 
@@ -280,13 +276,13 @@ def test_a_count_is_no_time(project: Project, lake: Lake) -> None:
         for number, at in ((1, 1704096000000000), (2, 20240101))
     ]
     lake.create("count_ccd", columns, rows)
-    sql = project.compile(f"{{{{ db2_change_data({relation('count_ccd')}, unique_key=['id']) }}}}")
+    sql = project.sql(f"db2_change_data({relation('count_ccd')}, unique_key=['id'])")
     assert [row["changed_at"] for row in lake.rows(sql)] == [None, None]
     row = event(1, 1, "1", column_name="fname", new_value="A") | {"event_time": 1704096000000}
     lake.create("count_log", {**LOG, "event_time": "bigint"}, [row])
-    sql = project.compile(
-        f"{{{{ netiq_event_log({relation('count_log')}, unique_key=['idu'], table='usr',"
-        f" columns={USERS % 'int'}) }}}}"
+    sql = project.sql(
+        f"netiq_event_log({relation('count_log')}, unique_key=['idu'], table='usr',"
+        f" columns={USERS % 'int'})"
     )
     [found] = lake.rows(sql)
     assert found["reject_reason"] == 'event_time is no time: "1704096000000"'

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from itertools import chain
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project
+from conftest import SCHEMA, Lake, Project, relation
+from deliveries import count_rows, run_in_batches_and_at_once
 from dialect_qlik import HEADER, as_staged, landed_rows
 from histories import EXAMPLES, assert_same_history, fewer_checks
 from reference import history
@@ -27,55 +27,24 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 @pytest.mark.minutes
 @given(data=st.data())
-@settings(fewer_checks, max_examples=max(1, EXAMPLES // 2 - 1))
+@settings(fewer_checks, max_examples=max(1, EXAMPLES // 2))
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
     stream = data.draw(merged_streams(8, max_changes=12, honest=True))
-    rows = landed_rows(stream)
-    batches = data.draw(splits(rows))
-    columns = {**HEADER, **stream.types}
-    columns = {name: columns[name] for name in [*HEADER, *stream.columns]}
+    batches = data.draw(splits(landed_rows(stream)))
+    columns = {**HEADER, **{name: stream.types[name] for name in stream.columns}}
     key = stream.unique_key
-    raw = f"api.Relation.create(schema='{SCHEMA}', identifier='{RAW}')"
-    project.file(
-        "models/stg_random.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({raw}, unique_key={key}) }}}}",
-    )
-    project.file(
-        "models/random_history.sql",
-        f"{{{{ config(materialized='history', unique_key={key}) }}}}\n"
-        "select * from {{ ref('stg_random') }}",
-    )
+    project.stream("stg_random", f"qlik_change_table({relation(RAW)}, unique_key={key})")
+    project.history("random_history", "stg_random", key)
 
-    lake.create(RAW, columns, [])
-    for number, batch in enumerate(batches):
-        lake.append(RAW, columns, batch)
-        project.dbt("run", *(["--full-refresh"] if number == 0 else []))
-    in_batches = contents(lake)
-
-    assert_same_history(
-        lake.rows(f"select * from {SCHEMA}.random_history"),
-        history([as_staged(c) for c in stream.changes], key, stream.columns),
-        stream,
-    )
-    delivered = sum(len(batch) for batch in batches)
-    assert lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_random") == [
-        {"n": delivered or None}
-    ]
-
-    lake.create(RAW, columns, sorted(chain.from_iterable(batches), key=repr))
-    project.dbt("run", "--full-refresh")
-    assert contents(lake) == in_batches
-
-
-def contents(lake: Lake) -> list[list[dict[str, Any]]]:
-    """Return both tables, without the time of the run."""
-    staged = lake.rows(f"select * from {SCHEMA}.stg_random order by change_id")
-    for row in staged:
-        del row["ingested_at"]
-    return [staged, lake.rows(f"select * from {SCHEMA}.random_history order by history_id")]
+    found = run_in_batches_and_at_once(
+        *(project, lake, ("stg_random", "random_history")),
+        [{RAW: (columns, batch)} for batch in batches],
+    )[-1]
+    expected = history([as_staged(c) for c in stream.changes], key, stream.columns)
+    assert_same_history(found["random_history"], expected, stream)
+    assert count_rows(found["stg_random"]) == sum(map(len, batches))
 
 
 ARRIVALS_RAW = "arrivals__ct"
@@ -155,12 +124,8 @@ ARRIVALS: dict[str, tuple[list[dict[str, Any]], list[tuple[str, str]], bool]] = 
 
 @pytest.mark.minutes
 def test_a_run_reads_what_has_landed(project: Project, lake: Lake) -> None:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{ARRIVALS_RAW}')"
-    project.file(
-        "models/stg_arrivals.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
-    )
+    raw = relation(ARRIVALS_RAW)
+    project.stream("stg_arrivals", f"qlik_change_table({raw}, unique_key=['id'])")
     run = ("run", "--select", "stg_arrivals", "--vars", "afterimage_on_gap: ignore")
     lake.create(ARRIVALS_RAW, ARRIVALS_COLUMNS, FIRST_ARRIVALS)
     project.dbt(*run, "--full-refresh")
@@ -186,17 +151,9 @@ def test_a_run_reads_what_has_landed(project: Project, lake: Lake) -> None:
 def test_a_load_into_an_emptied_table_replaces_earlier_ones(
     times: tuple[int | None, ...], project: Project, lake: Lake
 ) -> None:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='reloaded__ct')"
-    project.file(
-        "models/stg_reloaded.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
-    )
-    project.file(
-        "models/reloaded_history.sql",
-        "{{ config(materialized='history', unique_key=['id'], file_format='iceberg') }}\n"
-        "select * from {{ ref('stg_reloaded') }}",
-    )
+    raw = relation("reloaded__ct")
+    project.stream("stg_reloaded", f"qlik_change_table({raw}, unique_key=['id'])")
+    project.history("reloaded_history", "stg_reloaded")
     run = ("run", "--select", "stg_reloaded", "reloaded_history")
     loads = [
         arrived(None, "I", name) | {"header__timestamp": day and datetime(2024, 1, day)}
@@ -215,10 +172,8 @@ DATA = [f"c{number:02}" for number in range(1, 11)]
 
 
 def compiled(project: Project, table: str, arguments: str = "") -> str:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='{table}')"
-    return project.compile(
-        f"{{{{ qlik_change_table({relation}, unique_key=['c01']{arguments}) }}}}"
-    )
+    raw = relation(table)
+    return project.sql(f"qlik_change_table({raw}, unique_key=['c01']{arguments})")
 
 
 def test_a_load_row_keeps_its_id_with_any_order_and_case_of_the_key(
@@ -226,13 +181,11 @@ def test_a_load_row_keeps_its_id_with_any_order_and_case_of_the_key(
 ) -> None:
     loaded = {"header__change_oper": "I", "c01": "1", "c02": "a"}
     lake.create("loads__ct", HEADER | dict.fromkeys(DATA, "string"), [loaded])
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='loads__ct')"
+    raw = relation("loads__ct")
     ids = {
         row["change_id"]
         for key in (["c01", "c02"], ["C02", "C01"])
-        for row in lake.rows(
-            project.compile(f"{{{{ qlik_change_table({relation}, unique_key={key}) }}}}")
-        )
+        for row in lake.rows(project.sql(f"qlik_change_table({raw}, unique_key={key})"))
     }
     assert len(ids) == 1
 
@@ -272,7 +225,7 @@ def test_m14_header_column_that_the_table_is_partitioned_by_counts(
     assert rows[0]["transaction_id"] is None  # a blank one would be one for all
 
 
-def test_table_that_does_not_begin_with_its_header_needs_an_order(
+def test_table_that_does_not_begin_with_its_header_is_read_in_the_order_given(
     project: Project, lake: Lake
 ) -> None:
     """The first column is one of the landing, and no bit of the mask belongs to it."""
@@ -287,10 +240,6 @@ def test_table_that_does_not_begin_with_its_header_needs_an_order(
     }
     types = {"_landed_by": "string"} | HEADER | dict.fromkeys(DATA, "string")
     lake.create("led__ct", types, [update])
-    asked = r"does not begin with a header column.*`header_columns`"
-    for said in ("", ", header_columns=8", f", columns={DATA}"):
-        with pytest.raises(DbtError, match=asked):
-            compiled(project, "led__ct", said)
     rows = lake.rows(compiled(project, "led__ct", f", header_columns=8, columns={DATA}"))
     assert [row["changed_columns"] for row in rows] == [["c02", "c03", "c05", "c10"]]
 
@@ -396,12 +345,8 @@ def test_masks_that_contradict_most_updates_get_a_warning_with_a_remedy(
         for number, name in enumerate(["c02", "c05", "c09", "c03"], start=1)
         for row in update_with_before(number, flags([name]), same, same | {name: "other"})
     ]
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='shifted__ct')"
-    project.file(
-        f"models/{SHIFTED}.sql",
-        "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({relation}, unique_key=['c01']) }}}}",
-    )
+    raw = relation("shifted__ct")
+    project.stream(SHIFTED, f"qlik_change_table({raw}, unique_key=['c01'])")
 
     def said(*arguments: str) -> str:
         capfd.readouterr()
@@ -445,8 +390,8 @@ def test_more_than_a_thousand_changes_of_a_key_may_share_a_change_seq(
         for number in range(1100)
     ]
     lake.create("tied__ct", ARRIVALS_COLUMNS, inserts)
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='tied__ct')"
-    query = project.compile(f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}")
+    raw = relation("tied__ct")
+    query = project.sql(f"qlik_change_table({raw}, unique_key=['id'])")
     staged = lake.rows(f"{query} order by change_seq")
     assert [row["after"]["name"] for row in staged] == [row["name"] for row in inserts]
     places = [row["change_seq"] for row in staged]
@@ -475,28 +420,3 @@ def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: La
     assert list(row["after"]) == DATA
     assert (row["changed_at"], row["transaction_id"]) == (update["timestamp"], "t1")
     assert row["warnings"] is None
-
-
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ("", "is not a Qlik change table: it has no columns with the prefix header__"),
-        (
-            ", header_prefix=''",
-            "is not a Qlik change table: it has none of the columns change_seq,",
-        ),
-        (", header_prefix=none", "`header_prefix` must be a text, empty if"),
-    ],
-)
-def test_a_plain_table_is_not_a_change_table(
-    arguments: str,
-    expected: str,
-    project: Project,
-    lake: Lake,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    lake.create("plain_orders", dict.fromkeys(DATA, "string"), [])
-    with pytest.raises(DbtError) as error:
-        compiled(project, "plain_orders", arguments)
-    # What fails while parsing is only printed.
-    assert expected in f"{error.value} {capfd.readouterr().out}"

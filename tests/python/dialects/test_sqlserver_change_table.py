@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from conftest import Lake, Project, relation
+from deliveries import count_rows, run_in_batches_and_at_once
 from dialect_sqlserver import HEADER, LSN_TIMES
 from reference import Row
 
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 COLUMNS = {**HEADER, "id": "string", "value": "int", "__$command_id": "int"}
 EARLIER = {**HEADER, "id": "string"}
 TABLES = ("stg_parts", "parts_history")
@@ -73,16 +73,12 @@ TIMES = [[time_of(10), time_of(13)], [time_of(12), time_of(9)], [time_of(11), ti
 
 
 def models(project: Project, arguments: str) -> None:
-    project.file(
-        "models/stg_parts.sql",
-        f"{STAGED}{{{{ sqlserver_change_table({relation('parts_ct')}, unique_key=['id'], "
-        f"lsn_times={relation('parts_times')}{arguments}) }}}}",
+    project.stream(
+        "stg_parts",
+        f"sqlserver_change_table({relation('parts_ct')}, unique_key=['id'],"
+        f" lsn_times={relation('parts_times')}{arguments})",
     )
-    project.file(
-        "models/parts_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_parts') }}",
-    )
+    project.history("parts_history", "stg_parts")
 
 
 def told(staged: list[Row], after: int) -> list[tuple[Any, ...]]:
@@ -105,26 +101,21 @@ def told(staged: list[Row], after: int) -> list[tuple[Any, ...]]:
 @pytest.mark.minutes
 def test_three_batches_give_what_a_full_refresh_gives(project: Project, lake: Lake) -> None:
     models(project, "")
-    run = ("run", "--select", *TABLES)
-    lake.create("parts_ct", COLUMNS, [])
-    lake.create("parts_times", LSN_TIMES, [])
-    for number, (rows, times) in enumerate(zip(BATCHES, TIMES, strict=True)):
-        lake.append("parts_ct", COLUMNS, rows)
-        lake.append("parts_times", LSN_TIMES, times)
-        project.dbt(*run, *(["--full-refresh"] if number == 0 else []))
-        if number == 0:
-            first = lake.contents(*TABLES)["stg_parts"]
-    in_batches = lake.contents(*TABLES)
-    project.dbt(*run, "--full-refresh")
-
-    assert lake.contents(*TABLES) == in_batches
-    assert told(first, 10) == [
+    first, _, last = run_in_batches_and_at_once(
+        *(project, lake, TABLES),
+        [
+            {"parts_ct": (COLUMNS, rows), "parts_times": (LSN_TIMES, times)}
+            for rows, times in zip(BATCHES, TIMES, strict=True)
+        ],
+    )
+    staged = last["stg_parts"]
+    assert told(first["stg_parts"], 10) == [
         (12, "delete", "b", 0, None, None, 1),
         (12, "update", "c", 0, "c2", 0, 2),
         (12, "update", None, None, "d", 1, 1),
         (13, "insert", None, None, "moved", 0, 1),
     ]
-    assert told(in_batches["stg_parts"], 10) == [
+    assert told(staged, 10) == [
         (11, "update", "g", 0, "g", 1, 2),
         (12, "delete", "e", 0, None, None, 1),
         (12, "insert", None, None, "c2", 0, 1),
@@ -135,8 +126,7 @@ def test_three_batches_give_what_a_full_refresh_gives(project: Project, lake: La
         (13, "update", "f", 0, "moved", 0, 2),
         (14, "delete", "h", 0, None, None, 1),
     ]
-    staged = in_batches["stg_parts"]
-    assert sum(change["source_rows"] for change in staged) == sum(map(len, BATCHES))
+    assert count_rows(staged) == sum(map(len, BATCHES))
     assert {change["changed_at"] for change in staged if change["transaction_id"]} == {
         datetime(2024, 1, commit) for commit in (10, 11, 12, 13, 14)
     }
@@ -149,74 +139,26 @@ def test_three_batches_give_what_a_full_refresh_gives(project: Project, lake: La
 @pytest.mark.minutes
 def test_what_the_later_instance_brings_fills_the_change(project: Project, lake: Lake) -> None:
     models(project, f", earlier={relation('parts_earlier_ct')}")
-    run = ("run", "--select", *TABLES)
     rows = [row(10, 1, 2, "a", 1), row(11, 1, 2, "b", 2), row(12, 1, 1, "b", 2)]
-    lake.create("parts_ct", COLUMNS, [])
     lake.create("parts_times", LSN_TIMES, [time_of(commit) for commit in (10, 11, 12)])
     lake.create("parts_earlier_ct", EARLIER, rows)
-    project.dbt(*run, "--full-refresh")
-    assert told(lake.contents(*TABLES)["stg_parts"], 0) == [
+    first, last = run_in_batches_and_at_once(
+        *(project, lake, TABLES),
+        [{"parts_ct": (COLUMNS, [])}, {"parts_ct": (COLUMNS, rows[1:])}],
+    )
+    assert told(first["stg_parts"], 0) == [
         (10, "insert", None, None, "a", None, 1),
         (11, "insert", None, None, "b", None, 1),
         (12, "delete", "b", None, None, None, 1),
     ]
-    lake.append("parts_ct", COLUMNS, rows[1:])
-    project.dbt(*run)
-    in_batches = lake.contents(*TABLES)
-    project.dbt(*run, "--full-refresh")
-
-    assert lake.contents(*TABLES) == in_batches
-    assert told(in_batches["stg_parts"], 0) == [
+    assert told(last["stg_parts"], 0) == [
         (10, "insert", None, None, "a", None, 1),
         (11, "insert", None, None, "b", 2, 2),
         (12, "delete", "b", 2, None, None, 2),
     ]
     absent = {
         change["after"]["id"]: change["absent_columns"]
-        for change in in_batches["stg_parts"]
+        for change in last["stg_parts"]
         if change["after"]
     }
     assert absent == {"a": ["value"], "b": None}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            "{ct}, unique_key=[]",
-            "sqlserver_change_table: `unique_key` must be a list of column names",
-        ),
-        ("{ct}, unique_key=['no']", "names a column that does not exist. Allowed: ['id', 'value']"),
-        ("{ct}, unique_key=['id'], columns=['id', 'w']", "Got: w"),
-        ("{ct}, unique_key=['id'], time_zone=''", "`time_zone` must be a text that is not empty"),
-        (
-            "{times}, unique_key=['id']",
-            "`relation` must be a relation with the columns __$start_lsn, __$seqval, __$operation.",
-        ),
-        (
-            "{ct}, unique_key=['id'], earlier={times}",
-            "`earlier` must be a relation with the columns",
-        ),
-        (
-            "{ct}, unique_key=['id'], lsn_times={ct}",
-            "`lsn_times` must be a relation with the columns start_lsn, tran_end_time. ",
-        ),
-        ("{ct}, unique_key=['value'], earlier={earlier}", "Allowed: ['id']. Got: value"),
-    ],
-)
-def test_an_argument_that_is_wrong_is_named(
-    arguments: str,
-    message: str,
-    project: Project,
-    lake: Lake,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    lake.create("errors_ct", COLUMNS, [])
-    lake.create("errors_earlier_ct", EARLIER, [])
-    lake.create("errors_times", LSN_TIMES, [])
-    call = arguments.format(
-        ct=relation("errors_ct"),
-        times=relation("errors_times"),
-        earlier=relation("errors_earlier_ct"),
-    )
-    assert message in project.error(f"{{{{ sqlserver_change_table({call}) }}}}", capsys)

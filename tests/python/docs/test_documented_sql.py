@@ -7,7 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from conftest import ROOT, SCHEMA, Lake, Project, contract_columns
+from conftest import ROOT, SCHEMA, Lake, Project, contract_columns, relation
 from dialect_qlik import HEADER
 
 JANUARY = datetime(2023, 1, 1)
@@ -63,12 +63,8 @@ def test_a_snapshot_is_continued_until_the_first_change_of_each_key(
         ],
     )
     project = make_project("coming_from")
-    stream = f"api.Relation.create(schema='{SCHEMA}', identifier='stg_qlik__customers')"
-    project.file(
-        "models/customers_history.sql",
-        "{{ config(materialized='table', file_format='iceberg') }}\n"
-        f"{{{{ scd2({stream}, unique_key=['id']) }}}}",
-    )
+    stream = relation("stg_qlik__customers")
+    project.model("customers_history", f"{{{{ scd2({stream}, unique_key=['id']) }}}}")
     project.dbt("run")
 
     rows = lake.rows(documented("start/coming_from.md", "with images as ("))
@@ -101,12 +97,8 @@ def test_a_full_load_comes_before_the_changes(
     both = documented("systems/dialects.md", "select * from {{ source('raw', 'customers__ct') }}")
     lake.spark.sql(f"create or replace table {SCHEMA}.customers_with_load using iceberg as {both}")
     project = make_project("full_load")
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='customers_with_load')"
-    project.file(
-        "models/stg_loaded.sql",
-        "{{ config(materialized='table', file_format='iceberg') }}\n"
-        f"{{{{ qlik_change_table({relation}, unique_key=['id']) }}}}",
-    )
+    raw = relation("customers_with_load")
+    project.model("stg_loaded", f"{{{{ qlik_change_table({raw}, unique_key=['id']) }}}}")
     project.dbt("run")
 
     assert [

@@ -9,14 +9,16 @@ from typing import Any
 
 import pytest
 
-from conftest import ROOT, SCHEMA, Lake, Project, contract_columns
+from conftest import ROOT, Lake, Project, contract_columns, relation
 from pages import tables
+from reference import Row
 
 PAGE = (ROOT / "docs" / "guides" / "history_options.md").read_text()
 TYPES = {"id": "int", "name": "string", "city": "string", "logins": "int"}
 SECTION = re.compile(
     r"^## (?P<name>.+?)$.*?^```jinja\n(?P<options>.+?)\n```$(?P<rest>.*?)(?=^## |\Z)", re.M | re.S
 )
+SECTIONS = list(SECTION.finditer(PAGE))
 
 
 def landed(row: dict[str, str]) -> dict[str, Any]:
@@ -40,26 +42,29 @@ def shown(value: Any) -> str:
 
 
 @pytest.fixture(scope="module")
-def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+def histories(make_project: Callable[[str], Project], lake: Lake) -> dict[str, list[Row]]:
+    """Of each section the history that its options give."""
     fields = ", ".join(f"{name}: {kind}" for name, kind in TYPES.items())
     columns = contract_columns(fields)
     lake.create("documented_changes", columns, [landed(row) for row in tables(PAGE)[0]])
-    return make_project("history_options")
+    calls = [
+        f"scd2({relation('documented_changes')}, {section['options']})" for section in SECTIONS
+    ]
+    sqls = make_project("history_options").sqls(calls)
+    return {
+        section["name"]: lake.rows(f"select * from ({sql}) order by valid_from_seq")
+        for section, sql in zip(SECTIONS, sqls, strict=True)
+    }
 
 
-@pytest.mark.parametrize(
-    ("options", "rest"),
-    [pytest.param(m["options"], m["rest"], id=m["name"]) for m in SECTION.finditer(PAGE)],
-)
+@pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section["name"])
 def test_the_option_gives_what_its_page_shows(
-    options: str, rest: str, project: Project, lake: Lake
+    section: re.Match[str], histories: dict[str, list[Row]]
 ) -> None:
-    relation = f"api.Relation.create(schema='{SCHEMA}', identifier='documented_changes')"
-    sql = project.compile(f"{{{{ scd2({relation}, {options}) }}}}")
-    [expected] = tables(rest)
-    rows = sorted(lake.rows(sql), key=lambda row: row["valid_from_seq"])
+    [expected] = tables(section["rest"])
+    rows = histories[section["name"]]
     assert [{name: shown(row[name]) for name in expected[0]} for row in rows] == expected
 
 
 def test_every_section_of_the_page_was_read() -> None:
-    assert len(SECTION.findall(PAGE)) == PAGE.count("\n## ") == 7
+    assert len(SECTIONS) == PAGE.count("\n## ") == 7

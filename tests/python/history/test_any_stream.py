@@ -25,11 +25,8 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 
 
 def model(project: Project, kind: str = "history", **config: Any) -> None:
-    arguments = {"materialized": kind, "unique_key": ["id"], "file_format": "iceberg"} | config
-    listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    project.file(
-        "models/any_table.sql", f"{{{{ config({listed}) }}}}\nselect * from {SCHEMA}.any_stream"
-    )
+    config = {"materialized": kind, "unique_key": ["id"], **config}
+    project.model("any_table", f"select * from {SCHEMA}.any_stream", **config)
 
 
 def placed(place: str, number: int, operation: str, row: tuple[Any, ...], run: int = 0) -> Row:

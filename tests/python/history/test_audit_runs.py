@@ -14,12 +14,8 @@ COLUMNS = contract_columns("id: int, name: string")
 
 
 def write_model(project: Project, **config: Any) -> None:
-    arguments = {"materialized": "audit", "unique_key": ["id"], "file_format": "iceberg"} | config
-    listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items() if value)
-    project.file(
-        "models/people_audit.sql",
-        f"{{{{ config({listed}) }}}}\nselect * from {SCHEMA}.audited_people",
-    )
+    config = {"materialized": "audit", "unique_key": ["id"], **config}
+    project.model("people_audit", f"select * from {SCHEMA}.audited_people", **config)
 
 
 @pytest.fixture

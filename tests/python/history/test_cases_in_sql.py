@@ -63,9 +63,7 @@ def test_every_history_is_as_worked_by_hand(project: Project, lake: Lake) -> Non
 def test_every_audit_is_as_worked_by_hand(project: Project, lake: Lake) -> None:
     cases = in_one_table(read_cases("audits.yml"))
     write("audit_cases", cases, lake)
-    sql = project.compile(
-        f"{{{{ change_audit({relation('audit_cases')}, unique_key={TABLE.unique_key}) }}}}"
-    )
+    sql = project.sql(f"change_audit({relation('audit_cases')}, unique_key={TABLE.unique_key})")
     found = lake.rows(sql)
 
     different = []

@@ -105,9 +105,9 @@ def test_a_history_as_known_at_a_moment_has_the_changes_taken_in_by_then(
     ]
     lake.create("known_changes", stream_columns(stream), rows)
 
-    sql = project.compile(
-        f"{{{{ known_at({relation('known_changes')}, '{DAY + timedelta(hours=1)}',"
-        f" unique_key={stream.unique_key}, {jinja(chosen)}) }}}}"
+    sql = project.sql(
+        f"known_at({relation('known_changes')}, '{DAY + timedelta(hours=1)}',"
+        f" unique_key={stream.unique_key}, {jinja(chosen)})"
     )
 
     known = [change for change in stream.distinct if runs[change.change_id] <= 1]
@@ -221,11 +221,7 @@ def test_keys_and_columns_of_every_type_are_compared_by_value(project: Project, 
         change(40, first, [None] * len(data), 1),
         change(41, same, [None] * len(data), 1),
     ]
-    project.file(
-        "models/typed_history.sql",
-        f"{{{{ config(materialized='history', file_format='iceberg', unique_key={key}) }}}}\n"
-        f"select * from {SCHEMA}.typed_changes",
-    )
+    project.history("typed_history", f"{SCHEMA}.typed_changes", key)
     for batch in (0, 1):
         lake.create(
             "typed_changes",
@@ -260,11 +256,7 @@ def test_no_version_begins_before_the_truncation_that_closed_the_previous_one(
         # The source's clock has been set back.
         Change("c3", seq(3), "insert", after={"id": 1}, changed_at=START + timedelta(minutes=1)),
     ]
-    project.file(
-        "models/truncated_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id']) }}\n"
-        f"select * from {SCHEMA}.truncated_changes",
-    )
+    project.history("truncated_history", f"{SCHEMA}.truncated_changes")
     for taken_in, flags in ((2, ["--full-refresh"]), (3, [])):
         rows = [
             as_row(change, stream) | {"ingested_at": START + timedelta(days=number // 2)}
@@ -309,10 +301,11 @@ def test_an_incremental_audit_equals_the_reference_after_each_batch(
 ) -> None:
     stream = data.draw(merged_streams(CASES))
     batches = data.draw(splits(stream.distinct, min_batches=2, max_batches=3))
-    project.file(
-        "models/grown_audit.sql",
-        f"{{{{ config(materialized='audit', file_format='iceberg', unique_key={stream.unique_key})"
-        f" }}}}\nselect * from {SCHEMA}.audited_changes",
+    project.model(
+        "grown_audit",
+        f"select * from {SCHEMA}.audited_changes",
+        materialized="audit",
+        unique_key=stream.unique_key,
     )
     delivered: dict[str, dict[str, Any]] = {}
     for number, batch in enumerate(batches):

@@ -71,22 +71,23 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("history_readers")
 
 
-@pytest.mark.parametrize(
-    ("moment", "towns"),
-    [
-        ("2023-12-31", []),
-        ("2024-01-01", ["Rome"]),
-        ("2024-01-04 23:59:59.999999", ["Kiel", "Rome"]),
-        ("2024-01-05", ["Bonn", "Kiel"]),
-        ("date_add(date'2024-01-08', 1)", ["Kiel"]),
-        ("9999-12-31", ["Kiel"]),
-    ],
-)
-def test_as_of_returns_the_versions_of_a_moment(
-    project: Project, lake: Lake, moment: str, towns: list[str]
-) -> None:
-    sql = project.compile(f'{{{{ as_of({relation("towns")}, "{moment}") }}}}')
-    assert sorted(row["value"] for row in lake.rows(sql)) == towns
+AS_OF = {
+    "2023-12-31": [],
+    "2024-01-01": ["Rome"],
+    "2024-01-04 23:59:59.999999": ["Kiel", "Rome"],
+    "2024-01-05": ["Bonn", "Kiel"],
+    "date_add(date'2024-01-08', 1)": ["Kiel"],
+    "9999-12-31": ["Kiel"],
+}
+
+
+def test_as_of_returns_the_versions_of_a_moment(project: Project, lake: Lake) -> None:
+    sqls = project.sqls(f'as_of({relation("towns")}, "{moment}")' for moment in AS_OF)
+    found = {
+        moment: sorted(row["value"] for row in lake.rows(sql))
+        for moment, sql in zip(AS_OF, sqls, strict=True)
+    }
+    assert found == AS_OF
 
 
 def test_history_join_cuts_at_every_change_and_leaves_gaps(project: Project, lake: Lake) -> None:
@@ -136,11 +137,7 @@ def test_readers_use_the_renamed_columns_of_a_history(
     )
     project = make_project("renamed_history")
     names = {"valid_from": "_from", "valid_to": "_to", "history_id": "_id", "is_deleted": "_gone"}
-    project.file(
-        "models/price_history.sql",
-        "{{ config(materialized='history', unique_key=['moment'], file_format='iceberg',"
-        f" meta_column_names={names}) }}}}\nselect * from {SCHEMA}.price_changes",
-    )
+    project.history("price_history", f"{SCHEMA}.price_changes", ["moment"], meta_column_names=names)
     project.file(
         "models/price_history.yml",
         "models: [{name: price_history, data_tests: ["
@@ -198,11 +195,8 @@ def test_an_ephemeral_model_has_no_columns_to_read(
     """Nor those of a table that it left behind."""
     lake.create("then", {"gone": "int"}, [])
     project = make_project("ephemeral")
-    project.file("models/then.sql", "{{ config(materialized='ephemeral') }}\nselect 1 as id")
-    project.file(
-        "models/now.sql",
-        f"{{{{ config(materialized='table', file_format='iceberg') }}}}\n{{{{ {reader} }}}}",
-    )
+    project.model("then", "select 1 as id", materialized="ephemeral")
+    project.model("now", f"{{{{ {reader} }}}}")
     with pytest.raises(DbtError, match=r"columns of __dbt__cte__then cannot be read.*ephemeral"):
         project.dbt("run")
     project.dbt("compile")
@@ -308,7 +302,7 @@ def test_an_audit_distinguishes_values_that_look_alike(project: Project, lake: L
     lake.spark.sql(
         f"update {SCHEMA}.nested_changes set after.marks = {other_order} where change_seq = '2'"
     )
-    sql = project.compile(f"{{{{ change_audit({changes}, unique_key=['id']) }}}}")
+    sql = project.sql(f"change_audit({changes}, unique_key=['id'])")
     audited = [
         (row["change_id"], row["column_name"], row["old_value"], row["new_value"])
         for row in lake.rows(f"select * from ({sql}) where operation = 'update'")
@@ -329,7 +323,7 @@ def test_an_audit_writes_decimals_in_full(project: Project, lake: Lake) -> None:
         "id: int, rate: decimal(18,8)",
         *[("update", None, (1, value)) for value in values],
     )
-    sql = project.compile(f"{{{{ change_audit({changes}, unique_key=['id']) }}}}")
+    sql = project.sql(f"change_audit({changes}, unique_key=['id'])")
     audited = lake.rows(f"select new_value from ({sql}) where column_name = 'rate' order by 1 desc")
     assert [row["new_value"] for row in audited] == [
         "1234567.50000000",
@@ -381,7 +375,7 @@ def test_changes_that_changed_nothing_are_counted_as_without_effect(
         ("truncate", None, None),
         ("truncate", None, None),
     )
-    sql = project.compile(f"{{{{ change_accounting({changes}, unique_key=['id']) }}}}")
+    sql = project.sql(f"change_accounting({changes}, unique_key=['id'])")
     found = {
         (row["bucket"], row["operation"], row["reason"]): row["changes"] for row in lake.rows(sql)
     }

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import signal
 import statistics
 import subprocess
 import sys
@@ -16,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns, relation
 from histories import DAY, change
 
 FIELDS = "id: int, name: string, city: string"
@@ -24,21 +22,24 @@ COLUMNS = contract_columns(FIELDS)
 
 
 @pytest.fixture
-def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+def unbuilt(make_project: Callable[[str], Project]) -> Project:
+    """A project with the model of a history, for tests that have changes of their own."""
     project = make_project("history_runs")
     write_model(project)
-    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
-    project.dbt("run", "--full-refresh")
     return project
 
 
+@pytest.fixture
+def project(unbuilt: Project, lake: Lake) -> Project:
+    """The project, its history built from one change."""
+    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
+    unbuilt.dbt("run", "--full-refresh")
+    return unbuilt
+
+
 def write_model(project: Project, **config: Any) -> None:
-    arguments = {"materialized": "history", "unique_key": ["id"], "file_format": "iceberg"} | config
-    listed = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    project.file(
-        "models/people_history.sql",
-        f"{{{{ config({listed}) }}}}\nselect * from {SCHEMA}.changes",
-    )
+    config = {"materialized": "history", "unique_key": ["id"], **config}
+    project.model("people_history", f"select * from {SCHEMA}.changes", **config)
 
 
 def snapshots(lake: Lake) -> int:
@@ -182,53 +183,29 @@ def test_a_new_column_may_be_a_struct_of_any_fields(project: Project, lake: Lake
     assert found == {"m": {"x": 1}}
 
 
-def test_changed_options_need_a_full_refresh(project: Project) -> None:
-    write_model(project, ignore_columns=["city"])
-    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
-        project.dbt("run")
-    project.dbt("run", "--full-refresh")
-    project.dbt("run")
-
-
-def test_other_names_of_our_columns_need_a_full_refresh(project: Project) -> None:
-    write_model(project, meta_column_names={"valid_from": "until", "valid_to": "since"})
-    project.dbt("run", "--full-refresh")
-    write_model(project, meta_column_names={"valid_from": "since", "valid_to": "until"})
-    with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
-        project.dbt("run")
-    project.dbt("run", "--full-refresh")
-    project.dbt("run")
-
-
-@pytest.mark.parametrize("option", ["track_columns", "ignore_columns", "overwrite_columns"])
-def test_a_misspelt_column_is_reported_before_changed_options(
-    option: str, project: Project
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({}, {"ignore_columns": ["city"]}),
+        (
+            {"meta_column_names": {"valid_from": "until", "valid_to": "since"}},
+            {"meta_column_names": {"valid_from": "since", "valid_to": "until"}},
+        ),
+        ({"unique_key": ["id", "name"]}, {"unique_key": ["name", "id"]}),
+    ],
+    ids=["ignored", "other names of our columns", "another order of the key"],
+)
+def test_changed_options_need_a_full_refresh(
+    first: dict[str, Any], second: dict[str, Any], project: Project
 ) -> None:
-    write_model(project, **{option: ["ctiy"]})
-    with pytest.raises(DbtError) as error:
-        project.dbt("run")
-    assert (
-        f"`{option}` names a column that does not exist. Allowed: ['id', 'name', 'city']. Got: ctiy"
-        in str(error.value)
-    )
-    assert "full-refresh" not in str(error.value)
-
-
-def test_a_history_without_a_key_is_an_error(project: Project) -> None:
-    project.file(
-        "models/people_history.sql",
-        f"{{{{ config(materialized='history') }}}}\nselect * from {SCHEMA}.changes",
-    )
-    with pytest.raises(DbtError, match=r"config\(materialized='history', unique_key=\['id'\]\)"):
-        project.dbt("run")
-
-
-def test_another_order_of_the_key_needs_a_full_refresh(project: Project) -> None:
-    write_model(project, unique_key=["id", "name"])
-    project.dbt("run", "--full-refresh")
-    write_model(project, unique_key=["name", "id"])
+    if first:
+        write_model(project, **first)
+        project.dbt("run", "--full-refresh")
+    write_model(project, **second)
     with pytest.raises(DbtError, match=r"options have changed.*full-refresh"):
         project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    project.dbt("run")
 
 
 @pytest.mark.slow
@@ -244,18 +221,15 @@ def test_a_version_keeps_its_history_id(project: Project, lake: Lake) -> None:
 
 
 def test_a_dropped_column_needs_a_full_refresh(project: Project, lake: Lake) -> None:
-    narrower = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string>")
-    lake.create("changes", narrower, [change(2, "insert", (2, "Ben"), run=1)])
-    with pytest.raises(DbtError, match=r"no longer has the column `city`.*full-refresh"):
-        project.dbt("run")
-
-
-def test_a_renamed_column_leaves_the_table_as_it_was(project: Project, lake: Lake) -> None:
-    """So that the old name can come back."""
-    renamed = COLUMNS | dict.fromkeys(("before", "after"), "struct<id: int, name: string, x: int>")
-    lake.create("changes", renamed, [change(2, "insert", (2, "Ben", 1), run=1)])
-    with pytest.raises(DbtError, match="no longer has the column `city`"):
-        project.dbt("run")
+    """The table is left as it was, so that the old name can come back."""
+    for fields, row in (
+        ("id: int, name: string", (2, "Ben")),
+        ("id: int, name: string, renamed: int", (2, "Ben", 1)),
+    ):
+        columns = COLUMNS | dict.fromkeys(("before", "after"), f"struct<{fields}>")
+        lake.create("changes", columns, [change(2, "insert", row, run=1)])
+        with pytest.raises(DbtError, match=r"no longer has the column `city`.*full-refresh"):
+            project.dbt("run")
     lake.create("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"), run=1)])
     project.dbt("run")
     assert versions(lake)[1:] == [(2, "Ben", "Bonn", 1, None)]
@@ -294,19 +268,19 @@ def test_a_truncation_delivered_again_with_another_time_moves_the_ends_of_its_ve
 
 @pytest.mark.minutes
 def test_names_that_look_like_secrets_do_not_hide_the_bookkeeping(
-    project: Project, lake: Lake
+    unbuilt: Project, lake: Lake
 ) -> None:
     """Spark shows no table property that has `url` or `token` in it."""
     columns = contract_columns("id: int, hourly_rate: int, photo_url: string")
-    write_model(project, ignore_columns=["hourly_rate"])
+    write_model(unbuilt, ignore_columns=["hourly_rate"])
     lake.create(
         "changes", columns, [change(1, "insert", (1, 5, None)) | {"absent_columns": ["photo_url"]}]
     )
-    project.dbt("run", "--full-refresh")
+    unbuilt.dbt("run", "--full-refresh")
     lake.append("changes", columns, [change(2, "update", (1, 6, "x"), run=1)])
-    project.dbt("run")
+    unbuilt.dbt("run")
     before = snapshots(lake)
-    project.dbt("run")
+    unbuilt.dbt("run")
     assert snapshots(lake) == before
     found = lake.rows(f"select photo_url, version from {SCHEMA}.people_history order by version")
     assert [tuple(row.values()) for row in found] == [(None, 1), ("x", 2)]
@@ -314,7 +288,7 @@ def test_names_that_look_like_secrets_do_not_hide_the_bookkeeping(
 
 @pytest.mark.parametrize("count", [3, 60])
 def test_any_number_of_uncaptured_columns_is_filled(
-    count: int, project: Project, lake: Lake
+    count: int, unbuilt: Project, lake: Lake
 ) -> None:
     """By the before-image, else by the previous version; many columns need other SQL."""
     names = [f"c{number}" for number in range(count)]
@@ -328,7 +302,7 @@ def test_any_number_of_uncaptured_columns_is_filled(
         change(4, "update", (1, *empty)),
     ]
     lake.create("changes", columns, rows)
-    project.dbt("run", "--full-refresh")
+    unbuilt.dbt("run", "--full-refresh")
     found = lake.rows(
         f"select c0, c1, {names[-1]} as last from {SCHEMA}.people_history order by version"
     )
@@ -362,7 +336,7 @@ def test_a_change_delivered_again_after_another_of_its_place_moves_what_it_ended
     assert lake.rows(query) == in_batches
 
 
-def test_the_shared_place_has_no_tie_suffix(project: Project, lake: Lake) -> None:
+def test_the_shared_place_has_no_tie_suffix(unbuilt: Project, lake: Lake) -> None:
     own, counted = f"{5:035d}", f"{5:035d}.c{2:019d}"
     shared = {
         own: own,
@@ -373,7 +347,7 @@ def test_the_shared_place_has_no_tie_suffix(project: Project, lake: Lake) -> Non
         f"{counted}.002": counted,
         f"{own}.r{7:019d}": f"{own}.r{7:019d}",
     }
-    place = project.compile("{{ afterimage._shared_place('place') }}")
+    place = unbuilt.sql("afterimage._shared_place('place')")
     listed = ", ".join(f"'{name}'" for name in shared)
     rows = lake.rows(
         f"select place, {place} as shared from (select explode(array({listed})) as place)"
@@ -388,100 +362,92 @@ def test_tables_have_the_profiles_dictionaries(project: Project, lake: Lake) -> 
 
 
 @pytest.mark.minutes
-def test_a_run_with_empty_inputs_makes_empty_tables(project: Project, lake: Lake) -> None:
+def test_a_run_with_empty_inputs_makes_empty_tables(unbuilt: Project, lake: Lake) -> None:
     """dbt's manual runs this before unit tests, when nothing is built yet."""
     lake.create(
         "people__ct",
         {"header__change_seq": "string", "header__change_oper": "string"} | {"id": "int"},
         [{"header__change_seq": f"{1:035d}", "header__change_oper": "I", "id": 1}],
     )
-    project.file(
+    unbuilt.file(
         "models/sources.yml",
         f"sources: [{{name: raw, schema: {SCHEMA}, tables: [{{name: people__ct}}]}}]",
     )
-    table = "{{ config(materialized='table', file_format='iceberg') }}\n"
-    for name, sql in {
-        "stg_empty": "{{ qlik_change_table(source('raw', 'people__ct'), unique_key=['id']) }}",
-        "empty_current": "{{ current_state(ref('empty_history')) }}",
-        "empty_audit": "{{ change_audit(ref('stg_empty'), unique_key=['id']) }}",
-        "empty_accounting": "{{ change_accounting(ref('stg_empty'), unique_key=['id']) }}",
-    }.items():
-        project.file(f"models/{name}.sql", table + sql)
-    project.file(
-        "models/empty_history.sql",
-        "{{ config(materialized='history', unique_key=['id'], file_format='iceberg') }}\n"
-        "select * from {{ ref('stg_empty') }}",
-    )
-    selected = (
-        "--select",
-        "stg_empty",
-        "empty_history",
-        "empty_current",
-        "empty_audit",
-        "empty_accounting",
-    )
-    project.dbt("run", "--empty", *selected)
-    for name in selected[1:-1]:
+    models = {
+        "stg_empty": "qlik_change_table(source('raw', 'people__ct'), unique_key=['id'])",
+        "empty_current": "current_state(ref('empty_history'))",
+        "empty_audit": "change_audit(ref('stg_empty'), unique_key=['id'])",
+        "empty_accounting": "change_accounting(ref('stg_empty'), unique_key=['id'])",
+    }
+    for name, call in models.items():
+        unbuilt.model(name, f"{{{{ {call} }}}}")
+    unbuilt.history("empty_history", "stg_empty")
+    selected = ("--select", *models, "empty_history")
+    unbuilt.dbt("run", "--empty", *selected)
+    for name in ("stg_empty", "empty_history", "empty_current", "empty_audit"):
         assert lake.rows(f"select * from {SCHEMA}.{name}") == []
-    project.dbt("run", *selected)
+    unbuilt.dbt("run", *selected)
     assert len(lake.rows(f"select * from {SCHEMA}.empty_current")) == 1
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
-        ({"file_format": "hudi"}, r"`file_format` must be one of \['iceberg', 'delta'\].*Got: hud"),
-        ({"contract": {"enforced": True}}, "`contract` must not be enforced"),
-        ({"valid_to_current": "never"}, "`valid_to_current` must be a date or time.*Got: never"),
-    ],
-)
-def test_an_unsupported_config_is_refused(
-    config: dict[str, Any], message: str, project: Project
-) -> None:
-    write_model(project, **config)
+def test_a_wrong_config_is_refused(project: Project) -> None:
+    """A misspelt column is reported before changed options."""
     project.file(
         "models/people_history.yml",
         "models: [{name: people_history, columns: [{name: id, data_type: int}]}]",
     )
-    with pytest.raises(DbtError, match=message):
-        project.dbt("run")
+    misspelt = r"names a column that does not exist. Allowed: \['id', 'name', 'city'\]. Got: ctiy"
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"track_columns": ["ctiy"]}, f"`track_columns` {misspelt}"),
+        ({"ignore_columns": ["ctiy"]}, f"`ignore_columns` {misspelt}"),
+        ({"overwrite_columns": ["ctiy"]}, f"`overwrite_columns` {misspelt}"),
+        ({"unique_key": None}, r"config\(materialized='history', unique_key=\['id'\]\)"),
+        ({"file_format": "hudi"}, r"`file_format` must be one of \['iceberg', 'delta'\].*Got: hud"),
+        ({"contract": {"enforced": True}}, "`contract` must not be enforced"),
+        ({"valid_to_current": "never"}, "`valid_to_current` must be a date or time.*Got: never"),
+    ]
+    for config, message in wrong:
+        write_model(project, **config)
+        with pytest.raises(DbtError, match=message) as error:
+            project.dbt("run")
+        assert "full-refresh" not in str(error.value) or config == {"unique_key": None}
 
 
-def test_data_columns_may_have_the_names_of_the_tests_columns(project: Project, lake: Lake) -> None:
+def test_data_columns_may_have_the_names_of_the_tests_columns(unbuilt: Project, lake: Lake) -> None:
     names = ["next_valid_from", "next_valid_from_seq", "expected_version", "previous_closed_by"]
     columns = contract_columns(", ".join(["id: int", *(f"{name}: int" for name in names)]))
     lake.create("changes", columns, [change(1, "insert", (1, *[1] * len(names)))])
-    project.file(
+    unbuilt.file(
         "models/people_history.yml",
         "models: [{name: people_history, data_tests: ["
         "{versions_chain: {arguments: {unique_key: [id]}}},"
         " {history_has_no_overlaps: {arguments: {unique_key: [id]}}}]}]",
     )
-    project.dbt("build", "--full-refresh")
+    unbuilt.dbt("build", "--full-refresh")
 
 
 @pytest.mark.slow
-def test_before_images_are_compared_in_the_given_columns(project: Project, lake: Lake) -> None:
+def test_before_images_are_compared_in_the_given_columns(unbuilt: Project, lake: Lake) -> None:
     """dbt then passes a query with a name; maps are compared by content."""
     columns = contract_columns("id: int, marks: map<string, int>")
     marks = {"a": 1, "b": 2}
     update = change(2, "update", (1, {})) | {"before": (1, dict(reversed(marks.items())))}
     lake.create("marked", columns, [change(1, "insert", (1, marks)), update])
-    project.file("models/marked_changes.sql", f"select * from {SCHEMA}.marked")
-    project.file(
+    unbuilt.file("models/marked_changes.sql", f"select * from {SCHEMA}.marked")
+    unbuilt.file(
         "models/marked_changes.yml",
         "models: [{name: marked_changes, data_tests: [{before_images_agree: {arguments:"
         " {unique_key: [id]}, config: {where: reject_reason is null}}}]}]",
     )
-    project.dbt("build", "--select", "marked_changes")
+    unbuilt.dbt("build", "--select", "marked_changes")
     lost = change(3, "update", (1, {})) | {"before": (1, {"a": 1})}
     lake.append("marked", columns, [lost])
     with pytest.raises(DbtError, match="before_images_agree"):
-        project.dbt("build", "--select", "marked_changes")
+        unbuilt.dbt("build", "--select", "marked_changes")
 
 
 def test_a_column_that_all_before_images_lack_is_named_in_a_hint(
-    project: Project, lake: Lake
+    unbuilt: Project, lake: Lake
 ) -> None:
     """No before-image has `city`; one has a wrong `name`, which the hint does not count."""
     rows = [
@@ -490,18 +456,14 @@ def test_a_column_that_all_before_images_lack_is_named_in_a_hint(
         change(3, "update", (1, "Eve", "Rome")) | {"before": (1, "Zoe", None)},
     ]
     lake.create("lacking", COLUMNS, rows)
-    query = project.compile(
-        "{{ test_before_images_agree(api.Relation.create("
-        f"schema='{SCHEMA}', identifier='lacking'), unique_key=['id']) }}}}"
-    )
+    query = unbuilt.sql(f"test_before_images_agree({relation('lacking')}, unique_key=['id'])")
     lack = "no before-image has a value for city: name the columns to compare in `columns`"
     assert [
         (row["change_seq"][-1], row["disagreements"], row["hint"])
         for row in lake.rows(f"select * from ({query}) as failures order by change_seq")
     ] == [("2", ["city"], lack), ("3", ["name", "city"], lack)]
-    query = project.compile(
-        "{{ test_before_images_agree(api.Relation.create("
-        f"schema='{SCHEMA}', identifier='lacking'), unique_key=['id'], columns=['name']) }}}}"
+    query = unbuilt.sql(
+        f"test_before_images_agree({relation('lacking')}, unique_key=['id'], columns=['name'])"
     )
     assert [(row["disagreements"], row["hint"]) for row in lake.rows(query)] == [(["name"], None)]
 
@@ -563,12 +525,12 @@ def test_fifty_small_batches_leave_few_files_and_do_not_slow_down(
     assert statistics.median(reads[40:]) < 1.5 * statistics.median(reads[5:15])
 
 
-def test_files_of_a_wide_history_have_metrics_of_our_columns(project: Project, lake: Lake) -> None:
+def test_files_of_a_wide_history_have_metrics_of_our_columns(unbuilt: Project, lake: Lake) -> None:
     names = [f"c{number}" for number in range(120)]
     columns = contract_columns(", ".join(["id: int", *(f"{name}: int" for name in names)]))
     rows = [change(n, "update", (1, *[n] * len(names))) for n in (1, 2)]
     lake.create("changes", columns, rows)
-    project.dbt("run", "--full-refresh")
+    unbuilt.dbt("run", "--full-refresh")
 
     metrics = "readable_metrics.{0}.lower_bound as {0}_low, readable_metrics.{0}.upper_bound as {0}"
     asked = ", ".join(metrics.format(name) for name in ("is_current", "valid_to_seq"))
@@ -607,30 +569,6 @@ def run_in_background(project: Project) -> subprocess.Popen[str]:
         text=True,
         start_new_session=True,
     )
-
-
-@pytest.mark.long
-def test_a_run_killed_at_any_moment_leaves_the_table_as_before_or_as_after(
-    project: Project, lake: Lake
-) -> None:
-    clock = random.Random(7)
-    started = time.monotonic()
-    assert run_in_background(project).wait() == 0
-    whole = time.monotonic() - started
-    for number in range(2, 12):
-        before = versions(lake)
-        after = [*before, (number, "Ada", "Rome", 1, None)]
-        row = change(number, "insert", (number, "Ada", "Rome"), run=number)
-        lake.append("changes", COLUMNS, [row])
-        process = run_in_background(project)
-        # The first half is Python and the JVM starting; the moments that matter come later.
-        time.sleep(whole * clock.uniform(0.4, 1.0))
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        lake.spark.sql(f"refresh table {SCHEMA}.people_history")
-        assert versions(lake) in (before, after)
-        project.dbt("run")
-        assert versions(lake) == after
 
 
 @pytest.mark.minutes

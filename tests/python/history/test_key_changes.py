@@ -205,11 +205,7 @@ def test_runs_that_split_transactions_give_the_rows_of_the_table_after_each(
     in_order: bool, seed: int, project: Project, lake: Lake
 ) -> None:
     made = tables(seed, cases=40, in_order=in_order)
-    project.file(
-        "models/moved_history.sql",
-        f"{{{{ config(materialized='history', file_format='iceberg', unique_key={KEY}) }}}}\n"
-        f"select * from {SCHEMA}.moved_changes",
-    )
+    project.history("moved_history", f"{SCHEMA}.moved_changes", KEY)
     taken_in: list[Change] = []
     rows: list[dict[str, Any]] = []
     for number, run in enumerate(made.runs):

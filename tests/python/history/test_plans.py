@@ -61,17 +61,12 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Proj
         "models/sources.yml",
         "sources: [{name: raw, schema: afterimage, tables: [{name: planned__ct}]}]",
     )
-    project.file(
-        "models/stg_planned.sql",
-        "{{ config(materialized='table', "
-        "tblproperties={'write.metadata.metrics.column.change_seq': 'full'}) }}\n"
+    project.model(
+        "stg_planned",
         "{{ qlik_change_table(source('raw', 'planned__ct'), unique_key=['id']) }}",
+        tblproperties={"write.metadata.metrics.column.change_seq": "full"},
     )
-    project.file(
-        "models/planned_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('stg_planned') }}",
-    )
+    project.history("planned_history", "stg_planned")
     project.file("models/planned_current.sql", "{{ current_state(ref('planned_history')) }}")
     project.file(
         "models/planned_audit.sql", "{{ change_audit(ref('stg_planned'), unique_key=['id']) }}"

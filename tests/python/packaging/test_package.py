@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from datetime import datetime
@@ -13,7 +12,7 @@ import pytest
 from dbt.cli.main import dbtRunner
 
 from command_line import BIN, environment, run
-from conftest import ROOT, Lake
+from conftest import ROOT, Lake, inside
 
 pytestmark = pytest.mark.slow
 
@@ -22,12 +21,8 @@ PROJECT = ROOT / "tests" / "package_project"
 
 def dbt(folder: Path, *arguments: str) -> Any:
     """Run dbt in a folder, in this process, and return its result."""
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
+    with inside(folder):
         outcome = dbtRunner().invoke(["--quiet", *arguments, "--profiles-dir", str(folder)])
-    finally:
-        os.chdir(before)
     assert outcome.success, outcome.exception or [
         (result.node.name, result.status, result.message)
         for result in getattr(outcome.result, "results", [])

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from command_line import BIN, environment, run
-from conftest import ROOT, Lake, Project
+from conftest import ROOT, Lake, Project, relation
 from generate import changes
 from pages import page, typed
 from standalone import StandaloneCluster
@@ -86,25 +86,15 @@ def test_the_examples_build_on_executors_that_have_a_bare_python(
     assert len(outcome["results"]) > 100
 
 
-STAGING = """\
-{{ config(materialized='table') }}
-{%- set raw = api.Relation.create(schema='afterimage', identifier='raw__ct') %}
-{{ qlik_change_table(raw, unique_key=['id']) }}
-"""
-HISTORY = """\
-{{ config(materialized='history', unique_key=['id']) }}
-select * from {{ ref('stg_raw') }}
-"""
-
-
 @pytest.fixture
 def million(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
 ) -> Iterator[Project]:
     """A project with a raw table of a million changes, staging and history."""
     project = make_project("million")
-    project.file("models/stg_raw.sql", STAGING)
-    project.file("models/raw_history.sql", HISTORY)
+    staged = f"{{{{ qlik_change_table({relation('raw__ct')}, unique_key=['id']) }}}}"
+    project.model("stg_raw", staged, materialized="table")
+    project.history("raw_history", "stg_raw")
     changes(lake.spark, CHANGES).writeTo("afterimage.raw__ct").using("iceberg").createOrReplace()
     yield project
     for table in ("raw__ct", "stg_raw", "raw_history"):
@@ -195,11 +185,7 @@ def test_tables_may_be_in_a_hive_catalog(
     """Two runs on an Iceberg catalog that the environment names, each in its own process."""
     project = make_project("hive")
     project.file("models/changes.sql", STREAM)
-    project.file(
-        "models/people_history.sql",
-        "{{ config(materialized='history', unique_key=['id']) }}\n"
-        "select * from {{ ref('changes') }}",
-    )
+    project.history("people_history", "changes")
     warehouse = tmp_path / "warehouse"
     site = HIVE_SITE.format(warehouse=warehouse, folder=tmp_path)
     (tmp_path / "hive-site.xml").write_text(site)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -22,33 +23,24 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-import dialect_sqlserver
-from conftest import SCHEMA, DbtError, Lake, Project
-from dialect_db2 import DB2_HEADER
-from dialect_openedge import CHANGE_COLUMNS
+from conftest import SCHEMA, DbtError, Lake, Project, relation
 from dialect_qlik import HEADER
+from inserts import DIALECTS, call
 
 RAW = {**HEADER, "id": "int", "name": "string", "filling": "string"}
-MODELS = {
-    "stg_people": "config(materialized='change_stream', file_format='iceberg')",
-    "people_history": "config(materialized='history', unique_key=['id'], file_format='iceberg')",
-    "people_current": "config(materialized='table', file_format='iceberg')",
-    "people_audit": "config(materialized='table', file_format='iceberg')",
-}
-BODIES = {
-    "stg_people": "{{ qlik_change_table(api.Relation.create(schema='%s', identifier='people__ct'),"
-    " unique_key=['id']) }}" % SCHEMA,
-    "people_history": "select * from {{ ref('stg_people') }}",
-    "people_current": "{{ current_state(ref('people_history')) }}",
-    "people_audit": "{{ change_audit(ref('stg_people'), unique_key=['id']) }}",
-}
-
 SHOWN = {
     "stg_people": "change_seq, operation, reject_reason",
     "people_history": "id, version, name, closed_by",
     "people_current": "id, version, name",
     "people_audit": "id, operation, column_name",
 }
+
+
+def stage_people(project: Project) -> None:
+    """Write the staging model of a change table and its history."""
+    call = f"qlik_change_table({relation('people__ct')}, unique_key=['id'])"
+    project.stream("stg_people", call)
+    project.history("people_history", "stg_people")
 
 
 @dataclass
@@ -116,7 +108,7 @@ class Site:
         return sorted(map(tuple, found), key=repr)
 
     def contents(self) -> dict[str, list[tuple[Any, ...]]]:
-        return {name: self.contents_of(name) for name in MODELS}
+        return {name: self.contents_of(name) for name in SHOWN}
 
 
 def place(number: int) -> str:
@@ -181,8 +173,10 @@ def make_site(
         }.items():
             spark.conf.set(f"spark.sql.catalog.{catalog}{name}", value)
         project = make_project("faults")
-        for name, config in MODELS.items():
-            project.file(f"models/{name}.sql", f"{{{{ {config} }}}}\n{BODIES[name]}")
+        stage_people(project)
+        project.model("people_current", "{{ current_state(ref('people_history')) }}")
+        audit = "{{ change_audit(ref('stg_people'), unique_key=['id']) }}"
+        project.model("people_audit", audit)
         site = Site(folder, catalog, project, spark)
         spark.sql(f"create namespace {catalog}.{SCHEMA}")
         site.land()
@@ -283,7 +277,7 @@ def test_a_run_killed_at_any_moment(
     assert site.run()[0] == 0
     whole = time.monotonic() - started
     moment = random.Random(victim)
-    for _ in range(int(os.environ.get("AFTERIMAGE_KILLS", "6"))):
+    for _ in range(int(os.environ.get("AFTERIMAGE_KILLS", "10"))):
         site.land()
         process = site.start()
         # The first half is Python and the JVM starting; the moments that matter come later.
@@ -432,8 +426,7 @@ def test_two_runs_at_once(tmp_path: Path, make_site: Callable[[Path], Site]) -> 
 def small(make_project: Callable[[str], Project], lake: Lake) -> Project:
     """The same models on the warehouse of all tests, where dbt runs in this process."""
     project = make_project("drift")
-    for name in ("stg_people", "people_history"):
-        project.file(f"models/{name}.sql", f"{{{{ {MODELS[name]} }}}}\n{BODIES[name]}")
+    stage_people(project)
     lake.create("people__ct", RAW, [landed(1, "I", 1, "new", "x")])
     project.dbt("run", "--full-refresh")
     return project
@@ -470,77 +463,37 @@ def test_retention_gap_is_reported(
     assert "begins at" not in capfd.readouterr().out
 
 
-def db2_row(number: int) -> dict[str, Any]:
-    return {
-        "IBMSNAP_COMMITSEQ": number.to_bytes(10, "big"),
-        "IBMSNAP_INTENTSEQ": number.to_bytes(10, "big"),
-        "IBMSNAP_OPERATION": "I",
-        "IBMSNAP_LOGMARKER": datetime(2024, 1, number),
-        "id": number,
-    }
-
-
-def openedge_row(number: int) -> dict[str, Any]:
-    return {
-        "_Change-Sequence": number,
-        "_Operation": 1,
-        "_Time-Stamp": datetime(2024, 1, number),
-        "id": number,
-    }
-
-
-def sqlserver_row(number: int) -> dict[str, Any]:
-    return {
-        "__$start_lsn": number.to_bytes(10, "big"),
-        "__$seqval": number.to_bytes(10, "big"),
-        "__$operation": 2,
-        "id": number,
-    }
-
-
-def dms_row(number: int) -> dict[str, Any]:
-    return {"Op": "I", "id": number, "change_seq": f"{number:035d}"}
-
-
 @pytest.mark.minutes
-@pytest.mark.parametrize(
-    ("macro", "columns", "row"),
-    [
-        (
-            "db2_change_data",
-            {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "int"},
-            db2_row,
-        ),
-        ("openedge_change_table", {**CHANGE_COLUMNS, "id": "int"}, openedge_row),
-        ("sqlserver_change_table", {**dialect_sqlserver.HEADER, "id": "int"}, sqlserver_row),
-        ("dms_changes", {"Op": "string", "id": "int", "change_seq": "string"}, dms_row),
-    ],
-)
 def test_retention_gap_in_other_dialects(
-    macro: str,
-    columns: dict[str, str],
-    row: Callable[[int], dict[str, Any]],
-    make_project: Callable[[str], Project],
-    lake: Lake,
+    make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    table = f"gap_{macro}"
-    project = make_project(table)
-    project.file(
-        f"models/stg_{table}.sql",
-        f"{{{{ {MODELS['stg_people']} }}}}\n{{{{ {macro}(api.Relation.create(schema='{SCHEMA}',"
-        f" identifier='{table}'), unique_key=['id']) }}}}",
-    )
+    project = make_project("gaps")
+    macros = [macro for macro in DIALECTS if not macro.startswith("qlik")]
+    assert len(macros) == 4
+
+    def land(write: Callable[..., None], number: int) -> None:
+        for macro in macros:
+            dialect = DIALECTS[macro]
+            row = dialect.row(number, datetime(2024, 1, number))
+            write(f"gap_{macro}", dialect.columns, [row])
+
+    for macro in macros:
+        project.stream(f"stg_gap_{macro}", call(macro, f"gap_{macro}"))
     run = ("run", "--vars", "{afterimage_on_gap: error}")
-    lake.create(table, columns, [row(9)])
+    land(lake.create, 9)
     project.dbt(*run, "--full-refresh")
-    lake.append(table, columns, [row(10)])
+    land(lake.append, 10)
     project.dbt(*run)
-    lake.create(table, columns, [row(12)])
-    with pytest.raises(DbtError, match=rf"{macro}: .* begins at 0*(12|C), but .* up to 0*(10|A)\."):
+    land(lake.create, 12)
+    with pytest.raises(DbtError) as error:
         project.dbt(*run)
+    for macro in macros:
+        said = rf"{macro}: .* begins at 0*(12|C), but .* up to 0*(10|A)\."
+        assert re.search(said, str(error.value)), macro
     project.dbt("run")
     project.dbt(*run)
-    assert len(lake.rows(f"select * from {SCHEMA}.stg_{table}")) == 3
+    for macro in macros:
+        assert len(lake.rows(f"select * from {SCHEMA}.stg_gap_{macro}")) == 3, macro
 
 
 @pytest.mark.minutes
@@ -636,16 +589,9 @@ def test_a_type_that_iceberg_does_not_have_is_not_a_drift(
         f"create table {table} (header__change_seq varchar(35), header__change_oper string,"
         " id smallint, size tinyint, name varchar(9), found struct<At: char(4)>) using parquet"
     )
-    project.file(
-        "models/stg_small.sql",
-        f"{{{{ {MODELS['stg_people']} }}}}\n"
-        "{{ qlik_change_table(api.Relation.create(schema='spark_catalog.default',"
-        " identifier='small__ct'), unique_key=['id']) }}",
-    )
-    project.file(
-        "models/small_history.sql",
-        f"{{{{ {MODELS['people_history']} }}}}\nselect * from {{{{ ref('stg_small') }}}}",
-    )
+    raw = relation("small__ct", "spark_catalog.default")
+    project.stream("stg_small", f"qlik_change_table({raw}, unique_key=['id'])")
+    project.history("small_history", "stg_small")
     for number, letter in ((1, "I"), (2, "U"), (3, "U")):
         lake.spark.sql(
             f"insert into {table} values ('{place(number)}', '{letter}', 1, {number}, 'a',"

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import ROOT, SCHEMA, DbtError, Lake, Project
+from conftest import ROOT, SCHEMA, DbtError, Lake, Project, relation
 from dialect_qlik import HEADER
 from histories import fewer_checks
 
@@ -63,11 +63,9 @@ def test_texts_and_names_are_quoted(texts: list[str], project: Project, lake: La
     assert lake.rows(sql) == [dict(zip(names, texts, strict=True))]
 
 
-def test_a_name_with_a_line_break_is_refused(
-    project: Project, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ("a\nb", "a\u2028b", "a\r"):
-        said = project.error(f"{{{{ afterimage._quote({jinja(name)}) }}}}", capsys)
+def test_a_name_with_a_line_break_is_refused(project: Project) -> None:
+    names = ("a\nb", "a\u2028b", "a\r")
+    for said in project.refusals([f"afterimage._quote({jinja(name)})" for name in names]):
         assert "a name must not have a line break. Rename the column" in said
 
 
@@ -118,18 +116,17 @@ def pass_through(
         {**header, key: "string", first: "string", second: "string"},
         [row(1, "I", values[0], values[1], "a"), row(2, "U", values[0], values[2], "a")],
     )
-    raw = f"api.Relation.create(schema='{SCHEMA}', identifier='hostile__ct')"
-    project.file(
-        "models/stg_hostile.sql",
-        "{{ config(materialized='change_stream') }}\n"
-        f"{{{{ qlik_change_table({raw}, unique_key={jinja([key])}, "
-        f"header_prefix={jinja(prefix)}) }}}}",
+    raw = relation("hostile__ct")
+    project.stream(
+        "stg_hostile",
+        f"qlik_change_table({raw}, unique_key={jinja([key])}, header_prefix={jinja(prefix)})",
     )
-    project.file(
-        "models/hostile_history.sql",
-        f"{{{{ config(materialized='history', unique_key={jinja([key])}, "
-        f"ignore_columns={jinja([second])}, load_valid_from='1900-01-01') }}}}\n"
-        "select * from {{ ref('stg_hostile') }}",
+    project.history(
+        "hostile_history",
+        "stg_hostile",
+        jinja([key]),
+        ignore_columns=jinja([second]),
+        load_valid_from="1900-01-01",
     )
     project.file(
         "models/hostile_audit.sql",
@@ -160,35 +157,30 @@ def pass_through(
     assert lake.rows(f"select * from {SCHEMA}.sentinel") == [{"id": 1}]
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        "db2_change_data({raw}, unique_key=[{bad}])",
-        "openedge_change_table({raw}, unique_key=[{bad}])",
-        "sqlserver_change_table({raw}, unique_key=[{bad}])",
-        "dms_changes({raw}, unique_key=[{bad}])",
-        "dms_changes({raw}, unique_key=['id'], order_by=[{bad}])",
-        "dms_changes({raw}, unique_key=['id'], time={bad})",
-        "qlik_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
-        "debezium_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
-        "netiq_event_log({raw}, unique_key=['id'], table='t',"
-        " columns=[{{'name': 'id', 'type': {bad}}}])",
-        "netiq_event_log({raw}, unique_key=['id'], table='t', as_of={bad},"
-        " columns=[{{'name': 'id', 'type': 'int'}}])",
-        "qlik_change_table({raw}, unique_key=['id'], mask_encoding={bad})",
-        "scd2({raw}, unique_key=['id'], grain={bad})",
-    ],
-)
-def test_values_that_would_be_unquoted_in_the_sql_are_refused(
-    call: str, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
-) -> None:
+# Calls with a text that would stand in the SQL without quotes.
+UNQUOTED = [
+    "db2_change_data({raw}, unique_key=[{bad}])",
+    "openedge_change_table({raw}, unique_key=[{bad}])",
+    "sqlserver_change_table({raw}, unique_key=[{bad}])",
+    "dms_changes({raw}, unique_key=[{bad}])",
+    "dms_changes({raw}, unique_key=['id'], order_by=[{bad}])",
+    "dms_changes({raw}, unique_key=['id'], time={bad})",
+    "qlik_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
+    "debezium_messages({raw}, unique_key=['id'], columns=[{{'name': 'id', 'type': {bad}}}])",
+    "netiq_event_log({raw}, unique_key=['id'], table='t',"
+    " columns=[{{'name': 'id', 'type': {bad}}}])",
+    "netiq_event_log({raw}, unique_key=['id'], table='t', as_of={bad},"
+    " columns=[{{'name': 'id', 'type': 'int'}}])",
+    "qlik_change_table({raw}, unique_key=['id'], mask_encoding={bad})",
+    "scd2({raw}, unique_key=['id'], grain={bad})",
+]
+
+
+def test_values_that_would_be_unquoted_in_the_sql_are_refused(project: Project, lake: Lake) -> None:
     lake.create("plain__ct", {**HEADER, "id": "int"}, [])
-    raw = f"api.Relation.create(schema='{SCHEMA}', identifier='plain__ct')"
     bad = jinja("int); drop table sentinel --")
-    with pytest.raises(DbtError):
-        lake.rows(project.compile("{{ " + call.format(raw=raw, bad=bad) + " }}"))
+    project.refusals([call.format(raw=relation("plain__ct"), bad=bad) for call in UNQUOTED])
     assert lake.rows(f"select * from {SCHEMA}.sentinel") == [{"id": 1}]
-    capfd.readouterr()
 
 
 def test_a_seed_with_spark_variables_is_loaded_verbatim(project: Project, lake: Lake) -> None:

@@ -23,7 +23,7 @@ from dbt.adapters.spark import connections
 from dbt.adapters.spark.impl import SparkAdapter
 from pyhive import hive
 
-from command_line import BIN, environment, run
+from command_line import BIN, attempt, environment, run
 from conftest import ROOT, DbtError, Lake, Project, contract_columns
 from dbt_afterimage import cli
 from dbt_afterimage.commands import serve
@@ -107,16 +107,9 @@ class Served:
         )
 
     def serve(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [str(BIN / "python"), "-m", "dbt_afterimage", "serve", *arguments],
-            cwd=self.folder,
-            env=self.environment(PYTHONPATH=str(ROOT / "python_udfs")),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
+        env = self.environment(PYTHONPATH=str(ROOT / "python_udfs"))
+        command = ("-m", "dbt_afterimage", "serve", *arguments)
+        return attempt(BIN / "python", *command, cwd=self.folder, env=env)
 
     def refusal(self, *arguments: str) -> str:
         """Return the one line that a refused command says."""
@@ -362,11 +355,7 @@ def test_a_client_that_leaves_does_not_disturb_another(served: Served) -> None:
 @pytest.mark.minutes
 def test_four_histories_at_once_are_updated(project: Project, lake: Lake) -> None:
     for name in HISTORIES:
-        project.file(
-            f"models/{name}.sql",
-            "{{ config(materialized='history', unique_key=['id']) }}\n"
-            f"select * from afterimage.{name.removesuffix('_history')}",
-        )
+        project.history(name, f"afterimage.{name.removesuffix('_history')}")
         lake.create(
             name.removesuffix("_history"), CHANGES, [change(1, "insert", 1, f"{name} Ada", 1)]
         )
@@ -580,14 +569,8 @@ def test_server_with_a_directory_accepts_its_users(
                 AFTERIMAGE_SERVER_USER="ann",
                 DBT_ENV_SECRET_AFTERIMAGE_SERVER_PASSWORD=password,
             )
-            result = subprocess.run(
-                [str(BIN / "dbt"), "--debug", "run", "--target", "server"],
-                cwd=served.folder,
-                env=env,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
+            command = (BIN / "dbt", "--debug", "run", "--target", "server")
+            result = attempt(*command, cwd=served.folder, env=env)
             assert (result.returncode == 0) is lets_in, result.stdout
             written = [path for path in served.folder.rglob("*") if path.is_file()]
             assert password not in result.stdout + result.stderr
@@ -597,31 +580,16 @@ def test_server_with_a_directory_accepts_its_users(
         directory.shutdown()
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "holder", "name"),
-    [
-        (
-            AfterimageConnection,
-            "PyhiveConnectionWrapper",
-            connections,
-            "PyhiveConnectionWrapper",
-        ),
-        (
-            AfterimageConnectionManager,
-            "SparkConnectionManager",
-            SparkAdapter,
-            "ConnectionManager",
-        ),
-    ],
-)
-def test_the_replaced_classes_are_dbt_sparks_own(
-    ours: type, theirs: str, holder: object, name: str
-) -> None:
+def test_the_replaced_classes_are_dbt_sparks_own() -> None:
     install()
-    own = ours.__mro__[1]
-    assert own.__module__ == "dbt.adapters.spark.connections"
-    assert own.__name__ == theirs
-    assert getattr(holder, name) is ours
+    for ours, theirs, holder, name in (
+        (AfterimageConnection, "PyhiveConnectionWrapper", connections, "PyhiveConnectionWrapper"),
+        (AfterimageConnectionManager, "SparkConnectionManager", SparkAdapter, "ConnectionManager"),
+    ):
+        own = ours.__mro__[1]
+        assert own.__module__ == "dbt.adapters.spark.connections"
+        assert own.__name__ == theirs
+        assert getattr(holder, name) is ours
 
 
 def test_error_of_a_task_keeps_its_cause() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project
+from conftest import Lake, Project, relation
 
 COLUMNS = {
     "header__change_seq": "string",
@@ -15,21 +15,14 @@ COLUMNS = {
     "id": "int",
     "name": "string",
 }
-RAW = f"api.Relation.create(schema='{SCHEMA}', identifier='shown__ct')"
-MODELS = {
-    "stg_shown": "{{ config(materialized='change_stream') }}\n"
-    f"{{{{ qlik_change_table({RAW}, unique_key=['id']) }}}}",
-    "shown_history": "{{ config(materialized='history', unique_key=['id']) }}\n"
-    "select * from {{ ref('stg_shown') }}",
-    "shown_names": "select id, name from {{ ref('shown_history') }}",
-}
 
 
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     project = make_project("show")
-    for name, body in MODELS.items():
-        project.file(f"models/{name}.sql", body)
+    project.stream("stg_shown", f"qlik_change_table({relation('shown__ct')}, unique_key=['id'])")
+    project.history("shown_history", "stg_shown")
+    project.model("shown_names", "select id, name from {{ ref('shown_history') }}")
     lake.create(
         "shown__ct",
         COLUMNS,

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from command_line import BIN, environment
+from command_line import BIN, attempt, environment
 from conftest import Project
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.warehouse import _WRITES, exclusive_writes, local_folder
@@ -270,16 +270,10 @@ def test_warehouse_that_cannot_be_made_is_named_with_its_setting(
     blocked = tmp_path / "blocked"
     blocked.write_text("a file")
     warehouse = blocked / below
-    result = subprocess.run(
-        [BIN / command[0], *command[1:]],
-        cwd=tmp_path,
-        env=environment(
-            AFTERIMAGE_WAREHOUSE=str(warehouse), DBT_PROFILES_DIR=str(tmp_path / "profiles")
-        ),
-        capture_output=True,
-        text=True,
-        check=False,
+    env = environment(
+        AFTERIMAGE_WAREHOUSE=str(warehouse), DBT_PROFILES_DIR=str(tmp_path / "profiles")
     )
+    result = attempt(BIN / command[0], *command[1:], cwd=tmp_path, env=env)
     assert result.returncode != 0
     output = result.stdout + result.stderr
     (said,) = {line.strip() for line in output.splitlines() if "AFTERIMAGE_WAREHOUSE" in line}

@@ -28,11 +28,11 @@ def environment(**variables: str) -> dict[str, str]:
     return {**env, **shared, "AFTERIMAGE_CLASS_ARCHIVE": str(archive), **variables}
 
 
-def run(
+def attempt(
     *command: str | Path, cwd: Path, env: dict[str, str] | None = None, timeout: float = 300
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program and check that it succeeds."""
-    result = subprocess.run(
+    """Run a program, which may fail."""
+    return subprocess.run(
         list(map(str, command)),
         cwd=cwd,
         env=env if env is not None else environment(),
@@ -42,5 +42,12 @@ def run(
         timeout=timeout,
         check=False,
     )
+
+
+def run(
+    *command: str | Path, cwd: Path, env: dict[str, str] | None = None, timeout: float = 300
+) -> subprocess.CompletedProcess[str]:
+    """Run a program and check that it succeeds."""
+    result = attempt(*command, cwd=cwd, env=env, timeout=timeout)
     assert result.returncode == 0, f"{result.stdout}\n{result.stderr}"
     return result

@@ -15,8 +15,6 @@ from strategies import Stream
 
 Db2Style = Literal["single", "pairs"]
 
-# How a staging model begins.
-STAGED = "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
 
 DB2_HEADER = {
     "IBMSNAP_COMMITSEQ": "binary",

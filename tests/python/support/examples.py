@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import yaml
 from dbt.cli.main import dbtRunner
 
-from conftest import ROOT
+from conftest import ROOT, inside
 
 # Each unit test, and the model that it is of.
 UNIT_TESTS: dict[str, str] = {
@@ -21,14 +20,9 @@ UNIT_TESTS: dict[str, str] = {
 
 def run_dbt(target: Path, *arguments: str) -> list[Any]:
     """Run dbt on the project itself, into the tests' warehouse; return each node's result."""
-    before = Path.cwd()
-    os.chdir(ROOT)
-    try:
-        outcome = dbtRunner().invoke(
-            ["--quiet", *arguments, "--target-path", str(target), "--log-path", str(target)]
-        )
-    finally:
-        os.chdir(before)
+    where = ("--target-path", str(target), "--log-path", str(target))
+    with inside(ROOT):
+        outcome = dbtRunner().invoke(["--quiet", *arguments, *where])
     assert outcome.exception is None, outcome.exception
     result: Any = outcome.result
     results: list[Any] = result.results

@@ -193,9 +193,11 @@ def json_message(kind: str, message: Any) -> str:
     return json.dumps(envelope, default=str)
 
 
-def metadata(schema_id: str, table: str, version: int, columns: Sequence[Column]) -> dict[str, Any]:
-    """Return a metadata message."""
-    return {
+def metadata(
+    form: str, schema_id: str, table: str, version: int, columns: Sequence[Column]
+) -> dict[str, Any]:
+    """Return a landed metadata message, in the form `json` or `avro`."""
+    body = {
         "schemaId": schema_id,
         "lineage": {
             "server": "replicate-1",
@@ -214,6 +216,9 @@ def metadata(schema_id: str, table: str, version: int, columns: Sequence[Column]
         },
         "dataSchema": json.dumps(data_schema(columns)),
     }
+    if form == "json":
+        return {"value": json_message("MD", body)}
+    return {"value": avro_message("MD", METADATA, body, own_schema=True)}
 
 
 def mask(names: Sequence[str], columns: Sequence[str]) -> str:
