@@ -7,6 +7,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import yaml
+
 from conftest import ROOT, SCHEMA, Lake, Project, contract_columns, relation
 from dialect_qlik import HEADER
 
@@ -109,3 +111,22 @@ def test_a_full_load_comes_before_the_changes(
         ("load", {"id": 2, "name": "never changes"}),
         ("update", {"id": 1, "name": "has changed"}),
     ]
+
+
+def test_our_macros_and_tests_are_called_with_the_package_s_name() -> None:
+    """Without it a user's project does not find them; in this repository alone they are found."""
+    macros = [
+        macro["name"]
+        for path in (ROOT / "macros").rglob("*.yml")
+        for macro in yaml.safe_load(path.read_text()).get("macros", [])
+    ]
+    tests = [path.stem for path in (ROOT / "tests" / "generic").glob("*.sql")]
+    bare_macro = re.compile(rf"(?<![\w.])(?:{'|'.join(macros)})\(")
+    bare_test = re.compile(rf"^\s*- (?:{'|'.join(tests)})(?::|$)", re.MULTILINE)
+    found = {}
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        text = path.read_text()
+        calls = bare_macro.findall(" ".join(re.findall(r"\{\{.*?\}\}", text, re.DOTALL)))
+        if calls + bare_test.findall(text):
+            found[path.name] = calls + bare_test.findall(text)
+    assert found == {}
