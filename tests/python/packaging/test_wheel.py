@@ -104,6 +104,13 @@ def test_source_archive_gives_the_same_wheel(source: Path, wheel: Path, tmp_path
     assert contents(built(unpacked, tmp_path / "wheel")) == contents(wheel)
 
 
+def test_the_build_warns_of_nothing(source: Path, tmp_path: Path) -> None:
+    """A new pip shows the warnings of setuptools, 35 lines for each folder that is no package."""
+    backend = f"from setuptools import build_meta; build_meta.build_wheel({str(tmp_path)!r})"
+    said = run(sys.executable, "-c", backend, cwd=source)
+    assert "Warning" not in said.stdout + said.stderr
+
+
 @pytest.mark.minutes
 def test_installed_by_the_documented_commands_it_begins_a_project_that_dbt_accepts(
     wheel: Path, tmp_path: Path
