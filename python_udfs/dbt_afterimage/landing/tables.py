@@ -240,7 +240,12 @@ class Table:
         fits: dict[str, set[str]] = {}
         seen: set[str] = set()
         for group, _ in read:
-            new = [name for name in group.texts if name.lower() not in known]
+            # A mask is hex, and the first file may have digits alone.
+            new = [
+                name
+                for name in group.texts
+                if name.lower() not in known and not name.lower().endswith("mask")
+            ]
             for name, has_values, *counts in self._counted(group, new):
                 misfits = dict(zip(_TYPES, counts, strict=True))
                 fitting = {kind for kind, count in misfits.items() if not count}

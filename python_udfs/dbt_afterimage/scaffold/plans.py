@@ -85,9 +85,11 @@ def qlik_change_table(question: Question) -> Plan:
     )
     if not plan.key:
         header, ordinals = layout["header"], layout["ordinals"]
+        # Digits alone may have been loaded as a number.
+        mask = header["change_mask"]
+        mask = mask if layout["mask_is_binary"] else f"cast({mask} as string)"
         decoded = ", ".join(
-            [header["change_mask"], str(layout["header_columns"])]
-            + ([literal(encoding)] if encoding else [])
+            [mask, str(layout["header_columns"])] + ([literal(encoding)] if encoding else [])
         )
         masks = question.project.rows(
             "select to_json(flagged), count(*) as deletes"

@@ -740,6 +740,29 @@ def test_a_before_image_of_another_type_is_named(lake: Lake, init: Init) -> None
     assert "XNAME" not in output
 
 
+@pytest.mark.slow
+def test_masks_that_were_loaded_as_numbers_show_the_key(lake: Lake, init: Init) -> None:
+    """A seed, or another loader of CSV, takes the mask 10 for a number."""
+    columns = {
+        "header__change_seq": "string",
+        "header__change_oper": "string",
+        "header__change_mask": "bigint",
+        "header__timestamp": "timestamp",
+        "gate": "int",
+        "name": "string",
+    }
+    rows: list[Row] = [
+        {"header__change_oper": "I", "header__change_mask": 30, "gate": 1, "name": "a"},
+        {"header__change_oper": "D", "header__change_mask": 10, "gate": 1, "name": "a"},
+    ]
+    for number, row in enumerate(rows):
+        row["header__change_seq"] = change_seq(number)
+    land_table(lake, "gates__ct", columns, rows)
+    code, output, errors = init("landing.gates__ct")
+    assert (code, errors) == (0, "")
+    assert "key: gate, guessed from the change masks of 1 deletes" in output
+
+
 def test_a_column_called_op_alone_is_no_sign(lake: Lake, init: Init) -> None:
     columns = {"op": "string", "a": "int"}
     land_table(lake, "sums", columns, [{"op": "I", "a": 1}, {"op": "+", "a": 2}])

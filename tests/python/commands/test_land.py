@@ -314,6 +314,18 @@ def test_csv_columns_take_a_type_that_loses_nothing(landings: Landings) -> None:
     assert (third["quoted"], third["quoted_number"], third["empty"]) == (None, None, None)
 
 
+def test_masks_in_csv_are_text_even_if_they_have_no_letter_yet(landings: Landings) -> None:
+    head = "header__change_seq,header__change_oper,header__change_mask,id,name,city\n"
+    landings.csv("gates__ct/1.csv", f"{head}{'1' * 35},U,10,1,a,b\n{'2' * 35},U,20,1,a,c\n")
+    landings.land(landings.folder / "gates__ct")
+    assert landings.types("raw.gates__ct")["header__change_mask"] == "string"
+    landings.csv("gates__ct/2.csv", f"{head}{'3' * 35},I,3F,2,d,e\n")
+    landings.land(landings.folder / "gates__ct")
+    assert [row["header__change_mask"] for row in landings.rows("raw.gates__ct")] == [
+        *("10", "20", "3F"),
+    ]
+
+
 def test_csv_as_people_write_it(landings: Landings) -> None:
     landings.file("a/1.csv", "\ufeffid;näme\n1;é\n".encode())
     landings.file("a/2.csv.gz", gzip.compress("näme;id;new\nb;2;x\n".encode()))
