@@ -8,7 +8,7 @@
         {{ return(none) }}
     {%- endif -%}
 
-    {%- do afterimage._check_keys(target_relation, sql) -%}
+    {%- do afterimage._check_keys(target_relation, sql, intakes) -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
     {%- set staged = afterimage._scratch_table(target_relation, 'staged', sql) -%}
     {%- set names = run_query('describe query select * from ' ~ staged).columns[0].values() -%}

@@ -142,6 +142,8 @@ def command(
             names = " ".join(f"{name}+" for name in stagings)
             print(f"Next: dbt build --select {names}" if len(stagings) <= 5 else "Next: dbt build")
         return int(open_questions > 0)
+    if given or where != Where():
+        raise click.UsageError("Options need a RELATION; without it, init makes a project here.")
     begin(Path.cwd())
     return 0
 

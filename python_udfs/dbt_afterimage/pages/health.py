@@ -48,6 +48,11 @@ class Run:
     late: int
 
 
+# Why rows are rejected that are no change and no fault: the message behind a delete of Debezium;
+# rows of a copy that are as in the copy before.
+NO_CHANGE = {"tombstone", "unchanged"}
+
+
 @dataclass
 class Health:
     """What a change stream says of itself; times in microseconds after 1970, in UTC.
@@ -127,8 +132,11 @@ class Health:
         if self.problem:
             return [Reason(2, self.problem)]
         found = []
-        if self.rejects:
-            found.append(Reason(2, _rows(self.rejects, "is rejected", "are rejected")))
+        not_understood = Counter(
+            {text: count for text, count in self.rejects.items() if text not in NO_CHANGE}
+        )
+        if not_understood:
+            found.append(Reason(2, _rows(not_understood, "is rejected", "are rejected")))
         if self.lag_grade:
             ran = self.runs[-1].at
             was_quiet = ran - (self.newest or 0) > 2 * (self.usual or 0)

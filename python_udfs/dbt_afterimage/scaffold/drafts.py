@@ -278,6 +278,7 @@ class _Writer:
             "name": self.name,
             "names": self.names,
             "title": self.found.system.title,
+            "system": self.found.system.folder,
             "key": plan.key,
             "table": plan.table,
             "landed_rows": plan.landed_rows,

@@ -232,6 +232,13 @@ def test_what_is_wrong_comes_before_what_is_odd() -> None:
     assert worse.verdict == "look here, because 1 row is rejected; 1 row has a warning"
 
 
+def test_rows_that_are_no_change_are_no_reason_to_look() -> None:
+    rejects = Counter(tombstone=9, unchanged=3)
+    assert health(20, 22, rejects=rejects).verdict == "well"
+    rejects["unknown operation"] += 1
+    assert health(20, 22, rejects=rejects).verdict == "look here, because 1 row is rejected"
+
+
 def test_silences_are_told_from_the_longest_on() -> None:
     spans = {0: (0, 10), 30: (30 * HOUR, 31 * HOUR), 90: (90 * HOUR, 90 * HOUR)}
     assert Health("m", spans=spans).silences == [(31 * HOUR, 90 * HOUR), (10, 30 * HOUR)]

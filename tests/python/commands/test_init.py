@@ -57,6 +57,7 @@ class Landed:
     guess: str | None = None
     columns: str = ""
     told: list[str] = field(default_factory=list)
+    has_odd_rows: bool = False
 
 
 # Another header prefix, five header columns, a key that is not the first column, and columns that
@@ -187,6 +188,7 @@ AVRO = Landed(
             ],
         ),
     },
+    has_odd_rows=True,
     command=["landing.engine_topic"],
     recognised="landing.engine_topic is a landing of Qlik or Talend messages on Kafka:"
     " it has 3 of 7 signs",
@@ -491,6 +493,9 @@ FERRIES = Landed(
                     {"ferry": 5, "fare": "BOI=", "seen": 0},
                     {"ferry": 5, "fare": "ASw=", "seen": 1000000},
                 ),
+                ferry_message(3, "d", {"ferry": 5, "fare": "ASw=", "seen": 1000000}, None),
+                # The tombstone behind it.
+                {**ferry_message(4, "d", None, None), "value": None},
             ],
         ),
     },
@@ -639,7 +644,8 @@ def check(landed: Landed, project: Project, lake: Lake, init: Init) -> None:
     next_step = output.strip().splitlines()[-1]
     assert next_step.startswith("Next: dbt build --select stg_")
 
-    project.dbt("build", *next_step.removeprefix("Next: dbt build ").split())
+    results = project.dbt("build", *next_step.removeprefix("Next: dbt build ").split())
+    assert ("warn" in [str(result.status) for result in results]) == landed.has_odd_rows
     rows = lake.rows(
         f"select {landed.columns} from afterimage.{landed.history}"
         f" order by {landed.columns.split(', version')[0]}, 1"
@@ -898,6 +904,19 @@ def test_folder_without_a_project_is_told_what_to_run_first(
     monkeypatch.chdir(tmp_path)
     assert cli.main(["init", "landing.policies__ct"]) == 1
     assert "run `afterimage init` first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", [("--key", "id"), ("--project-dir", "elsewhere")])
+def test_options_without_a_table_make_no_project(
+    option: tuple[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["init", *option]) != 0
+    assert "Options need a RELATION" in capsys.readouterr().err
+    assert not any(tmp_path.iterdir())
 
 
 ORDERS = {
