@@ -28,27 +28,23 @@
         {%- endif -%}
     {%- endset -%}
     {%- set names = afterimage._quoted(names | reject('equalto', 'afterimage_known_seq')) -%}
-    {%- set counts = afterimage._summary(changes ~ ' as changes', {
+    {%- set counts = afterimage._summary(changes ~ ' as changes', dict(
+        afterimage._place_bounds('change_seq', 'afterimage_known_seq'), **{
         'rows': 'count(*)',
         'new': 'count_if(reject_reason is null and afterimage_known_seq is null)',
         'known': 'count_if(reject_reason is null and afterimage_known_seq is not null)',
         'rejected': 'count_if(reject_reason <> ' ~ afterimage._replaced_reason() ~ ')',
-        'first_known': 'min(afterimage_known_seq)',
-        'last_known': 'max(afterimage_known_seq)',
-    }) -%}
+    })) -%}
     {%- if counts['rows'] == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}
     {%- else -%}
         {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
         {%- call statement('main') -%}
-            {%- set matches -%}
-known.change_id = fresh.change_id
-and known.change_seq between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
-            {%- endset -%}
 {{ afterimage._merge_rows(
-    target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone, matches, names,
-    removes='fresh.reject_reason = ' ~ afterimage._replaced_reason(), all_are_new=counts.first_known is none
+    target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone,
+    'known.change_id = fresh.change_id and ' ~ afterimage._within_places(counts, 'known.change_seq'), names,
+    removes='fresh.reject_reason = ' ~ afterimage._replaced_reason()
 ) }}
         {%- endcall -%}
         {%- do log(

@@ -1,9 +1,9 @@
 {#- Keeps a staging table: the changes that a source macro makes from raw rows, one row per change, keyed by change_id.
 
     The first run and a full refresh build the table. Any other run takes in what has landed since
-    (macros/contract/_intake.sql). It appends if all changes are new, and merges otherwise, in one commit; without
-    changes there is no commit. After the commit, the table's properties store what was read from which raw table.
-    If a run is killed in between, the next one repeats it with the same result. -#}
+    (macros/contract/_intake.sql) and merges it in one commit; without changes there is no commit. After the commit,
+    the table's properties store what was read from which raw table. If a run is killed in between, the next one
+    repeats it with the same result. -#}
 {% materialization change_stream, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing_relation = load_relation(this) -%}

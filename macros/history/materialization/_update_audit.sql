@@ -57,13 +57,12 @@
             {%- endfor %}
     {%- endset -%}
     {%- set difference = afterimage._scratch_table(target_relation, 'difference', difference) -%}
-    {%- set counts = afterimage._summary(difference, {
+    {%- set counts = afterimage._summary(difference, dict(
+        afterimage._place_bounds(names.change_seq, 'afterimage_known_seq'), **{
         'added': "count_if(afterimage_action = 'added')",
         'changed': "count_if(afterimage_action = 'changed')",
         'removed': "count_if(afterimage_action = 'removed')",
-        'first_known': 'min(afterimage_known_seq)',
-        'last_known': 'max(afterimage_known_seq)',
-    }) -%}
+    })) -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in; rows: ' ~ counts.added ~ ' added, ' ~ counts.changed
         ~ ' changed, ' ~ counts.removed ~ ' removed',
@@ -80,11 +79,11 @@
                 {%- for name in identity %}
                 known.{{ name }} <=> fresh.{{ name }} and
                 {%- endfor %}
-                known.{{ names.change_seq }} between {{ afterimage._literal(counts.first_known) }} and {{ afterimage._literal(counts.last_known) }}
+                {{ afterimage._within_places(counts, 'known.' ~ names.change_seq) }}
             {%- endset -%}
 {{ afterimage._merge_rows(
     target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone, matches, written,
-    removes="fresh.afterimage_action = 'removed'", all_are_new=counts.first_known is none
+    removes="fresh.afterimage_action = 'removed'"
 ) }}
         {%- endcall -%}
     {%- endif -%}

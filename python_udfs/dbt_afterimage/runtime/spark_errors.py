@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 _STACK_LINE = re.compile(r"\s+at |\t\.\.\. \d+ more|Driver stacktrace:$")
+# Iceberg refuses a commit that rests on rows to which another commit has added some.
+_CONFLICT = re.compile(r"[Ff]ound (new )?(conflicting|delete|position delete)")
 # Spark appends the statement's plan to an analysis error: thousands of lines for a wide one.
 _PLAN = re.compile(r";\n'?[A-Z].*", re.DOTALL)
 
@@ -19,12 +21,14 @@ def without_plan(text: str) -> str:
 
 
 def without_stack(text: str) -> str:
-    """Return an error without the frames of Java's stack; causes stay.
+    """Return an error without the frames of Java's stack, and with the remedy of a conflict.
 
     Args:
         text: Spark's message.
     """
     lines = [line for line in text.splitlines() if not _STACK_LINE.match(line)]
+    if _CONFLICT.search(text):
+        lines.append("Another run has changed the table. Run again, one run at a time.")
     return "\n".join(line for line in lines if line.strip())
 
 

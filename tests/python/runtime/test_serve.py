@@ -24,7 +24,7 @@ from dbt.adapters.spark.impl import SparkAdapter
 from pyhive import hive
 
 from command_line import BIN, attempt, environment, run
-from conftest import ROOT, DbtError, Lake, Project, contract_columns
+from conftest import ROOT, DbtError, Lake, Project, contract_columns, relation
 from dbt_afterimage import cli
 from dbt_afterimage.commands import serve
 from dbt_afterimage.errors import AfterimageError
@@ -373,6 +373,67 @@ def test_four_histories_at_once_are_updated(project: Project, lake: Lake) -> Non
             (1, f"{name} Ben", 2, None),
             (2, "Cleo", 1, None),
         ]
+
+
+@pytest.mark.minutes
+def test_two_runs_at_once_add_no_row_twice(served: Served, project: Project, lake: Lake) -> None:
+    tables = ("stg_twice", "twice_audit")
+    project.stream(tables[0], f"qlik_change_table({relation('twice__ct')}, ['id'])")
+    project.model(
+        tables[1],
+        f"select * from {{{{ ref('{tables[0]}') }}}}",
+        materialized="audit",
+        unique_key=["id"],
+    )
+    columns = {
+        "header__change_seq": "string",
+        "header__change_oper": "string",
+        "header__timestamp": "timestamp",
+        "id": "int",
+    }
+
+    def inserts(number: int) -> list[dict[str, Any]]:
+        keys = range(100 * number, 100 * number + 100)
+        return [
+            {
+                "header__change_seq": f"20240101120000{key:021}",
+                "header__change_oper": "I",
+                "header__timestamp": START,
+                "id": key,
+            }
+            for key in keys
+        ]
+
+    lake.create("twice__ct", columns, inserts(0))
+    command = ("run", "--target", "server", "--select", *tables)
+    project.dbt(*command)
+    for number in (1, 2):
+        lake.append("twice__ct", columns, inserts(number))
+        processes = [
+            subprocess.Popen(
+                [
+                    BIN / "dbt",
+                    *command,
+                    "--target-path",
+                    f"target_{n}",
+                    "--profiles-dir",
+                    "profiles",
+                ],
+                cwd=served.folder,
+                env=served.environment(),
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for n in range(2)
+        ]
+        outputs = [process.communicate()[0] for process in processes]
+        for process, output in zip(processes, outputs, strict=True):
+            assert process.returncode == 0 or "nother run has changed" in output, output
+        project.dbt(*command)
+    in_runs = lake.contents(*tables)
+    assert [len(rows) for rows in in_runs.values()] == [300, 300]
+    project.dbt(*command, "--full-refresh")
+    assert lake.contents(*tables) == in_runs
 
 
 def test_error_is_as_short_as_in_a_session(project: Project) -> None:
