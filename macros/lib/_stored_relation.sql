@@ -11,12 +11,6 @@
         and (input.cte_name or input.identifier) == name
     -%}
         {%- for place in [input, input.defer_relation] if place -%}
-            {%- if place.schema | lower in afterimage._file_formats() -%}
-                {#- Files that Spark reads by their path are in no list. -#}
-                {{ return(api.Relation.create(
-                    schema=place.schema, identifier=place.alias, quote_policy={'identifier': true}
-                )) }}
-            {%- endif -%}
             {%- set stored = afterimage._load_relation(
                 api.Relation.create(schema=place.schema, identifier=place.alias)
             ) -%}

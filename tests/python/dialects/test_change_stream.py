@@ -747,23 +747,10 @@ def test_a_unit_test_may_give_the_rows_of_a_source(
     lake.spark.sql("drop table if exists landed.people__ct")
     lake.spark.sql(f"create namespace if not exists {schema}")
     lake.frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
-    check_unit_test(project, f"schema: {schema}, tables: [{{name: people__ct{place}}}]")
-
-
-def test_a_unit_test_may_give_the_rows_of_landed_files(
-    project: Project, lake: Lake, tmp_path: Path
-) -> None:
-    """As `afterimage land` writes their source."""
-    lake.frame(COLUMNS, FIRST).write.parquet(str(tmp_path / "people"))
-    check_unit_test(
-        project,
-        "schema: parquet, quoting: {identifier: true},"
-        f" tables: [{{name: people__ct, identifier: '{tmp_path}/people'}}]",
+    project.file(
+        "models/landed.yml",
+        f"sources: [{{name: landed, schema: {schema}, tables: [{{name: people__ct{place}}}]}}]",
     )
-
-
-def check_unit_test(project: Project, source: str) -> None:
-    project.file("models/landed.yml", f"sources: [{{name: landed, {source}}}]")
     project.file(
         "models/stg_given.sql",
         "{{ qlik_change_table(source('landed', 'people__ct'), unique_key=['id']) }}",
