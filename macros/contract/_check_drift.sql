@@ -51,9 +51,8 @@
     {%- do exceptions.raise_compiler_error(
         macro_name ~ ": the columns of " ~ relation ~ " have changed since " ~ this ~ " was built ("
         ~ (differences | join('; ') or 'a type: ' ~ images['built'] ~ ' is now ' ~ images['found'])
-        ~ "). " ~ ("Set `on_schema_change: append_new_columns` in the model's config, or run" if can_append else "Run")
-        ~ " `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows of the raw table"
-        ~ " have been deleted."
+        ~ "). Run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows of the raw table"
+        ~ " have been deleted." ~ (" Or set `on_schema_change: append_new_columns`." if can_append else "")
     ) -%}
 {%- endmacro -%}
 
