@@ -507,13 +507,13 @@ def test_a_command_on_the_server_loads_no_pyspark(served: Served) -> None:
     assert shown.stdout.splitlines()[-1] == "[]"
 
 
-def edit_loop(served: Served, number: int) -> float:
+def edit_loop(served: Served, number: int, target: str) -> float:
     served.project.file(
         "models/edited.sql", f"select id, {number} as edit from {{{{ ref('named') }}}}"
     )
     begun = time.monotonic()
     run(
-        *(BIN / "dbt", "--quiet", "run", "-s", "edited", "--target", "server"),
+        *(BIN / "dbt", "--quiet", "run", "-s", "edited", "--target", target),
         cwd=served.folder,
         env=served.environment(),
     )
@@ -521,14 +521,19 @@ def edit_loop(served: Served, number: int) -> float:
 
 
 @pytest.mark.minutes
-def test_an_edited_model_is_run_in_four_seconds(served: Served, project: Project) -> None:
+def test_an_edited_model_takes_half_the_time_of_a_session_at_most(
+    served: Served, project: Project
+) -> None:
     project.file("models/named.sql", "select 1 as id, 'a' as name, 1.5 as amount")
     project.dbt("run", "--target", "server", "--select", "named")
-    edit_loop(served, 0)
-    times = [edit_loop(served, number) for number in range(1, 6)]
-    print("edit loop:", [round(seconds, 1) for seconds in times])
-    assert statistics.median(times) <= 4
-    assert served.sql("select max(edit) from afterimage.edited") == [(5,)]
+    times = {}
+    for target in ("local", "server"):
+        # dbt parses all anew when the target changes.
+        edit_loop(served, 0, target)
+        times[target] = [edit_loop(served, number, target) for number in range(1, 4)]
+    print("edit loop:", times)
+    assert statistics.median(times["server"]) <= statistics.median(times["local"]) / 2
+    assert served.sql("select max(edit) from afterimage.edited") == [(3,)]
 
 
 def test_stop_ends_the_server_and_frees_the_port(served: Served) -> None:
