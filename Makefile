@@ -44,10 +44,10 @@ unit: setup ## Run the tests that need no Spark (seconds)
 test: lint ## Run lint and the quick tests, as before each commit (minutes)
 	$(PYTEST)
 
-# Of the tests marked minutes one in twelve, and new random cases: others every three hours. TURN=164820 repeats a run.
+# Of the tests marked minutes one in twenty, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
 test-share: lint ## Run these, the slow tests, and a share of those that take longest, as CI does
-	$(PYTEST) -m "not long" --share=$(TURN)/12 --hypothesis-seed=$(TURN)
+	$(PYTEST) -m "not long" --share=$(TURN)/20 --hypothesis-seed=$(TURN)
 
 test-all: lint ## Run these and all that take minutes
 	$(PYTEST) -m "not long"
