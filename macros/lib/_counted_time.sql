@@ -1,6 +1,6 @@
 {#- The text of a time in UTC, whatever the session's time zone, from a text that may be a number since 1970:
-    milliseconds up to a precision of 3, microseconds up to 6, else nanoseconds. Outside the years 1 to 9999, or if the
-    precision is none, the result is not a time. -#}
+    milliseconds up to a precision of 3, microseconds up to 6, else nanoseconds. The result is no time if the
+    year is not 1 to 9999, or without a precision. -#}
 {%- macro _counted_time(text, precision) -%}
     {%- set unit = 3 if (precision or 0) <= 3 else 6 if precision <= 6 else 9 -%}
     {%- set number = 'try_cast(' ~ text ~ ' as decimal(38, 0))' -%}

@@ -16,12 +16,8 @@
     {%- for column in columns -%}
         {%- if column.name | lower not in known -%}
             {%- do added.append(afterimage._quote(column.name) ~ ' ' ~ column.type ~ ' ' ~ place.after) -%}
-        {%- elif afterimage._stored_type(known[column.name | lower]) != afterimage._stored_type(column.type) -%}
-            {%- do exceptions.raise_compiler_error(
-                options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ known[column.name | lower]
-                ~ " in " ~ target_relation ~ " but " ~ column.type ~ " in the stream. Run"
-                ~ " `dbt run --full-refresh --select " ~ model.name ~ "`."
-            ) -%}
+        {%- else -%}
+            {%- do afterimage._check_same_type(options.macro_name, target_relation, column, known[column.name | lower]) -%}
         {%- endif -%}
         {%- set place.after = 'after ' ~ afterimage._quote(column.name) -%}
     {%- endfor -%}

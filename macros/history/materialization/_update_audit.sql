@@ -111,12 +111,6 @@
         {%- do known.update({column.name | lower: column.type}) -%}
     {%- endfor -%}
     {%- for column in columns if column.name | lower in options.unique_key | map('lower') -%}
-        {%- if afterimage._stored_type(known[column.name | lower]) != afterimage._stored_type(column.type) -%}
-            {%- do exceptions.raise_compiler_error(
-                options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ known[column.name | lower]
-                ~ " in " ~ target_relation ~ " but " ~ column.type ~ " in the stream. Run"
-                ~ " `dbt run --full-refresh --select " ~ model.name ~ "`."
-            ) -%}
-        {%- endif -%}
+        {%- do afterimage._check_same_type(options.macro_name, target_relation, column, known[column.name | lower]) -%}
     {%- endfor -%}
 {%- endmacro -%}

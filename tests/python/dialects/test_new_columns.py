@@ -31,18 +31,14 @@ def people(project: Project, lake: Lake) -> Callable[[str], None]:
     """A function that builds staging, history and audit with a setting of `on_schema_change`."""
 
     def build(setting: str) -> None:
-        for materialized, name, body in (
-            ("change_stream", "stg_people", f"qlik_change_table({relation(RAW)}, ['id'])"),
-            ("history", "people_history", "ref('stg_people')"),
-            ("audit", "people_audit", "ref('stg_people')"),
-        ):
+        for name in BUILT:
             lake.spark.sql(f"drop table if exists {SCHEMA}.{name}")
-            project.file(
-                f"models/{name}.sql",
-                f"{{{{ config(materialized='{materialized}', file_format='iceberg',"
-                f" unique_key=['id'], on_schema_change='{setting}') }}}}\n"
-                + (f"select * from {{{{ {body} }}}}" if "ref" in body else f"{{{{ {body} }}}}"),
-            )
+        stream, history, audit = BUILT
+        call = f"qlik_change_table({relation(RAW)}, ['id'])"
+        project.stream(stream, call, on_schema_change=setting)
+        project.history(history, stream)
+        select = f"select * from {{{{ ref('{stream}') }}}}"
+        project.model(audit, select, materialized="audit", unique_key=["id"])
         lake.create(
             RAW,
             COLUMNS,

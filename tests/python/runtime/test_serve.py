@@ -528,7 +528,7 @@ def test_an_edited_model_takes_half_the_time_of_a_session_at_most(
     project.dbt("run", "--target", "server", "--select", "named")
     times = {}
     for target in ("local", "server"):
-        # dbt parses all anew when the target changes.
+        # dbt parses the whole project again when the target changes.
         edit_loop(served, 0, target)
         times[target] = [edit_loop(served, number, target) for number in range(1, 4)]
     print("edit loop:", times)
