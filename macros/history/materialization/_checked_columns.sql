@@ -17,7 +17,9 @@
         {%- if column.name | lower not in known -%}
             {%- do added.append(afterimage._quote(column.name) ~ ' ' ~ column.type ~ ' ' ~ place.after) -%}
         {%- else -%}
-            {%- do afterimage._check_same_type(options.macro_name, target_relation, column, known[column.name | lower]) -%}
+            {%- do afterimage._check_same_type(
+                options.macro_name, target_relation, column, known[column.name | lower]
+            ) -%}
         {%- endif -%}
         {%- set place.after = 'after ' ~ afterimage._quote(column.name) -%}
     {%- endfor -%}
