@@ -26,3 +26,123 @@
 
     {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
+
+
+{#- Builds the whole staging table. The same statement stores what was read. -#}
+{%- macro _build_stream(target_relation, existing_relation, sql, intakes) -%}
+    {%- set names = run_query('describe query ' ~ sql).columns[0].values() -%}
+    {%- set missing = (afterimage._contract_columns() + ['ingested_at']) | reject('in', names) | list -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            'change_stream ' ~ model.name ~ ": the model must return the columns of the change contract, as a source"
+            ~ " macro does. For any other table use dbt's `table` or `incremental`. Missing: " ~ missing | join(', ')
+        ) -%}
+    {%- endif -%}
+    {%- set properties = {} -%}
+    {%- if config.get('file_format') == 'iceberg' -%}
+        {#- Full metrics give the newest change without reading a file, and let Iceberg skip files by the whole
+            change_seq. -#}
+        {%- do properties.update({'write.metadata.metrics.column.change_seq': 'full'}) -%}
+    {%- endif -%}
+    {%- if afterimage._tracks_reads() -%}
+        {%- do properties.update({
+            'afterimage.read': afterimage._as_property(tojson(afterimage._read_states(intakes))),
+            'afterimage.snapshot': '',
+            'afterimage.keys': afterimage._as_property(tojson(afterimage._keys(sql))),
+        }) -%}
+    {%- endif -%}
+    {%- do afterimage._create_table_as(target_relation, existing_relation, properties, sql) -%}
+    {%- if afterimage._tracks_reads() -%}
+        {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=false) -%}
+    {%- endif -%}
+    {%- set counts = run_query(
+        'select count(*) as changes, count(reject_reason) as rejected from ' ~ target_relation
+    ).rows[0] -%}
+    {%- do log(model.name ~ ': built, ' ~ counts[0] ~ ' changes: ' ~ counts[1] ~ ' rejected', info=true) -%}
+{%- endmacro -%}
+
+
+{#- One incremental run. The model's SQL runs once, into a scratch table that later statements count and write. -#}
+{%- macro _update_stream(target_relation, sql, intakes) -%}
+    {%- set landed = afterimage._landed_text(intakes) -%}
+    {%- if afterimage._has_nothing_new(sql) -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
+        {%- do log(model.name ~ ': nothing new', info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- do afterimage._check_keys(target_relation, sql, intakes) -%}
+    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set staged = afterimage._scratch_table(target_relation, 'staged', sql) -%}
+    {%- set names = run_query('describe query select * from ' ~ staged).columns[0].values() -%}
+    {%- set changes -%}
+        {%- if 'afterimage_known_seq' in names -%}
+        {{ staged }}
+        {%- else -%}
+        (
+            select
+                changes.*,
+                known.change_seq as afterimage_known_seq
+
+            from {{ staged }} as changes
+            left outer join {{ target_relation }} as known
+                on changes.change_id = known.change_id
+        )
+        {%- endif -%}
+    {%- endset -%}
+    {%- set names = afterimage._quoted(names | reject('equalto', 'afterimage_known_seq')) -%}
+    {%- set counts = afterimage._summary(changes ~ ' as changes', dict(
+        afterimage._place_bounds('change_seq', 'afterimage_known_seq'), **{
+        'rows': 'count(*)',
+        'new': 'count_if(reject_reason is null and afterimage_known_seq is null)',
+        'known': 'count_if(reject_reason is null and afterimage_known_seq is not null)',
+        'rejected': 'count_if(reject_reason <> ' ~ afterimage._replaced_reason() ~ ')',
+    })) -%}
+    {%- if counts['rows'] == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}
+    {%- else -%}
+        {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
+        {%- call statement('main') -%}
+{{ afterimage._merge_rows(
+    target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone,
+    'known.change_id = fresh.change_id and ' ~ afterimage._within_places(counts, 'known.change_seq'), names,
+    removes='fresh.reject_reason = ' ~ afterimage._replaced_reason()
+) }}
+        {%- endcall -%}
+        {%- do log(
+            model.name ~ ': ' ~ landed ~ (counts.new + counts.known + counts.rejected) ~ ' changes: ' ~ counts.new
+            ~ ' new, ' ~ counts.known ~ ' known, ' ~ counts.rejected ~ ' rejected',
+            info=true
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
+    {%- do afterimage._drop_scratch_tables([staged]) -%}
+    {%- do afterimage._compact_when_due(target_relation, 'data') -%}
+{%- endmacro -%}
+
+
+{#- Whether the compiled SQL says that nothing is new. -#}
+{%- macro _has_nothing_new(sql) -%}
+    {%- set body = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
+    {{ return(modules.re.fullmatch(
+        '\\s*select(\\s+`[^`]+`,?)+ change_seq as afterimage_known_seq\\s+from ' ~ modules.re.escape(this | string)
+        ~ '\\s+where false\\s*', body
+    ) is not none) }}
+{%- endmacro -%}
+
+
+{#- The part of the log line about the rows read. -#}
+{%- macro _landed_text(intakes) -%}
+    {%- set parts = [] -%}
+    {%- for intake in intakes -%}
+        {%- if intake.reason -%}
+            {%- set rows = 'rows' if intake['count'] is none else intake['count'] ~ ' rows' -%}
+            {%- do parts.append('read all ' ~ rows ~ ' of ' ~ intake.name ~ ' because ' ~ intake.reason) -%}
+        {%- elif intake['count'] -%}
+            {%- do parts.append(intake['count'] ~ ' rows landed') -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(parts | join(', ') ~ ', ' if parts else '') }}
+{%- endmacro -%}

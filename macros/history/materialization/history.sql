@@ -54,3 +54,89 @@
 
     {{ return({'relations': [target_relation]}) }}
 {% endmaterialization %}
+
+
+{#- Builds the whole history from the whole stream, in one atomic statement if the format allows it. -#}
+{%- macro _build_history(target_relation, existing_relation, stream, options) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
+    {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
+    {%- set pending = afterimage._whole_stream(stream, options) -%}
+    {%- set remembered = afterimage._remember(none, pending) -%}
+    {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, remembered) -%}
+
+    {%- set properties = afterimage._bookkeeping(options, remembered) -%}
+    {%- if is_iceberg -%}
+        {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting them. Versions
+            are partitioned by what closed them: a MERGE mostly needs the open ones and, of the closed ones, those
+            that ended their row. Each task writes all kinds, which saves the full build a shuffle. -#}
+        {%- do properties.update({
+            'format-version': '2',
+            'write.merge.mode': 'merge-on-read',
+            'write.update.mode': 'merge-on-read',
+            'write.delete.mode': 'merge-on-read',
+            'write.distribution-mode': 'none',
+            'write.merge.distribution-mode': 'hash',
+            'write.spark.fanout.enabled': 'true',
+        }) -%}
+        {#- These columns let files be skipped. By default Iceberg keeps metrics only for a table's first 100
+            columns, and only 16 characters of each. -#}
+        {%- for name in ['is_current', 'valid_from_seq', 'valid_to_seq'] -%}
+            {%- do properties.update({
+                'write.metadata.metrics.column.' ~ (options.meta_column_names or {}).get(name, name): 'full'
+            }) -%}
+        {%- endfor -%}
+    {%- endif -%}
+
+    {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
+    {%- do afterimage._create_table_as(
+        target_relation, existing_relation, properties,
+        afterimage._versions(stream, columns, options, facts=dict(remembered, carried=carried)),
+        'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
+    ) -%}
+    {%- do afterimage._drop_scratch_tables([carried]) -%}
+    {%- if is_iceberg -%}
+        {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- One incremental run of a history. The materialization `history` says what it does; _key_events says how some
+    keys are rebuilt from a place on. -#}
+{%- macro _update_history(target_relation, stream, options) -%}
+    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
+    {%- set columns = afterimage._checked_columns(target_relation, stream, options) -%}
+    {%- set rebuild = afterimage._setting('afterimage_rebuild') -%}
+    {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
+    {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
+
+    {%- if pending.changes == 0 -%}
+        {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
+        {%- do log(model.name ~ ': nothing new', info=true) -%}
+        {{ return(none) }}
+    {%- endif -%}
+
+    {%- set condition = condition if rebuild else afterimage._runs_condition(pending) -%}
+    {%- do pending.update(afterimage._pending_key_changes(
+        target_relation, stream, columns, options, taken_in, condition, pending
+    )) -%}
+    {%- set remembered = afterimage._remember(taken_in, pending) -%}
+    {%- set rebuilt = afterimage._rebuild_scope(
+        target_relation, stream, columns, options, taken_in, remembered, condition, pending
+    ) -%}
+    {%- set facts = remembered if rebuilt.from_first_change
+        else dict(remembered, trades=pending.trades, carries=pending.sparse_moves > 0) -%}
+    {%- set facts = dict(facts, carried=afterimage._follow_rows(
+        target_relation, stream, columns, options, facts, none if rebuilt.from_first_change else rebuilt
+    )) -%}
+    {%- set difference = afterimage._apply_rebuild(
+        target_relation, stream, columns, options, rebuilt, facts, pending, snapshot
+    ) -%}
+    {%- if not rebuild -%}
+        {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
+    {%- endif -%}
+    {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, facts.carried]) -%}
+    {%- do afterimage._compact_when_due(target_relation, 'delete') -%}
+{%- endmacro -%}

@@ -1,9 +1,9 @@
-"""A macro is in the file of its name, and a dialect is named only in its own room."""
+"""Where a macro may be, what it may call, and that a dialect is named only in its own room."""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter
 from pathlib import Path
 
 from conftest import ROOT
@@ -12,30 +12,59 @@ MACROS = ROOT / "macros"
 SYSTEMS = {"qlik", "netiq", "db2", "openedge", "sqlserver", "debezium", "dms", "dated_copies"}
 COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 DEFINED = re.compile(r"^\{%-? (?:macro|materialization) (\w+)", re.MULTILINE)
+# What the macros of a room may call, besides those of the room itself.
+BELOW = {
+    "lib": set(),
+    "contract": {"lib"},
+    "history": {"lib"},
+    "history/events": {"lib", "history"},
+    "history/materialization": {"lib", "history", "history/events"},
+    "spark": {"lib"},
+    **{system: {"lib", "contract"} for system in SYSTEMS},
+}
+# Readers of a history stand beside what they all use; these make their SQL from events.
+READERS = {"scd2", "change_audit", "change_accounting", "known_at"}
 # One override of dbt-spark in two macros.
 TOGETHER = {"spark__create_csv_table": "seed", "spark__load_csv_rows": "seed"}
 
 
 def files() -> list[Path]:
     found = sorted(MACROS.rglob("*.sql"))
-    assert len(found) > 100
+    assert len(found) > 50
     return found
 
 
-def test_a_macro_that_other_files_use_has_a_file_of_its_name() -> None:
-    home = {name: file for file in files() for name in DEFINED.findall(file.read_text())}
-    users = defaultdict(set)
-    for file in files():
-        for name in re.findall(r"afterimage\.(\w+)", COMMENT.sub("", file.read_text())):
-            users[name].add(file)
+def home() -> dict[str, Path]:
+    return {name: file for file in files() for name in DEFINED.findall(file.read_text())}
+
+
+def calls(file: Path) -> set[str]:
+    return set(re.findall(r"afterimage\.(\w+)", COMMENT.sub("", file.read_text())))
+
+
+def room(file: Path) -> str:
+    """Return the room of a file; a system is one room, whatever its folders."""
+    parts = file.relative_to(MACROS).parts[:-1]
+    return "/".join(parts[:1] if parts[0] in SYSTEMS else parts)
+
+
+def test_a_name_is_given_once() -> None:
+    names = Counter(name for file in files() for name in DEFINED.findall(file.read_text()))
+    assert [name for name, times in names.items() if times > 1] == []
+
+
+def test_a_public_macro_is_in_the_file_of_its_name() -> None:
     misplaced = {
         name: str(file.relative_to(MACROS))
-        for name, file in home.items()
-        if (not name.startswith("_") or users[name] - {file})
-        and file.stem != TOGETHER.get(name, name)
+        for name, file in home().items()
+        if not name.startswith("_") and file.stem != TOGETHER.get(name, name)
     }
     assert misplaced == {}
-    unused = {name for name in home if name.startswith("_") and not users[name]}
+
+
+def test_every_macro_is_used() -> None:
+    private = {name for name in home() if name.startswith("_")}
+    unused = private - {name for file in files() for name in calls(file)}
     called_elsewhere = {
         name
         for file in [*ROOT.glob("tests/**/*"), *ROOT.glob("python_udfs/**/*.py")]
@@ -46,10 +75,45 @@ def test_a_macro_that_other_files_use_has_a_file_of_its_name() -> None:
     assert unused == called_elsewhere
 
 
+def test_a_file_is_a_chapter() -> None:
+    """Neither a line nor a book: few files are short, none is long."""
+    lengths = {str(f.relative_to(MACROS)): len(f.read_text().splitlines()) for f in files()}
+    assert [file for file, length in lengths.items() if length > 260] == []
+    assert len([file for file, length in lengths.items() if length < 20]) < 10
+    assert len(lengths) <= 130
+
+
+def test_rooms_call_only_those_below_them() -> None:
+    homes = home()
+    upward = {
+        f"{file.relative_to(MACROS)} calls {name} of {room(homes[name])}"
+        for file in files()
+        for name in calls(file)
+        if name in homes
+        and room(homes[name]) not in {room(file), *BELOW[room(file)]}
+        and not (file.stem in READERS and room(homes[name]) == "history/events")
+    }
+    assert upward == set()
+
+
 def test_a_dialect_is_named_in_its_room_only() -> None:
     named: set[tuple[str, str]] = set()
     for file in files():
-        room = file.relative_to(MACROS).parts[0]
+        here = file.relative_to(MACROS).parts[0]
         text = COMMENT.sub("", file.read_text()).lower()
-        named |= {(file.name, system) for system in SYSTEMS - {room} if system in text}
+        named |= {(file.name, system) for system in SYSTEMS - {here} if system in text}
     assert named == set()
+
+
+def test_a_check_changes_nothing() -> None:
+    """A statement that changes a table stands under a name that says so."""
+    changing = re.compile(r"\b(?:alter|drop|create(?: or replace)?) (?:table|view)\b|\bmerge into\b")
+    macro = re.compile(r"^\{%-? macro (_check\w*)\(.*?\{%-? endmacro", re.MULTILINE | re.DOTALL)
+    changes = {
+        found[1]
+        for file in files()
+        for found in macro.finditer(COMMENT.sub("", file.read_text()))
+        if changing.search(found[0])
+        or re.search(r"afterimage\._(?:add|append|drop|create|merge|compact)", found[0])
+    }
+    assert changes == set()

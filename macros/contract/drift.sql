@@ -1,0 +1,168 @@
+{#- What must not have changed since the staging table was built: the data columns, the key, and the rows that the raw
+    table still holds. -#}
+
+
+{#- Raises an error with a remedy if the data columns differ from those the staging table was built with. The run
+    would fail anyway, since images are structs, but with an unreadable message. `columns` is a list of names, typed
+    as in `relation`, or of {name, type}. `further_columns` are the columns that the macro adds to the contract. The
+    docs can be generated all the same: one such model must not keep those of all others from being written. -#}
+{%- macro _check_drift(macro_name, relation, columns, further_columns=[]) -%}
+    {%- if flags.WHICH == 'generate' or not afterimage._is_incremental() -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set built = run_query('describe query select * from ' ~ this).columns[0].values() -%}
+    {%- set missing = (afterimage._contract_columns() + further_columns) | reject('in', built) | list -%}
+    {%- if missing -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": " ~ this ~ " lacks " ~ missing ~ ", which this release of Afterimage or the macro's"
+            ~ " arguments add. Run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows"
+            ~ " of the raw table have been deleted."
+        ) -%}
+    {%- endif -%}
+    {%- set is_named = columns[0] is string -%}
+    {%- set types = afterimage._column_types(afterimage._relation_columns(relation) if is_named else columns) -%}
+    {%- set columns = columns if is_named else types.keys() | list -%}
+    {#- A name with other capitals is another name, because `absent_columns` stores names as text. -#}
+    {%- set known = get_columns_in_query('select `after`.* from ' ~ this ~ ' where false') -%}
+    {%- set kept = columns | select('in', known) | list -%}
+    {%- set query -%}
+        select
+            typeof((select first(`after`) from {{ this }} where false)) as built,
+            typeof(cast(null as {{ afterimage._row_type(columns, types) }})) as found,
+            typeof(cast(null as {{ afterimage._row_type(kept, types) }})) as found_of_known
+    {%- endset -%}
+    {%- set images = run_query(query).rows[0] -%}
+    {%- set built = afterimage._stored_type(images['built']) -%}
+    {%- if known == columns | list and built == afterimage._stored_type(images['found']) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set can_append =
+        known == kept and built == afterimage._stored_type(images['found_of_known']) and afterimage._tracks_reads()
+    -%}
+    {%- if can_append and config.get('on_schema_change') == 'append_new_columns' -%}
+        {%- do afterimage._append_columns(columns, types) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set added = columns | reject('in', known) | list -%}
+    {%- set dropped = known | reject('in', columns) | list -%}
+    {%- set differences = [] -%}
+    {%- if added -%}
+        {%- do differences.append('added: ' ~ added | join(', ')) -%}
+    {%- endif -%}
+    {%- if dropped -%}
+        {%- do differences.append('dropped: ' ~ dropped | join(', ')) -%}
+    {%- endif -%}
+    {%- do exceptions.raise_compiler_error(
+        macro_name ~ ": the columns of " ~ relation ~ " have changed since " ~ this ~ " was built ("
+        ~ (differences | join('; ') or 'a type: ' ~ images['built'] ~ ' is now ' ~ images['found'])
+        ~ "). Run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows of the raw table"
+        ~ " have been deleted." ~ (" Or set `on_schema_change: append_new_columns`." if can_append else "")
+    ) -%}
+{%- endmacro -%}
+
+
+{#- Adds the new columns to both images. What was read is forgotten first, so that this run, or the next if it is
+    killed, reads all rows that the raw table still holds: they may have values in the new columns. -#}
+{%- macro _append_columns(columns, types) -%}
+    {%- if flags.WHICH not in ['run', 'build'] -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- do run_query('alter table ' ~ this ~ " unset tblproperties if exists ('afterimage.read')") -%}
+    {%- for image in ['before', 'after'] -%}
+        {%- set known = get_columns_in_query('select `' ~ image ~ '`.* from ' ~ this ~ ' where false') -%}
+        {%- set place = namespace(after='first') -%}
+        {%- for name in columns -%}
+            {%- if name not in known -%}
+                {%- do run_query(
+                    'alter table ' ~ this ~ ' add columns (`' ~ image ~ '`.' ~ afterimage._quote(name) ~ ' ' ~ types[name]
+                    ~ ' ' ~ place.after ~ ')'
+                ) -%}
+            {%- endif -%}
+            {%- set place.after = 'after ' ~ afterimage._quote(name) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do log(model.name ~ ': added the new columns of the raw table', info=true) -%}
+{%- endmacro -%}
+
+
+{#- Raises an error if a raw table was read by another key before: which rows replaced which, and which were paired,
+    was decided by that key. A table of an earlier release does not say its key. -#}
+{%- macro _check_keys(target_relation, sql, intakes) -%}
+    {%- set built_with = afterimage._from_property(
+        afterimage._table_properties(target_relation).get('afterimage.keys')
+    ) -%}
+    {%- for now in afterimage._keys(sql) -%}
+        {%- set before = fromjson(built_with or '[]') | selectattr('name', 'equalto', now.name)
+            | map(attribute='key') | list -%}
+        {%- if before and now.key not in before -%}
+            {%- for intake in intakes -%}
+                {%- do afterimage._drop_views(intake.views) -%}
+            {%- endfor -%}
+            {%- do exceptions.raise_compiler_error(
+                'change_stream ' ~ model.name ~ ": the `unique_key` of " ~ now.name ~ " has changed since "
+                ~ target_relation ~ " was built. Restore it, or run `dbt run --full-refresh --select " ~ model.name
+                ~ "+`; copy the table first if rows of the raw table have been deleted. Built with: "
+                ~ before[0] | join(', ') ~ ". Got: " ~ now.key | join(', ')
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- Reports that rows of a raw table may be lost: it holds newer rows, but none of those that earlier runs took in,
+    so the rows between them may be missing. `place` is SQL for a row's place in the order, `known` the place that
+    earlier runs reached (none if they reached none). `is_change` separates changes from load rows. A
+    sample (`--sample`) leaves earlier rows out on purpose. -#}
+{%- macro _check_retention_gap(macro_name, relation, place, is_change, known) -%}
+    {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
+    {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
+    {%- if known is none or reaction == 'ignore' or relation.event_time_filter -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {#- Two queries that each stop at the first row: in a healthy table nearly every file has one. -#}
+    {%- set place_query -%}
+        select {{ place }} from {{ relation }}
+        where {{ is_change }} and {{ place }}
+    {%- endset -%}
+    {%- if run_query(place_query ~ ' <= ' ~ afterimage._literal(known) ~ ' limit 1').rows | length > 0 -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set newer = afterimage._value(
+        'select min(place) from (' ~ place_query ~ ' > ' ~ afterimage._literal(known) ~ ') as newer_rows(place)'
+    ) -%}
+    {%- if newer is not none -%}
+        {%- set message = (
+            macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", but " ~ this ~ " has only read up to " ~ known
+            ~ ". Rows between them may have been deleted before they were read. Land them again, or, if the table is"
+            ~ " emptied after each run on purpose, set the var afterimage_on_gap to 'ignore'."
+        ) -%}
+        {%- if reaction == 'error' -%}
+            {%- do exceptions.raise_compiler_error(message) -%}
+        {%- endif -%}
+        {%- do exceptions.warn(message) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- The first characters of the newest change_seq that earlier runs took in, if any. Places after `at_most` do not
+    count. Iceberg's metadata tells whether any change is rejected. If none is and the metadata holds whole
+    change_seqs, it also gives the newest. -#}
+{%- macro _newest_place(width, at_most=none) -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set rejected = afterimage._value('select count(reject_reason) from ' ~ this) -%}
+    {%- set query -%}
+        select left(max(change_seq), {{ width }}) from {{ this }}
+        {{ 'where reject_reason is null' if rejected > 0 }}
+    {%- endset -%}
+    {%- set newest = afterimage._value(query) or none -%}
+    {%- if newest is none or at_most is none or newest <= at_most -%}
+        {{ return(newest) }}
+    {%- endif -%}
+    {%- set query -%}
+        select left(max(change_seq), {{ width }}) from {{ this }}
+        where reject_reason is null and change_seq <= '{{ at_most }}'
+    {%- endset -%}
+    {{ return(afterimage._value(query) or none) }}
+{%- endmacro -%}

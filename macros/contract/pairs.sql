@@ -1,0 +1,156 @@
+{#- Steps that several dialects share: copies of a row, pairs of rows, before-image columns, keys, masks. -#}
+
+
+{#- The CTE `distinct_rows`: each row once, with the number of its `copies`. `by` is what the copies of a row have in
+    common, `first` the order that chooses one of them. `last_time` is the latest `time` of the copies. -#}
+{%- macro _distinct_rows(rows, by, first, time=none) -%}
+distinct_rows as (
+
+    select *
+    from (
+        select
+            *,
+            row_number() over (partition by {{ by }} order by {{ first }}) as copy_number,
+            count(*) over (partition by {{ by }}) as copies
+            {%- if time %},
+            max({{ time }}) over (partition by {{ by }}) as last_time
+            {%- endif %}
+
+        from {{ rows }}
+    ) as counted
+    where copy_number = 1
+
+)
+{%- endmacro -%}
+
+
+{#- The CTE `paired_rows`, for a source that writes an update as two rows: the row before it (`is_before`) and the row
+    after it. The second gets the first as `found`, a struct of the `fields`; the first is left out. Two rows of a group
+    are a pair if they have the same `own_key` and `form`. Rows with different keys are a pair only if the group has no
+    other row. -#}
+{%- macro _paired_rows(group, form, fields) -%}
+neighbours as (
+
+    select
+        *,
+        if(is_before, null, lag(if(is_before, struct({{ fields | join(', ') }}), null)) over in_pair) as found,
+        is_before and coalesce(lead(not is_before) over in_pair, false) as is_found
+
+    from (select *, count(*) over (partition by {{ group }}) as rows_in_group from distinct_rows) as counted
+    window in_pair as (
+        partition by {{ group }}, {{ form }}, if(rows_in_group = 2, null, own_key)
+        order by is_before desc, row_id
+    )
+
+),
+
+paired_rows as (
+
+    select *
+    from neighbours
+    where not is_found
+
+)
+{%- endmacro -%}
+
+
+{#- Column name in lower case -> the column with its before-image: the prefix and the name, of the same type, and
+    not declared as a data column by the caller. A before-image column has no before-image itself, so shorter names
+    go first. -#}
+{%- macro _before_columns(found, types, columns, prefix) -%}
+    {%- set images = {} -%}
+    {%- if not prefix -%}
+        {{ return(images) }}
+    {%- endif -%}
+    {%- set given = columns | map('lower') | list -%}
+    {%- set taken = [] -%}
+    {%- for size in found | map('length') | unique | sort -%}
+        {%- for name in found if name | length == size and (name | lower).startswith(prefix | lower) -%}
+            {%- set plain = name[prefix | length:] | lower -%}
+            {%- set matches = plain in types and types[plain] == types[name | lower] -%}
+            {%- if matches and plain not in taken and name | lower not in given -%}
+                {%- do images.update({plain: name}) -%}
+                {%- do taken.append(name | lower) -%}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(images) }}
+{%- endmacro -%}
+
+
+{#- The row before an update, as far as before-image columns show it. A key column without one counts as unchanged,
+    any other column as unknown. `types` are by names in lower case; `image_of` is the before-image of each column. -#}
+{%- macro _before_image(columns, unique_key, types, image_of) -%}
+    {%- if not image_of -%}
+        {{ return('if(true, null, ' ~ afterimage._struct(columns) ~ ')') }}
+    {%- endif -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}
+        {%- set value = afterimage._quote(image_of.get(column, column)) -%}
+        {%- if column not in image_of and column not in unique_key -%}
+            {%- set value = 'cast(null as ' ~ types[column | lower] ~ ')' -%}
+        {%- endif -%}
+        {%- do fields.append(afterimage._literal(column) ~ ', ' ~ value) -%}
+    {%- endfor -%}
+    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- The condition that an image has NULL in its key. -#}
+{%- macro _has_null_key(unique_key, image='image') -%}
+    {{ return('(' ~ afterimage._each(unique_key, image ~ '.{column} is null') | join(' or ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- The reject reason of a row with NULL in its key. -#}
+{%- macro _null_key_reason(unique_key) -%}
+    {{ return(afterimage._literal('NULL in the key (' ~ unique_key | join(', ') ~ ')')) }}
+{%- endmacro -%}
+
+
+{#- For each distinct `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), and the bits
+    that match no column. `ordinals` are the columns in the order of the bits, after the bits of the `header_columns`. A
+    change table holds few distinct masks, so each is decoded once and then looked up. -#}
+{%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0, is_text=true) -%}
+select
+    change_mask,
+    array_intersect(
+        transform(positions, k -> get(names, k - 1)), {{ afterimage._string_array(columns) }}
+    ) as flagged_columns,
+    filter(positions, k -> k > array_size(names)) as unknown_ordinals
+
+from (
+    select
+        change_mask,
+        decode_change_mask(
+            {{ afterimage._valid_text('change_mask') if is_text else 'change_mask' }},
+            {{ header_columns }}{{ ", '" ~ encoding ~ "'" if encoding }}
+        ) as positions,
+        {{ afterimage._string_array(ordinals) }} as names
+
+    from ({{ masks }}) as distinct_masks
+) as decoded
+{%- endmacro -%}
+
+
+{#- The columns of landed messages by their names in lower case; `value` is the one with the message. -#}
+{%- macro _message_columns(macro_name, relation, value) -%}
+    {%- set found = {} -%}
+    {%- for column in afterimage._existing_columns(macro_name, relation) -%}
+        {%- do found.update({column.name | lower: column}) -%}
+    {%- endfor -%}
+    {%- do afterimage._check_known(macro_name, 'value', [value], found.values() | map(attribute='name') | list) -%}
+    {%- set type = found[value | lower].type -%}
+    {%- if type not in ['string', 'binary'] -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `value` must be a column of type string (JSON) or binary (Avro). Got: " ~ value ~ " " ~ type
+        ) -%}
+    {%- endif -%}
+    {{ return(found) }}
+{%- endmacro -%}
+
+
+{#- Whether a change would lose its time, because the table of commit times no longer has its commit. See _staged. -#}
+{%- macro _loses_time() -%}
+changes.changed_at is null and known.changed_at is not null and changes.source_rows <= known.source_rows
+{%- endmacro -%}

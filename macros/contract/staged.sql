@@ -1,0 +1,123 @@
+{#- The last step of every source macro: the columns of the change contract in order, from the CTE `changes`. An
+    incremental run returns only rows that are new or have gained something (a before-image, a copy), so that
+    `ingested_at` stays truthful. `further_columns` follow those of the contract. `intake` says what the run reads.
+    `unchanged_if` is a condition on `known`, the stored row of a change; it keeps that row unchanged.
+    `afterimage_known_seq`, which is not written, tells a change_stream which changes are known. `replaced` is a query
+    for the change_ids of rejected rows that the run reads as other changes; a change_stream deletes them. -#}
+{%- macro _staged(intake, further_columns=[], unchanged_if=none, replaced=none) -%}
+    {%- set contract = afterimage._contract_columns() -%}
+    {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
+    {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
+    {%- set types = afterimage._column_types(
+        afterimage._relation_columns(this) if afterimage._is_incremental() else []
+    ) -%}
+select
+    {%- for column in contract %}
+    changes.{{ afterimage._quote(column) }},
+    {%- endfor %}
+    {{ afterimage._ingested_at() | indent(4) }} as ingested_at
+    {%- for column in further_columns %},
+    changes.{{ afterimage._quote(column) }}
+    {%- endfor %}
+    {%- if marks_known %},
+    known.change_seq as afterimage_known_seq
+    {%- endif %}
+
+from changes
+{%- if afterimage._is_incremental() %}
+left outer join {{ this }} as known
+    on
+        changes.change_id = known.change_id
+        {%- if intake.known_within %}
+        and ({{ intake.known_within }})
+        {%- endif %}
+where
+    (
+        known.change_id is null
+        or not (
+            {%- for column in compared %}
+            {{ afterimage._comparable('changes.' ~ afterimage._quote(column), types[column]) }}
+            <=> {{ afterimage._comparable('known.' ~ afterimage._quote(column), types[column]) }}
+            {%- if not loop.last %} and{% endif %}
+            {%- endfor %}
+        )
+    )
+    {%- if unchanged_if %}
+    and not coalesce({{ unchanged_if }}, false)
+    {%- endif %}
+{%- endif %}
+{%- if replaced and afterimage._is_incremental() %}
+{%- set replaced_values = {
+    'reject_reason': afterimage._replaced_reason() ~ ' as reject_reason', 'source_rows': '0 as source_rows'
+} %}
+
+union all
+select
+    {%- for column in contract %}
+    {{ replaced_values[column] or 'known.' ~ afterimage._quote(column) }},
+    {%- endfor %}
+    {{ afterimage._ingested_at() | indent(4) }} as ingested_at
+    {%- for column in further_columns %},
+    known.{{ afterimage._quote(column) }}
+    {%- endfor %}
+    {%- if marks_known %},
+    known.change_seq as afterimage_known_seq
+    {%- endif %}
+
+from {{ this }} as known
+where known.reject_reason is not null and known.change_id in ({{ replaced }})
+{%- endif %}
+{%- endmacro -%}
+
+
+{#- The columns of the change contract, in order, without `ingested_at`, which comes last. -#}
+{%- macro _contract_columns() -%}
+    {{ return([
+        'change_id', 'change_seq', 'operation', 'before', 'after', 'changed_columns', 'absent_columns', 'changed_at',
+        'transaction_id', 'reject_reason', 'warnings', 'source_rows', 'changed_by'
+    ]) }}
+{%- endmacro -%}
+
+
+{#- The time of the run. If the clock was set back, `ingested_at` must not go back with it, even in a full refresh: the
+    rows would look old, and no history would take them in. -#}
+{%- macro _ingested_at() -%}
+{%- set now = "timestamp '" ~ run_started_at.strftime("%Y-%m-%d %H:%M:%S.%f") ~ "'" -%}
+{%- if not afterimage._is_incremental() -%}
+    {%- set last = afterimage._last_ingested() -%}
+    {{ return(now if last is none else 'greatest(' ~ now ~ ', timestamp_micros(' ~ (last + 1) ~ '))') }}
+{%- endif -%}
+greatest(
+    {{ now }},
+    (select max(earlier.ingested_at) from {{ this }} as earlier) + interval 1 microsecond
+)
+{%- endmacro -%}
+
+
+{#- The newest `ingested_at` of the table that a full refresh replaces, in microseconds. -#}
+{%- macro _last_ingested() -%}
+    {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set earlier = afterimage._load_relation(this) -%}
+    {%- if not earlier or 'ingested_at' not in afterimage._relation_columns(earlier) | map(attribute='name') -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {{ return(afterimage._value('select unix_micros(max(ingested_at)) from ' ~ earlier)) }}
+{%- endmacro -%}
+
+
+{#- The reject reason of a stored row that a run reads as another change. -#}
+{%- macro _replaced_reason() -%}
+'replaced: it is read as another change'
+{%- endmacro -%}
+
+
+{#- The query of a run that knows beforehand that nothing is new. The full statement would return the same, but
+    Spark would spend a second planning it. It has the columns of _staged, for a model that unites several sources. -#}
+{%- macro _no_new_changes(further_columns=[]) -%}
+select {{ afterimage._quoted_list(afterimage._contract_columns() + ['ingested_at'] + further_columns) }}
+    {{- ', change_seq as afterimage_known_seq' if afterimage._tracks_reads() }}
+from {{ this }}
+where false
+{%- endmacro -%}

@@ -1,0 +1,165 @@
+{#- What happened to each key, in order: the CTEs `events` and `states`, from which history and audit are built.
+
+    `events` has one row for each thing that happened to a key: a change of its own, its departure (`key_change`: an
+    update gave the row another key) and each truncation of the table while it may have lived. `states` adds whether the
+    key lived just before (`was_alive`), what its row looks like after (`state`, with absent columns filled), and
+    `valid_at`, the running maximum of the change times. `ensuing_change_seq` and `ensuing_transaction_id` are those of
+    the key's next event that has an effect.
+
+    Args: changes (a relation, or SQL for a FROM clause), unique_key, columns, load_valid_from, and `rebuilt`. With
+    `rebuilt`, an incremental run of the history materialization rebuilds only some keys, each from a place on; what the
+    history knows of a key before that place replaces its earlier events (`is_known`).
+
+    Two more arguments skip needless work: `facts` (which columns are ever absent, whether the table was ever
+    truncated, whether rows may take each other's keys, whether rows take columns to another key, and the table of
+    their values, if there is one), and `ends_have_state=false` for callers that do not use the `state` of an end.
+    With `names_user`, events have the stream's `changed_by`. `of_keys` is a query; events that touch none of its
+    keys are left out. -#}
+{%- macro _key_events(
+    changes, unique_key, columns, load_valid_from, rebuilt=none, facts=none, ends_have_state=true, names_user=false,
+    of_keys=none
+) -%}
+{%- set plan = afterimage._event_plan(unique_key, columns, facts, rebuilt is not none, names_user) -%}
+{%- if facts is none -%}
+    {%- do afterimage._allow_many_steps() -%}
+{%- endif -%}
+{%- set keys = plan.key_names -%}
+{%- set w = afterimage._event_window(keys) -%}
+{%- set state_and_time = afterimage._state_and_time(w, columns, plan, load_valid_from, ends_have_state) -%}
+{#- Without these two, no state and no time depends on whether the key lived, so one window is enough. -#}
+{%- set in_one_look = not (plan.truncates or ends_have_state) -%}
+
+{{ afterimage._all_events(changes, unique_key, columns, plan, rebuilt, of_keys) }},
+{%- if plan.carries %}
+
+{{ afterimage._complete_events(plan, columns) }},
+{%- endif %}
+
+lives as (
+
+    select
+        *,
+        {%- if ends_have_state %}
+        -- An end that finds a row leaves that row's image behind.
+        lag(image) over ({{ w }}) as image_before,
+        {%- endif %}
+        coalesce(lag(is_row) over ({{ w }}), false) as was_alive,
+        -- The event after a row always has an effect. After an end the next effective event is the next row; further
+        -- ends do nothing.
+        {%- for column in ['change_seq', 'transaction_id'] %}
+        if(
+            is_row,
+            lead({{ column }}) over ({{ w }}),
+            lead(if(is_row, struct({{ column }} as value), null)) ignore nulls over ({{ w }}).value
+        ) as ensuing_{{ column }}{{ ',' if not loop.last or in_one_look }}
+        {%- endfor %}
+        {%- if in_one_look %}
+        {{ state_and_time }}
+        {%- endif %}
+
+    from {{ 'complete_events' if plan.carries else plan.events }}
+    {%- if plan.trades and not plan.carries %}
+    where not is_earlier_row
+    {%- endif %}
+
+),
+
+states as (
+
+    select
+        *
+        {%- if not in_one_look %},
+        {{ state_and_time }}
+        {%- endif %}
+
+    from lives
+
+)
+{%- endmacro -%}
+
+
+{#- The `state` after an event, and the time from which it is valid. -#}
+{%- macro _state_and_time(w, columns, plan, load_valid_from, ends_have_state) -%}
+{%- set image -%}
+    {%- if ends_have_state -%}
+if(is_row{{ ' or is_known' if plan.is_rebuilt }}, image, image_before)
+    {%- else -%}
+image
+    {%- endif -%}
+{%- endset -%}
+{%- set is_unknown = 'coalesce(array_contains(unknown_columns, {name}), false)' -%}
+{%- set last_value -%}
+last(
+                {%- if ends_have_state %}
+                if(
+                    {{ '(is_row or is_known)' if plan.is_rebuilt else 'is_row' }}
+                    and (not was_alive or not {{ is_unknown }} or arrived_by = 'key_change'),
+                    struct(image.{column} as value),
+                    null
+                ),
+                {%- else %}
+                -- Nothing is carried across an end, or to a row that comes from another key.
+                if(
+                    is_row and {{ is_unknown }} and not arrived_by <=> 'key_change',
+                    null,
+                    struct(if(is_row, image.{column}, null) as value)
+                ),
+                {%- endif %}
+                true
+            ) over ({{ w }} rows between unbounded preceding and current row).value
+{%- endset -%}
+{%- if plan.sparse %}
+        {{ afterimage._struct(columns, image ~ '.', plan.sparse, last_value) }} as state,
+        {%- else %}
+        {{ image }} as state,
+        {%- endif %}
+        -- Clocks are set back and placeholder times occur, and an interval must not end before it begins.
+        {{ afterimage._running_time(w, load_valid_from, plan) }} as valid_at
+{%- endmacro -%}
+
+
+{#- The latest time so far. A truncation that found no row does not concern the key, but one that the history knows
+    does. -#}
+{%- macro _running_time(w, load_valid_from, plan) -%}
+    {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
+    {%- if plan.truncates -%}
+        {%- set found_row = '(was_alive or is_known)' if plan.is_rebuilt else 'was_alive' -%}
+        {%- set time = "if(ended_by = 'truncate' and not " ~ found_row ~ ", null, " ~ time ~ ")" -%}
+    {%- endif -%}
+    {%- set latest = 'max(' ~ time ~ ') over (' ~ w ~ ' rows between unbounded preceding and current row)' -%}
+    {{ return('if(is_known, changed_at, ' ~ latest ~ ')' if plan.is_rebuilt else latest) }}
+{%- endmacro -%}
+
+
+{#- What a caller's `facts` mean: the key's names, the columns that may be absent, and the steps that are needed. -#}
+{%- macro _event_plan(unique_key, columns, facts, is_rebuilt=false, names_user=false) -%}
+    {%- set facts = facts or {'sparse_columns': columns, 'truncates': true, 'trades': true, 'carries': true} -%}
+    {%- set key_names = unique_key | map('lower') | list -%}
+    {%- set sparse = [] -%}
+    {%- for column in columns if column in facts.sparse_columns and column | lower not in key_names -%}
+        {%- do sparse.append(column) -%}
+    {%- endfor -%}
+    {{ return({
+        'key_names': afterimage._key_names(unique_key),
+        'sparse': sparse,
+        'truncates': facts.truncates,
+        'trades': facts.trades,
+        'events': 'judged_events' if facts.trades else 'events',
+        'carries': sparse | length > 0 and facts.carries,
+        'carried': facts.get('carried'),
+        'is_rebuilt': is_rebuilt,
+        'names_user': names_user,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The order of a key's events, as a window. -#}
+{%- macro _event_window(keys) -%}
+    {{ return('partition by ' ~ keys | join(', ') ~ ' order by change_seq, event_rank, load_time, change_id') }}
+{%- endmacro -%}
+
+
+{#- The row before each of the `states`. For an end that is its own state, since ends carry the row along. -#}
+{%- macro _previous_state(keys) -%}
+    {{ return('if(is_row, lag(state) over (' ~ afterimage._event_window(keys) ~ '), state)') }}
+{%- endmacro -%}

@@ -1,0 +1,129 @@
+{#- After the rows are written: stores what the table has taken in, and the snapshot for which that holds. -#}
+{%- macro _remember_taken_in(target_relation, remembered) -%}
+    {%- call statement('remember') -%}
+        alter table {{ target_relation }} set tblproperties (
+            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}',
+            'afterimage.taken_in' = {{ afterimage._literal(afterimage._as_property(tojson(remembered))) }}
+        )
+    {%- endcall -%}
+{%- endmacro -%}
+
+
+{#- What the table remembers of its runs in its properties: the changes that it has taken in, the options that it
+    was built with, and the snapshot for which that holds. Properties are set after the versions are written. If a
+    run is killed in between, the next one repeats it with the same result. -#}
+{%- macro _bookkeeping(options, remembered) -%}
+    {{ return({
+        'afterimage.snapshot': '',
+        'afterimage.taken_in': afterimage._as_property(tojson(remembered)),
+        'afterimage.options': afterimage._as_property(afterimage._options_text(options)),
+    }) }}
+{%- endmacro -%}
+
+
+{#- What the table remembers, or an error that asks for a full refresh. -#}
+{%- macro _checked_bookkeeping(target_relation, stream, options, snapshot) -%}
+    {%- set properties = afterimage._table_properties(target_relation) -%}
+    {%- set taken_in = afterimage._from_property(properties.get('afterimage.taken_in')) -%}
+    {%- set built_with = afterimage._from_property(properties.get('afterimage.options')) -%}
+    {%- if taken_in is none or built_with is none -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": " ~ target_relation ~ " was not built by this materialization. To replace it, run"
+            ~ " `dbt run --full-refresh --select " ~ model.name ~ "`."
+        ) -%}
+    {%- endif -%}
+    {%- set now = afterimage._options_text(options) -%}
+    {%- if built_with != now -%}
+        {#- A misspelt name is no reason for a full refresh. -#}
+        {%- set names = afterimage._stream_columns(options.macro_name, stream) | map(attribute='name') | list -%}
+        {%- for argument in ['unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns'] -%}
+            {%- do afterimage._check_known(options.macro_name, argument, options[argument], names) -%}
+        {%- endfor -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": the options have changed since " ~ target_relation ~ " was built. Restore them, or"
+            ~ " run `dbt run --full-refresh --select " ~ model.name ~ "`. Built with: " ~ built_with ~ ". Got: " ~ now
+        ) -%}
+    {%- endif -%}
+    {%- if afterimage._is_rolled_back(target_relation, properties.get('afterimage.snapshot'), snapshot) -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": " ~ target_relation ~ " was rolled back, so changes that it took in are missing."
+            ~ " Run `dbt run --full-refresh --select " ~ model.name ~ "`."
+        ) -%}
+    {%- endif -%}
+    {{ return(fromjson(taken_in)) }}
+{%- endmacro -%}
+
+
+{#- The options as one text to compare. The order of names matters only for the key, because history_id is made of
+    it. -#}
+{%- macro _options_text(options) -%}
+    {%- set parts = [] -%}
+    {%- for name in [
+        'unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns', 'grain', 'deletes', 'load_valid_from'
+    ] + (['valid_to_current'] if options.valid_to_current else []) -%}
+        {%- set value = options[name] -%}
+        {%- set is_list = value is sequence and value is not string -%}
+        {%- if is_list -%}
+            {%- set names = value | map('lower') | list -%}
+            {%- set value = (names if name == 'unique_key' else names | sort) | join(',') -%}
+        {%- endif -%}
+        {%- do parts.append(name ~ '=' ~ (value or '')) -%}
+    {%- endfor -%}
+    {#- From the config, because those of an audit are no options of a history. -#}
+    {%- for ours, name in (config.get('meta_column_names') or {}) | dictsort -%}
+        {%- do parts.append(ours ~ ' as ' ~ name) -%}
+    {%- endfor -%}
+    {{ return(parts | join('; ')) }}
+{%- endmacro -%}
+
+
+{#- The stream's columns. A new one is added to the table; earlier versions hold NULL there. -#}
+{%- macro _checked_columns(target_relation, stream, options) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- set meta = afterimage._meta_columns(
+        options.macro_name, options.meta_column_names, columns | map(attribute='name') | list
+    ) -%}
+    {%- set ours = meta.values() | map('lower') | list -%}
+    {%- set known = {} -%}
+    {%- for column in afterimage._relation_columns(target_relation) -%}
+        {%- if afterimage._quote(column.name) | lower not in ours -%}
+            {%- do known.update({column.name | lower: column.type}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set added = [] -%}
+    {%- set place = namespace(after='first') -%}
+    {%- for column in columns -%}
+        {%- if column.name | lower not in known -%}
+            {%- do added.append(afterimage._quote(column.name) ~ ' ' ~ column.type ~ ' ' ~ place.after) -%}
+        {%- else -%}
+            {%- do afterimage._check_same_type(
+                options.macro_name, target_relation, column, known[column.name | lower]
+            ) -%}
+        {%- endif -%}
+        {%- set place.after = 'after ' ~ afterimage._quote(column.name) -%}
+    {%- endfor -%}
+    {%- for name in known -%}
+        {%- if name not in columns | map(attribute='name') | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ": the stream no longer has the column `" ~ name ~ "` of " ~ target_relation
+                ~ ". Select it again, or run `dbt run --full-refresh --select " ~ model.name ~ "`."
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {#- Only now, so that an error leaves the table as it was; one by one, because one may come after another. -#}
+    {%- for column in added -%}
+        {%- do run_query('alter table ' ~ target_relation ~ ' add columns (' ~ column ~ ')') -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{%- endmacro -%}
+
+
+{#- Raises an error if a column of the stream has another type than in the table that was built from it. -#}
+{%- macro _check_same_type(macro_name, target_relation, column, built_type) -%}
+    {%- if afterimage._stored_type(built_type) != afterimage._stored_type(column.type) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": the column `" ~ column.name ~ "` is " ~ built_type ~ " in " ~ target_relation ~ " but "
+            ~ column.type ~ " in the stream. Run `dbt run --full-refresh --select " ~ model.name ~ "`."
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}

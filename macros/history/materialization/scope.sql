@@ -1,0 +1,192 @@
+{#- A scratch table of the keys to rebuild, the place from which each is rebuilt, and what the table knows of them. -#}
+{%- macro _rebuild_scope(target_relation, stream, columns, options, taken_in, facts, condition, pending) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set plan = afterimage._history_plan(options, names) -%}
+    {%- set meta = plan.meta -%}
+    {%- set keys = afterimage._key_names(options.unique_key) -%}
+    {%- set slice = afterimage._slice(pending, options) -%}
+
+    {%- set from_first_change = afterimage._rebuilds_from_first_change(
+        stream, options, plan, taken_in, facts, pending, slice
+    ) -%}
+    {%- set start_seq = "''" if from_first_change else 'min(' ~ afterimage._shared_place('change_seq') ~ ')' -%}
+    {%- set slice = 'true' if from_first_change else slice -%}
+
+    {#- A late truncation may separate the changes of a transaction from a truncation of its own, and so bring back
+        rows of which the history knows nothing. -#}
+    {%- set touches_all = options.grain == 'transaction' and pending.truncates > 0 -%}
+    {%- set affected -%}
+        with pending as (
+
+            select * from {{ stream }} as changes
+            where {{ condition }}
+
+        )
+
+        select
+            {{ keys | join(', ') }},
+            {{ start_seq }} as start_seq
+
+        from (
+            {{ afterimage._touched_keys(
+                stream if touches_all else 'pending', options.unique_key,
+                carrying_stream=stream if from_first_change and facts.carries
+            ) | indent(12) }}
+            {%- if pending.truncates > 0 %}
+            union all
+            select
+                {{ afterimage._each(options.unique_key, 'history.{column} as {key}') | join(', ') }},
+                pending.change_seq
+
+            from {{ target_relation }} as history
+            inner join pending
+                on
+                    pending.operation = 'truncate'
+                    and history.{{ meta.valid_from_seq }} <= pending.change_seq
+                    -- Versions that the truncation itself ended are rebuilt too: it may come again with another time.
+                    and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= pending.change_seq)
+            {%- endif %}
+        ) as touching
+        group by {{ keys | join(', ') }}
+    {%- endset -%}
+    {#- Few keys are sent to the versions, not the versions to the keys. Spark cannot know beforehand that they are
+        few. -#}
+    {%- set can_broadcast =
+        pending.changes <= 500000 and pending.truncates == 0 and not (from_first_change and facts.carries)
+    -%}
+    {%- set of_history = [
+        'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation', 'closed_by',
+        'is_current', 'is_deleted', 'transaction_id'
+    ] -%}
+    {#- Adds the ends of earlier rows to the versions that the run may change: they give the number of a key's next
+        version. One scan of the history gives both. Each key also has one row without a version (`is_key`). -#}
+    {%- set touched -%}
+        select {{ '/*+ broadcast(affected) */' if can_broadcast }}
+            {{ afterimage._each(options.unique_key, 'affected.{key}') | join(', ') }},
+            affected.start_seq,
+            false as is_key,
+            history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= affected.start_seq as is_touched,
+            {%- for name in of_history %}
+            history.{{ meta[name] }} as {{ name }},
+            {%- endfor %}
+            {{ afterimage._struct(names, 'history.') }} as image
+
+        from {{ target_relation }} as history
+        inner join ({{ affected }}) as affected
+            on {{ afterimage._each(options.unique_key, 'history.{column} <=> affected.{key}') | join(' and ') }}
+        {%- if not from_first_change %}
+        where
+            (
+                history.{{ meta.valid_to_seq }} is null
+                or history.{{ meta.valid_to_seq }} >= affected.start_seq
+                or history.{{ meta.closed_by }} <> 'update'
+            )
+            -- The same condition, less precise, in a form that lets files be skipped.
+            and (
+                history.{{ meta.valid_to_seq }} is null
+                or history.{{ meta.valid_to_seq }} >= {{ afterimage._literal(pending.min_seq) }}
+                or history.{{ meta.closed_by }} <> 'update'
+            )
+        {%- endif %}
+        union all
+        select
+            {{ keys | join(', ') }},
+            start_seq,
+            true as is_key,
+            false as is_touched,
+            {%- for name in of_history + ['image'] %}
+            null as {{ name }}{{ ',' if not loop.last }}
+            {%- endfor %}
+
+        from ({{ affected }}) as affected
+    {%- endset -%}
+    {%- set touched = afterimage._scratch_table(target_relation, 'touched', touched) -%}
+    {%- set counts = run_query(
+        'select count_if(is_key), count_if(is_touched and (valid_to_seq is not null or valid_from_seq >= start_seq)) from '
+        ~ touched
+    ).rows[0] -%}
+
+    {{ return({
+        'touched': touched,
+        'key_count': counts[0],
+        'all_is_new': counts[1] == 0,
+        'slice': slice,
+        'from_first_change': from_first_change,
+    }) }}
+{%- endmacro -%}
+
+
+{#- Whether a run must rebuild its keys from their first change, because the history does not hold all that their
+    later versions need. -#}
+{%- macro _rebuilds_from_first_change(stream, options, plan, taken_in, facts, pending, slice) -%}
+    {%- set reasons = {
+        'the caller asks for it': afterimage._setting('afterimage_rebuild') is not none,
+        'a version is what a whole transaction did': options.grain == 'transaction',
+        'all versions show the last values of some columns': plan.overwritten | length > 0,
+        'a change has left its place': pending.movable > 0,
+        'a change was taken back': pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq,
+        'rows took keys or columns along': pending.needs_all,
+    } -%}
+    {%- if reasons.values() | select | list -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- set conditions = [] -%}
+    {%- if plan.untracked | length > 0 and facts.sparse_columns | length > 0 -%}
+        {#- A later change may lack the last value of an untracked column, which no version holds. -#}
+        {%- do conditions.append(slice ~ ' and size(absent_columns) > 0') -%}
+    {%- endif -%}
+    {%- if plan.untracked | length > 0 and options.deletes == 'version' -%}
+        {#- An end shows the same values. -#}
+        {%- do conditions.append(
+            slice ~ " and (operation in ('delete', 'truncate') or " ~ afterimage._changes_key(options.unique_key) ~ ')'
+        ) -%}
+    {%- endif -%}
+    {%- if facts.truncates -%}
+        {#- No version holds the time of a truncation that ended a row in the same place where it began. -#}
+        {%- do conditions.append(
+            "operation <> 'truncate' and change_seq in (select change_seq from " ~ stream
+            ~ " as truncations where operation = 'truncate' and " ~ slice ~ ')'
+        ) -%}
+    {%- endif -%}
+    {%- if not conditions -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {{ return(afterimage._value(
+        'select count(*) from ' ~ stream ~ ' as changes where (' ~ conditions | join(') or (') ~ ')'
+    ) > 0) }}
+{%- endmacro -%}
+
+
+{#- The keys that some changes touch, with their change_seq, in a row for each image. If rows of `carrying_stream` took
+    values with them to other keys, those keys count as touched. -#}
+{%- macro _touched_keys(changes, unique_key, condition='true', carrying_stream=none) -%}
+{%- for image in ['`before`', '`after`'] %}
+{{ 'union all' if not loop.first }}
+select
+    {{ afterimage._each(unique_key, image ~ '.{column} as {key}') | join(', ') }},
+    change_seq
+
+from {{ changes }} as changes
+where {{ image }} is not null and ({{ condition }})
+{%- endfor %}
+{%- if carrying_stream %}
+union all
+select
+    {{ afterimage._each(unique_key, '`after`.{column} as {key}') | join(', ') }},
+    change_seq
+
+from {{ carrying_stream }} as changes
+where reject_reason is null and {{ afterimage._is_sparse_move(unique_key) }}
+{%- endif %}
+{%- endmacro -%}
+
+
+{#- The changes from the first new place on, and those that may change the times there, in a form that lets files be
+    skipped. Changes without a timestamp do not matter if they are valid from long ago. -#}
+{%- macro _slice(pending, options) -%}
+    {{ return(
+        "(change_seq >= " ~ afterimage._literal(pending.min_seq)
+        ~ " or changed_at > timestamp_micros(" ~ pending.min_time ~ ")"
+        ~ " or (changed_at is null and " ~ options.load_valid_from ~ " > timestamp_micros(" ~ pending.min_time ~ ")))"
+    ) }}
+{%- endmacro -%}

@@ -1,0 +1,148 @@
+{#- Checks of what a caller gives. Every message names the macro, the argument, what is allowed and what was given.
+    -#}
+
+
+{#- Argument checks shared by the public macros. Every message names the macro, the argument, the allowed values and
+    the given one. -#}
+{%- macro _check_choice(macro_name, argument, value, allowed) -%}
+    {%- if value not in allowed -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `" ~ argument ~ "` must be one of " ~ allowed ~ ". Got: " ~ value
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _check_text(macro_name, argument, value) -%}
+    {%- if value is not string or not value -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `" ~ argument ~ "` must be a text that is not empty. Got: " ~ value
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _check_number(macro_name, argument, value, required=false) -%}
+    {%- if value is none and not required -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- if value is not integer or value is boolean or value < 0 -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `" ~ argument ~ "` must be a whole number, 0 or more. Got: " ~ value
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- A date or time as SQL. It is given as text, or as SQL that yields it where that is allowed. -#}
+{%- macro _timestamp(macro_name, argument, moment, may_be_sql=false) -%}
+    {#- YAML reads a bare date as a date. -#}
+    {%- set moment = moment if moment is string or moment is none else moment | string -%}
+    {%- do afterimage._check_text(macro_name, argument, moment) -%}
+    {%- if modules.re.match('[0-9]{4}-[0-9]{2}-[0-9]{2}([ T].*)?$', moment) -%}
+        {{ return('timestamp ' ~ afterimage._literal(moment)) }}
+    {%- elif may_be_sql -%}
+        {{ return('(' ~ moment ~ ')') }}
+    {%- endif -%}
+    {%- do exceptions.raise_compiler_error(
+        macro_name ~ ": `" ~ argument ~ "` must be a date or time as text, such as '9999-12-31'. Got: " ~ moment
+    ) -%}
+{%- endmacro -%}
+
+
+{%- macro _check_names(macro_name, argument, value, required=false) -%}
+    {%- if value is none and not required -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set is_list = value is sequence and value is not string and value is not mapping -%}
+    {%- if not is_list or (required and not value) or value | reject('string') | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `" ~ argument ~ "` must be a list of column names"
+            ~ (", with at least one" if required else "") ~ ". Got: " ~ value
+        ) -%}
+    {%- endif -%}
+    {%- if (value | map('lower') | unique | list | length) != (value | length) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `" ~ argument ~ "` names a column twice (case does not matter). Got: " ~ value
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _check_known(macro_name, argument, value, columns) -%}
+    {%- for name in value or [] -%}
+        {%- if name | lower not in columns | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": `" ~ argument ~ "` names a column that does not exist. Allowed: "
+                ~ columns ~ ". Got: " ~ name
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- Checks that a relation given as an argument has these columns. -#}
+{%- macro _check_columns(macro_name, argument, relation, needed) -%}
+    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list -%}
+    {%- if needed | map('lower') | reject('in', found | map('lower') | list) | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `" ~ argument ~ "` must be a relation with the columns " ~ needed | join(', ')
+            ~ ". Got: " ~ relation ~ " with the columns " ~ found
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Names as the columns that they refer to are spelled. -#}
+{%- macro _match_column_case(names, columns) -%}
+    {%- set spelled = [] -%}
+    {%- for name in names -%}
+        {%- do spelled.append(columns[(columns | map('lower') | list).index(name | lower)]) -%}
+    {%- endfor -%}
+    {{ return(spelled) }}
+{%- endmacro -%}
+
+
+{#- The same names in the order of the columns, so that a change_id made of them does not depend on the argument's
+    order. -#}
+{%- macro _in_column_order(names, columns) -%}
+    {{ return(columns | select('in', afterimage._match_column_case(names, columns)) | list) }}
+{%- endmacro -%}
+
+
+{#- Checks a list of {name, type} and returns it with the types as Spark knows them, and with the `precision` that a
+    time may have. `further` are types that the macro takes besides those that any column may have, `encodings` what a
+    column may name as its `encoding`. -#}
+{%- macro _typed_columns(macro_name, columns, further=[], encodings=none) -%}
+    {%- set types = [
+        'string', 'boolean', 'tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'date', 'timestamp',
+        'timestamp_ntz', 'binary', 'decimal(p,s)'
+    ] + further -%}
+    {%- set allowed = types | join('|') | replace('(p,s)', '[(] *[0-9]+ *, *[0-9]+ *[)]')
+        | replace('(p)', '[(][0-9][)]') -%}
+    {%- if columns is string or columns is mapping or columns is not sequence or not columns -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `columns` must be a list of {name, type}, with at least one. Got: " ~ columns
+        ) -%}
+    {%- endif -%}
+    {%- set typed = [] -%}
+    {%- for column in columns -%}
+        {%- if column is not mapping or column.name is not string or not column.name or column.type is not string
+            or not modules.re.fullmatch(allowed, column.type | lower | trim) -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": each of `columns` must be a {name, type} with one of the types " ~ types | join(', ')
+                ~ ". Got: " ~ column
+            ) -%}
+        {%- endif -%}
+        {%- if encodings and column.encoding is defined -%}
+            {%- do afterimage._check_choice(macro_name, 'encoding', column.encoding, encodings) -%}
+        {%- endif -%}
+        {%- set type = column.type | lower | replace(' ', '') -%}
+        {%- set precision = type[-2] | int if type.startswith('timestamp') and type.endswith(')') else none -%}
+        {%- do typed.append(dict(
+            column, type=type.split('(')[0] if precision is not none else type, precision=precision
+        )) -%}
+    {%- endfor -%}
+    {%- do afterimage._check_names(macro_name, 'columns', typed | map(attribute='name') | list) -%}
+    {{ return(typed) }}
+{%- endmacro -%}

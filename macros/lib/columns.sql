@@ -1,0 +1,98 @@
+{#- SQL texts for names, literals and lists of columns. `_each` is what the others are made of. -#}
+
+
+{#- A piece of SQL for each column: the template with the column in place of `{column}`, its name as a literal in place
+    of `{name}`, and its name from `_key_names` in place of `{key}`. -#}
+{%- macro _each(columns, template) -%}
+    {%- set pieces = [] -%}
+    {%- for column in columns -%}
+        {%- do pieces.append(template.format(
+            column=afterimage._quote(column), name=afterimage._literal(column), key='_key_' ~ loop.index
+        )) -%}
+    {%- endfor -%}
+    {{ return(pieces) }}
+{%- endmacro -%}
+
+
+{#- Column names as Spark identifiers, so that hyphens, leading underscores and reserved words work. Line breaks do
+    not: we indent statements, which would change the name. -#}
+{%- macro _quote(name) -%}
+    {%- if (name ~ '.').splitlines() | length > 1 -%}
+        {%- do exceptions.raise_compiler_error(
+            "columns: a name must not have a line break. Rename the column, or select it under another name in a view."
+            ~ " Got: " ~ name | tojson
+        ) -%}
+    {%- endif -%}
+    {{ return('`' ~ (name | replace('`', '``')) ~ '`') }}
+{%- endmacro -%}
+
+
+{#- The columns, quoted, each after a prefix such as `image.`. -#}
+{%- macro _quoted(columns, prefix='') -%}
+    {{ return(afterimage._each(columns, prefix ~ '{column}')) }}
+{%- endmacro -%}
+
+
+{#- Columns as a list for SELECT, GROUP BY or PARTITION BY. -#}
+{%- macro _quoted_list(columns) -%}
+    {{ return(afterimage._quoted(columns) | join(', ')) }}
+{%- endmacro -%}
+
+
+{#- A text as a Spark literal. -#}
+{%- macro _literal(text) -%}
+    {{ return("'" ~ (text | replace('\\', '\\\\') | replace("'", "\\'")) ~ "'") }}
+{%- endmacro -%}
+
+
+{#- `array('a', 'b')` of literals, typed even if it is empty. -#}
+{%- macro _string_array(values) -%}
+    {{ return('array(' ~ afterimage._each(values, '{name}') | join(', ') ~ ')' if values
+        else 'cast(array() as array<string>)') }}
+{%- endmacro -%}
+
+
+{#- `named_struct('a', <prefix>a, 'b', <prefix>b)`: a struct whose field names are spelled as given. Columns in `chosen`
+    are worked out by a template (see `_each`). -#}
+{%- macro _struct(columns, prefix='', chosen=[], template=none) -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}
+        {%- set value = template if column in chosen else prefix ~ '{column}' -%}
+        {%- do fields.extend(afterimage._each([column], '{name}, ' ~ value)) -%}
+    {%- endfor -%}
+    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- The type of a row with these columns. `types` are by name. -#}
+{%- macro _row_type(columns, types) -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}
+        {%- do fields.append(afterimage._quote(column) ~ ': ' ~ types[column]) -%}
+    {%- endfor -%}
+    {{ return('struct<' ~ fields | join(', ') ~ '>') }}
+{%- endmacro -%}
+
+
+{#- Columns, as `_relation_columns` gives them -> their types by their names. -#}
+{%- macro _column_types(columns) -%}
+    {{ return(dict(zip(columns | map(attribute='name'), columns | map(attribute='type')))) }}
+{%- endmacro -%}
+
+
+{#- NULL-safe equality of some fields of two structs. -#}
+{%- macro _same_columns(left, right, columns) -%}
+    {{ return(afterimage._each(columns, left ~ '.{column} <=> ' ~ right ~ '.{column}') | join(' and ')) }}
+{%- endmacro -%}
+
+
+{#- Names for the key's columns between the CTEs, chosen to avoid clashes with data columns. -#}
+{%- macro _key_names(unique_key) -%}
+    {{ return(afterimage._each(unique_key, '{key}')) }}
+{%- endmacro -%}
+
+
+{#- SQL that names a value once and uses it several times in `body`. -#}
+{%- macro _let(name, value, body) -%}
+element_at(transform(array({{ value }}), {{ name }} -> {{ body }}), 1)
+{%- endmacro -%}

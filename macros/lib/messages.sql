@@ -1,0 +1,148 @@
+{#- Values of a message, which are texts, as columns with types; and which of them do not fit. -#}
+
+
+{#- A JSON object as a map of texts; NULL for any other text. -#}
+{%- macro _json_map(text) -%}
+    {{ return('from_json(' ~ text ~ ", 'map<string, string>')") }}
+{%- endmacro -%}
+
+
+{#- A JSON text in which no number loses a digit. Spark reads a number with a fraction as a double, so where one is
+    possible it becomes a text first. Few messages need this. -#}
+{%- macro _exact_numbers(text) -%}
+coalesce(
+    quote_json_numbers(if({{ text }} rlike '[:,\\[]\\s*-?[0-9]+[.eE][-+.eE0-9]*\\s*[,}\\]]', {{ text }}, null)),
+    {{ text }}
+)
+{%- endmacro -%}
+
+
+{#- Some values of a map of texts as one text, which differs if they do. -#}
+{%- macro _texts_of_map(values, names) -%}
+    {{ return('to_json(array(' ~ afterimage._each(names, values ~ '[{name}]') | join(', ') ~ '))') }}
+{%- endmacro -%}
+
+
+{#- A struct of the data columns from a map of texts. `filled` gives another map for columns that are missing here. -#}
+{%- macro _image_of_texts(columns, values, fill_from=none, filled=[]) -%}
+named_struct(
+    {%- for column in columns %}
+    {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' %}
+    {%- if column.name in filled %}
+    {%- set text = 'coalesce(' ~ text ~ ', ' ~ fill_from ~ '[' ~ afterimage._literal(column.name) ~ '])' %}
+    {%- endif %}
+    {{ afterimage._literal(column.name) }}, {{ afterimage._cast_text(text, column.type) }}
+    {%- if not loop.last %},{% endif %}
+    {%- endfor %}
+)
+{%- endmacro -%}
+
+
+{#- A message's value, which is a text, as the column's type; NULL if it does not fit. -#}
+{%- macro _cast_text(text, type) -%}
+    {%- if type == 'string' -%}
+        {{ return(text) }}
+    {%- elif type == 'binary' -%}
+        {{ return('unhex(' ~ text ~ ')') }}
+    {%- elif type.startswith('array<') -%}
+        {{ return('from_json(' ~ text ~ ", '" ~ type ~ "')") }}
+    {%- elif type == 'date' or type.startswith('timestamp') -%}
+        {{ return('if(' ~ afterimage._has_no_date(text) ~ ', null, try_cast(' ~ text ~ ' as ' ~ type ~ '))') }}
+    {%- endif -%}
+    {%- if type in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
+        {#- A whole number may be written `5.0`, which not every cast accepts. -#}
+        {%- set text = 'substring_index(' ~ text ~ ", '.', 1)" -%}
+    {%- endif -%}
+    {{ return('try_cast(' ~ text ~ ' as ' ~ type ~ ')') }}
+{%- endmacro -%}
+
+
+{#- What is wrong with the values of a map: an array of texts, empty if nothing is. -#}
+{%- macro _misfits(columns, values, what) -%}
+    {%- set checks = [] -%}
+    {%- for column in columns -%}
+        {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
+        {%- set misfit = afterimage._misfit(text, column.type) -%}
+        {%- if misfit is not none -%}
+            {%- do checks.append(
+                'if(' ~ text ~ ' is not null and ' ~ misfit ~ ', concat('
+                ~ afterimage._literal(column.name ~ what ~ ' "') ~ ', left(' ~ text ~ ', 60), '
+                ~ afterimage._literal('" (' ~ column.type ~ ')') ~ '), null)'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if not checks -%}
+        {{ return("cast(array() as array<string>)") }}
+    {%- endif -%}
+    {{ return('array_compact(array(' ~ checks | join(', ') ~ '))') }}
+{%- endmacro -%}
+
+
+{#- Whether a text that is not NULL does not fit the type, or would lose something; none if every text fits. -#}
+{%- macro _misfit(text, type) -%}
+    {%- set base = type.split('(')[0] | trim -%}
+    {%- set cast_text = afterimage._cast_text(text, type) -%}
+    {%- if base in ['string', 'varchar', 'char'] -%}
+        {{ return(none) }}
+    {%- elif base in ['decimal', 'dec', 'numeric'] -%}
+        {{ return(afterimage._decimal_misfit(text, type)) }}
+    {%- elif base in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
+        {{ return('(' ~ cast_text ~ " is null or not " ~ text ~ " rlike '^\\\\s*[-+]?[0-9]+([.]0*)?\\\\s*$')") }}
+    {%- elif base == 'date' -%}
+        {{ return('coalesce(cast(' ~ cast_text ~ ' as timestamp) <> try_cast(' ~ text ~ ' as timestamp), true)') }}
+    {%- elif base == 'binary' -%}
+        {{ return('(' ~ cast_text ~ ' is null or length(' ~ text ~ ') % 2 = 1)') }}
+    {%- endif -%}
+    {{ return(cast_text ~ ' is null') }}
+{%- endmacro -%}
+
+
+{#- Whether a text is not a decimal of the type, or has digits that the type would round away. -#}
+{%- macro _decimal_misfit(text, type) -%}
+    {%- set parts = (type ~ '(10,0)').split('(')[1].split(')')[0].split(',') -%}
+    {%- set scale = parts[1] | int if parts | length > 1 else 0 -%}
+    {#- The number of decimal places. -#}
+    {%- set places = "length(regexp_extract(" ~ text ~ ", '[.]([0-9]*)', 1)) - try_cast(regexp_extract(" ~ text
+        ~ ", '[eE][+]?(-?[0-9]+)', 1) as int)" -%}
+    {%- set excess = "right(regexp_replace(" ~ text ~ ", '[eE].*$|[^0-9]', ''), " ~ places ~ " - " ~ scale ~ ")" -%}
+    {{ return(
+        '(try_cast(' ~ text ~ ' as ' ~ type ~ ') is null or if(' ~ text ~ " rlike '[eE]', coalesce(" ~ excess
+        ~ " rlike '[1-9]', true), " ~ text ~ " rlike '[.][0-9]{" ~ scale ~ "}[0-9]*[1-9]'))"
+    ) }}
+{%- endmacro -%}
+
+
+{#- The decimal in the bytes (hex digits) of an unscaled number, two's complement and high byte first, as a text;
+    NULL if the bytes are none or more than 16. Spark has no function for more than 8. -#}
+{%- macro _decimal_of_bytes(digits, scale) -%}
+{%- set halves -%}
+try_add(
+    try_multiply(cast(conv(left(x, 16), 16, -10) as decimal(20, 0)), 18446744073709551616bd),
+    cast(conv(right(x, 16), 16, 10) as decimal(20, 0))
+)
+{%- endset -%}
+{%- set number = afterimage._let(
+    'x', "if(length(h) between 2 and 32, lpad(h, 32, if(h >= '8', 'F', '0')), null)", halves
+) -%}
+concat(cast({{ afterimage._let('h', digits, number) }} as string), 'E-', {{ scale }})
+{%- endmacro -%}
+
+
+{#- The bytes in a Base64 text as hex digits; NULL for any other text. Spark itself takes texts without padding. -#}
+{%- macro _hex_of_base64(text) -%}
+    {%- set is_base64 = text ~ " rlike '^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$'" -%}
+    {{ return('hex(try_to_binary(if(' ~ is_base64 ~ ', ' ~ text ~ ", null), 'base64'))") }}
+{%- endmacro -%}
+
+
+{#- Whether a row of schemas, or a message, belongs to the table that the caller asked for: `table` or
+    `schema.table`. NULL if it does not say enough. -#}
+{%- macro _is_table(table, schema_name, table_name) -%}
+{%- set asked = afterimage._literal(table | lower) -%}
+case
+            when {{ asked }} in (lower({{ table_name }}), lower(concat({{ schema_name }}, '.', {{ table_name }}))) then true
+            when {{ table_name }} is null then null
+            when {{ schema_name }} is null and endswith({{ asked }}, lower(concat('.', {{ table_name }}))) then null
+            else false
+        end
+{%- endmacro -%}

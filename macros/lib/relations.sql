@@ -1,0 +1,140 @@
+{#- What columns a relation has, and where they are to be asked for: dbt parses, compiles, runs unit tests and defers.
+    -#}
+
+
+{#- The columns of a relation, as `_relation_columns` gives them, or an error if it finds none. -#}
+{%- macro _existing_columns(macro_name, relation) -%}
+    {%- set columns = afterimage._relation_columns(relation) -%}
+    {%- if not columns -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": the columns of " ~ relation ~ " cannot be read. Build or land the table first, and check"
+            ~ " its name and schema. An ephemeral model has no table."
+        ) -%}
+    {%- endif -%}
+    {{ return(columns) }}
+{%- endmacro -%}
+
+
+{#- The columns of a relation in physical order: a list of {name, type}. Empty if they cannot be known: while
+    parsing, or for a CTE without a table behind it. Text of limited length counts as plain text. -#}
+{%- macro _relation_columns(relation) -%}
+    {%- if not execute or relation is string -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set stored = afterimage._stored_relation(relation) -%}
+    {#- The relation may not exist. The check is free if dbt has listed the schema at the start of the run.
+        Files that Spark reads by their path are in no list. -#}
+    {%- set listed = [target.schema, model.schema if model is defined else none] -%}
+    {%- if
+        stored.schema | lower not in afterimage._file_formats()
+        and (stored.schema not in listed or afterimage._load_relation(stored) is none)
+        and not adapter.get_columns_in_relation(stored)
+        and afterimage._load_relation(stored) is none
+    -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set columns = [] -%}
+    {#- dbt itself stops at the first column whose name begins with `#`, as Db2 names may. Hudi's own columns are
+        not data. -#}
+    {%- for column in afterimage._described('select * from ' ~ stored) if not column.name.startswith('_hoodie_') -%}
+        {%- set type = modules.re.sub('\\b(var)?char[(][0-9]+[)]', 'string', column.type) -%}
+        {%- do columns.append({'name': column.name, 'type': type}) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{%- endmacro -%}
+
+
+{#- In a unit test dbt passes a CTE named after the input; the input's own table has its columns. Only dbt's manifest
+    says which table that is. With `--empty` or `--sample` a relation becomes a query, which cannot be described. -#}
+{%- macro _stored_relation(relation) -%}
+    {%- if not relation.identifier.startswith('__dbt__cte__') -%}
+        {{ return(relation.replace(limit=none, event_time_filter=none)) }}
+    {%- endif -%}
+    {%- set name = relation.identifier | replace('__dbt__cte__', '') -%}
+    {%- for input in builtins.ref.manifest.nodes.values() if
+        model.resource_type == 'unit_test'
+        and input.resource_type == 'model'
+        and (input.cte_name or input.identifier) == name
+    -%}
+        {%- for place in [input, input.defer_relation] if place -%}
+            {%- set stored = afterimage._load_relation(
+                api.Relation.create(schema=place.schema, identifier=place.alias)
+            ) -%}
+            {%- if stored is not none -%}
+                {{ return(stored) }}
+            {%- endif -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(relation) }}
+{%- endmacro -%}
+
+
+{#- dbt's `load_relation`, for names with capitals too (`CDC_Crate`). dbt looks for these in small letters, and stops
+    with an error when it finds the capitals. An ephemeral model has no schema and no table. -#}
+{%- macro _load_relation(relation) -%}
+    {%- if relation.schema is none -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- if relation.render() == relation.render() | lower or relation.schema | lower in afterimage._file_formats() -%}
+        {{ return(load_relation(relation)) }}
+    {%- endif -%}
+    {{ return(relation if adapter.get_columns_in_relation(relation) else none) }}
+{%- endmacro -%}
+
+
+{%- macro _file_formats() -%}
+    {{ return(['parquet', 'orc', 'csv', 'json', 'avro', 'text']) }}
+{%- endmacro -%}
+
+
+{#- The columns of a query: a list of {name, type}, the types in small letters and as Spark can read them again. -#}
+{%- macro _described(query) -%}
+    {%- set columns = [] -%}
+    {#- dbt itself takes the types from a result, and over Thrift a result has none. -#}
+    {%- for column in run_query('describe query ' ~ query) -%}
+        {%- set type = column['data_type'] -%}
+        {%- if ' more fields>' in type -%}
+            {#- Spark shows only the first 25 fields of a struct. -#}
+            {%- set type = run_query(
+                'select typeof(' ~ afterimage._quote(column['col_name']) ~ ') from (select 1) left join (' ~ query
+                ~ ' limit 0) on true'
+            )[0][0] -%}
+        {%- endif -%}
+        {#- Spark does not quote the names of a struct's fields. -#}
+        {%- set type = modules.re.sub('([<,])(?![a-z_][a-z0-9_]*:)([^<>,:`]+):', '\\1`\\2`:', type | lower) -%}
+        {%- do columns.append({'name': column['col_name'], 'type': type}) -%}
+    {%- endfor -%}
+    {{ return(columns) }}
+{%- endmacro -%}
+
+
+{#- A type in a form to compare: as Iceberg stores it, which has no integers smaller than an int, and without the
+    capitals that fields of a struct may have. -#}
+{%- macro _stored_type(type) -%}
+    {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type | lower)) }}
+{%- endmacro -%}
+
+
+{#- Whether a query that depends on the columns of these relations must do without them: while dbt parses, and when
+    `dbt compile` or `dbt docs generate` runs before they are built. -#}
+{%- macro _cannot_read_columns(relations) -%}
+    {%- if not execute -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- if flags.WHICH not in ['compile', 'generate'] -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- for relation in relations if relation is not none and relation is not string -%}
+        {%- if afterimage._load_relation(afterimage._stored_relation(relation)) is none -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro -%}
+
+
+{#- The placeholder for such a query. It never runs, but people read it. -#}
+{%- macro _placeholder_query() -%}
+-- This query depends on the columns of the tables it reads, and they do not exist yet. Build them first.
+select 1 as nothing
+{%- endmacro -%}

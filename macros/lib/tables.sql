@@ -1,0 +1,171 @@
+{#- Statements that write tables, for all materializations. -#}
+
+
+{#- Builds the table from a query in one statement, atomic if the format allows it. -#}
+{%- macro _create_table_as(target_relation, existing_relation, properties, sql, partitioned_by=none) -%}
+    {%- set create = afterimage._create_or_replace(existing_relation) -%}
+    {%- do afterimage._unset_metrics(existing_relation) -%}
+    {%- call statement('main') -%}
+{{ create }} {{ target_relation }}
+{%- if config.get('contract').enforced %}
+{{ get_assert_columns_equivalent(sql) }}
+{%- set sql = get_select_subquery(sql) %}
+{%- endif %}
+{{ file_format_clause() }}
+{{ options_clause() }}
+{{ afterimage._tblproperties(properties) }}
+{{ partitioned_by or partition_cols(label="partitioned by") }}
+{{ clustered_cols(label="clustered by") }}
+{{ location_clause() }}
+{{ comment_clause() }}
+as
+{{ sql }}
+    {%- endcall -%}
+{%- endmacro -%}
+
+
+{#- The beginning of a statement that rebuilds a table. A table that the format cannot replace is dropped first. -#}
+{%- macro _create_or_replace(existing_relation) -%}
+    {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
+    {%- if existing_relation is not none and not (can_replace and (
+        existing_relation.is_iceberg or existing_relation.is_delta
+    )) -%}
+        {%- do adapter.drop_relation(existing_relation) -%}
+    {%- endif -%}
+    {{ return('create or replace table' if can_replace else 'create table') }}
+{%- endmacro -%}
+
+
+{#- A replaced table keeps its properties, and Iceberg refuses metrics of a column that is gone. -#}
+{%- macro _unset_metrics(existing_relation) -%}
+    {%- set metrics = [] -%}
+    {%- if existing_relation is not none and existing_relation.is_iceberg -%}
+        {%- for name in afterimage._table_properties(existing_relation)
+            if name.startswith('write.metadata.metrics.column.') -%}
+            {%- do metrics.append(afterimage._literal(name)) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- if metrics -%}
+        {%- do run_query('alter table ' ~ existing_relation ~ ' unset tblproperties (' ~ metrics | join(', ') ~ ')') -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- The properties of a new table. Those of the model's config come first. -#}
+{%- macro _tblproperties(properties) -%}
+    {%- set assignments = [] -%}
+    {%- for name, value in dict(properties, **(config.get('tblproperties') or {})).items() -%}
+        {%- do assignments.append(afterimage._literal(name) ~ ' = ' ~ afterimage._literal(value | string)) -%}
+    {%- endfor -%}
+    {{ return('tblproperties (' ~ assignments | join(', ') ~ ')' if assignments else '') }}
+{%- endmacro -%}
+
+
+{#- A MERGE of the rows of a query, `fresh`, into a table, `known`. Rows of `fresh` that meet the condition
+    `removes` are deleted. It is no INSERT even if all rows are new: of two runs at once both would add them, since
+    only a MERGE notices in its commit that another has added rows that it would have matched. -#}
+{%- macro _merge_rows(target_relation, rows, matches, names, removes) -%}
+merge into {{ target_relation }} as known
+using ({{ rows }}) as fresh
+    on {{ matches | indent(4) }}
+when matched and {{ removes }} then delete
+when matched then update set
+    {%- for name in names %}
+    known.{{ name }} = fresh.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+when not matched then insert ({{ names | join(', ') }})
+values (
+    {%- for name in names %}
+    fresh.{{ name }}{{ ',' if not loop.last }}
+    {%- endfor %}
+)
+{%- endmacro -%}
+
+
+{#- A table beside the one that a run keeps, for rows that several statements of the run read. It is not a cached
+    view, because the models of a run share one session. Spark analyses all cached views again whenever a table
+    below them is written, with settings that another model may have changed. It also plans their readers for many
+    rows, however few there are. -#}
+
+{#- Writes a query's rows into a scratch table and returns it. -#}
+{%- macro _scratch_table(target_relation, name, query) -%}
+    {%- set of_run = run_started_at.strftime('%Y%m%d') ~ '_' ~ invocation_id[:8] -%}
+    {%- set table = target_relation.incorporate(path={
+        'identifier': target_relation.identifier ~ '__scratch_' ~ of_run ~ '_' ~ name
+    }) -%}
+    {%- set format = config.get('file_format') if config.get('file_format') in ['iceberg', 'delta'] else 'parquet' -%}
+    {%- do run_query('create table ' ~ table ~ ' using ' ~ format ~ ' as\n' ~ query) -%}
+    {{ return(table) }}
+{%- endmacro -%}
+
+
+{#- Drops by name: listing the schema fails if another thread drops a table meanwhile (a Hadoop catalog on a local
+    disk). -#}
+{%- macro _drop_scratch_tables(tables) -%}
+    {%- for table in tables if table -%}
+        {%- do run_query('drop table ' ~ table ~ ' purge') -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- What every materialization does once the rows are written. -#}
+{%- macro _complete_table(target_relation, existing_relation) -%}
+    {%- do apply_grants(
+        target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
+    ) -%}
+    {%- do persist_docs(target_relation, model) -%}
+    {%- do persist_constraints(target_relation, model) -%}
+{%- endmacro -%}
+
+
+{#- Compacts after a run if past runs have left many files of a `kind`: `delete` files, because reading a data file also
+    reads its delete files, or `data` files, if runs append to the table. -#}
+{%- macro _compact_when_due(relation, kind) -%}
+    {%- set most = config.get('compact_after', 50) -%}
+    {%- do afterimage._check_number(
+        config.get('materialized') ~ ' ' ~ model.name, 'compact_after', most, required=true
+    ) -%}
+    {%- if most > 0 and config.get('file_format') == 'iceberg' -%}
+        {%- set query -%}
+            {%- if kind == 'delete' -%}
+            select max_by(summary['total-delete-files'], committed_at)
+            from {{ relation }}.snapshots
+            {%- else -%}
+            select sum(summary['added-data-files'])
+            from {{ relation }}.snapshots
+            where
+                committed_at > (
+                    select coalesce(max(committed_at), timestamp '1970-01-01')
+                    from {{ relation }}.snapshots
+                    -- A compaction, or a build; both may have expired.
+                    where operation = 'replace' or parent_id is null
+                )
+            {%- endif -%}
+        {%- endset -%}
+        {%- if (afterimage._value(query) or 0) | int > most -%}
+            {%- do afterimage._compact(relation) -%}
+            {%- do log(model.name ~ ': compacted', info=true) -%}
+        {%- endif -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _compact(relation) -%}
+    {%- do afterimage._call_procedure(
+        'rewrite_data_files', relation, ", options => map('delete-file-threshold', '1', 'min-input-files', '4')"
+    ) -%}
+    {%- do afterimage._call_procedure('rewrite_position_delete_files', relation) -%}
+{%- endmacro -%}
+
+
+{#- Calls one of Iceberg's procedures for a table. A catalog has procedures for its own tables only, and the schema may
+    begin with another catalog than the session's. -#}
+{%- macro _call_procedure(procedure, relation, arguments='') -%}
+    {%- set first = relation.schema.split('.')[0] -%}
+    {%- set is_catalog = '.' in relation.schema
+        and run_query('set `spark.sql.catalog.' ~ first ~ '`')[0][1] != '<undefined>' -%}
+    {%- do run_query(
+        'call ' ~ (first ~ '.' if is_catalog else '') ~ 'system.' ~ procedure ~ '(table => '
+        ~ afterimage._literal(relation | string) ~ arguments ~ ')'
+    ) -%}
+{%- endmacro -%}
