@@ -1,13 +1,13 @@
 {#- Keeps a staging table: the changes that a source macro makes from raw rows, one row per change, keyed by change_id.
 
     The first run and a full refresh build the table. Any other run takes in what has landed since
-    (macros/contract/_intake.sql) and merges it in one commit; without changes there is no commit. After the commit,
+    (macros/contract/intake.sql) and merges it in one commit; without changes there is no commit. After the commit,
     the table's properties store what was read from which raw table. If a run is killed in between, the next one
     repeats it with the same result. -#}
 {% materialization change_stream, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing_relation = load_relation(this) -%}
-    {%- set intakes = afterimage._intakes(compiled_code) -%}
+    {%- set intakes = afterimage._noted_intakes() -%}
 
     {{ run_hooks(pre_hooks) }}
 
@@ -16,9 +16,7 @@
     {%- else -%}
         {%- do afterimage._build_stream(target_relation, existing_relation, compiled_code, intakes) -%}
     {%- endif -%}
-    {%- for intake in intakes -%}
-        {%- do afterimage._drop_views(intake.views) -%}
-    {%- endfor -%}
+    {%- do afterimage._forget_notes(intakes) -%}
 
     {%- do afterimage._complete_table(target_relation, existing_relation) -%}
 
@@ -46,9 +44,9 @@
     {%- endif -%}
     {%- if afterimage._tracks_reads() -%}
         {%- do properties.update({
-            'afterimage.read': afterimage._as_property(tojson(afterimage._read_states(intakes))),
+            'afterimage.read': afterimage._as_property(tojson(afterimage._read_states(afterimage._tables_read(intakes)))),
             'afterimage.snapshot': '',
-            'afterimage.keys': afterimage._as_property(tojson(afterimage._keys(sql))),
+            'afterimage.keys': afterimage._as_property(tojson(afterimage._keys_of(intakes))),
         }) -%}
     {%- endif -%}
     {%- do afterimage._create_table_as(target_relation, existing_relation, properties, sql) -%}
@@ -65,14 +63,16 @@
 {#- One incremental run. The model's SQL runs once, into a scratch table that later statements count and write. -#}
 {%- macro _update_stream(target_relation, sql, intakes) -%}
     {%- set landed = afterimage._landed_text(intakes) -%}
-    {%- if afterimage._has_nothing_new(sql) -%}
+    {%- for intake in intakes if intake.new_columns -%}
+        {%- do afterimage._add_new_columns(target_relation, intake.new_columns.columns, intake.new_columns.types) -%}
+    {%- endfor -%}
+    {%- if intakes | length == 1 and sql | trim == intakes[0].idle | trim -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
         {%- do log(model.name ~ ': nothing new', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
 
-    {%- do afterimage._check_keys(target_relation, sql, intakes) -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
     {%- set staged = afterimage._scratch_table(target_relation, 'staged', sql) -%}
     {%- set names = run_query('describe query select * from ' ~ staged).columns[0].values() -%}
@@ -123,26 +123,50 @@
 {%- endmacro -%}
 
 
-{#- Whether the compiled SQL says that nothing is new. -#}
-{%- macro _has_nothing_new(sql) -%}
-    {%- set body = modules.re.sub('/\\* afterimage intake [{].*?[}] \\*/', '', sql) -%}
-    {{ return(modules.re.fullmatch(
-        '\\s*select(\\s+`[^`]+`,?)+ change_seq as afterimage_known_seq\\s+from ' ~ modules.re.escape(this | string)
-        ~ '\\s+where false\\s*', body
-    ) is not none) }}
+{#- Adds the new columns to both images. What was read is forgotten first, so that this run, or the next if it is
+    killed, reads all rows that the raw table still holds: they may have values in the new columns. -#}
+{%- macro _add_new_columns(target_relation, columns, types) -%}
+    {%- do run_query('alter table ' ~ target_relation ~ " unset tblproperties if exists ('afterimage.read')") -%}
+    {%- for image in ['before', 'after'] -%}
+        {%- set known = get_columns_in_query('select `' ~ image ~ '`.* from ' ~ target_relation ~ ' where false') -%}
+        {%- set place = namespace(after='first') -%}
+        {%- for name in columns -%}
+            {%- if name not in known -%}
+                {%- do run_query(
+                    'alter table ' ~ target_relation ~ ' add columns (`' ~ image ~ '`.' ~ afterimage._quote(name) ~ ' '
+                    ~ types[name] ~ ' ' ~ place.after ~ ')'
+                ) -%}
+            {%- endif -%}
+            {%- set place.after = 'after ' ~ afterimage._quote(name) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- do log(model.name ~ ': added the new columns of the raw table', info=true) -%}
+{%- endmacro -%}
+
+
+{#- By which key each raw table is read. -#}
+{%- macro _keys_of(intakes) -%}
+    {%- set keys = [] -%}
+    {%- for intake in intakes -%}
+        {%- do keys.append({'name': intake.name, 'key': intake.key}) -%}
+    {%- endfor -%}
+    {{ return(keys) }}
 {%- endmacro -%}
 
 
 {#- The part of the log line about the rows read. -#}
 {%- macro _landed_text(intakes) -%}
     {%- set parts = [] -%}
-    {%- for intake in intakes -%}
-        {%- if intake.reason -%}
-            {%- set rows = 'rows' if intake['count'] is none else intake['count'] ~ ' rows' -%}
-            {%- do parts.append('read all ' ~ rows ~ ' of ' ~ intake.name ~ ' because ' ~ intake.reason) -%}
-        {%- elif intake['count'] -%}
-            {%- do parts.append(intake['count'] ~ ' rows landed') -%}
+    {%- for table in afterimage._tables_read(intakes) -%}
+        {%- if table.reason -%}
+            {%- set rows = 'rows' if table['count'] is none else table['count'] ~ ' rows' -%}
+            {%- do parts.append('read all ' ~ rows ~ ' of ' ~ table.name ~ ' because ' ~ table.reason) -%}
+        {%- elif table['count'] -%}
+            {%- do parts.append(table['count'] ~ ' rows landed') -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- if intakes | selectattr('is_woken') | list -%}
+        {%- do parts.append('read all rows because earlier rows waited for what has landed') -%}
+    {%- endif -%}
     {{ return(parts | join(', ') ~ ', ' if parts else '') }}
 {%- endmacro -%}

@@ -3,8 +3,10 @@
 
 
 {#- Raises an error with a remedy if the data columns differ from those the staging table was built with. The run
-    would fail anyway, since images are structs, but with an unreadable message. `columns` is a list of names, typed
-    as in `relation`, or of {name, type}. `further_columns` are the columns that the macro adds to the contract. The
+    would fail anyway, since images are structs, but with an unreadable message. If columns were only added and the
+    model's `on_schema_change` allows it, it returns all columns and their types instead (none if nothing has changed):
+    the materialization adds them before it writes. `columns` is a list of names, typed as in `relation`, or of
+    {name, type}. `further_columns` are the columns that the macro adds to the contract. The
     docs can be generated all the same: one such model must not keep those of all others from being written. -#}
 {%- macro _check_drift(macro_name, relation, columns, further_columns=[]) -%}
     {%- if flags.WHICH == 'generate' or not afterimage._is_incremental() -%}
@@ -40,8 +42,7 @@
         known == kept and built == afterimage._stored_type(images['found_of_known']) and afterimage._tracks_reads()
     -%}
     {%- if can_append and config.get('on_schema_change') == 'append_new_columns' -%}
-        {%- do afterimage._append_columns(columns, types) -%}
-        {{ return(none) }}
+        {{ return({'columns': columns | list, 'types': types}) }}
     {%- endif -%}
     {%- set added = columns | reject('in', known) | list -%}
     {%- set dropped = known | reject('in', columns) | list -%}
@@ -61,51 +62,20 @@
 {%- endmacro -%}
 
 
-{#- Adds the new columns to both images. What was read is forgotten first, so that this run, or the next if it is
-    killed, reads all rows that the raw table still holds: they may have values in the new columns. -#}
-{%- macro _append_columns(columns, types) -%}
-    {%- if flags.WHICH not in ['run', 'build'] -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- do run_query('alter table ' ~ this ~ " unset tblproperties if exists ('afterimage.read')") -%}
-    {%- for image in ['before', 'after'] -%}
-        {%- set known = get_columns_in_query('select `' ~ image ~ '`.* from ' ~ this ~ ' where false') -%}
-        {%- set place = namespace(after='first') -%}
-        {%- for name in columns -%}
-            {%- if name not in known -%}
-                {%- do run_query(
-                    'alter table ' ~ this ~ ' add columns (`' ~ image ~ '`.' ~ afterimage._quote(name) ~ ' ' ~ types[name]
-                    ~ ' ' ~ place.after ~ ')'
-                ) -%}
-            {%- endif -%}
-            {%- set place.after = 'after ' ~ afterimage._quote(name) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-    {%- do log(model.name ~ ': added the new columns of the raw table', info=true) -%}
-{%- endmacro -%}
-
-
 {#- Raises an error if a raw table was read by another key before: which rows replaced which, and which were paired,
-    was decided by that key. A table of an earlier release does not say its key. -#}
-{%- macro _check_keys(target_relation, sql, intakes) -%}
-    {%- set built_with = afterimage._from_property(
-        afterimage._table_properties(target_relation).get('afterimage.keys')
-    ) -%}
-    {%- for now in afterimage._keys(sql) -%}
-        {%- set before = fromjson(built_with or '[]') | selectattr('name', 'equalto', now.name)
-            | map(attribute='key') | list -%}
-        {%- if before and now.key not in before -%}
-            {%- for intake in intakes -%}
-                {%- do afterimage._drop_views(intake.views) -%}
-            {%- endfor -%}
-            {%- do exceptions.raise_compiler_error(
-                'change_stream ' ~ model.name ~ ": the `unique_key` of " ~ now.name ~ " has changed since "
-                ~ target_relation ~ " was built. Restore it, or run `dbt run --full-refresh --select " ~ model.name
-                ~ "+`; copy the table first if rows of the raw table have been deleted. Built with: "
-                ~ before[0] | join(', ') ~ ". Got: " ~ now.key | join(', ')
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
+    was decided by that key. `built_with` is what the staging table remembers; one of an earlier release does not say its
+    key. -#}
+{%- macro _check_key(relation, unique_key, built_with) -%}
+    {%- set now = unique_key | map('lower') | sort -%}
+    {%- set before = built_with | selectattr('name', 'equalto', relation | string) | map(attribute='key') | list -%}
+    {%- if before and now not in before -%}
+        {%- do exceptions.raise_compiler_error(
+            'change_stream ' ~ model.name ~ ": the `unique_key` of " ~ relation ~ " has changed since " ~ this
+            ~ " was built. Restore it, or run `dbt run --full-refresh --select " ~ model.name
+            ~ "+`; copy the table first if rows of the raw table have been deleted. Built with: "
+            ~ before[0] | join(', ') ~ ". Got: " ~ now | join(', ')
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 

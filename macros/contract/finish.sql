@@ -8,16 +8,15 @@
     - `changed_columns`, `absent_columns`, `changed_at`, `transaction_id`, `reject_reason`, `warnings`, `source_rows`,
       `changed_by`, except those that the source `lacks`; and `further_columns`.
 
-    With `identity_order`, rows may share an identity; a number in change_id keeps them apart. With `tie_order`,
-    changes of a key may share a place; suffixes put them in a declared order: by kind, delete last (but before those
-    that meet the condition `comes_last`), then by `tie_order`. Of several loads of a key the first in that order wins.
-    Such rows also share `within`; rows that meet the condition `alone` share nothing. `old_key` is the condition that
-    an update gives the old key; without it, key changes cause no warning. `unchanged_if` and `replaced`: see _staged. -#}
+    `ties` says what to do if rows share an identity or a place, see _tie_rules; `known` what is known of the rows that
+    the table has, see _known_rules. `old_key` is the condition that an update gives the old key; without it, key changes
+    cause no warning. -#}
 {%- macro _finish(
-    intake, columns, unique_key, lacks=[], identity_order=none, tie_order=none, within=none, alone=none,
-    old_key=none, source_rows='cast(source_rows as int)', further_columns=[], unchanged_if=none, replaced=none,
-    comes_last=none
+    intake, columns, unique_key, lacks=[], ties={}, known={}, old_key=none, source_rows='cast(source_rows as int)',
+    further_columns=[]
 ) -%}
+{%- set ties = afterimage._tie_rules(**ties) -%}
+{%- set known = afterimage._known_rules(**dict({'within': intake.known_within}, **known)) -%}
 {%- set value = {} -%}
 {%- for name, type in {
     'changed_columns': 'array<string>', 'absent_columns': 'array<string>', 'transaction_id': 'string', 'changed_by': 'string'
@@ -25,31 +24,30 @@
     {%- do value.update({name: 'cast(null as ' ~ type ~ ') as ' ~ name if name in lacks else name}) -%}
 {%- endfor -%}
 {%- set key_warning = afterimage._key_change_warning(columns, unique_key, old_key, lacks) -%}
-{{ afterimage._key_marker(intake, unique_key) }}
 {%- set is_tied = "(turn > 1 and kind not in ('load', 'reload') and reject_reason is null)" -%}
-{%- if tie_order %}
+{%- if ties.order %}
 numbered_changes as (
 
     select
         *,
-        {%- if identity_order %}
+        {%- if ties.identity_order %}
         row_number() over (
-            partition by {{ (within or []) | join(', ') ~ (', ' if within) }}identity
-            order by {{ identity_order }}
+            partition by {{ (ties.within or []) | join(', ') ~ (', ' if ties.within) }}identity
+            order by {{ ties.identity_order }}
         ) as number_of_identity,
         {%- endif %}
         row_number() over (
-            partition by {{ (within or ['place']) | join(', ') }}, reject_reason is null, own_key
+            partition by {{ (ties.within or ['place']) | join(', ') }}, reject_reason is null, own_key
             order by
-                {{ comes_last ~ ' asc,' if comes_last }}
+                {{ ties.comes_last ~ ' asc,' if ties.comes_last }}
                 array_position(array('load', 'reload', 'insert', 'update', 'delete', 'truncate'), kind) asc,
-                {{ tie_order }}
+                {{ ties.order }}
         ) as turn,
         {{ key_warning | indent(8) }} as key_warning
 
     from described
-    {%- if alone %}
-    where not {{ alone }}
+    {%- if ties.alone %}
+    where not {{ ties.alone }}
     union all
     select
         *,
@@ -58,7 +56,7 @@ numbered_changes as (
         {{ key_warning | indent(8) }} as key_warning
 
     from described
-    where {{ alone }}
+    where {{ ties.alone }}
     {%- endif %}
 
 ),
@@ -67,12 +65,12 @@ numbered_changes as (
 changes as (
 
     select
-        {%- if identity_order %}
+        {%- if ties.identity_order %}
         concat(identity, if(number_of_identity > 1, concat('-', number_of_identity), '')) as change_id,
         {%- else %}
         identity as change_id,
         {%- endif %}
-        {%- if tie_order %}
+        {%- if ties.order %}
         concat(place, if({{ is_tied }}, {{ afterimage._tie_suffix('turn') }}, '')) as change_seq,
         {%- else %}
         place as change_seq,
@@ -89,7 +87,7 @@ changes as (
         {{ value.absent_columns }},
         changed_at,
         {{ value.transaction_id }},
-        {%- if tie_order %}
+        {%- if ties.order %}
         if(
             turn > 1 and kind in ('load', 'reload') and reject_reason is null,
             'superseded: a later load of this key came',
@@ -114,12 +112,35 @@ changes as (
         {{ column }}
         {%- endfor %}
 
-    from {{ 'numbered_changes' if tie_order else 'described' }}
+    from {{ 'numbered_changes' if ties.order else 'described' }}
 
 )
 
-{{ afterimage._staged(intake, further_columns, unchanged_if, replaced) }}
+{{ afterimage._staged(intake, known, further_columns) }}
 {%- endmacro -%}
+
+
+{#- Rows that share an identity or a place:
+    - `identity_order`: rows may share an identity; a number in change_id, in this order, keeps them apart,
+    - `order`: changes of a key may share a place; suffixes put them in a declared order: by kind, delete last (but before
+      those that meet the condition `comes_last`), then in this order. Of several loads of a key the first in it wins,
+    - `within`: columns that such rows share as well. Rows that meet the condition `alone` share nothing. -#}
+{%- macro _tie_rules(identity_order=none, order=none, within=none, alone=none, comes_last=none) -%}
+    {{ return({
+        'identity_order': identity_order, 'order': order, 'within': within, 'alone': alone, 'comes_last': comes_last,
+    }) }}
+{%- endmacro -%}
+
+
+{#- Conditions on `known`, the rows that the model's table has:
+    - `within`: it holds for every row that the run can meet; none if that may be any,
+    - `unchanged_if`: it keeps the stored row of a change unchanged.
+    `replaced` is a query for the change_ids of rejected rows that the run reads as other changes; a change_stream deletes
+    them. -#}
+{%- macro _known_rules(within, unchanged_if=none, replaced=none) -%}
+    {{ return({'within': within, 'unchanged_if': unchanged_if, 'replaced': replaced}) }}
+{%- endmacro -%}
+
 
 
 {#- The warning for an update that changed the key while the old key or some of the row's columns are unknown. -#}

@@ -1,7 +1,83 @@
 {#- Decides what a run reads from its raw tables: the rows that have landed since the last run, whatever the source's
     clock says, and the earlier rows that must be read together with them.
 
-    Each of `sides` is a raw relation, and SQL over its rows:
+    `sides` are the raw tables, each as arguments of _side. `new_columns` is what _check_drift returns. `also` are
+    queries for further groups to read. `extents` are further places ([beginning, first, last]) to read if anything has
+    landed. With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
+    to the contract.
+
+    The result has
+    - `kind`: `all` (read everything), `new` or `nothing`,
+    - `sides`: as given, each with what _landed lists, and with `condition`: which of its `rows` to select (none for
+      all),
+    - `extents`: the places given and those of the landed rows; `ranges`: the same, merged to a few,
+    - `has_unplaced`: whether some landed rows have no place,
+    - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
+    - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
+    - `new_columns`: as given,
+    - `idle`: the model's query if there is nothing to read. -#}
+{%- macro _intake(
+    macro_name, unique_key, sides, new_columns=none, also=[], extents=[], whole=false, further_columns=[]
+) -%}
+    {%- set remembered = afterimage._remembered_reads(new_columns) -%}
+    {%- do afterimage._check_key(sides[0].relation, unique_key, remembered.built_with) -%}
+    {%- set read = namespace(sides=[], is_woken=false) -%}
+    {%- for given in sides -%}
+        {%- set side = afterimage._side(**given) -%}
+        {%- do read.sides.append(dict(side, condition=none, **afterimage._landed_since(side, remembered))) -%}
+    {%- endfor -%}
+    {%- set can_tell = 'all' not in read.sides | map(attribute='kind') -%}
+    {%- if can_tell -%}
+        {%- set read.sides = afterimage._summarised(read.sides) -%}
+        {%- set read.is_woken = afterimage._has_woken(read.sides) -%}
+    {%- endif -%}
+    {%- set has_news = also or read.sides | selectattr('kind', 'equalto', 'new') | selectattr('holds_changes') | list -%}
+
+    {#- From top to bottom, the first state that holds. _landed_since has the states of a single table. -#}
+    {%- if not can_tell -%}
+        {#- The first run, a full refresh, or a table that cannot tell what has landed: `… read all rows of t because …` -#}
+        {%- set kind = 'all' -%}
+    {%- elif read.is_woken -%}
+        {#- `… read all rows because earlier rows waited for what has landed` -#}
+        {%- set kind = 'all' -%}
+    {%- elif not has_news -%}
+        {#- `… nothing new` -#}
+        {%- set kind = 'nothing' -%}
+    {%- elif whole -%}
+        {#- `… n rows landed`, as below. -#}
+        {%- set kind = 'all' -%}
+    {%- else -%}
+        {%- set kind = 'new' -%}
+    {%- endif -%}
+
+    {%- if kind != 'nothing' -%}
+        {%- for side in read.sides if side.keeps -%}
+            {%- do afterimage._check_retention_gap(
+                macro_name, side.relation, side.place, side.has_place ~ ' and (' ~ side.where ~ ')',
+                afterimage._newest_place(side.keeps, side.latest)
+            ) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- set extents = extents + read.sides | sum(attribute='extents', start=[]) -%}
+    {%- set has_unplaced = read.sides | selectattr('has_unplaced') | list | length > 0 -%}
+    {%- set ranges = afterimage._merge_ranges(extents) if kind == 'new' else [] -%}
+    {%- set intake = {
+        'kind': kind,
+        'sides': afterimage._grouped(read.sides, ranges, has_unplaced, also) if kind == 'new' else read.sides,
+        'extents': extents,
+        'ranges': ranges,
+        'has_unplaced': has_unplaced,
+        'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
+        'is_woken': read.is_woken,
+        'new_columns': new_columns,
+        'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
+    } -%}
+    {%- do afterimage._note_intake(intake, unique_key) -%}
+    {{ return(intake) }}
+{%- endmacro -%}
+
+
+{#- A raw table as a dialect describes it, and SQL over its rows:
     - `group`: a text shared by rows that must be read together,
     - `where`: which rows are read at all,
     - `time`: when the row changed (for a relation that cannot tell which rows have landed),
@@ -15,61 +91,46 @@
     - `keeps`: the length of a place, if the relation keeps rows for a while after they are read, so that a gap shows;
       `latest`: the last place that may count as the newest.
 
-    `also` are queries for further groups to read. `extents` are further places ([beginning, first, last]) to read if
-    anything has landed. With `whole`, a run that finds landed rows reads everything.
-
-    The result has
-    - `kind`: `all` (read everything), `new` or `nothing`,
-    - `sides`: as given, each with `rows` (what to select from), `condition` (which of them; none for all) and `landed`
-      (if the kind is `new`: a query in brackets for the landed rows),
-    - `ranges`: the places of the landed rows; `has_unplaced`: whether some of them have no place,
-    - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
-    - `marker`: what the compiled SQL passes to the materialization. -#}
-{%- macro _intake(macro_name, sides, also=[], extents=[], whole=false) -%}
-    {%- set intake = {
-        'kind': 'all', 'sides': [], 'extents': extents + [], 'ranges': [], 'has_unplaced': false, 'known_within': none,
-    } -%}
-    {%- for side in sides -%}
-        {%- set defaults = {
-            'group': none, 'where': 'true', 'time': none, 'place': none, 'has_place': 'false', 'reach': none, 'bounds': none,
-            'column': none, 'keeps': none, 'latest': none, 'condition': none, 'known_unplaced': "known.change_seq = ''",
-            'opened': none,
-        } -%}
-        {%- set side = dict(defaults, **side) -%}
-        {%- do side.update(afterimage._landed_since(side)) -%}
-        {%- if side.opened -%}
-            {%- do side.update({
-                'rows': side.opened | replace('<rows>', side.rows),
-                'landed': side.opened | replace('<rows>', side.landed ~ ' as landed') if side.landed else none,
-            }) -%}
-        {%- endif -%}
-        {%- do intake.sides.append(side) -%}
-    {%- endfor -%}
-    {%- if 'all' not in intake.sides | map(attribute='kind') -%}
-        {%- for side in intake.sides if side.kind == 'new' -%}
-            {%- do afterimage._landed_summary(intake, side) -%}
-        {%- endfor -%}
-        {%- set has_news = also or intake.sides | selectattr('kind', 'equalto', 'new') | list -%}
-        {%- do intake.update({'kind': ('all' if whole else 'new') if has_news else 'nothing'}) -%}
-    {%- endif -%}
-    {%- if intake.kind != 'nothing' -%}
-        {%- for side in intake.sides if side.keeps -%}
-            {%- do afterimage._check_retention_gap(
-                macro_name, side.relation, side.place, side.has_place ~ ' and (' ~ side.where ~ ')',
-                afterimage._newest_place(side.keeps, side.latest)
-            ) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {%- if intake.kind == 'new' -%}
-        {%- do afterimage._read_groups(intake, also) -%}
-    {%- endif -%}
-    {%- do intake.update({'marker': afterimage._intake_marker(intake.sides)}) -%}
-    {{ return(intake) }}
+    Rows may wait for what lands in another table, such as the schema of a message:
+    - `wakes`: a query that returns a row if what has landed here is what rows of earlier runs wait for,
+    - `holds_changes`: false for such a table; its news alone are no reason to read the others,
+    - `is_tracked`: false if nobody asks what has landed there. -#}
+{%- macro _side(
+    relation, group=none, where='true', time=none, opened=none, place=none, has_place='false', reach=none, bounds=none,
+    column=none, known_unplaced="known.change_seq = ''", keeps=none, latest=none, wakes=none, holds_changes=true,
+    is_tracked=true
+) -%}
+    {{ return({
+        'relation': relation, 'group': group, 'where': where, 'time': time, 'opened': opened, 'place': place,
+        'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'known_unplaced': known_unplaced,
+        'keeps': keeps, 'latest': latest, 'wakes': wakes, 'holds_changes': holds_changes, 'is_tracked': is_tracked,
+    }) }}
 {%- endmacro -%}
 
 
-{#- One query over the landed rows: their number, their places, and whether some have no place. -#}
-{%- macro _landed_summary(intake, side) -%}
+{#- Whether rows of earlier runs wait for what has landed. -#}
+{%- macro _has_woken(sides) -%}
+    {%- for side in sides if side.wakes and side.kind in ['new', 'unknown'] -%}
+        {%- if run_query(side.wakes).rows | length > 0 -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
+{%- endmacro -%}
+
+
+{#- The sides with what one query over the landed rows of each says: their number, their places, and whether some have
+    no place. -#}
+{%- macro _summarised(sides) -%}
+    {%- set summarised = [] -%}
+    {%- for side in sides -%}
+        {%- do summarised.append(dict(side, **afterimage._landed_summary(side)) if side.kind == 'new' else side) -%}
+    {%- endfor -%}
+    {{ return(summarised) }}
+{%- endmacro -%}
+
+
+{%- macro _landed_summary(side) -%}
     {%- set query -%}
         select
             if(has_place, left(place, {{ side.reach or 0 }}), null) as beginning,
@@ -87,48 +148,55 @@
         ) as placed
         group by 1
     {%- endset -%}
-    {%- do side.update({'count': 0}) -%}
+    {%- set extents = [] -%}
+    {%- set seen = namespace(count=0, has_unplaced=false) -%}
     {%- for row in run_query(query).rows -%}
-        {%- do side.update({'count': side['count'] + row['row_count'] | int}) -%}
-        {%- if row['beginning'] is none -%}
-            {%- do intake.update({'has_unplaced': intake.has_unplaced or side.place is not none}) -%}
-        {%- else -%}
-            {%- do intake.extents.append([row['beginning'], row['first_place'], row['last_place']]) -%}
+        {%- set seen.count = seen.count + row['row_count'] | int -%}
+        {%- if row['beginning'] is not none -%}
+            {%- do extents.append([row['beginning'], row['first_place'], row['last_place']]) -%}
+        {%- elif side.place is not none -%}
+            {%- set seen.has_unplaced = true -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if side['count'] == 0 -%}
+    {%- if seen.count == 0 -%}
         {%- do afterimage._drop_views(side.views) -%}
-        {%- do side.update({'kind': 'nothing', 'views': []}) -%}
+        {{ return({'kind': 'nothing', 'views': [], 'count': 0}) }}
     {%- endif -%}
+    {{ return({'count': seen.count, 'extents': extents, 'has_unplaced': seen.has_unplaced}) }}
 {%- endmacro -%}
 
 
-{#- Selects the rows to read: those of the groups with landed rows, within the ranges of the landed places. -#}
-{%- macro _read_groups(intake, also) -%}
-    {%- do intake.update({'ranges': afterimage._merge_ranges(intake.extents)}) -%}
+{#- The sides with the condition for the rows to read: those of the groups with landed rows, within the ranges of the
+    landed places. -#}
+{%- macro _grouped(sides, ranges, has_unplaced, also) -%}
     {%- set groups = [] -%}
-    {%- for side in intake.sides if side.kind == 'new' and side.group -%}
+    {%- for side in sides if side.kind == 'new' and side.group -%}
         {%- do groups.append('select ' ~ side.group ~ ' from ' ~ side.landed ~ ' as landed where ' ~ side.where) -%}
     {%- endfor -%}
     {%- set groups = (groups + also) | join(' union all ') -%}
-    {%- for side in intake.sides if side.group -%}
+    {%- set grouped = [] -%}
+    {%- for side in sides -%}
         {%- set conditions = ['(' ~ side.where ~ ')'] -%}
         {%- if side.bounds -%}
-            {%- set places = ['not ' ~ side.has_place] if intake.has_unplaced else [] -%}
-            {%- for first, last in intake.ranges -%}
+            {%- set places = ['not ' ~ side.has_place] if has_unplaced else [] -%}
+            {%- for first, last in ranges -%}
                 {%- do places.append(side.bounds | replace('<first>', first) | replace('<last>', last)) -%}
             {%- endfor -%}
             {%- do conditions.append('(' ~ (places or ['false']) | join(' or ') ~ ')') -%}
         {%- endif -%}
         {%- do conditions.append(side.group ~ ' in (' ~ groups ~ ')') -%}
-        {%- do side.update({'condition': conditions | join(' and ')}) -%}
+        {%- do grouped.append(dict(side, condition=conditions | join(' and ') if side.group else none)) -%}
     {%- endfor -%}
-    {%- if intake.ranges or intake.has_unplaced -%}
-        {#- A change_seq may continue after its place, with what distinguishes changes that share it. -#}
-        {%- set known = [intake.sides[0].known_unplaced] if intake.has_unplaced else [] -%}
-        {%- for first, last in intake.ranges -%}
-            {%- do known.append("known.change_seq between '" ~ first ~ "' and '" ~ last ~ "~'") -%}
-        {%- endfor -%}
-        {%- do intake.update({'known_within': known | join(' or ')}) -%}
-    {%- endif -%}
+    {{ return(grouped) }}
+{%- endmacro -%}
+
+
+{#- The condition on `known` for the places of the rows that a run reads; none if they may have any place. -#}
+{%- macro _known_within(side, ranges, has_unplaced) -%}
+    {#- A change_seq may continue after its place, with what distinguishes changes that share it. -#}
+    {%- set known = [side.known_unplaced] if has_unplaced else [] -%}
+    {%- for first, last in ranges -%}
+        {%- do known.append("known.change_seq between '" ~ first ~ "' and '" ~ last ~ "~'") -%}
+    {%- endfor -%}
+    {{ return(known | join(' or ') or none) }}
 {%- endmacro -%}

@@ -1,34 +1,45 @@
-{#- What has landed in one raw table since the last run:
-    - `kind`: `all` (unknown, or the first run), `new` or `nothing`,
+{#- What has landed in one raw table since the last run, as _landed lists it. Iceberg tables find landed rows by
+    snapshot, files by modification time. Any other relation is read in full, unless `afterimage_lookback_hours` says
+    how far to look back by the source's clock. -#}
+{%- macro _landed_since(side, remembered) -%}
+    {%- set relation = side.relation -%}
+    {%- set is_incremental = afterimage._is_incremental() -%}
+    {%- if not (is_incremental or afterimage._tracks_reads()) or flags.WHICH not in ['run', 'build'] -%}
+        {#- A query that is only shown, or a table that every run rebuilds. -#}
+        {{ return(afterimage._landed(relation, 'all')) }}
+    {%- elif not side.is_tracked -%}
+        {{ return(afterimage._landed(relation, 'unknown')) }}
+    {%- endif -%}
+    {%- set format = afterimage._landing_format(relation) -%}
+    {%- if format == 'iceberg' -%}
+        {{ return(afterimage._landed_in_iceberg(relation, side.column, remembered)) }}
+    {%- elif format == 'files' -%}
+        {{ return(afterimage._landed_in_files(relation, remembered)) }}
+    {%- elif is_incremental and side.time -%}
+        {{ return(afterimage._landed_by_time(relation, side.time)) }}
+    {%- endif -%}
+    {{ return(afterimage._landed(relation, 'all')) }}
+{%- endmacro -%}
+
+
+{#- What has landed in a raw table:
+    - `kind`: `all` (the first run, or nobody can tell), `new`, `nothing`, or `unknown` (nobody asks),
     - `rows`: what to read from. For an Iceberg table this is the present snapshot, so that later commits are left to
       the next run,
     - `landed`: for `new`, a query in brackets. It may return more rows than have landed: known change_ids are not
       written again,
     - `views`: temporary views that `landed` needs,
     - `state`: what to remember about the table; `is_remembered` if that is already remembered,
-    - `count`: the number of landed rows; `reason`: why all are read, for the log line.
-
-    Iceberg tables find landed rows by snapshot, files by modification time. Any other relation is read in full,
-    unless `afterimage_lookback_hours` says how far to look back by the source's clock. -#}
-{%- macro _landed_since(side) -%}
-    {%- set relation = side.relation -%}
-    {%- set landed = {
-        'kind': 'all', 'name': relation | string, 'rows': relation | string, 'landed': none, 'views': [], 'state': none,
-        'is_remembered': false, 'count': none, 'reason': none,
-    } -%}
-    {%- set is_incremental = afterimage._is_incremental() -%}
-    {%- if not (is_incremental or afterimage._tracks_reads()) or flags.WHICH not in ['run', 'build'] -%}
-        {{ return(landed) }}
-    {%- endif -%}
-    {%- set format = afterimage._landing_format(relation) -%}
-    {%- if format == 'iceberg' -%}
-        {%- do landed.update(afterimage._landed_in_iceberg(relation, side.column)) -%}
-    {%- elif format == 'files' -%}
-        {%- do landed.update(afterimage._landed_in_files(relation)) -%}
-    {%- elif is_incremental and side.time -%}
-        {%- do landed.update(afterimage._landed_by_time(relation, side.time)) -%}
-    {%- endif -%}
-    {{ return(landed) }}
+    - `count`: the number of landed rows; `reason`: why all are read. Both are for the log line,
+    - `extents`, `has_unplaced`: their places, see _landed_summary. -#}
+{%- macro _landed(
+    relation, kind, rows=none, landed=none, views=[], state=none, is_remembered=false, count=none, reason=none
+) -%}
+    {{ return({
+        'kind': kind, 'name': relation | string, 'rows': rows or relation | string, 'landed': landed, 'views': views,
+        'state': state, 'is_remembered': is_remembered, 'count': count, 'reason': reason, 'extents': [],
+        'has_unplaced': false,
+    }) }}
 {%- endmacro -%}
 
 
@@ -51,7 +62,7 @@
     {%- if listed is not none and listed.is_iceberg -%}
         {{ return('iceberg') }}
     {%- endif -%}
-    {#- Details follow the columns, one of which may have the name of a detail. -#}
+    {#- DESCRIBE EXTENDED lists the columns first. A column may be called Provider, so search from the end. -#}
     {%- for row in run_query('describe table extended ' ~ whole).rows | list | reverse if row[0] == 'Provider' -%}
         {%- set provider = row[1] | lower -%}
         {{ return('files' if provider in afterimage._file_formats() else provider) }}
@@ -65,7 +76,7 @@
 {%- macro _landed_by_time(relation, time) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- if hours is none -%}
-        {{ return({}) }}
+        {{ return(afterimage._landed(relation, 'all')) }}
     {%- endif -%}
     {%- do afterimage._check_number('source macros', 'var afterimage_lookback_hours', hours) -%}
     {%- set query -%}
@@ -75,12 +86,11 @@
     {%- endset -%}
     {%- set start = afterimage._value(query) -%}
     {%- if start is none -%}
-        {{ return({}) }}
+        {{ return(afterimage._landed(relation, 'all')) }}
     {%- endif -%}
-    {{ return({
-        'kind': 'new',
-        'landed': '(select * from ' ~ relation ~ ' where coalesce(' ~ time ~ " >= timestamp '" ~ start ~ "', true))",
-    }) }}
+    {{ return(afterimage._landed(
+        relation, 'new', landed='(select * from ' ~ relation ~ ' where coalesce(' ~ time ~ " >= timestamp '" ~ start ~ "', true))"
+    )) }}
 {%- endmacro -%}
 
 
@@ -95,9 +105,9 @@
     that are not known yet, because a file may become visible some time after it was written. The state holds the
     time of the newest file, and the files of the hour before it unless they are too many. Spark skips files by
     conditions on `_metadata`, so a run without news only lists them. -#}
-{%- macro _landed_in_files(relation) -%}
+{%- macro _landed_in_files(relation, remembered) -%}
     {%- set is_incremental = afterimage._is_incremental() -%}
-    {%- set read = afterimage._read_before(relation | string) if is_incremental else {} -%}
+    {%- set read = afterimage._read_before(relation | string, remembered) if is_incremental else {} -%}
     {#- A snapshot is remembered if the table of this name was an Iceberg table before. -#}
     {%- set is_of_files = (read.get('state') or '').startswith('{') -%}
     {%- set before = fromjson(read.state) if is_of_files else {'newest': read.get('at'), 'files': none} -%}
@@ -108,21 +118,22 @@
     {%- set unread = afterimage._is_written_since(before.newest, before.files) -%}
     {%- set found = afterimage._files_of(relation, unread) -%}
     {%- if found.newest is none -%}
-        {{ return({
-            'kind': 'nothing' if is_incremental else 'all', 'state': read.get('state'), 'is_remembered': true, 'count': 0,
-        }) }}
+        {{ return(afterimage._landed(
+            relation, 'nothing' if is_incremental else 'all', state=read.get('state'), is_remembered=true, count=0
+        )) }}
     {%- endif -%}
     {#- A file from the future must not hide those that are written until then. -#}
     {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
     {%- set newest = [[found.newest | int, (before.newest or 0) | int] | max, now] | min -%}
     {%- set known = afterimage._files_of(relation, afterimage._is_written_since(newest)) -%}
-    {%- set landed = {'state': tojson({'newest': newest, 'files': known.files})} -%}
+    {%- set state = tojson({'newest': newest, 'files': known.files}) -%}
     {%- if before.newest -%}
-        {%- do landed.update({'kind': 'new', 'landed': '(select * from ' ~ relation ~ ' where ' ~ unread ~ ')'}) -%}
-    {%- elif is_incremental -%}
-        {%- do landed.update({'reason': read.reason}) -%}
+        {{ return(afterimage._landed(
+            relation, 'new', landed='(select * from ' ~ relation ~ ' where ' ~ unread ~ ')', state=state
+        )) }}
     {%- endif -%}
-    {{ return(landed) }}
+    {#- The first run, or one without a record, which says so. -#}
+    {{ return(afterimage._landed(relation, 'all', state=state, reason=read.get('reason'))) }}
 {%- endmacro -%}
 
 

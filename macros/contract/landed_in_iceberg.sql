@@ -1,39 +1,41 @@
 {#- Landed rows of an Iceberg table: those that its snapshots have added since the last one read. -#}
-{%- macro _landed_in_iceberg(relation, column) -%}
-    {%- set read = afterimage._read_before(relation | string) if afterimage._is_incremental() else {} -%}
+{%- macro _landed_in_iceberg(relation, column, remembered) -%}
+    {%- set is_incremental = afterimage._is_incremental() -%}
+    {%- set read = afterimage._read_before(relation | string, remembered) if is_incremental else {} -%}
     {%- set present = afterimage._current_snapshot(relation) -%}
     {%- if present is none -%}
-        {{ return({'kind': 'nothing' if afterimage._is_incremental() else 'all', 'state': '', 'count': 0}) }}
+        {#- It never had a row. -#}
+        {{ return(afterimage._landed(relation, 'nothing' if is_incremental else 'all', state='', count=0)) }}
     {%- elif read.get('state') == present -%}
-        {{ return({'kind': 'nothing', 'state': present, 'is_remembered': true, 'count': 0}) }}
+        {{ return(afterimage._landed(relation, 'nothing', state=present, is_remembered=true, count=0)) }}
     {%- endif -%}
-    {%- set landed = {'state': present, 'rows': afterimage._at_snapshot(relation, present)} -%}
-    {%- if not afterimage._is_incremental() -%}
-        {{ return(landed) }}
-    {%- elif not (read.state or read.at) -%}
-        {%- do landed.update({'reason': read.reason}) -%}
+    {%- set rows = afterimage._at_snapshot(relation, present) -%}
+    {%- if not is_incremental -%}
+        {#- The first run, or a full refresh. -#}
+        {{ return(afterimage._landed(relation, 'all', rows, state=present)) }}
+    {%- endif -%}
+    {%- set has_record = read.state or read.at -%}
+    {%- set start = afterimage._first_snapshot(relation, present, read) if has_record else none -%}
+    {%- if not has_record -%}
+        {%- set found = {'reason': read.reason} -%}
+    {%- elif start is none -%}
+        {%- set found = {'reason': 'it was replaced or rolled back, or its snapshots have expired'} -%}
+    {%- elif start.snapshot_id == present -%}
+        {{ return(afterimage._landed(relation, 'nothing', rows, state=present, count=0)) }}
+    {%- elif start.has_delete_files or read.at or afterimage._has_unorderable_columns(relation) -%}
+        {#- dbt's `incremental` would not drop the view that a changelog needs. -#}
+        {%- set found = afterimage._rows_by_files(relation, start, present, column) -%}
     {%- else -%}
-        {%- set start = afterimage._first_snapshot(relation, present, read) -%}
-        {%- if start is none -%}
-            {%- do landed.update({'reason': 'it was replaced or rolled back, or its snapshots have expired'}) -%}
-        {%- elif start.snapshot_id == present -%}
-            {%- do landed.update({'kind': 'nothing', 'count': 0}) -%}
-        {%- elif start.has_delete_files or read.at or afterimage._has_unorderable_columns(relation) -%}
-            {#- dbt's `incremental` would not drop the view that a changelog needs. -#}
-            {%- do landed.update(afterimage._rows_by_files(relation, start, present, column)) -%}
-        {%- else -%}
-            {%- do landed.update(afterimage._rows_by_changelog(relation, start, present)) -%}
-        {%- endif -%}
+        {%- set found = afterimage._rows_by_changelog(relation, start, present) -%}
     {%- endif -%}
-    {%- if landed.landed -%}
-        {%- do landed.update({'kind': 'new'}) -%}
-    {%- elif landed.reason -%}
-        {%- do landed.update({'count': afterimage._value(
-            "select cast(summary['total-records'] as bigint) from " ~ relation ~ '.snapshots where snapshot_id = '
-            ~ present
-        )}) -%}
+    {%- if found.landed -%}
+        {{ return(afterimage._landed(relation, 'new', rows, found.landed, found.views or [], present)) }}
     {%- endif -%}
-    {{ return(landed) }}
+    {#- Everything, with the reason and the number of rows in the log line. -#}
+    {%- set count = afterimage._value(
+        "select cast(summary['total-records'] as bigint) from " ~ relation ~ '.snapshots where snapshot_id = ' ~ present
+    ) if found.reason else none -%}
+    {{ return(afterimage._landed(relation, 'all', rows, state=present, count=count, reason=found.reason)) }}
 {%- endmacro -%}
 
 

@@ -1,4 +1,4 @@
-{#- Whether the model remembers what it has read. It needs a format that a run can add to. -#}
+{#- Whether the model remembers what it has read. It needs a format that supports MERGE. -#}
 {%- macro _tracks_reads() -%}
     {{ return(
         this is not none and model.config.materialized == 'change_stream'
@@ -18,25 +18,43 @@
 {%- endmacro -%}
 
 
-{#- How a `change_stream` remembers its raw tables in its table properties, and how the compiled SQL tells the
-    materialization what to remember. -#}
+{#- What the model's table remembers at the start of a run, in its properties:
+    - `read`: raw table -> its state,
+    - `built_with`: by which key each raw table was read, a list of {name, key},
+    - `reason`: why there is no state, for the log line.
+    `new_columns` (see _check_drift) may have values in all rows, so that nothing counts as read. -#}
+{%- macro _remembered_reads(new_columns=none) -%}
+    {%- if not (afterimage._tracks_reads() and afterimage._is_incremental()) or flags.WHICH not in ['run', 'build'] -%}
+        {{ return({'read': {}, 'built_with': [], 'reason': none}) }}
+    {%- endif -%}
+    {%- set properties = afterimage._table_properties(this) -%}
+    {%- set read = fromjson(afterimage._from_property(properties.get('afterimage.read')) or '{}') -%}
+    {%- set reason = 'there is no record of what was read before' -%}
+    {%- if afterimage._is_rolled_back(this, properties.get('afterimage.snapshot', ''), afterimage._snapshot(this)) -%}
+        {%- set read = {} -%}
+        {%- set reason = this ~ ' was rolled back' -%}
+    {%- elif new_columns -%}
+        {%- set read = {} -%}
+        {%- set reason = 'it has new columns' -%}
+    {%- endif -%}
+    {{ return({
+        'read': read,
+        'built_with': fromjson(afterimage._from_property(properties.get('afterimage.keys')) or '[]'),
+        'reason': reason,
+    }) }}
+{%- endmacro -%}
 
-{#- What earlier runs have read of a raw table:
+
+{#- What earlier runs have read of one raw table:
     - `state`: what they remembered of it,
     - `at`: for dbt's `incremental`, which remembers nothing, the time of the last run that took in rows, in
       microseconds; that run read what was there by then,
     - `reason`: why both are missing. -#}
-{%- macro _read_before(name) -%}
+{%- macro _read_before(name, remembered) -%}
     {%- if not afterimage._tracks_reads() -%}
         {{ return({'state': none, 'at': afterimage._last_run(), 'reason': none}) }}
     {%- endif -%}
-    {%- set remembered = afterimage._remembered() -%}
-    {%- if afterimage._is_rolled_back(this, remembered.snapshot, afterimage._snapshot(this)) -%}
-        {{ return({'state': none, 'at': none, 'reason': this ~ ' was rolled back'}) }}
-    {%- endif -%}
-    {{ return({
-        'state': remembered.read.get(name), 'at': none, 'reason': 'there is no record of what was read before'
-    }) }}
+    {{ return({'state': remembered.read.get(name), 'at': none, 'reason': remembered.reason}) }}
 {%- endmacro -%}
 
 
@@ -48,80 +66,75 @@
 {%- endmacro -%}
 
 
-{#- What the model's table remembers: {read: raw table -> state, snapshot: its own snapshot at that time}. -#}
-{%- macro _remembered() -%}
-    {%- set properties = afterimage._table_properties(this) -%}
-    {%- set read = afterimage._from_property(properties.get('afterimage.read')) -%}
-    {{ return({
-        'read': fromjson(read) if read else {},
-        'snapshot': properties.get('afterimage.snapshot', ''),
-    }) }}
+{#- Tells the materialization what its source macros have decided. dbt compiles a model and then runs its
+    materialization, each with variables of its own. What both have is the model's `meta`. -#}
+{%- macro _note_intake(intake, unique_key) -%}
+    {%- if not (execute and afterimage._tracks_reads()) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {#- Plain values only: if the run fails, dbt writes them into its manifest. -#}
+    {%- set sides = [] -%}
+    {%- for side in intake.sides -%}
+        {%- do sides.append({
+            'name': side.name, 'state': side.state, 'is_remembered': side.is_remembered, 'count': side['count'],
+            'reason': side.reason, 'views': side.views,
+        }) -%}
+    {%- endfor -%}
+    {%- set note = {
+        'run': invocation_id,
+        'name': intake.sides[0].name,
+        'key': unique_key | map('lower') | sort,
+        'sides': sides,
+        'is_woken': intake.is_woken,
+        'new_columns': intake.new_columns,
+        'idle': intake.idle,
+    } -%}
+    {%- do config.model.config.meta.update({'afterimage_intakes': afterimage._noted_intakes() + [note]}) -%}
+{%- endmacro -%}
+
+
+{#- The notes of this run: a process that lives longer may keep the model. -#}
+{%- macro _noted_intakes() -%}
+    {{ return(config.meta_get('afterimage_intakes', []) | selectattr('run', 'equalto', invocation_id) | list) }}
+{%- endmacro -%}
+
+
+{#- The materialization calls this at its end, so that the notes are not in dbt's manifest. -#}
+{%- macro _forget_notes(intakes) -%}
+    {%- for side in intakes | sum(attribute='sides', start=[]) -%}
+        {%- do afterimage._drop_views(side.views) -%}
+    {%- endfor -%}
+    {%- do config.model.config.meta.pop('afterimage_intakes', none) -%}
+{%- endmacro -%}
+
+
+{#- The tables of the intakes whose state can be remembered. -#}
+{%- macro _tables_read(intakes) -%}
+    {{ return(intakes | sum(attribute='sides', start=[]) | rejectattr('state', 'none') | list) }}
+{%- endmacro -%}
+
+
+{#- What to remember: raw table -> its state. -#}
+{%- macro _read_states(tables) -%}
+    {{ return(dict(zip(tables | map(attribute='name'), tables | map(attribute='state')))) }}
 {%- endmacro -%}
 
 
 {#- Stores what was read, and the snapshot of the model's table for which that holds. -#}
 {%- macro _remember_read(target_relation, intakes, keeps_earlier) -%}
-    {%- if intakes | rejectattr('is_remembered') | list | length == 0 -%}
+    {%- set tables = afterimage._tables_read(intakes) -%}
+    {%- if tables | rejectattr('is_remembered') | list | length == 0 -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set read = afterimage._remembered().read if keeps_earlier else {} -%}
+    {%- set read = fromjson(afterimage._from_property(
+        afterimage._table_properties(target_relation).get('afterimage.read')
+    ) or '{}') if keeps_earlier else {} -%}
     {%- call statement('remember') -%}
         alter table {{ target_relation }} set tblproperties (
-            'afterimage.read' = '{{ afterimage._as_property(tojson(dict(read, **afterimage._read_states(intakes)))) }}',
+            'afterimage.read' = '{{ afterimage._as_property(tojson(dict(read, **afterimage._read_states(tables)))) }}',
             'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}'
         )
     {%- endcall -%}
-{%- endmacro -%}
-
-
-{#- Raw table -> its state. -#}
-{%- macro _read_states(intakes) -%}
-    {{ return(dict(zip(intakes | map(attribute='name'), intakes | map(attribute='state')))) }}
-{%- endmacro -%}
-
-
-{#- The comment in the compiled SQL that passes the state of the raw tables to the materialization. -#}
-{%- macro _intake_marker(sides) -%}
-    {%- set lines = [] -%}
-    {%- for side in sides if side.state is not none and afterimage._tracks_reads() -%}
-        {%- set content = {} -%}
-        {%- for name in ['name', 'state', 'is_remembered', 'count', 'reason', 'views'] -%}
-            {%- do content.update({name: side[name]}) -%}
-        {%- endfor -%}
-        {%- do lines.append('/* afterimage intake ' ~ tojson(content) ~ ' */\n') -%}
-    {%- endfor -%}
-    {{ return(lines | join) }}
-{%- endmacro -%}
-
-
-{#- Reads the markers of `_intake_marker` from a model's compiled SQL. -#}
-{%- macro _intakes(sql) -%}
-    {%- set intakes = [] -%}
-    {%- for content in modules.re.findall('/\\* afterimage intake ([{].*?[}]) \\*/', sql) -%}
-        {%- do intakes.append(fromjson(content)) -%}
-    {%- endfor -%}
-    {{ return(intakes) }}
-{%- endmacro -%}
-
-
-{#- The comment in the compiled SQL that says by which key a raw table is read. It is hex, because names of columns may
-    end a comment. -#}
-{%- macro _key_marker(intake, unique_key) -%}
-    {%- if not afterimage._tracks_reads() -%}
-        {{ return('') }}
-    {%- endif -%}
-    {%- set content = {'name': intake.sides[0].name, 'key': unique_key | map('lower') | sort} -%}
-    {{ return('/* afterimage key ' ~ afterimage._as_property(tojson(content)) ~ ' */') }}
-{%- endmacro -%}
-
-
-{#- Reads the markers of `_key_marker` from a model's compiled SQL: a list of {name, key}. -#}
-{%- macro _keys(sql) -%}
-    {%- set keys = [] -%}
-    {%- for content in modules.re.findall('/\\* afterimage key ([0-9a-f]+) \\*/', sql) -%}
-        {%- do keys.append(fromjson(afterimage._from_property(content))) -%}
-    {%- endfor -%}
-    {{ return(keys) }}
 {%- endmacro -%}
 
 

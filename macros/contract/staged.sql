@@ -1,16 +1,20 @@
 {#- The last step of every source macro: the columns of the change contract in order, from the CTE `changes`. An
     incremental run returns only rows that are new or have gained something (a before-image, a copy), so that
-    `ingested_at` stays truthful. `further_columns` follow those of the contract. `intake` says what the run reads.
-    `unchanged_if` is a condition on `known`, the stored row of a change; it keeps that row unchanged.
-    `afterimage_known_seq`, which is not written, tells a change_stream which changes are known. `replaced` is a query
-    for the change_ids of rejected rows that the run reads as other changes; a change_stream deletes them. -#}
-{%- macro _staged(intake, further_columns=[], unchanged_if=none, replaced=none) -%}
+    `ingested_at` stays truthful. `further_columns` follow those of the contract. `intake` says what the run reads,
+    `known` (see _known_rules) what to compare it with. `afterimage_known_seq`, which is not written, tells a
+    change_stream which changes are known. -#}
+{%- macro _staged(intake, known, further_columns=[]) -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
     {%- set types = afterimage._column_types(
         afterimage._relation_columns(this) if afterimage._is_incremental() else []
     ) -%}
+    {%- if intake.new_columns -%}
+        {#- The table gets them before this statement runs. -#}
+        {%- set row_type = afterimage._row_type(intake.new_columns.columns, intake.new_columns.types) -%}
+        {%- do types.update({'before': row_type, 'after': row_type}) -%}
+    {%- endif -%}
 select
     {%- for column in contract %}
     changes.{{ afterimage._quote(column) }},
@@ -28,8 +32,8 @@ from changes
 left outer join {{ this }} as known
     on
         changes.change_id = known.change_id
-        {%- if intake.known_within %}
-        and ({{ intake.known_within }})
+        {%- if known.within %}
+        and ({{ known.within }})
         {%- endif %}
 where
     (
@@ -42,11 +46,11 @@ where
             {%- endfor %}
         )
     )
-    {%- if unchanged_if %}
-    and not coalesce({{ unchanged_if }}, false)
+    {%- if known.unchanged_if %}
+    and not coalesce({{ known.unchanged_if }}, false)
     {%- endif %}
 {%- endif %}
-{%- if replaced and afterimage._is_incremental() %}
+{%- if known.replaced and afterimage._is_incremental() %}
 {%- set replaced_values = {
     'reject_reason': afterimage._replaced_reason() ~ ' as reject_reason', 'source_rows': '0 as source_rows'
 } %}
@@ -65,7 +69,7 @@ select
     {%- endif %}
 
 from {{ this }} as known
-where known.reject_reason is not null and known.change_id in ({{ replaced }})
+where known.reject_reason is not null and known.change_id in ({{ known.replaced }})
 {%- endif %}
 {%- endmacro -%}
 

@@ -1,7 +1,9 @@
 {#- What an incremental run compares: each landed copy with the one before it, and the copy after it again, because a
-    different copy is before it now. The intake is limited to these copies.
+    different copy is before it now.
     - `compared`: their places; `read`: theirs and those of the copies before them,
-    - `gone`: those that the raw table no longer has. The staging table says what they held. -#}
+    - `gone`: those that the raw table no longer has. The staging table says what they held,
+    - `condition`: which landed rows to read,
+    - `known_within`: a condition on `known`, the rows of the model's table, that holds for every row of these copies. -#}
 {%- macro _copies_plan(macro_name, intake, date_type, unique_key) -%}
     {%- set side = intake.sides[0] -%}
     {%- set known = run_query(
@@ -27,7 +29,6 @@
     {%- endfor -%}
     {%- set condition = 'not (' ~ side.has_place ~ ')'
         ~ (' or ' ~ (side.column if is_bare else side.place) ~ ' in (' ~ times | join(', ') ~ ')' if times else '') -%}
-    {%- do side.update({'condition': condition}) -%}
     {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
     {%- for place in read if place not in sizes -%}
         {%- do plan.gone.append(place) -%}
@@ -45,8 +46,7 @@
     {%- if plan.compared -%}
         {%- do ids.append("known.change_id between '" ~ plan.compared[0] ~ "' and '" ~ plan.compared[-1] ~ "~'") -%}
     {%- endif -%}
-    {%- do intake.update({'known_within': ids | join(' or ')}) -%}
-    {{ return(dict(plan, read=read)) }}
+    {{ return(dict(plan, read=read, condition=condition, known_within=ids | join(' or '))) }}
 {%- endmacro -%}
 
 

@@ -10,7 +10,7 @@ source_rows as (
         {{ afterimage._struct(columns) }} as image
 
     from {{ side.rows }}
-    where {{ side.condition or 'true' }}
+    where {{ plan.condition if plan else 'true' }}
     {%- for place in plan.gone if plan %}
     union all
     select

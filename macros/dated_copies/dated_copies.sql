@@ -15,25 +15,24 @@
     {%- set columns = afterimage._match_column_case(columns or found, found) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
-    {%- do afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set new_columns = afterimage._check_drift(macro_name, relation, columns) -%}
     {#- A copy's place is its time, as a text that sorts like it. -#}
     {%- set column = afterimage._quote(date) -%}
     {%- set time = afterimage._landed_time(column, types[date]) -%}
-    {%- set intake = afterimage._intake(macro_name, [{
+    {%- set intake = afterimage._intake(macro_name, unique_key, [{
         'relation': relation,
         'place': 'date_format(' ~ time ~ ", 'yyyy-MM-dd HH:mm:ss.SSSSSS')",
         'has_place': time ~ ' is not null',
         'reach': 26,
         'column': column,
-    }]) -%}
+    }], new_columns) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+        {{ return(intake.idle) }}
     {%- endif -%}
     {%- set plan = none -%}
     {%- if afterimage._is_incremental() -%}
         {%- set plan = afterimage._copies_plan(macro_name, intake, types[date], unique_key) -%}
-    {%- endif -%}
-{{ intake.marker }}
+    {%- endif %}
 with
 
 {{ afterimage._copies_rows(intake.sides[0], plan, columns, types, unique_key) }},
@@ -46,6 +45,7 @@ with
 
 {{ afterimage._finish(
     intake, columns, unique_key,
-    lacks=['changed_columns', 'absent_columns', 'transaction_id', 'changed_by']
+    lacks=['changed_columns', 'absent_columns', 'transaction_id', 'changed_by'],
+    known={'within': plan.known_within if plan else none}
 ) }}
 {%- endmacro -%}

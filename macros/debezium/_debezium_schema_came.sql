@@ -1,18 +1,12 @@
-{#- Whether a schema has come that messages of earlier runs wait for. -#}
+{#- A query that returns a row if a schema has come that messages of earlier runs wait for. -#}
 {%- macro _debezium_schema_came(schemas) -%}
-    {%- if not afterimage._is_incremental() -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- set query -%}
-        select 1
-        from {{ this }} as staged
-        inner join {{ schemas }} as schemas
-            on
-                staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, try_cast(schemas.id as bigint))
-                and schemas.`schema` is not null
-        -- Lets Iceberg skip the files in which no message waits.
-        where startswith(staged.reject_reason, {{ afterimage._debezium_no_schema() }})
-        limit 1
-    {%- endset -%}
-    {{ return(run_query(query).rows | length > 0) }}
+select 1
+from {{ this }} as staged
+inner join {{ schemas }} as schemas
+    on
+        staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, try_cast(schemas.id as bigint))
+        and schemas.`schema` is not null
+-- Lets Iceberg skip the files in which no message waits.
+where startswith(staged.reject_reason, {{ afterimage._debezium_no_schema() }})
+limit 1
 {%- endmacro -%}

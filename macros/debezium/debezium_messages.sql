@@ -20,7 +20,7 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
-    {%- do afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set new_columns = afterimage._check_drift(macro_name, relation, columns) -%}
     {%- set message = afterimage._debezium_message(landing.value) -%}
     {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key) -%}
     {%- set side = {
@@ -34,18 +34,23 @@
         {%- set place = afterimage._let('m', message, "if(m.kind <> 'load', " ~ landing.place ~ ", '')") -%}
         {%- do side.update({'place': place, 'has_place': "coalesce(" ~ place ~ " <> '', false)", 'reach': 12}) -%}
     {%- endif -%}
-    {#- Messages that wait for their schema may belong to any place. (`also` only says that there is news.) -#}
-    {%- set came = schemas is not none and afterimage._debezium_schema_came(schemas) -%}
-    {%- set intake = afterimage._intake(macro_name, [side], also=[schemas] if came else [], whole=came) -%}
+    {%- set sides = [side] -%}
+    {%- if schemas is not none -%}
+        {#- Messages that wait for their schema may belong to any place. -#}
+        {%- do sides.append({
+            'relation': schemas, 'is_tracked': false, 'holds_changes': false,
+            'wakes': afterimage._debezium_schema_came(schemas),
+        }) -%}
+    {%- endif -%}
+    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_columns) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+        {{ return(intake.idle) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
     {%- set layout = {
         'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
         'placeholders': afterimage._debezium_placeholders(placeholder),
     } %}
-{{ intake.marker }}
 with
 
 {{ afterimage._debezium_images(intake.sides[0], landing, layout) }},
@@ -75,12 +80,16 @@ described as (
 {{ afterimage._finish(
     intake, names, unique_key,
     lacks=['changed_columns', 'changed_by'],
-    within=['change_group'],
-    identity_order="if(kind = 'load', landed_position, null) desc nulls last, if(kind = 'load', m.source_time, null)"
-        ~ ' desc nulls last, own_key asc, kind asc, row_id asc',
-    tie_order='landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
+    ties={
+        'within': ['change_group'],
+        'identity_order': "if(kind = 'load', landed_position, null) desc nulls last, if(kind = 'load', m.source_time, null)"
+            ~ ' desc nulls last, own_key asc, kind asc, row_id asc',
+        'order': 'landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
+    },
     old_key='before_image is not null',
-    replaced="select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from " ~ intake.sides[0].rows
-        ~ ' where afterimage_unread is null' if came else none
+    known={
+        'replaced': "select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from "
+            ~ intake.sides[0].rows ~ ' where afterimage_unread is null' if intake.is_woken else none,
+    }
 ) }}
 {%- endmacro -%}

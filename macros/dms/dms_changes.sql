@@ -16,12 +16,16 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- do afterimage._check_drift('dms_changes', relation, layout.columns) -%}
+    {%- set new_columns = afterimage._check_drift('dms_changes', relation, layout.columns) -%}
     {#- Changes of one place are read together. Rows of a full load and rows without a place are read with those of
         their key. -#}
     {%- set has_place = '(not ' ~ layout.is_load ~ ' and ' ~ layout.order.place ~ ' is not null)' -%}
     {%- set side = {
         'relation': relation,
+        'place': layout.order.place,
+        'bounds': layout.order.bounds,
+        'column': layout.order.column,
+        'latest': layout.order.latest,
         'group': 'if(' ~ has_place ~ ', ' ~ layout.order.place ~ ', cast('
             ~ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) ~ ' as string))',
         'has_place': has_place,
@@ -29,11 +33,12 @@
         'time': 'coalesce(' ~ layout.source_time ~ ', ' ~ layout.order.time ~ ')',
         'keeps': 1000,
     } -%}
-    {%- set intake = afterimage._intake('dms_changes', [dict(layout.order, **side)]) -%}
+    {%- set intake = afterimage._intake(
+        'dms_changes', layout.unique_key, [side], new_columns
+    ) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+        {{ return(intake.idle) }}
     {%- endif %}
-{{ intake.marker }}
 with
 
 {{ afterimage._dms_rows(intake.sides[0], layout) }},
@@ -51,8 +56,7 @@ with
 {{ afterimage._finish(
     intake, layout.columns, layout.unique_key,
     lacks=['changed_columns', 'transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
-    identity_order='last_time desc nulls last, row_id asc',
-    tie_order='last_time desc nulls last, row_id asc',
+    ties={'identity_order': 'last_time desc nulls last, row_id asc', 'order': 'last_time desc nulls last, row_id asc'},
     old_key='before_image is not null' if layout.image_of else none
 ) }}
 {%- endmacro -%}

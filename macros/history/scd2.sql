@@ -25,7 +25,7 @@
     {%- set facts = afterimage._key_change_facts(changes, unique_key) if columns is none else none -%}
     {%- if not follow_keys -%}
         {%- set names = typed_columns | map(attribute='name') | list -%}
-        {%- set facts = {'trades': false, 'carries': false, 'truncates': true, 'sparse_columns': names} -%}
+        {%- set facts = afterimage._facts(names, truncates=true, trades=false, carries=false) -%}
     {%- endif -%}
     {{ return(afterimage._versions(changes, typed_columns, options, facts=facts)) }}
 {%- endmacro -%}

@@ -23,15 +23,16 @@
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
-    {%- do afterimage._check_drift('netiq_event_log', relation, layout.columns, ['event_ids']) -%}
+    {%- set new_columns = afterimage._check_drift('netiq_event_log', relation, layout.columns, ['event_ids']) -%}
     {%- set side = afterimage._netiq_side(layout) -%}
-    {%- set intake = afterimage._intake('netiq_event_log', [side], also=afterimage._netiq_due(layout, side)) -%}
+    {%- set intake = afterimage._intake(
+        'netiq_event_log', layout.unique_key, [side], new_columns, also=afterimage._netiq_due(layout, side),
+        further_columns=['event_ids']
+    ) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes(['event_ids'])) }}
+        {{ return(intake.idle) }}
     {%- endif -%}
     {%- do layout.update({'rows': intake.sides[0].rows, 'condition': intake.sides[0].condition}) %}
-{{ intake.marker }}
-
 with
 
 {{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }},

@@ -21,10 +21,13 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set further_columns = ['tracking'] if layout.tracks else [] -%}
-    {%- do afterimage._check_drift('openedge_change_table', relation, layout.columns, further_columns) -%}
-    {%- set intake = afterimage._intake('openedge_change_table', afterimage._openedge_sides(layout)) -%}
+    {%- set new_columns = afterimage._check_drift('openedge_change_table', relation, layout.columns, further_columns) -%}
+    {%- set intake = afterimage._intake(
+        'openedge_change_table', layout.unique_key, afterimage._openedge_sides(layout), new_columns,
+        further_columns=further_columns
+    ) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes(further_columns)) }}
+        {{ return(intake.idle) }}
     {%- endif -%}
     {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that. -#}
     {%- set unchanged_if -%}
@@ -36,8 +39,6 @@ known.reject_reason is null
             {%- endif %}
         )
     {%- endset %}
-{{ intake.marker }}
-
 with
 
 {{ afterimage._openedge_landed_rows(layout, intake.sides) }},
@@ -54,12 +55,14 @@ with
 {{ afterimage._finish(
     intake, layout.columns, layout.unique_key,
     lacks=['absent_columns'],
-    within=['change_group'],
-    identity_order='precedence asc, is_orphan asc, row_hash asc',
-    tie_order='row_hash asc',
+    ties={
+        'within': ['change_group'],
+        'identity_order': 'precedence asc, is_orphan asc, row_hash asc',
+        'order': 'row_hash asc',
+    },
+    known={'unchanged_if': unchanged_if},
     old_key='before_image is not null',
     source_rows='cast(row_count + if(number_of_identity = 1, tracking_copies, 0) as int)',
-    further_columns=further_columns,
-    unchanged_if=unchanged_if
+    further_columns=further_columns
 ) }}
 {%- endmacro -%}

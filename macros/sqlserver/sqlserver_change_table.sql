@@ -20,13 +20,12 @@
     {%- set common = columns | select('in', instances[-1].columns) | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, common) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
-    {%- do afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set new_columns = afterimage._check_drift(macro_name, relation, columns) -%}
     {%- set sides = (instances + ([commits] if commits else [])) | map(attribute='side') | list -%}
-    {%- set intake = afterimage._intake(macro_name, sides) -%}
+    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_columns) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+        {{ return(intake.idle) }}
     {%- endif %}
-{{ intake.marker }}
 with
 
 {{ afterimage._sqlserver_rows(instances, commits, intake.sides, columns, common, unique_key, time_zone) }},
@@ -42,10 +41,12 @@ with
 {{ afterimage._finish(
     intake, columns, unique_key,
     lacks=['changed_by'] + (['absent_columns'] if earlier is none else []),
-    within=['change_group'],
-    identity_order='own_key asc, operation asc, row_id asc',
-    tie_order='row_id asc',
-    old_key='before_image is not null',
-    unchanged_if=afterimage._loses_time() if commits else none
+    ties={
+        'within': ['change_group'],
+        'identity_order': 'own_key asc, operation asc, row_id asc',
+        'order': 'row_id asc',
+    },
+    known={'unchanged_if': afterimage._loses_time() if commits else none},
+    old_key='before_image is not null'
 ) }}
 {%- endmacro -%}

@@ -20,16 +20,16 @@
     {%- endif -%}
     {%- set uow = afterimage._db2_uow(uow) if uow is not none else none -%}
     {%- set complete = complete if complete is not none else layout.has_logmarker -%}
-    {%- do afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
+    {%- set new_columns = afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
     {#- A condensed table is as small as its source, and one of its rows may replace a row of any age. -#}
     {%- set intake = afterimage._intake(
-        'db2_change_data', afterimage._db2_sides(layout, relation, uow, condensed, time_zone), whole=condensed
+        'db2_change_data', layout.unique_key, afterimage._db2_sides(layout, relation, uow, condensed, time_zone), new_columns,
+        whole=condensed
     ) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+        {{ return(intake.idle) }}
     {%- endif -%}
     {%- set side = intake.sides[0] %}
-{{ intake.marker }}
 with
 
 {{ afterimage._db2_rows(layout, side.rows, side.condition, complete, uow, time_zone) }},
@@ -41,11 +41,12 @@ with
 {{ afterimage._finish(
     intake, layout.columns, layout.unique_key,
     lacks=['changed_columns', 'absent_columns', 'changed_by'],
-    identity_order=none if condensed else "intent_place asc, row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
-        ~ "image_hash desc",
-    tie_order=none if condensed else "row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
-        ~ "if(kind = 'load', image_hash, null) desc, image_hash asc",
-    unchanged_if=afterimage._loses_time() if uow is not none else none,
-    comes_last="(kind = 'update' and row_kind = 'delete')"
+    ties={} if condensed else {
+        'identity_order': "intent_place asc, row_rank asc, if(kind = 'load', last_time, null) desc nulls last, image_hash desc",
+        'order': "row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
+            ~ "if(kind = 'load', image_hash, null) desc, image_hash asc",
+        'comes_last': "(kind = 'update' and row_kind = 'delete')",
+    },
+    known={'unchanged_if': afterimage._loses_time() if uow is not none else none}
 ) }}
 {%- endmacro -%}

@@ -4,15 +4,15 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- do afterimage._check_drift('db2_text_log', base, layout.columns) -%}
+    {%- set new_columns = afterimage._check_drift('db2_text_log', base, layout.columns) -%}
     {%- set keys = layout.unique_key -%}
     {#- Each key has one row, which any run with news writes again. The base may land before or after the log. -#}
-    {%- set intake = afterimage._intake('db2_text_log', [{'relation': relation}, {'relation': base}], whole=true) -%}
+    {%- set intake = afterimage._intake(
+        'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_columns, whole=true
+    ) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+        {{ return(intake.idle) }}
     {%- endif %}
-{{ intake.marker }}
-
 with
 
 {{ afterimage._db2_log_keys(layout, intake.sides[0].rows, intake.sides[1].rows, time_zone) }},

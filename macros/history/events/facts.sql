@@ -1,4 +1,24 @@
-{#- The `facts` for _key_events, for a stream as it is now. None if the SQL may be kept and run later over other
+{#- What is known of a stream, so that needless steps can be left out:
+    - `sparse_columns`: which columns are ever absent,
+    - `truncates`: whether the table was ever truncated,
+    - `trades`: whether rows may take each other's keys,
+    - `carries`: whether rows take values along to another key; `carried`: the table of these values, if there is one. -#}
+{%- macro _facts(sparse_columns, truncates, trades, carries, carried=none) -%}
+    {{ return({
+        'sparse_columns': sparse_columns, 'truncates': truncates, 'trades': trades, 'carries': carries, 'carried': carried,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The facts of all changes that a table remembers, see _remember. -#}
+{%- macro _facts_of(remembered, carried=none) -%}
+    {{ return(afterimage._facts(
+        remembered.sparse_columns, remembered.truncates, remembered.trades, remembered.carries, carried
+    )) }}
+{%- endmacro -%}
+
+
+{#- The facts of a stream as it is now. None if the SQL may be kept and run later over other
     rows (in a view), or if the stream is a text. -#}
 {%- macro _key_change_facts(changes, unique_key) -%}
     {%- set is_run_at_once = model.resource_type == 'test'
@@ -7,18 +27,27 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set options = {'unique_key': unique_key, 'load_valid_from': 'current_timestamp()'} -%}
-    {{ return(afterimage._remember(none, afterimage._whole_stream(changes, options))) }}
+    {%- set pending = afterimage._pending_changes(changes, none, options) -%}
+    {{ return(afterimage._facts_of(afterimage._remember_all(changes, options, pending))) }}
 {%- endmacro -%}
 
 
-{#- A summary of all changes of a stream, and whether rows may take each other's keys. -#}
-{%- macro _whole_stream(stream, options) -%}
-    {%- set found = afterimage._pending_changes(stream, none, options) -%}
-    {{ return(dict(found, trades=found.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0)) }}
+{#- What a table remembers that has taken in a whole stream; `pending` is the summary of all its changes. -#}
+{%- macro _remember_all(stream, options, pending) -%}
+    {%- set trades = pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0 -%}
+    {{ return(afterimage._remember(none, pending, trades, pending.sparse_moves > 0)) }}
 {%- endmacro -%}
 
 
-{#- A summary of the changes that a condition selects: one row, whatever their number. -#}
+{#- A summary of the changes that a condition selects: one row, whatever their number.
+    - `changes`: how many, `max_seq`, `min_time`: their last place and first time,
+    - `truncates`, `ends`, `sparse_moves`: how many are truncations, end a row in a known transaction, and gave a row
+      another key without all its columns; `first_ender`, `last_ender`: the transactions of the ends,
+    - `movable`: how many may be at another place later,
+    - `sparse_columns`: which columns are absent in any,
+    - `runs`: the runs that staged them,
+    - `min_seq`, `min_rejected_seq`: the first place, and the first of a rejected change that was a good one before. Only
+      with a condition. -#}
 {%- macro _pending_changes(stream, condition, options) -%}
     {%- set ends_row = afterimage._ends_row_in_transaction(options.unique_key) -%}
     {%- set aggregates = {
@@ -53,7 +82,7 @@
     What they hold: the last place, whether the source table was ever truncated, which columns were ever absent,
     whether rows may have taken each other's keys, and whether a key change ever lacked a column. (A table built by
     an earlier release does not say the last two; they count as true.) -#}
-{%- macro _remember(taken_in, pending) -%}
+{%- macro _remember(taken_in, pending, trades, carries) -%}
     {%- set day = 24 * 60 * 60 * 1000000 -%}
     {#- A sample (`--sample`) leaves changes out, so the next run reads its runs again. -#}
     {%- set new_runs = [] if invocation_args_dict.sample else pending.runs -%}
@@ -74,8 +103,8 @@
         'runs': runs | select('gt', until) | list,
         'max_seq': [known.max_seq, pending.max_seq or ''] | max(case_sensitive=true),
         'truncates': known.truncates or pending.truncates > 0,
-        'trades': known.get('trades', true) or pending.trades,
-        'carries': known.get('carries', true) or pending.sparse_moves > 0,
+        'trades': known.get('trades', true) or trades,
+        'carries': known.get('carries', true) or carries,
         'sparse_columns': sparse | unique(case_sensitive=true) | sort(case_sensitive=true) | list,
     }) }}
 {%- endmacro -%}

@@ -10,9 +10,8 @@
     `rebuilt`, an incremental run of the history materialization rebuilds only some keys, each from a place on; what the
     history knows of a key before that place replaces its earlier events (`is_known`).
 
-    Two more arguments skip needless work: `facts` (which columns are ever absent, whether the table was ever
-    truncated, whether rows may take each other's keys, whether rows take columns to another key, and the table of
-    their values, if there is one), and `ends_have_state=false` for callers that do not use the `state` of an end.
+    Two more arguments skip needless work: `facts` (see _facts; none if nothing is known), and `ends_have_state=false`
+    for callers that do not use the `state` of an end.
     With `names_user`, events have the stream's `changed_by`. `of_keys` is a query; events that touch none of its
     keys are left out. -#}
 {%- macro _key_events(
@@ -133,7 +132,7 @@ last(
 
 {#- What a caller's `facts` mean: the key's names, the columns that may be absent, and the steps that are needed. -#}
 {%- macro _event_plan(unique_key, columns, facts, is_rebuilt=false, names_user=false) -%}
-    {%- set facts = facts or {'sparse_columns': columns, 'truncates': true, 'trades': true, 'carries': true} -%}
+    {%- set facts = facts or afterimage._facts(columns, truncates=true, trades=true, carries=true) -%}
     {%- set key_names = unique_key | map('lower') | list -%}
     {%- set sparse = [] -%}
     {%- for column in columns if column in facts.sparse_columns and column | lower not in key_names -%}
@@ -146,7 +145,7 @@ last(
         'trades': facts.trades,
         'events': 'judged_events' if facts.trades else 'events',
         'carries': sparse | length > 0 and facts.carries,
-        'carried': facts.get('carried'),
+        'carried': facts.carried,
         'is_rebuilt': is_rebuilt,
         'names_user': names_user,
     }) }}

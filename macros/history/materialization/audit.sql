@@ -36,13 +36,15 @@
 
 {%- macro _build_audit(target_relation, existing_relation, stream, options) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
-    {%- set pending = afterimage._whole_stream(stream, options) -%}
-    {%- set remembered = afterimage._remember(none, pending) -%}
-    {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, remembered) -%}
+    {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
+    {%- set carried = afterimage._follow_rows(
+        target_relation, stream, columns, options, afterimage._facts_of(remembered)
+    ) -%}
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(
         target_relation, existing_relation, afterimage._bookkeeping(options, remembered),
-        afterimage._audit_of_keys(stream, columns, options, dict(remembered, carried=carried))
+        afterimage._audit_of_keys(stream, columns, options, afterimage._facts_of(remembered, carried))
     ) -%}
     {%- do afterimage._drop_scratch_tables([carried]) -%}
     {%- if config.get('file_format') == 'iceberg' -%}
@@ -87,15 +89,16 @@
     {%- do afterimage._check_key_types(target_relation, columns, options) -%}
 
     {#- This skips the query whether rows take each other's keys: it takes as long as assuming that they do. -#}
-    {%- do pending.update({'trades': true}) -%}
-    {%- set facts = afterimage._remember(taken_in, pending) -%}
+    {%- set remembered = afterimage._remember(taken_in, pending, true, pending.sparse_moves > 0) -%}
     {#- A truncation touches every key. -#}
     {%- set touched = none if pending.truncates > 0 else afterimage._scratch_table(
         target_relation, 'touched',
         'select distinct ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ('
-        ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if facts.carries) ~ ') as touching'
+        ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if remembered.carries) ~ ') as touching'
     ) -%}
-    {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, facts) -%}
+    {%- set carried = afterimage._follow_rows(
+        target_relation, stream, columns, options, afterimage._facts_of(remembered)
+    ) -%}
     {%- set names = afterimage._audit_names(options) -%}
     {%- set identity = afterimage._quoted(options.unique_key) + [names.change_id, names.column_name] -%}
     {%- set compared = names.values() | reject('in', identity) | list -%}
@@ -115,7 +118,9 @@
             known.{{ names.change_seq }} as afterimage_known_seq
 
         from ({{ afterimage._rows_of_touched_keys(
-            '(' ~ afterimage._audit_of_keys(stream, columns, options, dict(facts, carried=carried), touched) ~ ')',
+            '(' ~ afterimage._audit_of_keys(
+                stream, columns, options, afterimage._facts_of(remembered, carried), touched
+            ) ~ ')',
             touched, options
         ) }}) as fresh
         full outer join ({{ afterimage._rows_of_touched_keys(target_relation, touched, options) }}) as known
@@ -161,7 +166,7 @@
 ) }}
         {%- endcall -%}
     {%- endif -%}
-    {%- do afterimage._remember_taken_in(target_relation, facts) -%}
+    {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- do afterimage._drop_scratch_tables([difference, touched, carried]) -%}
     {%- do afterimage._compact_when_due(target_relation, 'data') -%}
 {%- endmacro -%}

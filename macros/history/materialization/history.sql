@@ -62,9 +62,11 @@
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
     {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
-    {%- set pending = afterimage._whole_stream(stream, options) -%}
-    {%- set remembered = afterimage._remember(none, pending) -%}
-    {%- set carried = afterimage._follow_rows(target_relation, stream, columns, options, remembered) -%}
+    {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
+    {%- set carried = afterimage._follow_rows(
+        target_relation, stream, columns, options, afterimage._facts_of(remembered)
+    ) -%}
 
     {%- set properties = afterimage._bookkeeping(options, remembered) -%}
     {%- if is_iceberg -%}
@@ -92,7 +94,7 @@
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(
         target_relation, existing_relation, properties,
-        afterimage._versions(stream, columns, options, facts=dict(remembered, carried=carried)),
+        afterimage._versions(stream, columns, options, facts=afterimage._facts_of(remembered, carried)),
         'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
     ) -%}
     {%- do afterimage._drop_scratch_tables([carried]) -%}
@@ -107,7 +109,10 @@
 {%- macro _update_history(target_relation, stream, options) -%}
     {%- set snapshot = afterimage._snapshot(target_relation) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
-    {%- set columns = afterimage._checked_columns(target_relation, stream, options) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- do afterimage._add_columns(
+        target_relation, columns, afterimage._check_columns_kept(target_relation, columns, options)
+    ) -%}
     {%- set rebuild = afterimage._setting('afterimage_rebuild') -%}
     {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
@@ -119,24 +124,26 @@
     {%- endif -%}
 
     {%- set condition = condition if rebuild else afterimage._runs_condition(pending) -%}
-    {%- do pending.update(afterimage._pending_key_changes(
+    {%- set key_changes = afterimage._pending_key_changes(
         target_relation, stream, columns, options, taken_in, condition, pending
-    )) -%}
-    {%- set remembered = afterimage._remember(taken_in, pending) -%}
-    {%- set rebuilt = afterimage._rebuild_scope(
-        target_relation, stream, columns, options, taken_in, remembered, condition, pending
     ) -%}
-    {%- set facts = remembered if rebuilt.from_first_change
-        else dict(remembered, trades=pending.trades, carries=pending.sparse_moves > 0) -%}
-    {%- set facts = dict(facts, carried=afterimage._follow_rows(
+    {%- set remembered = afterimage._remember(taken_in, pending, key_changes.trades, key_changes.carries) -%}
+    {%- set rebuilt = afterimage._rebuild_scope(
+        target_relation, stream, columns, options, taken_in, remembered, condition, pending, key_changes
+    ) -%}
+    {#- From the first new place on, fewer steps may do than for all changes. -#}
+    {%- set facts = afterimage._facts_of(remembered) if rebuilt.from_first_change else afterimage._facts(
+        remembered.sparse_columns, remembered.truncates, key_changes.trades, key_changes.carries
+    ) -%}
+    {%- set carried = afterimage._follow_rows(
         target_relation, stream, columns, options, facts, none if rebuilt.from_first_change else rebuilt
-    )) -%}
+    ) -%}
     {%- set difference = afterimage._apply_rebuild(
-        target_relation, stream, columns, options, rebuilt, facts, pending, snapshot
+        target_relation, stream, columns, options, rebuilt, dict(facts, carried=carried), pending, snapshot
     ) -%}
     {%- if not rebuild -%}
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
-    {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, facts.carried]) -%}
+    {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, carried]) -%}
     {%- do afterimage._compact_when_due(target_relation, 'delete') -%}
 {%- endmacro -%}

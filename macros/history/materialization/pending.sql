@@ -23,8 +23,9 @@
 {%- endmacro -%}
 
 
-{#- What a run needs to know about key changes. `trades`: whether rows may have taken each other's keys from the first
-    new place on. `needs_all`: whether keys must be rebuilt from their first change because of that. They must if
+{#- What a run needs to know about key changes from the first new place on. `trades`: whether rows may have taken each
+    other's keys. `carries`: whether rows took values along to another key. `needs_all`: whether keys must be rebuilt from
+    their first change because of that. They must if
 
     - such a transaction began before the place from which its key is rebuilt,
     - the history knows only part of the row that lived at the key, or
@@ -34,13 +35,13 @@
     {%- set is_late = pending.min_seq <= taken_in.max_seq -%}
     {%- set slice = afterimage._slice(pending, options) -%}
     {%- set seen = afterimage._pending_changes(stream, slice, options) if is_late else pending -%}
-    {%- set found = {
+    {%- set key_changes = {
         'trades': false,
-        'sparse_moves': seen.sparse_moves,
+        'carries': seen.sparse_moves > 0,
         'needs_all': is_late and seen.sparse_moves > 0,
     } -%}
     {%- if not seen.ends -%}
-        {{ return(found) }}
+        {{ return(key_changes) }}
     {%- endif -%}
     {%- set plan = afterimage._history_plan(options, columns | map(attribute='name') | list) -%}
     {%- set is_partly_known =
@@ -53,7 +54,7 @@
     {%- endset -%}
     {#- Rows rarely take each other's keys, and this check is quicker than working out the consequences. -#}
     {%- if afterimage._trading_keys(stream, options.unique_key, meets_slice) == 0 -%}
-        {{ return(found) }}
+        {{ return(key_changes) }}
     {%- endif -%}
     {%- set query -%}
         select
@@ -86,6 +87,5 @@
         {%- endif %}
     {%- endset -%}
     {%- set needs_all = run_query(query).rows[0][0] -%}
-    {%- do found.update({'trades': true, 'needs_all': found.needs_all or needs_all}) -%}
-    {{ return(found) }}
+    {{ return(dict(key_changes, trades=true, needs_all=key_changes.needs_all or needs_all)) }}
 {%- endmacro -%}

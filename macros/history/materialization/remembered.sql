@@ -77,12 +77,11 @@
 {%- endmacro -%}
 
 
-{#- The stream's columns. A new one is added to the table; earlier versions hold NULL there. -#}
-{%- macro _checked_columns(target_relation, stream, options) -%}
-    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
-    {%- set meta = afterimage._meta_columns(
-        options.macro_name, options.meta_column_names, columns | map(attribute='name') | list
-    ) -%}
+{#- Raises an error if the table has a column that the stream no longer has, or has with another type. Returns the
+    names of the columns that are new. -#}
+{%- macro _check_columns_kept(target_relation, columns, options) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
     {%- set ours = meta.values() | map('lower') | list -%}
     {%- set known = {} -%}
     {%- for column in afterimage._relation_columns(target_relation) -%}
@@ -90,31 +89,31 @@
             {%- do known.update({column.name | lower: column.type}) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- set added = [] -%}
+    {%- for column in columns if column.name | lower in known -%}
+        {%- do afterimage._check_same_type(options.macro_name, target_relation, column, known[column.name | lower]) -%}
+    {%- endfor -%}
+    {%- for name in known if name not in names | map('lower') -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ": the stream no longer has the column `" ~ name ~ "` of " ~ target_relation
+            ~ ". Select it again, or run `dbt run --full-refresh --select " ~ model.name ~ "`."
+        ) -%}
+    {%- endfor -%}
+    {{ return(names | map('lower') | reject('in', known) | list) }}
+{%- endmacro -%}
+
+
+{#- Adds new columns of the stream, each at its place; earlier versions hold NULL there. -#}
+{%- macro _add_columns(target_relation, columns, added) -%}
     {%- set place = namespace(after='first') -%}
     {%- for column in columns -%}
-        {%- if column.name | lower not in known -%}
-            {%- do added.append(afterimage._quote(column.name) ~ ' ' ~ column.type ~ ' ' ~ place.after) -%}
-        {%- else -%}
-            {%- do afterimage._check_same_type(
-                options.macro_name, target_relation, column, known[column.name | lower]
+        {%- set name = afterimage._quote(column.name) -%}
+        {%- if column.name | lower in added -%}
+            {%- do run_query(
+                'alter table ' ~ target_relation ~ ' add columns (' ~ name ~ ' ' ~ column.type ~ ' ' ~ place.after ~ ')'
             ) -%}
         {%- endif -%}
-        {%- set place.after = 'after ' ~ afterimage._quote(column.name) -%}
+        {%- set place.after = 'after ' ~ name -%}
     {%- endfor -%}
-    {%- for name in known -%}
-        {%- if name not in columns | map(attribute='name') | map('lower') -%}
-            {%- do exceptions.raise_compiler_error(
-                options.macro_name ~ ": the stream no longer has the column `" ~ name ~ "` of " ~ target_relation
-                ~ ". Select it again, or run `dbt run --full-refresh --select " ~ model.name ~ "`."
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {#- Only now, so that an error leaves the table as it was; one by one, because one may come after another. -#}
-    {%- for column in added -%}
-        {%- do run_query('alter table ' ~ target_relation ~ ' add columns (' ~ column ~ ')') -%}
-    {%- endfor -%}
-    {{ return(columns) }}
 {%- endmacro -%}
 
 

@@ -1,5 +1,12 @@
-{#- A scratch table of the keys to rebuild, the place from which each is rebuilt, and what the table knows of them. -#}
-{%- macro _rebuild_scope(target_relation, stream, columns, options, taken_in, facts, condition, pending) -%}
+{#- Which keys a run rebuilds, and from where:
+    - `touched`: a scratch table of the keys, the place from which each is rebuilt, and what the table knows of them,
+    - `key_count`: how many keys,
+    - `all_is_new`: whether no version but the open ones can change,
+    - `slice`: the condition for the changes that the rebuild reads,
+    - `from_first_change`: whether it reads all of them. -#}
+{%- macro _rebuild_scope(
+    target_relation, stream, columns, options, taken_in, remembered, condition, pending, key_changes
+) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set plan = afterimage._history_plan(options, names) -%}
     {%- set meta = plan.meta -%}
@@ -7,7 +14,7 @@
     {%- set slice = afterimage._slice(pending, options) -%}
 
     {%- set from_first_change = afterimage._rebuilds_from_first_change(
-        stream, options, plan, taken_in, facts, pending, slice
+        stream, options, plan, taken_in, remembered, pending, key_changes, slice
     ) -%}
     {%- set start_seq = "''" if from_first_change else 'min(' ~ afterimage._shared_place('change_seq') ~ ')' -%}
     {%- set slice = 'true' if from_first_change else slice -%}
@@ -30,7 +37,7 @@
         from (
             {{ afterimage._touched_keys(
                 stream if touches_all else 'pending', options.unique_key,
-                carrying_stream=stream if from_first_change and facts.carries
+                carrying_stream=stream if from_first_change and remembered.carries
             ) | indent(12) }}
             {%- if pending.truncates > 0 %}
             union all
@@ -43,7 +50,7 @@
                 on
                     pending.operation = 'truncate'
                     and history.{{ meta.valid_from_seq }} <= pending.change_seq
-                    -- Versions that the truncation itself ended are rebuilt too: it may come again with another time.
+                    -- Versions that the truncation itself ended are rebuilt too: it may be redelivered with another timestamp.
                     and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= pending.change_seq)
             {%- endif %}
         ) as touching
@@ -52,7 +59,7 @@
     {#- Few keys are sent to the versions, not the versions to the keys. Spark cannot know beforehand that they are
         few. -#}
     {%- set can_broadcast =
-        pending.changes <= 500000 and pending.truncates == 0 and not (from_first_change and facts.carries)
+        pending.changes <= 500000 and pending.truncates == 0 and not (from_first_change and remembered.carries)
     -%}
     {%- set of_history = [
         'version', 'valid_from_seq', 'valid_to_seq', 'valid_from', 'valid_to', 'history_id', 'operation', 'closed_by',
@@ -118,20 +125,22 @@
 
 {#- Whether a run must rebuild its keys from their first change, because the history does not hold all that their
     later versions need. -#}
-{%- macro _rebuilds_from_first_change(stream, options, plan, taken_in, facts, pending, slice) -%}
+{%- macro _rebuilds_from_first_change(
+    stream, options, plan, taken_in, remembered, pending, key_changes, slice
+) -%}
     {%- set reasons = {
         'the caller asks for it': afterimage._setting('afterimage_rebuild') is not none,
         'a version is what a whole transaction did': options.grain == 'transaction',
         'all versions show the last values of some columns': plan.overwritten | length > 0,
         'a change has left its place': pending.movable > 0,
         'a change was taken back': pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq,
-        'rows took keys or columns along': pending.needs_all,
+        'rows took keys or columns along': key_changes.needs_all,
     } -%}
     {%- if reasons.values() | select | list -%}
         {{ return(true) }}
     {%- endif -%}
     {%- set conditions = [] -%}
-    {%- if plan.untracked | length > 0 and facts.sparse_columns | length > 0 -%}
+    {%- if plan.untracked | length > 0 and remembered.sparse_columns | length > 0 -%}
         {#- A later change may lack the last value of an untracked column, which no version holds. -#}
         {%- do conditions.append(slice ~ ' and size(absent_columns) > 0') -%}
     {%- endif -%}
@@ -141,7 +150,7 @@
             slice ~ " and (operation in ('delete', 'truncate') or " ~ afterimage._changes_key(options.unique_key) ~ ')'
         ) -%}
     {%- endif -%}
-    {%- if facts.truncates -%}
+    {%- if remembered.truncates -%}
         {#- No version holds the time of a truncation that ended a row in the same place where it began. -#}
         {%- do conditions.append(
             "operation <> 'truncate' and change_seq in (select change_seq from " ~ stream

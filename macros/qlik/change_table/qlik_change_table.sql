@@ -13,16 +13,17 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- do afterimage._check_drift('qlik_change_table', relation, layout.columns) -%}
-    {%- set intake = afterimage._intake('qlik_change_table', [afterimage._qlik_side(relation, layout)]) -%}
+    {%- set new_columns = afterimage._check_drift('qlik_change_table', relation, layout.columns) -%}
+    {%- set intake = afterimage._intake(
+        'qlik_change_table', layout.unique_key, [afterimage._qlik_side(relation, layout)], new_columns
+    ) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes()) }}
+        {{ return(intake.idle) }}
     {%- endif -%}
     {%- set side = intake.sides[0] -%}
     {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, side) -%}
     {#- The short way doubles the plan. That pays off for many rows, but not in an incremental run or a unit test. -#}
-    {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) -%}
-{{ intake.marker }}
+    {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) %}
 with
 
 {{ afterimage._qlik_change_rows(side, layout) }},
@@ -49,12 +50,14 @@ flags as (
 {{ afterimage._finish(
     intake, layout.columns, layout.unique_key,
     lacks=['changed_by'],
-    within=['group_hash', 'change_group'],
-    alone='is_alone' if has_short_way,
-    identity_order="is_orphan asc, if(kind = 'load', last_time, null) desc nulls last, "
-        ~ "if(kind = 'load', null, source_time) asc nulls last, if(kind = 'load', null, image_hash) asc, image_hash desc",
-    tie_order="if(kind = 'load', last_time, null) desc nulls last, if(kind = 'load', image_hash, null) desc, "
-        ~ "source_time asc nulls first, image_hash asc",
+    ties={
+        'within': ['group_hash', 'change_group'],
+        'alone': 'is_alone' if has_short_way,
+        'identity_order': "is_orphan asc, if(kind = 'load', last_time, null) desc nulls last, "
+            ~ "if(kind = 'load', null, source_time) asc nulls last, if(kind = 'load', null, image_hash) asc, image_hash desc",
+        'order': "if(kind = 'load', last_time, null) desc nulls last, if(kind = 'load', image_hash, null) desc, "
+            ~ "source_time asc nulls first, image_hash asc",
+    },
     old_key='before_image is not null'
 ) }}
 {%- endmacro -%}

@@ -1,70 +1,78 @@
-{#- What a run reads. Messages that were held back are read together with the places of landed ones. Everything is
-    read if a schema has arrived that a message waited for. `hold_back_hours` is none if transactions need not be
-    complete. -#}
-{%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, hold_back_hours) -%}
+{#- The messages, and the metadata if it lands in a table of its own, for the intake. Everything is read if a schema has
+    arrived that a message waited for; it may have any place. -#}
+{%- macro _qlik_sides(relation, landing, metadata, schema_rows) -%}
     {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
-    {#- A load has no place, even if its bytes hold a changeSequence. In Avro the bytes do not show a load. -#}
-    {%- set is_load = 'coalesce(' ~ afterimage._qlik_message_text(landing)
-        ~ " rlike '(?i)\"operation\"\\\\s*:\\\\s*\"\\\\s*refresh', false)" -%}
-    {%- set sides = [{
+    {%- set messages = {
         'relation': relation,
         'place': 'explode_outer(array_distinct(' ~ seqs ~ '))',
-        'has_place': 'coalesce(size(' ~ seqs ~ '), 0) > 0 and not ' ~ is_load,
+        'has_place': 'coalesce(size(' ~ seqs ~ '), 0) > 0 and not ' ~ afterimage._qlik_is_load(landing),
         'reach': 8,
         'time': afterimage._sequence_time('array_max(' ~ seqs ~ ')'),
-    }] -%}
-    {%- set has_own_schemas = schema_rows is not none and metadata | string != relation | string -%}
-    {%- if has_own_schemas -%}
-        {%- do sides.append({'relation': metadata}) -%}
+    } -%}
+    {%- if schema_rows is none -%}
+        {{ return([messages]) }}
     {%- endif -%}
-    {%- set held_back = [] -%}
-    {%- if hold_back_hours is not none and afterimage._is_incremental() -%}
-        {%- set first = afterimage._value(
-            "select min(left(change_seq, 35)) from " ~ this ~ " where reject_reason like 'held back:%'"
-        ) -%}
-        {%- do held_back.append([first[:8], first, '9' * 35]) if first -%}
+    {%- set wakes = afterimage._qlik_has_arrived(schema_rows) -%}
+    {%- if metadata | string == relation | string -%}
+        {{ return([dict(messages, wakes=wakes)]) }}
     {%- endif -%}
-    {%- set intake = afterimage._intake('qlik_messages', sides, extents=held_back) -%}
-    {%- set side = intake.sides[0] -%}
-    {%- if intake.kind == 'new' -%}
-        {%- if schema_rows is not none and intake.sides[-1].kind == 'new'
-            and afterimage._qlik_has_arrived(schema_rows) -%}
-            {%- do intake.update({'kind': 'all', 'known_within': none}) -%}
-            {%- do side.update({'landed': none}) -%}
-        {%- elif side.kind == 'nothing' -%}
-            {%- do intake.update({'kind': 'nothing'}) -%}
+    {{ return([messages, {'relation': metadata, 'wakes': wakes, 'holds_changes': false}]) }}
+{%- endmacro -%}
+
+
+{#- Whether a landed message is a load, which has no place, even if its bytes hold a changeSequence. In Avro the bytes do
+    not show a load. -#}
+{%- macro _qlik_is_load(landing) -%}
+    {{ return(
+        'coalesce(' ~ afterimage._qlik_message_text(landing)
+        ~ " rlike '(?i)\"operation\"\\\\s*:\\\\s*\"\\\\s*refresh', false)"
+    ) }}
+{%- endmacro -%}
+
+
+{#- Messages that were held back are read together with the places of landed ones: all from the first of them on.
+    `hold_back_hours` is none if transactions need not be complete. -#}
+{%- macro _qlik_held_back(hold_back_hours) -%}
+    {%- if hold_back_hours is none or not afterimage._is_incremental() -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set first = afterimage._value(
+        "select min(left(change_seq, 35)) from " ~ this ~ " where reject_reason like 'held back:%'"
+    ) -%}
+    {{ return([[first[:8], first, '9' * 35]] if first else []) }}
+{%- endmacro -%}
+
+
+{#- The condition for the messages to open, which their bytes show; none for all. Loads have no place in time, so all of
+    them are read. -#}
+{%- macro _qlik_messages_to_open(intake, landing, has_reloads, hold_back_hours) -%}
+    {%- if intake.kind != 'new' -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
+    {%- set conditions = [] -%}
+    {%- if intake.ranges -%}
+        {%- set within = afterimage._qlik_within('s', intake.ranges) -%}
+        {%- if hold_back_hours is not none -%}
+            {%- set within = afterimage._qlik_near_transactions(intake.ranges, hold_back_hours) -%}
         {%- endif -%}
+        {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
     {%- endif -%}
-    {%- if intake.kind == 'nothing' -%}
-        {{ return(intake) }}
+    {%- if intake.has_unplaced or has_reloads -%}
+        {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0 or ' ~ afterimage._qlik_is_load(landing)) -%}
     {%- endif -%}
-    {%- set has_reloads = afterimage._qlik_may_hold_reloads(landing, side) -%}
-    {%- do intake.update({'has_reloads': has_reloads}) -%}
-    {%- if has_reloads or hold_back_hours is not none -%}
-        {#- A reload's place may change, and a transaction has places other than those that landed. -#}
-        {%- do intake.update({'known_within': none}) -%}
-    {%- elif intake.known_within -%}
-        {#- A message that could not be read, or waits for its schema, has its place in its bytes alone. -#}
-        {%- do intake.update({
-            'known_within': intake.known_within ~ " or (known.change_seq = '' and known.reject_reason is not null)"
-        }) -%}
+    {{ return(conditions | join(' or ')) }}
+{%- endmacro -%}
+
+
+{#- Where the stored rows are that a run may meet; none if they may be anywhere: a reload's place may change, and a
+    transaction has places other than those that landed. -#}
+{%- macro _qlik_known_within(intake, has_reloads, hold_back_hours) -%}
+    {%- if has_reloads or hold_back_hours is not none or not intake.known_within -%}
+        {{ return(none) }}
     {%- endif -%}
-    {%- if intake.kind == 'new' -%}
-        {#- The bytes show which messages need not be opened. Loads have no place in time, so all are read. -#}
-        {%- set conditions = [] -%}
-        {%- if intake.ranges -%}
-            {%- set within = afterimage._qlik_within('s', intake.ranges) -%}
-            {%- if hold_back_hours is not none -%}
-                {%- set within = afterimage._qlik_near_transactions(intake.ranges, hold_back_hours) -%}
-            {%- endif -%}
-            {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
-        {%- endif -%}
-        {%- if intake.has_unplaced or has_reloads -%}
-            {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0 or ' ~ is_load) -%}
-        {%- endif -%}
-        {%- do side.update({'condition': conditions | join(' or ')}) -%}
-    {%- endif -%}
-    {{ return(intake) }}
+    {#- A message that could not be read, or waits for its schema, has its place in its bytes alone. -#}
+    {{ return(intake.known_within ~ " or (known.change_seq = '' and known.reject_reason is not null)") }}
 {%- endmacro -%}
 
 
@@ -154,21 +162,18 @@ regexp_extract_all(
 {%- endmacro -%}
 
 
-{#- Whether a schema has arrived that messages of earlier runs wait for. They may have any place. -#}
+{#- A query that returns a row if a schema has arrived that messages of earlier runs wait for. -#}
 {%- macro _qlik_has_arrived(schema_rows) -%}
-    {%- set query -%}
-        select 1
-        from {{ this }} as staged
-        inner join (
-            select distinct schema_id
-            from ({{ schema_rows }}) as schema_rows
-            where reject_reason is null
-        ) as came
-            on staged.schema_id = came.schema_id
-        where
-            staged.reject_reason = concat({{ afterimage._qlik_no_schema() }}, staged.schema_id)
-            or array_contains(staged.warnings, concat({{ afterimage._qlik_no_schema() }}, staged.schema_id))
-        limit 1
-    {%- endset -%}
-    {{ return(run_query(query).rows | length > 0) }}
+select 1
+from {{ this }} as staged
+inner join (
+    select distinct schema_id
+    from ({{ schema_rows }}) as schema_rows
+    where reject_reason is null
+) as came
+    on staged.schema_id = came.schema_id
+where
+    staged.reject_reason = concat({{ afterimage._qlik_no_schema() }}, staged.schema_id)
+    or array_contains(staged.warnings, concat({{ afterimage._qlik_no_schema() }}, staged.schema_id))
+limit 1
 {%- endmacro -%}

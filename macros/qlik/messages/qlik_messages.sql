@@ -21,17 +21,20 @@
     {%- endif -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('qlik_messages', 'unique_key', unique_key, names) -%}
-    {%- do afterimage._check_drift('qlik_messages', metadata or relation, columns) -%}
+    {%- set new_columns = afterimage._check_drift('qlik_messages', metadata or relation, columns) -%}
     {%- set keys = afterimage._in_column_order(unique_key, names) -%}
-    {%- set intake = afterimage._qlik_messages_intake(
-        relation, landing, metadata, schema_rows, hold_back_hours if complete_transactions else none
-    ) -%}
     {%- set further_columns = ['schema_id', 'message_position'] -%}
+    {%- set hold_back_hours = hold_back_hours if complete_transactions else none -%}
+    {%- set intake = afterimage._intake(
+        'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows), new_columns,
+        extents=afterimage._qlik_held_back(hold_back_hours), further_columns=further_columns
+    ) -%}
     {%- if intake.kind == 'nothing' -%}
-        {{ return(intake.marker ~ afterimage._no_new_changes(further_columns)) }}
+        {{ return(intake.idle) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
     {%- set side = intake.sides[0] -%}
+    {%- set has_reloads = afterimage._qlik_may_hold_reloads(landing, side) -%}
     {%- set fields = {
         'schema': 'string',
         'table': 'string',
@@ -50,15 +53,15 @@
         'table': table,
         'schema_rows': schema_rows,
         'complete_transactions': complete_transactions,
-        'has_reloads': intake.has_reloads,
+        'has_reloads': has_reloads,
     } %}
-{{ intake.marker }}
 with
 {% if schema_rows is not none %}
 {{ afterimage._qlik_message_schemas_by_id(schema_rows) }},
 {% endif %}
 {{ afterimage._qlik_opened_messages(
-    side.rows, landing, fields, 'message_schemas' if schema_rows is not none else none, side.condition
+    side.rows, landing, fields, 'message_schemas' if schema_rows is not none else none,
+    afterimage._qlik_messages_to_open(intake, landing, has_reloads, hold_back_hours)
 ) }},
 
 {{ afterimage._qlik_located_messages(layout) }},
@@ -79,9 +82,12 @@ with
 {{ afterimage._finish(
     intake, names, keys,
     lacks=['changed_by'],
-    within=["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))"],
-    tie_order="if(kind in ('load', 'reload'), last_arrival, null) desc, event_counter asc nulls last, content_hash asc",
+    ties={
+        'within': ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))"],
+        'order': "if(kind in ('load', 'reload'), last_arrival, null) desc, event_counter asc nulls last, content_hash asc",
+    },
     old_key='has_old_key',
-    further_columns=further_columns
+    further_columns=further_columns,
+    known={'within': afterimage._qlik_known_within(intake, has_reloads, hold_back_hours)}
 ) }}
 {%- endmacro -%}
