@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
-import yaml
 from mkdocs.structure.files import File, Files
 
 from dbt_afterimage.cli import afterimage
+
+# MkDocs runs this file as it is, from no package.
+sys.path.insert(0, str(Path(__file__).parent))
+import arguments
 
 ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"\[([^\]]*)\]\((\.\.[^)\s]*)\)")
@@ -51,16 +55,11 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def _macros() -> str:
     lines = ["# Macros", "", "Every public macro with its arguments, from the macros' own files."]
-    for path in sorted((ROOT / "macros").rglob("*.yml")):
-        for macro in yaml.safe_load(path.read_text(encoding="utf-8")).get("macros", []):
-            if macro["name"].startswith("_"):
-                continue
-            lines += ["", f"## {macro['name']}", "", _one_line(macro["description"]), ""]
-            if macro.get("arguments"):
-                lines += ["| argument | type | |", "|---|---|---|"]
-            for one in macro.get("arguments", []):
-                text = _one_line(one["description"]).replace("|", "\\|")
-                lines.append(f"| `{one['name']}` | {one.get('type', '')} | {text} |")
+    heads = arguments.defaults()
+    for name, macro in arguments.described().items():
+        lines += ["", f"## {name}", "", _one_line(macro["description"]), ""]
+        if macro.get("arguments"):
+            lines.append(arguments.table(macro, heads.get(name, {})))
     return "\n".join(lines) + "\n"
 
 

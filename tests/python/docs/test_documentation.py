@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import arguments
 from command_line import BIN, environment, run
 from conftest import ROOT
 
@@ -63,3 +64,14 @@ def test_a_generic_test_is_in_the_file_of_its_name(
     assert tests
     for name in tests:
         assert name.removeprefix("test_") == Path(macros[name]["original_file_path"]).stem
+
+
+def test_the_tables_of_arguments_are_those_of_the_macros() -> None:
+    """`python docs/arguments.py` writes them."""
+    asked = set()
+    for page in (ROOT / "docs").rglob("*.md"):
+        text = page.read_text()
+        assert arguments.filled(text) == text, page.name
+        asked |= set(re.findall(r"<!-- arguments: (\w+) -->", text))
+    sources = {path.stem for path in (ROOT / "docs" / "systems").glob("*.md")} - {"dialects"}
+    assert sources <= asked
