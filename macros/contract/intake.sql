@@ -24,7 +24,8 @@
     {%- set read = namespace(sides=[], is_woken=false) -%}
     {%- for given in sides -%}
         {%- set side = afterimage._side(**given) -%}
-        {%- do read.sides.append(dict(side, condition=none, **afterimage._landed_since(side, remembered))) -%}
+        {%- set landed = afterimage._opened(side, afterimage._landed_since(side, remembered)) -%}
+        {%- do read.sides.append(dict(side, condition=none, **landed)) -%}
     {%- endfor -%}
     {%- set can_tell = 'all' not in read.sides | map(attribute='kind') -%}
     {%- if can_tell -%}
@@ -105,6 +106,19 @@
         'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'known_unplaced': known_unplaced,
         'keeps': keeps, 'latest': latest, 'wakes': wakes, 'holds_changes': holds_changes, 'is_tracked': is_tracked,
     }) }}
+{%- endmacro -%}
+
+
+{#- The landed rows with the columns that the side's `opened` adds. -#}
+{%- macro _opened(side, landed) -%}
+    {%- if not side.opened -%}
+        {{ return(landed) }}
+    {%- endif -%}
+    {%- set opened = dict(landed, rows=side.opened | replace('<rows>', landed.rows)) -%}
+    {%- if landed.landed -%}
+        {%- do opened.update({'landed': side.opened | replace('<rows>', landed.landed ~ ' as landed')}) -%}
+    {%- endif -%}
+    {{ return(opened) }}
 {%- endmacro -%}
 
 
