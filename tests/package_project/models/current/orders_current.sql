@@ -1,3 +1,3 @@
-{{ config(materialized="table") }}
+{{ config(materialized='table') }}
 
 {{ afterimage.current_state(ref('orders_history')) }}

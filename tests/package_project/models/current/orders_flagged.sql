@@ -1,4 +1,4 @@
-{{ config(materialized="table") }}
+{{ config(materialized='table') }}
 
 {#- A UDF called by hand: which columns each change flagged, as ordinals. -#}
 select
