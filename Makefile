@@ -30,7 +30,7 @@ docs: setup ## Build the pages in docs/ as a site below .afterimage/site
 lint: setup docs ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy python_udfs tests/python tests/mutations docs/hooks.py docs/arguments.py
+	$(BIN)/mypy python_udfs tests/python tests/mutations tests/sqlfluff docs/hooks.py docs/arguments.py
 	$(BIN)/sqlfluff lint --disable-progress-bar models
 # The body of a macro renders to nothing, so sqlfluff takes its indents and its end for wrong.
 	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent,layout.end_of_file macros tests/generic

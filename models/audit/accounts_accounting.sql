@@ -1,1 +1,3 @@
-{{ change_accounting(ref('stg_qlik__accounts'), unique_key=['ID']) }}
+{{ config(materialized='table') }}
+
+{{ afterimage.change_accounting(ref('stg_qlik__accounts'), unique_key=['ID']) }}

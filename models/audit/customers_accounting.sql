@@ -1,1 +1,3 @@
-{{ change_accounting(ref('stg_qlik__customers'), unique_key=['id']) }}
+{{ config(materialized='table') }}
+
+{{ afterimage.change_accounting(ref('stg_qlik__customers'), unique_key=['id']) }}

@@ -1,5 +1,7 @@
+{{ config(materialized='table') }}
+
 {{
-    xds_documents(
+    afterimage.xds_documents(
         ref('netiq_usr_log'),
         unique_key=['idu'],
         table='usr',

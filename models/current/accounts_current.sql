@@ -1,1 +1,3 @@
-{{ current_state(ref('accounts_history')) }}
+{{ config(materialized='table') }}
+
+{{ afterimage.current_state(ref('accounts_history')) }}

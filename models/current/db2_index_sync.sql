@@ -1,1 +1,3 @@
-{{ index_sync(ref('db2_articles_log'), unique_key=['ARTICLE_ID', 'LANG'], base=ref('db2_articles')) }}
+{{ config(materialized='table') }}
+
+{{ afterimage.index_sync(ref('db2_articles_log'), unique_key=['ARTICLE_ID', 'LANG'], base=ref('db2_articles')) }}

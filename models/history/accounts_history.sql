@@ -1,3 +1,3 @@
-{{ config(unique_key=['ID']) }}
+{{ config(materialized='history', unique_key=['ID']) }}
 
 select * from {{ ref('stg_qlik__accounts') }}

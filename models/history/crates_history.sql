@@ -1,3 +1,3 @@
-{{ config(unique_key=['crate_id']) }}
+{{ config(materialized='history', unique_key=['crate_id']) }}
 
 select * from {{ ref('stg_sqlserver__crates') }}

@@ -1,5 +1,6 @@
 {{
     config(
+        materialized='history',
         unique_key=['customer_id', 'order_no'],
         ignore_columns=['scenario'],
         deletes='version'

@@ -1,3 +1,3 @@
-{{ config(unique_key=['parcel_id']) }}
+{{ config(materialized='history', unique_key=['parcel_id']) }}
 
 select * from {{ ref('stg_debezium__parcels') }}

@@ -1,3 +1,3 @@
-{{ config(unique_key=['PLANT', 'PART_NO']) }}
+{{ config(materialized='history', unique_key=['PLANT', 'PART_NO']) }}
 
 select * from {{ ref('stg_qlik__parts') }}

@@ -1,3 +1,3 @@
-{{ config(unique_key=['sku']) }}
+{{ config(materialized='history', unique_key=['sku']) }}
 
 select * from {{ ref('stg_dated_copies__prices') }}

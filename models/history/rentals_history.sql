@@ -1,3 +1,3 @@
-{{ config(unique_key=['rental_id']) }}
+{{ config(materialized='history', unique_key=['rental_id']) }}
 
 select * from {{ ref('stg_dms__rentals') }}

@@ -1,3 +1,3 @@
-{{ config(unique_key=['Sales-Rep'], ignore_columns=['scenario'], deletes='version') }}
+{{ config(materialized='history', unique_key=['Sales-Rep'], ignore_columns=['scenario'], deletes='version') }}
 
 select * from {{ ref('stg_openedge__reps') }}

@@ -1,3 +1,3 @@
-{{ config(unique_key=['order_id']) }}
+{{ config(materialized='history', unique_key=['order_id']) }}
 
 select * from {{ ref('stg_sqlserver__orders') }}

@@ -1,3 +1,3 @@
-{{ config(unique_key=['ITEM']) }}
+{{ config(materialized='history', unique_key=['ITEM']) }}
 
 select * from {{ ref('stg_db2__stock') }}

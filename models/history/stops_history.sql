@@ -1,3 +1,3 @@
-{{ config(unique_key=['stop_id']) }}
+{{ config(materialized='history', unique_key=['stop_id']) }}
 
 select * from {{ ref('stg_dms__stops') }}

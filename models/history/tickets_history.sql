@@ -1,3 +1,3 @@
-{{ config(unique_key=['ticket_id']) }}
+{{ config(materialized='history', unique_key=['ticket_id']) }}
 
 select * from {{ ref('stg_debezium__tickets') }}

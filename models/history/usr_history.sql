@@ -1,3 +1,3 @@
-{{ config(unique_key=['idu']) }}
+{{ config(materialized='history', unique_key=['idu']) }}
 
 select * from {{ ref('stg_netiq__usr') }}

@@ -81,8 +81,8 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="event_log_throughput_"))
     os.environ["AFTERIMAGE_WAREHOUSE"] = str(folder / "warehouse")
     try:
-        for name in ("macros", "profiles", "dbt_project.yml"):
-            (folder / name).symlink_to(ROOT / name)
+        for name in ("macros", "profiles", "tests/python/support/dbt_project.yml"):
+            (folder / Path(name).name).symlink_to(ROOT / name)
         (folder / "models").mkdir()
         (folder / "models" / "first.sql").write_text("select 1 as one")
         os.chdir(folder)

@@ -22,6 +22,8 @@ from dbt_afterimage.runtime.session import open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "afterimage"
+# The repository's own settings are those of a package, which has no models.
+SETTINGS = ROOT / "tests" / "python" / "support" / "dbt_project.yml"
 
 # Many cases at once make an example larger than Hypothesis lets it be: it would drop nearly all but
 # the empty one.
@@ -89,8 +91,9 @@ class Project:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        for name in ("macros", "profiles", "dbt_project.yml"):
+        for name in ("macros", "profiles"):
             (folder / name).symlink_to(ROOT / name)
+        (folder / "dbt_project.yml").symlink_to(SETTINGS)
         (folder / "tests").mkdir()
         (folder / "tests" / "generic").symlink_to(ROOT / "tests" / "generic")
         for name in ("models", "seeds"):

@@ -71,7 +71,7 @@ def docs(folder: Path) -> None:
     own = environment(AFTERIMAGE_WAREHOUSE=f"{folder}/warehouse")
     run(BIN / "dbt", "docs", "generate", "--static", cwd=ROOT, env=own)
     built = ROOT / ".afterimage" / "target" / "static_index.html"
-    place = f"!/model/model.afterimage.customers_history?g_v=1&g_i={quote(SHOWN)}"
+    place = f"!/model/model.afterimage_examples.customers_history?g_v=1&g_i={quote(SHOWN)}"
     look(built, place=place, screenshot=IMAGES / "docs.png", height=480)
 
 

@@ -1,1 +1,3 @@
-{{ dated_copies(ref('price_copies'), unique_key=['sku'], copy_column='copied_on') }}
+{{ config(materialized='change_stream') }}
+
+{{ afterimage.dated_copies(ref('price_copies'), unique_key=['sku'], copy_column='copied_on') }}

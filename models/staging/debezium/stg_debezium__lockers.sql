@@ -1,5 +1,7 @@
+{{ config(materialized='change_stream') }}
+
 {{
-    debezium_messages(
+    afterimage.debezium_messages(
         ref('debezium_lockers__messages'),
         unique_key=['locker_id'],
         columns=[

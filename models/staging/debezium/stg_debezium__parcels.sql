@@ -1,5 +1,7 @@
+{{ config(materialized='change_stream') }}
+
 {{
-    debezium_messages(
+    afterimage.debezium_messages(
         ref('debezium_parcels__messages'),
         unique_key=['parcel_id'],
         columns=[

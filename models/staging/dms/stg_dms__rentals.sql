@@ -1,5 +1,7 @@
+{{ config(materialized='change_stream') }}
+
 {{
-    dms_changes(
+    afterimage.dms_changes(
         ref('dms_rentals'), unique_key=['rental_id'], time='dms_time', before_prefix='BI_', null_is_absent=['note']
     )
 }}

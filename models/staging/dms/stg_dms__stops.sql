@@ -1,5 +1,7 @@
+{{ config(materialized='change_stream') }}
+
 {{
-    dms_changes(
+    afterimage.dms_changes(
         ref('dms_stops'),
         unique_key=['stop_id'],
         order_by=['committed_at', 'file_name', 'row_number'],

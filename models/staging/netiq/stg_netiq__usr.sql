@@ -1,5 +1,7 @@
+{{ config(materialized='change_stream') }}
+
 {{
-    netiq_event_log(
+    afterimage.netiq_event_log(
         ref('netiq_usr_log'),
         unique_key=['idu'],
         table='usr',

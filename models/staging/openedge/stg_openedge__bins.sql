@@ -1,5 +1,7 @@
+{{ config(materialized='change_stream') }}
+
 {{
-    openedge_change_table(
+    afterimage.openedge_change_table(
         ref('openedge_bins'),
         unique_key=['Bin-Num'],
         tracking=ref('openedge__cdc_change_tracking'),

@@ -1,4 +1,6 @@
-{{ qlik_messages(
+{{ config(materialized='change_stream') }}
+
+{{ afterimage.qlik_messages(
     ref('qlik_accounts__messages'),
     unique_key=['ID'],
     columns=['ID', 'NAME', 'EMAIL', 'BALANCE', 'NOTES'],

@@ -1,1 +1,3 @@
-{{ qlik_change_table(ref('qlik_customers__ct'), unique_key=['id']) }}
+{{ config(materialized='change_stream') }}
+
+{{ afterimage.qlik_change_table(source('raw', 'customers__ct'), unique_key=['id']) }}

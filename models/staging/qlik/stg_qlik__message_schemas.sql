@@ -4,4 +4,4 @@
     unique_key='schema_column_id'
 ) }}
 
-{{ qlik_message_schemas(ref('qlik_crm__metadata')) }}
+{{ afterimage.qlik_message_schemas(ref('qlik_crm__metadata')) }}

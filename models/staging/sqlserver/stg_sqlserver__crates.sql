@@ -1,5 +1,7 @@
+{{ config(materialized='change_stream') }}
+
 {{
-    sqlserver_change_table(
+    afterimage.sqlserver_change_table(
         ref('sqlserver_crates_v2_ct'),
         unique_key=['crate_id'],
         lsn_times=ref('sqlserver_crates_lsn_times'),

@@ -1,6 +1,6 @@
 {#- A CD table with before-image columns, and the commit times in a table of their own. -#}
 {{
-    db2_change_data(
+    afterimage.db2_change_data(
         ref('db2_deposits_cd'),
         unique_key=['ID'],
         columns=var('unit_columns', none),

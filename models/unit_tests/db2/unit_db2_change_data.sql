@@ -1,6 +1,6 @@
 {#- A CCD table, with the options that a test asks for. -#}
 {{
-    db2_change_data(
+    afterimage.db2_change_data(
         ref('db2_spares_ccd'),
         unique_key=['PART_NO', 'WAREHOUSE'],
         condensed=var('unit_condensed', false),

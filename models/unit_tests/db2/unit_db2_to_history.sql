@@ -1,7 +1,7 @@
 {#- Rows of a CCD table in, versions out. scd2 cannot look into a text, hence `columns`. -#}
 {{
-    scd2(
-        '(' ~ db2_change_data(
+    afterimage.scd2(
+        '(' ~ afterimage.db2_change_data(
             ref('db2_spares_ccd'),
             unique_key=['PART_NO', 'WAREHOUSE'],
             pair_key_changes=var('unit_pair_key_changes', false)

@@ -1,5 +1,5 @@
 {{
-    debezium_messages(
+    afterimage.debezium_messages(
         ref('debezium_tickets__messages'),
         unique_key=['id'],
         columns=[

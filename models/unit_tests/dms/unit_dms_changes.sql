@@ -1,5 +1,5 @@
 {{
-    dms_changes(
+    afterimage.dms_changes(
         ref('dms_rentals'),
         unique_key=['rental_id'],
         columns=['rental_id', 'car', 'note'],

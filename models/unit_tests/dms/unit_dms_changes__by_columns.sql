@@ -1,5 +1,5 @@
 {{
-    dms_changes(
+    afterimage.dms_changes(
         ref('dms_stops'),
         unique_key=['stop_id'],
         columns=['stop_id', 'name'],

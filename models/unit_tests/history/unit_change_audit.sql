@@ -1,1 +1,1 @@
-{{ change_audit(ref('stg_qlik__customers'), unique_key=['id']) }}
+{{ afterimage.change_audit(ref('stg_qlik__customers'), unique_key=['id']) }}

@@ -1,1 +1,1 @@
-{{ current_state(ref('customers_history')) }}
+{{ afterimage.current_state(ref('customers_history')) }}

@@ -1,6 +1,6 @@
 {#- A key of two texts, no table to read from. -#}
 {{
-    netiq_event_log(
+    afterimage.netiq_event_log(
         ref('netiq_usr_log'),
         unique_key=['a', 'b'],
         table='pairs',

@@ -16,7 +16,7 @@ select
 
 from (
     {{
-        openedge_change_table(
+        afterimage.openedge_change_table(
             ref('openedge_items__cdc'),
             unique_key=['Item-Num'],
             tracking=ref('openedge__cdc_change_tracking'),

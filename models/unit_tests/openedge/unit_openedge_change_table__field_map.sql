@@ -16,7 +16,7 @@ select
 
 from (
     {{
-        openedge_change_table(
+        afterimage.openedge_change_table(
             ref('openedge_reps__cdc'),
             unique_key=['Sales-Rep'],
             tracking=ref('openedge__cdc_change_tracking'),

@@ -14,5 +14,5 @@ select
     source_rows
 
 from (
-    {{ openedge_change_table(ref('openedge_reps__cdc'), unique_key=['Sales-Rep']) }}
+    {{ afterimage.openedge_change_table(ref('openedge_reps__cdc'), unique_key=['Sales-Rep']) }}
 ) as staged

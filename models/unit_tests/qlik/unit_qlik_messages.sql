@@ -1,5 +1,5 @@
 {{
-    qlik_messages(
+    afterimage.qlik_messages(
         ref('qlik_accounts__messages'),
         unique_key=['ID'],
         columns=[

@@ -1,6 +1,6 @@
 {#- One topic with several tables, their metadata, and transactions that are waited for. -#}
 {{
-    qlik_messages(
+    afterimage.qlik_messages(
         ref('qlik_accounts__messages'),
         unique_key=['ID'],
         columns=[

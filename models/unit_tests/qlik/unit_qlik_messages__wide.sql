@@ -4,4 +4,4 @@
     {%- set name = {8: 'item_desc', 16: 'load_date_time'}.get(number, 'c' ~ number) -%}
     {%- do columns.append({'name': name, 'type': 'string'}) -%}
 {%- endfor -%}
-{{ qlik_messages(ref('qlik_accounts__messages'), unique_key=['c1'], columns=columns) }}
+{{ afterimage.qlik_messages(ref('qlik_accounts__messages'), unique_key=['c1'], columns=columns) }}

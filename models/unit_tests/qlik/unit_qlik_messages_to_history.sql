@@ -5,8 +5,8 @@
     {%- do typed_columns.append({'name': column, 'type': 'string'}) -%}
 {%- endfor -%}
 {{
-    scd2(
-        '(' ~ qlik_messages(
+    afterimage.scd2(
+        '(' ~ afterimage.qlik_messages(
             ref('qlik_accounts__messages'), unique_key=['CUSTOMER_ID'], columns=typed_columns
         ) ~ ')',
         unique_key=['CUSTOMER_ID'],

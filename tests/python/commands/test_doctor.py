@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command_line import attempt, environment
-from conftest import ROOT
+from conftest import ROOT, SETTINGS
 from dbt_afterimage.commands import doctor
 from dbt_afterimage.commands.doctor import GIB, Finding
 
@@ -22,8 +22,9 @@ def run(cwd: Path, *arguments: str, **variables: str) -> subprocess.CompletedPro
 
 
 def project(folder: Path) -> Path:
-    for name in ("macros", "profiles", "profiles.yml", "dbt_project.yml"):
+    for name in ("macros", "profiles", "profiles.yml"):
         (folder / name).symlink_to(ROOT / name)
+    (folder / "dbt_project.yml").symlink_to(SETTINGS)
     return folder
 
 

@@ -130,8 +130,11 @@ def examples(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Cal
     """A shell in a project with the Qlik example, built, and a table `raw.customers__ct`."""
     project = make_project("documented")
     (project.folder / "profiles.yml").symlink_to("profiles/profiles.yml")
+    # As in a clone.
+    (project.folder / "dbt_project.yml").unlink()
     for name in ("models", "seeds"):
         (project.folder / name).rmdir()
+    for name in ("dbt_project.yml", "examples", "models", "seeds"):
         (project.folder / name).symlink_to(ROOT / name)
     port = str(free_port())
     warehouse = os.environ["AFTERIMAGE_WAREHOUSE"]

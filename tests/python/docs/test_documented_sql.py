@@ -114,7 +114,7 @@ def test_a_full_load_comes_before_the_changes(
 
 
 def test_our_macros_and_tests_are_called_with_the_package_s_name() -> None:
-    """Without it a user's project does not find them; in this repository alone they are found."""
+    """Without it a project that a model was copied to does not find them, unlike this one."""
     macros = [
         macro["name"]
         for path in (ROOT / "macros").rglob("*.yml")
@@ -124,9 +124,42 @@ def test_our_macros_and_tests_are_called_with_the_package_s_name() -> None:
     bare_macro = re.compile(rf"(?<![\w.])(?:{'|'.join(macros)})\(")
     bare_test = re.compile(rf"^\s*- (?:{'|'.join(tests)})(?::|$)", re.MULTILINE)
     found = {}
-    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    models = [*(ROOT / "models").rglob("*.*"), *(ROOT / "tests" / "package_project").rglob("*.*")]
+    for path in [*pages, *(path for path in models if path.suffix in (".sql", ".yml"))]:
         text = path.read_text()
         calls = bare_macro.findall(" ".join(re.findall(r"\{\{.*?\}\}", text, re.DOTALL)))
         if calls + bare_test.findall(text):
             found[path.name] = calls + bare_test.findall(text)
     assert found == {}
+
+
+def test_a_documented_model_is_built_as_the_example_of_its_name() -> None:
+    """And reads what that reads, where the example reads a source."""
+    compared = []
+    for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for block in re.findall(r"```sql\n(.*?)```", page.read_text(), re.DOTALL):
+            for path, sql in re.findall(
+                r"^-- (models/\S+\.sql)\n(.*?)(?=^-- |\Z)", block, re.MULTILINE | re.DOTALL
+            ):
+                built = re.search(r"materialized='(\w+)'", sql)
+                assert built, (page.name, path)
+                example = next(
+                    (
+                        (root / path).read_text()
+                        for root in (ROOT, ROOT / "tests" / "package_project")
+                        if (root / path).exists()
+                    ),
+                    None,
+                )
+                if example is None:
+                    continue
+                compared.append(path)
+                assert f"'{built[1]}'" in example, (page.name, path)
+                assert re.findall(r"afterimage\.\w+", sql) == re.findall(
+                    r"afterimage\.\w+", example
+                ), (page.name, path)
+                if "source(" in example:
+                    assert sql.split() == example.split(), (page.name, path)
+    assert len(compared) > 12
+    assert compared.count("models/staging/qlik/stg_qlik__customers.sql") == 2

@@ -1,1 +1,3 @@
+{{ config(materialized='table') }}
+
 {{ afterimage.current_state(ref('orders_history')) }}

@@ -1,3 +1,5 @@
+{{ config(materialized='table') }}
+
 {#- A UDF called by hand: which columns each change flagged, as ordinals. -#}
 select
     header__change_seq,

@@ -1,3 +1,3 @@
-{{ config(unique_key=["order_no"]) }}
+{{ config(materialized='history', unique_key=['order_no']) }}
 
 select * from {{ ref('stg_shop__orders') }}
