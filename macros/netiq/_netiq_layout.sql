@@ -1,13 +1,49 @@
-{#- Checks the arguments of netiq_event_log and xds_documents and brings them into one form. -#}
-{%- macro _netiq_layout(
-    macro_name, relation, unique_key, table, columns, base, driver_user, allow_loopback, future_events, as_of,
-    column_names, force_username_case, statuses, trim_key_numbers, time_zone=none, precedence='driver'
-) -%}
+{#- Checks the arguments of netiq_event_log and xds_documents and brings them into one form. `rules` are those that both
+    pass on as they are, see _netiq_rules. -#}
+{%- macro _netiq_layout(macro_name, relation, unique_key, table, columns, base, column_names, time_zone, rules) -%}
+    {%- set rules = afterimage._netiq_rules(macro_name, **rules) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_text(macro_name, 'table', table) -%}
     {%- set columns = afterimage._typed_columns(macro_name, columns) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
+    {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) if time_zone is not none -%}
+    {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
+    {%- set base_columns = afterimage._relation_columns(base) if base is not none else [] -%}
+    {%- if base_columns -%}
+        {%- do afterimage._check_known(
+            macro_name, 'columns (of `base`)', names, base_columns | map(attribute='name') | list
+        ) -%}
+    {%- endif -%}
+    {%- set base_types = {} -%}
+    {%- for column in base_columns -%}
+        {%- do base_types.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
+
+    {%- set unique_key = afterimage._match_column_case(unique_key, names) -%}
+    {{ return(dict(rules, **{
+        'relation': relation,
+        'rows': relation,
+        'condition': none,
+        'unique_key': unique_key,
+        'key_columns': columns | selectattr('name', 'in', unique_key) | list,
+        'table': table,
+        'columns': columns,
+        'data_columns': columns | rejectattr('name', 'in', unique_key) | list,
+        'names': names,
+        'base': base,
+        'base_types': base_types,
+        'log': log,
+        'time_zone': time_zone,
+    })) }}
+{%- endmacro -%}
+
+
+{#- The rules by which events count: whose are published, in which order, and which overrules which. -#}
+{%- macro _netiq_rules(
+    macro_name, driver_user, allow_loopback, future_events, as_of, force_username_case, statuses, trim_key_numbers,
+    precedence
+) -%}
     {%- do afterimage._check_text(macro_name, 'driver_user', driver_user) if driver_user is not none -%}
     {%- for argument, value in {
         'allow_loopback': allow_loopback, 'future_events': future_events, 'trim_key_numbers': trim_key_numbers
@@ -23,7 +59,6 @@
             macro_name ~ ": `statuses` must be a list of texts, with at least one. Got: " ~ statuses
         ) -%}
     {%- endif -%}
-    {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) if time_zone is not none -%}
     {%- do afterimage._check_choice(macro_name, 'precedence', precedence, ['driver', 'logged']) -%}
     {%- if as_of is not none and not modules.re.fullmatch(
         '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?', as_of | string
@@ -33,40 +68,14 @@
             ~ " '2024-01-31 12:00:00'. Got: " ~ as_of
         ) -%}
     {%- endif -%}
-    {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
-    {%- set base_columns = afterimage._relation_columns(base) if base is not none else [] -%}
-    {%- if base_columns -%}
-        {%- do afterimage._check_known(
-            macro_name, 'columns (of `base`)', names, base_columns | map(attribute='name') | list
-        ) -%}
-    {%- endif -%}
-    {%- set base_types = {} -%}
-    {%- for column in base_columns -%}
-        {%- do base_types.update({column.name | lower: column.type}) -%}
-    {%- endfor -%}
-
-    {%- set unique_key = afterimage._match_column_case(unique_key, names) -%}
     {{ return({
-        'relation': relation,
-        'rows': relation,
-        'condition': none,
-        'unique_key': unique_key,
-        'key_columns': columns | selectattr('name', 'in', unique_key) | list,
-        'table': table,
-        'columns': columns,
-        'data_columns': columns | rejectattr('name', 'in', unique_key) | list,
-        'names': names,
-        'base': base,
-        'base_types': base_types,
         'driver_user': driver_user,
         'allow_loopback': allow_loopback,
         'future_events': future_events,
         'as_of': as_of | string if as_of is not none else run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f'),
-        'log': log,
         'force_username_case': force_username_case,
         'statuses': statuses,
         'trim_key_numbers': trim_key_numbers,
-        'time_zone': time_zone,
         'precedence': precedence,
     }) }}
 {%- endmacro -%}
