@@ -129,15 +129,15 @@
     {%- do run_query('alter table ' ~ target_relation ~ " unset tblproperties if exists ('afterimage.read')") -%}
     {%- for image in ['before', 'after'] -%}
         {%- set known = get_columns_in_query('select `' ~ image ~ '`.* from ' ~ target_relation ~ ' where false') -%}
-        {%- set place = namespace(after='first') -%}
+        {%- set position = namespace(after='first') -%}
         {%- for name in columns -%}
             {%- if name not in known -%}
                 {%- do run_query(
                     'alter table ' ~ target_relation ~ ' add columns (`' ~ image ~ '`.' ~ afterimage._quote(name) ~ ' '
-                    ~ types[name] ~ ' ' ~ place.after ~ ')'
+                    ~ types[name] ~ ' ' ~ position.after ~ ')'
                 ) -%}
             {%- endif -%}
-            {%- set place.after = 'after ' ~ afterimage._quote(name) -%}
+            {%- set position.after = 'after ' ~ afterimage._quote(name) -%}
         {%- endfor -%}
     {%- endfor -%}
     {%- do log(model.name ~ ': added the new columns of the raw table', info=true) -%}

@@ -16,10 +16,16 @@
     time_zone=none,
     precedence='driver'
 ) -%}
-    {%- set layout = afterimage._netiq_layout(
-        'netiq_event_log', relation, unique_key, table, columns, base, driver_user, allow_loopback, future_events,
-        as_of, column_names, force_username_case, statuses, trim_key_numbers, time_zone, precedence
-    ) -%}
+    {%- set layout = afterimage._netiq_layout('netiq_event_log', relation, unique_key, table, columns, base, column_names, time_zone, {
+        'driver_user': driver_user,
+        'allow_loopback': allow_loopback,
+        'future_events': future_events,
+        'as_of': as_of,
+        'force_username_case': force_username_case,
+        'statuses': statuses,
+        'trim_key_numbers': trim_key_numbers,
+        'precedence': precedence,
+    }) -%}
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
@@ -32,7 +38,7 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
-    {%- do layout.update({'rows': intake.sides[0].rows, 'condition': intake.sides[0].condition}) %}
+    {%- set layout = dict(layout, rows=intake.sides[0].rows, condition=intake.sides[0].condition) %}
 with
 
 {{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }},

@@ -18,10 +18,16 @@
     time_zone=none,
     query_back_inserts='modify'
 ) -%}
-    {%- set layout = afterimage._netiq_layout(
-        'xds_documents', relation, unique_key, table, columns, base, driver_user, allow_loopback, future_events,
-        as_of, column_names, force_username_case, statuses, trim_key_numbers, time_zone
-    ) -%}
+    {%- set layout = afterimage._netiq_layout('xds_documents', relation, unique_key, table, columns, base, column_names, time_zone, {
+        'driver_user': driver_user,
+        'allow_loopback': allow_loopback,
+        'future_events': future_events,
+        'as_of': as_of,
+        'force_username_case': force_username_case,
+        'statuses': statuses,
+        'trim_key_numbers': trim_key_numbers,
+        'precedence': 'driver',
+    }) -%}
     {%- do afterimage._check_text('xds_documents', 'schema', schema) -%}
     {%- do afterimage._check_choice('xds_documents', 'query_back_inserts', query_back_inserts, ['modify', 'add']) -%}
     {%- if not execute -%}

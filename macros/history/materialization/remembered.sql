@@ -104,15 +104,15 @@
 
 {#- Adds new columns of the stream, each at its place; earlier versions hold NULL there. -#}
 {%- macro _add_columns(target_relation, columns, added) -%}
-    {%- set place = namespace(after='first') -%}
+    {%- set position = namespace(after='first') -%}
     {%- for column in columns -%}
         {%- set name = afterimage._quote(column.name) -%}
         {%- if column.name | lower in added -%}
             {%- do run_query(
-                'alter table ' ~ target_relation ~ ' add columns (' ~ name ~ ' ' ~ column.type ~ ' ' ~ place.after ~ ')'
+                'alter table ' ~ target_relation ~ ' add columns (' ~ name ~ ' ' ~ column.type ~ ' ' ~ position.after ~ ')'
             ) -%}
         {%- endif -%}
-        {%- set place.after = 'after ' ~ name -%}
+        {%- set position.after = 'after ' ~ name -%}
     {%- endfor -%}
 {%- endmacro -%}
 
