@@ -1035,8 +1035,8 @@ def test_a_delete_is_not_overruled_by_the_query_back_of_an_insert(
     def judged(**more: str) -> list[tuple[Any, ...]]:
         sql = project.sql(event_log("four_log", PERSON_COLUMNS, **arguments, **more))
         rows = lake.rows(
-            "select int(right(change_id, 1)) as idu, operation,"
-            f" if(reject_reason is null, after.fname, null) as fname, reject_reason from ({sql}) order by idu, change_seq"
+            "select int(right(change_id, 1)) as idu, operation, after.fname, reject_reason"
+            f" from ({sql}) order by idu, change_seq"
         )
         return [tuple(row.values()) for row in rows]
 
