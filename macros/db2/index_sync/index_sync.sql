@@ -6,10 +6,11 @@
     base=none,
     synchpoint=none,
     before_prefix='X',
-    time_zone='UTC'
+    time_zone='UTC',
+    register=none
 ) -%}
     {%- do afterimage._check_names('index_sync', 'unique_key', unique_key, required=true) -%}
-    {%- if afterimage._cannot_read_columns([relation, base]) -%}
+    {%- if afterimage._cannot_read_columns([relation, base, register]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set names = afterimage._relation_columns(relation) | map(attribute='name') | map('upper') | list -%}
@@ -20,12 +21,14 @@
                 ~ " itself. Got: " ~ base
             ) -%}
         {%- endif -%}
-        {{ return(afterimage._db2_sync_by_capture_table(relation, unique_key, synchpoint, before_prefix)) }}
+        {{ return(afterimage._db2_sync_by_capture_table(
+            relation, unique_key, synchpoint, before_prefix, register
+        )) }}
     {%- endif -%}
-    {%- if base is none or synchpoint is not none -%}
+    {%- if base is none or synchpoint is not none or register is not none -%}
         {%- do exceptions.raise_compiler_error(
-            "index_sync: for a log table, `base` must be the relation with the current rows, and `synchpoint` must be"
-            ~ " left out. Got: base " ~ base ~ ", synchpoint " ~ synchpoint
+            "index_sync: for a log table, `base` must be the relation with the current rows, and `synchpoint` and"
+            ~ " `register` must be left out. Got: base " ~ base ~ ", synchpoint " ~ synchpoint ~ ", register " ~ register
         ) -%}
     {%- endif -%}
     {{ return(afterimage._db2_sync_by_log(relation, unique_key, base, time_zone)) }}

@@ -116,6 +116,31 @@ def landed(commit: int, intent: int, letter: str, key: str | None, value: int) -
     }
 
 
+def test_the_window_gives_what_the_self_join_gives(project: Project, lake: Lake) -> None:
+    """Where each key is updated once in a commit."""
+    rows = [landed(1, n, "I", key, n) for n, key in enumerate("abcd", 1)]
+    rows += [landed(2, n, "D", key, n - 10) for n, key in enumerate("abc", 11)]
+    rows += [landed(2, n, "I", key, n) for n, key in enumerate("bca", 21)]
+    rows += [landed(2, 30, "D", "d", 4), landed(2, 31, "I", "e", 31)]
+    rows += [landed(3, 41, "D", "b", 21), landed(4, 42, "I", "b", 42)]
+    rows += [landed(5, 51, "D", "c", 22), landed(5, 52, "D", "a", 23), landed(5, 53, "I", "a", 53)]
+    lake.create("joined_cd", {**DB2_HEADER, "id": "string", "value": "int"}, rows)
+    join = f"""
+        select coalesce(d.id, i.id) as id, d.value as before, i.value as after
+        from (select * from {SCHEMA}.joined_cd where IBMSNAP_OPERATION = 'D') as d
+        full outer join (select * from {SCHEMA}.joined_cd where IBMSNAP_OPERATION = 'I') as i
+            on d.IBMSNAP_COMMITSEQ = i.IBMSNAP_COMMITSEQ and d.id = i.id
+    """
+    changes = project.sql(f"db2_change_data({relation('joined_cd')}, unique_key=['id'])")
+    images = f"""
+        select coalesce(after.id, before.id) as id, before.value as before, after.value as after
+        from ({changes})
+    """
+    joined = sorted(map(repr, lake.rows(join)))
+    assert len(joined) == 13
+    assert sorted(map(repr, lake.rows(images))) == joined
+
+
 HALVES: list[list[Row]] = [
     [
         *(landed(1, number, "I", key, 0) for number, key in enumerate("abcdefg")),

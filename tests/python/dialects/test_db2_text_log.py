@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from datetime import datetime
 from itertools import groupby
@@ -126,6 +127,76 @@ def test_the_index_gets_the_result_of_the_log(
     assert actions == expected
     assert covered == rows
     assert rejected == len(log) - len(good)
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("seed", range(3))
+def test_rows_that_are_deleted_after_a_synchronisation(
+    seed: int, project: Project, lake: Lake
+) -> None:
+    """The index command deletes the rows that it has read. Some are logged before it does so."""
+    source = random.Random(seed)
+    key = "unique_key=['no', 'lang']"
+    arguments = f"({relation('purged_log')}, {key}, base={relation('purged_base')})"
+    project.stream("stg_purged", f"db2_text_log{arguments}")
+    project.history("purged_history", "stg_purged", ["no", "lang"])
+    lake.create("purged_log", LOG, [])
+    lake.create("purged_base", BASE, [])
+    synchronise = project.sql(f"index_sync{arguments}")
+    base: dict[tuple[int, str], str] = {}
+    index: dict[tuple[int, str], str] = {}
+    log: list[dict[str, Any]] = []
+    minutes = iter(range(60))
+
+    def work(changes: int) -> None:
+        """Change rows, of which triggers write the log."""
+        for _ in range(changes):
+            minute = next(minutes)
+            row = source.randrange(4), source.choice(["de", "en"])
+            operation = 1 if row in base else 0
+            if row in base and source.random() < 0.4:
+                operation = 2
+                del base[row]
+            else:
+                base[row] = f"text {minute}"
+            log.append(logged(operation, minute, *row))
+
+    def land() -> None:
+        rows = [{"no": no, "lang": lang, "text": text} for (no, lang), text in base.items()]
+        lake.create("purged_base", BASE, rows)
+        landed = lake.rows(f"select * from {SCHEMA}.purged_log")
+        lake.append("purged_log", LOG, [row for row in log if row not in landed])
+        for row in landed:
+            if row not in log:
+                lake.spark.sql(
+                    f"delete from {SCHEMA}.purged_log where TIME = timestamp '{row['TIME']}'"
+                )
+
+    for number in range(5):
+        work(source.choice([0, 4, 8]) if number else 6)
+        land()
+        project.dbt(
+            *("run", "--select", "stg_purged", "purged_history"),
+            *([] if number else ["--full-refresh"]),
+        )
+        found = lake.rows(synchronise)
+        current = lake.rows(f"select no, lang, text from {SCHEMA}.purged_history where is_current")
+        assert {(row["no"], row["lang"]): row["text"] for row in current} == base
+        assert {(row["no"], row["lang"]) for row in found} == {
+            (row["PK01"], row["PK02"]) for row in log
+        }
+        assert sum(row["source_rows"] for row in found) == len(log)
+        read_at = dict(base)
+        work(source.choice([0, 2]) if number < 4 else 0)
+        for row in found:
+            at = row["no"], row["lang"]
+            index.pop(at, None)
+            if row["action"] == "upsert":
+                index[at] = read_at[at]
+            for done in row["covered_rows"]:
+                log.remove(logged(done["OPERATION"], done["TIME"].minute, *at))
+        assert index == read_at
+    assert (log, index) == ([], base)
 
 
 PADDED = {"neither": ("de", "de"), "the log": ("de   ", "de"), "the base": ("de", "de   ")}

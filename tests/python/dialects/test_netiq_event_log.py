@@ -963,6 +963,101 @@ def test_a_query_back_gives_values_that_no_event_has(project: Project, lake: Lak
     assert found[11][3] is None
 
 
+def moment(microsecond: int) -> datetime:
+    return NOON + timedelta(microseconds=microsecond)
+
+
+@pytest.mark.slow
+def test_an_insert_whose_fields_have_times_of_their_own(project: Project, lake: Lake) -> None:
+    """Table 5-16 of the manual, by triggers that read the clock for each row of the log."""
+    rows = [
+        {**row, "event_time": moment(n)} for n, row in enumerate(of_fields(1, 1, None), start=1)
+    ]
+    project.stream("stg_apart", event_log("apart_log", USR))
+    project.history("apart_history", "stg_apart", ["idu"])
+    lake.create("apart_log", LOG, rows)
+    run = ("run", "--full-refresh", "--select", "stg_apart", "apart_history")
+    project.dbt(*run)
+    versions = f"""
+        select fname, lname, hex(photo) as photo, valid_from, valid_to, operation
+        from {SCHEMA}.apart_history order by version
+    """
+    assert [tuple(row.values()) for row in lake.rows(versions)] == [
+        ("Jack", None, None, moment(1), moment(2), "insert"),
+        ("Jack", "Frost", None, moment(2), moment(3), "insert"),
+        ("Jack", "Frost", "AAAA", moment(3), None, "insert"),
+    ]
+    # The remedy of the docs: times of whole seconds.
+    lake.create("apart_log", LOG, [{**row, "event_time": NOON} for row in rows])
+    project.dbt(*run)
+    assert [tuple(row.values()) for row in lake.rows(versions)] == [
+        ("Jack", "Frost", "AAAA", NOON, None, "insert")
+    ]
+
+
+@pytest.mark.parametrize(("future_events", "last"), [("false", "third"), ("true", "second")])
+def test_of_inserts_of_one_field_the_last_in_order_wins(
+    future_events: str, last: str, project: Project, lake: Lake
+) -> None:
+    log = [
+        event(1, 1, 1, "fname", new_value="first", event_time=moment(1)),
+        event(2, 1, 1, "fname", new_value="second", event_time=moment(3)),
+        event(3, 1, 1, "fname", new_value="third", event_time=moment(2)),
+    ]
+    lake.create("close_log", LOG, log)
+    arguments = {"future_events": future_events, "as_of": "'2027-01-01'"}
+    sql = project.sql(event_log("close_log", PERSON_COLUMNS, **arguments))
+    rows = lake.rows(
+        "select reject_reason, source_rows, operation, after.fname"
+        f" from ({sql}) order by change_seq"
+    )
+    assert [tuple(row.values())[:3] for row in rows] == [(None, 1, "insert")] * 3
+    assert {row["fname"] for row in rows} == {"first", "second", "third"}
+    assert rows[-1]["fname"] == last
+
+
+def test_a_delete_is_not_overruled_by_the_query_back_of_an_insert(
+    project: Project, lake: Lake
+) -> None:
+    """A query-back beats its counterpart; a delete has none, and the order alone decides."""
+    log = [
+        *(event(1, 4, 1), event(2, 5, 1)),  # deleted and inserted again
+        *(event(3, 5, 2), event(4, 4, 2)),  # inserted and deleted
+        *(event(5, 4, 3), event(6, 5, 3)),  # as 1, but gone since then, without an event
+        *(event(7, 5, 4), event(8, 4, 4)),  # as 2, but the base has the row
+        *(event(9, 5, 5), event(9, 4, 5)),  # of one record
+        *(event(10, 4, 6, event_time=moment(2)), event(11, 5, 6, event_time=moment(1))),
+    ]
+    lake.create("four_log", LOG, log)
+    lake.create("four_base", PERSON, [{"idu": n, "fname": f"f{n}"} for n in (1, 4, 6)])
+    arguments = {"base": relation("four_base"), "as_of": "'2027-01-01'"}
+
+    def judged(**more: str) -> list[tuple[Any, ...]]:
+        sql = project.sql(event_log("four_log", PERSON_COLUMNS, **arguments, **more))
+        rows = lake.rows(
+            "select int(right(change_id, 1)) as idu, operation, after.fname, reject_reason"
+            f" from ({sql}) order by idu, change_seq"
+        )
+        return [tuple(row.values()) for row in rows]
+
+    expected = [
+        (1, "delete", None, None),
+        (1, "insert", "f1", None),
+        (2, "insert", None, "row gone: deleted by record 4"),
+        (2, "delete", None, None),
+        (3, "delete", None, None),
+        (3, "insert", None, "row gone: it is not in `base`"),
+        (4, "insert", None, "row gone: deleted by record 8"),
+        (4, "delete", None, None),
+        (5, "insert", None, "row gone: deleted by record 9"),
+        (5, "delete", None, None),
+    ]
+    by_record = [(6, "delete", None, None), (6, "insert", "f6", None)]
+    by_time = [(6, "insert", None, "row gone: deleted by record 10"), (6, "delete", None, None)]
+    assert judged() == expected + by_record
+    assert judged(future_events="true") == expected + by_time
+
+
 # --- Rows of no table, and local time -----------------------------------------------------------
 
 

@@ -206,7 +206,15 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
         OF_LOG,
         [
             ("`base` must be the relation", "base=none"),
-            ("`synchpoint` must be left out", "synchpoint='00'"),
+            ("`synchpoint` and `register` must be left out", "synchpoint='00'"),
+            ("`synchpoint` and `register` must be left out", "register={wrong_text_log}"),
+            (
+                "`register` must be a relation with the columns SYNCHPOINT, CD_NEW_SYNCHPOINT",
+                "relation={wrong_ccd}",
+                "unique_key=['no']",
+                "base=none",
+                "register={wrong_text_log}",
+            ),
             ("`base` must be left out", "relation={wrong_ccd}", "unique_key=['no']"),
             (
                 "20 or 32 hex digits. Got: 12",

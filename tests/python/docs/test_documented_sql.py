@@ -26,6 +26,31 @@ def documented(page: str, begins: str) -> str:
     return re.sub(r"\{\{ (?:ref|source)\((?:'raw', )?'(\w+)'\) \}\}", rf"{SCHEMA}.\1", sql)
 
 
+def test_only_commits_that_capture_has_written_completely_are_landed(lake: Lake) -> None:
+    """The bound is that of the register's two columns which is larger, of all its rows."""
+    columns = {"IBMSNAP_COMMITSEQ": "binary", "ID": "int"}
+    commits = [{"IBMSNAP_COMMITSEQ": n.to_bytes(16, "big"), "ID": n} for n in (1, 254, 256, 257)]
+    lake.create("deposits_cd", columns, commits)
+    progress = {"SYNCHPOINT": "binary", "CD_NEW_SYNCHPOINT": "binary"}
+    for values, expected in {
+        ((256, None), (None, 3)): [1, 254, 256],
+        ((3, 254), (3, None)): [1, 254],
+        ((None, None),): [],
+    }.items():
+        rows = [
+            {
+                k: None if n is None else n.to_bytes(16, "big")
+                for k, n in zip(progress, row, strict=True)
+            }
+            for row in values
+        ]
+        lake.create("ibmsnap_register", progress, rows)
+        sql = documented("systems/db2_change_data.md", "select *\nfrom deposits_cd")
+        for table in ("deposits_cd", "ibmsnap_register"):
+            sql = sql.replace(f"from {table}", f"from {SCHEMA}.{table}")
+        assert sorted(row["ID"] for row in lake.rows(sql)) == expected
+
+
 def test_a_snapshot_is_continued_until_the_first_change_of_each_key(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
