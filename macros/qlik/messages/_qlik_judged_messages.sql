@@ -91,6 +91,7 @@ judged as (
                 concat('columnMask has bits past the last column: ', array_join(unknown_present, ', ')),
                 null
             ),
+            {{ afterimage._qlik_delete_warning('flagged_by_delete', layout.unique_key, 'changeMask') | indent(12) }},
             if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
             {%- if layout.schema_rows is not none %},
             if(

@@ -420,3 +420,80 @@ def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: La
     assert list(row["after"]) == DATA
     assert (row["changed_at"], row["transaction_id"]) == (update["timestamp"], "t1")
     assert row["warnings"] is None
+
+
+def landed(number: int, letter: str, bits: bytes | None, **values: str) -> dict[str, Any]:
+    return {
+        "header__change_seq": f"2024010112010000{number:019}",
+        "header__change_oper": letter,
+        "header__change_mask": bits,
+        "header__timestamp": datetime(2024, 1, 1, 12, 1),
+        **values,
+    }
+
+
+def test_a_null_that_an_insert_does_not_flag_is_a_null(project: Project, lake: Lake) -> None:
+    """Qlik: an insert flags all inserted columns. The new row has no value in any other."""
+    insert = landed(1, "I", flags(["c01", "c03"]), c01="1")
+    lake.create("inserted__ct", HEADER | dict.fromkeys(DATA, "string"), [insert])
+    [row] = lake.rows(compiled(project, "inserted__ct"))
+    assert row["after"] == dict.fromkeys(DATA) | {"c01": "1"}
+    assert (row["changed_columns"], row["absent_columns"]) == (["c01", "c03"], None)
+    assert row["warnings"] is None
+
+
+DELETE_MASKS: list[tuple[bytes | None, str | None]] = [
+    (flags(["c01", "c02"]), None),
+    (None, None),
+    (b"", None),
+    (flags([]), None),
+    (flags(["c01"]), "c01"),
+    (flags(["c01", "c02", "c03"]), "c01, c02, c03"),
+    (flags(["c04"]), "c04"),
+]
+
+
+def test_a_delete_whose_mask_flags_another_key_gets_a_warning(project: Project, lake: Lake) -> None:
+    """Qlik: a delete flags only the columns of the primary key or unique index."""
+    rows = [
+        landed(number, "D", bits, c01="1", c02=str(number))
+        for number, (bits, _) in enumerate(DELETE_MASKS)
+    ]
+    lake.create("ended__ct", HEADER | dict.fromkeys(DATA, "string"), rows)
+    raw = relation("ended__ct")
+    query = project.sql(f"qlik_change_table({raw}, unique_key=['C02', 'c01'])")
+    assert [row["warnings"] for row in lake.rows(f"{query} order by change_seq")] == [
+        flagged and [f"change_mask of a delete flags {flagged}, and unique_key is c01, c02"]
+        for _, flagged in DELETE_MASKS
+    ]
+
+
+@pytest.mark.parametrize("deliveries", [1, 2], ids=["plain", "delivered twice"])
+def test_before_images_are_those_of_the_vendors_self_join(
+    deliveries: int, project: Project, lake: Lake
+) -> None:
+    rows = [
+        landed(1, "I", None, c01="1", c02="a"),
+        *update_with_before(2, flags(["c02"]), {"c01": "1", "c02": "a"}, {"c01": "1", "c02": "b"}),
+        *update_with_before(3, flags(["c01"]), {"c01": "1", "c02": "b"}, {"c01": "2", "c02": "b"}),
+        landed(4, "U", flags(["c02"]), c01="2", c02="c"),
+        landed(5, "D", flags(["c01"]), c01="2", c02="c"),
+    ]
+    table = f"joined__ct_{deliveries}"
+    lake.create(table, HEADER | dict.fromkeys(DATA, "string"), rows * deliveries)
+    by_join = lake.rows(
+        "select distinct changes.header__change_seq as change_seq, changes.c01, changes.c02,"
+        " befores.c01 as old_c01, befores.c02 as old_c02"
+        f" from {SCHEMA}.{table} as changes left outer join {SCHEMA}.{table} as befores"
+        " on changes.header__change_seq = befores.header__change_seq"
+        " and befores.header__change_oper = 'B'"
+        " where changes.header__change_oper <> 'B' order by change_seq"
+    )
+    staged = lake.rows(
+        "select change_seq, coalesce(after, before).c01 as c01, coalesce(after, before).c02 as c02,"
+        " if(operation = 'update', before, null).c01 as old_c01,"
+        " if(operation = 'update', before, null).c02 as old_c02"
+        f" from ({compiled(project, table)}) as staged order by change_seq"
+    )
+    assert len(by_join) == 5
+    assert staged == by_join

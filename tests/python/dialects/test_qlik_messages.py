@@ -746,6 +746,26 @@ def test_a_key_change_with_an_unknown_old_key_gets_a_warning(project: Project, l
     assert [row["warnings"] for row in rows] == [*(warned for *_, warned in updates), None]
 
 
+def test_a_delete_whose_mask_flags_another_key_gets_a_warning(project: Project, lake: Lake) -> None:
+    """The bits mean what they mean in change tables: a delete flags only the key's columns."""
+    masks = {"01": None, "00": None, None: None, "03": "ID, NAME", "02": "NAME"}
+    messages = [
+        at_offset(
+            place,
+            "DELETE",
+            f"2024010112{place:025d}",
+            data={"ID": place, "NAME": "a"},
+            headers={"changeMask": flags, "timestamp": "2024-01-01T12:00:00"},
+        )
+        for place, flags in enumerate(masks)
+    ]
+    lake.create("ended_rows", landing("json"), messages)
+    assert [row["warnings"] for row in read(project, lake, "ended_rows")] == [
+        flagged and [f"changeMask of a delete flags {flagged}, and unique_key is ID"]
+        for flagged in masks.values()
+    ]
+
+
 UNKNOWN = "changed_at is unknown: neither timestamp nor change_seq has it"
 
 
