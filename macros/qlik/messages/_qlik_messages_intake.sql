@@ -1,7 +1,7 @@
 {#- What a run reads. Messages that were held back are read together with the places of landed ones. Everything is
-    read if a schema has arrived that a message waited for. `hold_back_hours` is none if transactions need not be
-    complete. -#}
-{%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, hold_back_hours) -%}
+    read if a schema has arrived that a message waited for, or by which one that names no schema may be read.
+    `hold_back_hours` is none if transactions need not be complete. -#}
+{%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, table, hold_back_hours) -%}
     {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
     {#- A load has no place, even if its bytes hold a changeSequence. In Avro the bytes do not show a load. -#}
     {%- set is_load = 'coalesce(' ~ afterimage._qlik_message_text(landing)
@@ -26,9 +26,11 @@
     {%- endif -%}
     {%- set intake = afterimage._intake('qlik_messages', sides, extents=held_back) -%}
     {%- set side = intake.sides[0] -%}
+    {%- set schemas = afterimage._qlik_known_schemas(intake, metadata, schema_rows, table) -%}
+    {%- do intake.update({'marker': intake.marker ~ afterimage._intake_marker([schemas])}) -%}
     {%- if intake.kind == 'new' -%}
         {%- if schema_rows is not none and intake.sides[-1].kind == 'new'
-            and afterimage._qlik_has_arrived(schema_rows) -%}
+            and (afterimage._qlik_has_arrived(schema_rows) or afterimage._qlik_may_read_otherwise(schemas)) -%}
             {%- do intake.update({'kind': 'all', 'known_within': none}) -%}
             {%- do side.update({'landed': none}) -%}
         {%- elif side.kind == 'nothing' -%}
@@ -151,6 +153,48 @@ regexp_extract_all(
     {%- endset -%}
     {%- set extents = run_query(query).rows | map('list') | list -%}
     {{ return(near ~ ' or ' ~ afterimage._qlik_within('s', afterimage._merge_ranges(extents)) if extents else near) }}
+{%- endmacro -%}
+
+
+{#- The schemas of the table, as a further state that the model's table remembers: by which of them a message that names
+    none is read depends on all. The state is none in a run without news of them, and in one that reads everything. -#}
+{%- macro _qlik_known_schemas(intake, metadata, schema_rows, table) -%}
+    {%- set schemas = {
+        'name': 'schemas of ' ~ (table or 'all tables') ~ ' in ' ~ metadata, 'state': none, 'is_remembered': false,
+        'count': 0, 'reason': none, 'views': [],
+    } -%}
+    {%- if schema_rows is none or intake.kind != 'new' or intake.sides[-1].kind != 'new' -%}
+        {{ return(schemas) }}
+    {%- endif -%}
+    {%- set query -%}
+        select md5(to_json(sort_array(collect_set(
+            struct(schema_id, schema_name, table_name, table_version, published_at, column_name, ordinal, is_lob)
+        ))))
+        from ({{ schema_rows }}) as schema_rows
+        where
+            reject_reason is null
+            {%- if table is not none %}
+            and {{ afterimage._is_table(table, 'schema_name', 'table_name') }}
+            {%- endif %}
+    {%- endset -%}
+    {%- do schemas.update({'state': afterimage._value(query)}) -%}
+    {{ return(schemas) }}
+{%- endmacro -%}
+
+
+{#- Whether the schemas of the table have changed since messages that name none were read. A model that does not
+    remember its schemas cannot say. -#}
+{%- macro _qlik_may_read_otherwise(schemas) -%}
+    {%- if schemas.state is not none and schemas.state == afterimage._read_before(schemas.name).state -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set query -%}
+        select 1
+        from {{ this }}
+        where schema_id is null and coalesce(reject_reason, '') not like 'tombstone:%'
+        limit 1
+    {%- endset -%}
+    {{ return(run_query(query).rows | length > 0) }}
 {%- endmacro -%}
 
 

@@ -24,7 +24,7 @@
     {%- do afterimage._check_drift('qlik_messages', metadata or relation, columns) -%}
     {%- set keys = afterimage._in_column_order(unique_key, names) -%}
     {%- set intake = afterimage._qlik_messages_intake(
-        relation, landing, metadata, schema_rows, hold_back_hours if complete_transactions else none
+        relation, landing, metadata, schema_rows, table, hold_back_hours if complete_transactions else none
     ) -%}
     {%- set further_columns = ['schema_id', 'message_position'] -%}
     {%- if intake.kind == 'nothing' -%}

@@ -31,7 +31,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    stream = data.draw(merged_streams(8, max_changes=12, honest=True, trades=True))
     batches = data.draw(splits(landed_rows(stream)))
     columns = {**HEADER, **{name: stream.types[name] for name in stream.columns}}
     key = stream.unique_key
@@ -497,3 +497,63 @@ def test_before_images_are_those_of_the_vendors_self_join(
     )
     assert len(by_join) == 5
     assert staged == by_join
+
+
+def moved(number: int, old: int, new: int, name: str, second: str = "01") -> list[dict[str, Any]]:
+    """Return an update of the key with its before-image; `second` is part of its commit's time."""
+    seq = f"202401011201{second}00{number:019}"
+    return [arrived(seq, "B", name, old), arrived(seq, "U", name, new)]
+
+
+STARTED = [arrived(at(0, number), "I", name, number) for number, name in ((1, "a"), (2, "b"))]
+KEY_TRADES: dict[str, tuple[list[dict[str, Any]], bool]] = {
+    # `id = id + 1`: the row that comes to 2 is not the one that leaves it.
+    "a chain": ([*moved(1, 1, 2, "a"), *moved(2, 2, 3, "b")], True),
+    "a swap": ([*moved(1, 1, 2, "a"), *moved(2, 2, 1, "b")], True),
+    "a chain from its end": ([*moved(1, 2, 3, "b"), *moved(2, 1, 2, "a")], False),
+    "one row twice": ([*moved(1, 2, 3, "b"), *moved(2, 3, 4, "b")], False),
+    "of two commits": ([*moved(1, 2, 3, "b"), *moved(2, 3, 4, "c", second="02")], False),
+}
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("name", KEY_TRADES)
+def test_rows_that_take_each_others_keys_without_a_transaction_are_reported(
+    name: str, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    moves, is_reported = KEY_TRADES[name]
+    project.stream("stg_traded", f"qlik_change_table({relation('traded__ct')}, unique_key=['id'])")
+
+    def said(*arguments: str) -> str:
+        capfd.readouterr()
+        project.dbt("--no-quiet", "run", "--select", "stg_traded", *arguments)
+        return " ".join(capfd.readouterr().out.split())
+
+    warning = f"1 updates (the first with change_seq {moves[2]['header__change_seq']}) take a row"
+    lake.create("traded__ct", ARRIVALS_COLUMNS, [*STARTED, *moves])
+    assert (warning in said("--full-refresh")) == is_reported
+    # A later run looks at what has landed.
+    lake.create("traded__ct", ARRIVALS_COLUMNS, STARTED)
+    assert "each other" not in said("--full-refresh")
+    lake.append("traded__ct", ARRIVALS_COLUMNS, moves)
+    assert (warning in said()) == is_reported
+    assert "each other" not in said()
+
+    staged = relation("stg_traded")
+    disagreeing = lake.rows(project.sql(f"test_before_images_agree({staged}, unique_key=['id'])"))
+    assert [row["change_seq"] for row in disagreeing] == (
+        [moves[2]["header__change_seq"]] if is_reported or name == "of two commits" else []
+    )
+
+    # With a transaction there is nothing to report, and no row is lost.
+    columns = ARRIVALS_COLUMNS | {"header__transaction_id": "string"}
+    columns = dict(sorted(columns.items(), key=lambda column: not column[0].startswith("header")))
+    rows = [
+        row | {"header__transaction_id": row["header__change_seq"][:16]}
+        for row in [*STARTED, *moves]
+    ]
+    lake.create("traded__ct", columns, rows)
+    assert "each other" not in said("--full-refresh")
+    history_of = f"scd2({staged}, unique_key=['id'])"
+    current = lake.rows(f"select name from ({project.sql(history_of)}) as h where is_current")
+    assert len(current) == 2
