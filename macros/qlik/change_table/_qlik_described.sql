@@ -60,10 +60,11 @@ described as (
             null
         ) as mask_warning,
         {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning,
+        {{ afterimage._qlik_delete_warning('flagged_columns', layout.unique_key, 'change_mask') | indent(8) }} as delete_warning,
         -- Few changes have warnings, and functions with lambdas are slow.
         if(
-            coalesce(time_warning, mask_warning, unflagged_warning) is not null,
-            array_compact(array(time_warning, mask_warning, unflagged_warning)),
+            coalesce(time_warning, mask_warning, unflagged_warning, delete_warning) is not null,
+            array_compact(array(time_warning, mask_warning, unflagged_warning, delete_warning)),
             null
         ) as warnings,
         source_rows

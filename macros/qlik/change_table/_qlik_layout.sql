@@ -107,6 +107,7 @@
         'ordinals': ordinals,
         'header': expressions,
         'has_mask': 'change_mask' in found.header,
+        'has_transactions': 'transaction_id' in found.header,
         'text_seq': afterimage._quote(found.header.change_seq.name) if found.header.change_seq.type == 'string' else '',
         'header_columns': header_columns if header_columns is not none else found.header_columns,
         'mask_is_binary': mask_is_binary,

@@ -60,6 +60,14 @@ judged as (
                 then concat('unknown operation: ', coalesce(concat('"', operation_word, '"'), 'NULL'))
             when operation_word <> 'REFRESH' and not has_seq
                 then concat('changeSequence is not 35 digits: ', coalesce(concat('"', landed_seq, '"'), 'NULL'))
+            {%- if layout.schema_rows is not none %}
+            when needs_schema and chosen_schema_id is null
+                then if(
+                    tables > 1,
+                    'the message names neither its schema nor its table, and the metadata messages describe several',
+                    'the message names no schema, and no metadata message describes its table'
+                )
+            {%- endif %}
             when change_mask is not null and changed_ordinals is null
                 then concat('changeMask cannot be decoded: "', left(change_mask, 60), '"')
             when column_mask is not null and present_ordinals is null
@@ -91,11 +99,20 @@ judged as (
                 concat('columnMask has bits past the last column: ', array_join(unknown_present, ', ')),
                 null
             ),
+            {{ afterimage._qlik_delete_warning('flagged_by_delete', layout.unique_key, 'changeMask') | indent(12) }},
             if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
             {%- if layout.schema_rows is not none %},
             if(
                 schema_id is not null and not has_schema and not is_avro and coalesce(change_mask, column_mask) is not null,
                 concat({{ afterimage._qlik_no_schema() }}, schema_id),
+                null
+            ),
+            if(
+                is_chosen_of_several,
+                concat(
+                    'the message names no schema: it is read by ', chosen_schema_id,
+                    if(is_newest, ', the newest of its table by then', ', the first of its table')
+                ),
                 null
             )
             {%- endif %}

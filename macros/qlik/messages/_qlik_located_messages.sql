@@ -1,11 +1,17 @@
-{#- The CTE `located`: what each message says about itself, and the table of its schema. -#}
+{#- The CTE `located`: what each message says about itself, and its schema with its table. -#}
 {%- macro _qlik_located_messages(layout) -%}
-{%- set schema_id = "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)" -%}
-{%- set named_schema = 'coalesce(body.lineage.schema, body.schema, body.headers.schema)' -%}
-{%- set named_table = 'coalesce(body.lineage.`table`, body.`table`, body.headers.`table`)' -%}
+{%- set named = {
+    'schema_id': "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)",
+    'schema': 'coalesce(body.lineage.schema, body.schema, body.headers.schema)',
+    'table': 'coalesce(body.lineage.`table`, body.`table`, body.headers.`table`)',
+} -%}
 {#- Where no schema gives the positions of the columns, the caller's list does. -#}
 {%- set positions = 'sequence(1, ' ~ layout.names | length ~ ')' -%}
 {%- set position_of = 'map_from_arrays(' ~ afterimage._string_array(layout.names) ~ ', ' ~ positions ~ ')' -%}
+{% if layout.schema_rows is not none -%}
+{{ afterimage._qlik_chosen_schemas(named) }},
+
+{% endif -%}
 located as (
 
     select
@@ -33,25 +39,31 @@ located as (
         try_cast(body.headers.transactionLastEvent as boolean) as is_last_event,
         body.data,
         body.beforeData as before_data,
-        {{ schema_id }} as schema_id,
+        {{ named.schema_id }} as schema_id,
         {%- if layout.schema_rows is not none %}
+        needs_schema,
+        tables,
+        chosen_schema_id,
+        is_newest,
+        array_size(table_schemas) > 1 as is_chosen_of_several,
         message_schemas.schema_id is not null as has_schema,
-        coalesce(message_schemas.schema_name, {{ named_schema }}) as schema_name,
-        coalesce(message_schemas.table_name, {{ named_table }}) as table_name,
+        -- A chosen schema does not say which table the message is of.
+        coalesce(if(needs_schema, null, message_schemas.schema_name), {{ named.schema }}) as schema_name,
+        coalesce(if(needs_schema, null, message_schemas.table_name), {{ named.table }}) as table_name,
         coalesce(message_schemas.ordinals, {{ position_of }}) as ordinals,
         coalesce(message_schemas.all_ordinals, {{ positions }}) as all_ordinals,
         message_schemas.lob_columns
         {%- else %}
-        {{ named_schema }} as schema_name,
-        {{ named_table }} as table_name,
+        {{ named.schema }} as schema_name,
+        {{ named.table }} as table_name,
         {{ position_of }} as ordinals,
         {{ positions }} as all_ordinals
         {%- endif %}
 
-    from opened_messages
+    from {{ 'opened_messages' if layout.schema_rows is none else 'addressed as opened_messages' }}
     {%- if layout.schema_rows is not none %}
     left outer join (select /*+ broadcast */ * from message_schemas) as message_schemas
-        on {{ schema_id }} = message_schemas.schema_id
+        on coalesce({{ named.schema_id }}, chosen_schema_id) = message_schemas.schema_id
     {%- endif %}
 
 )

@@ -21,6 +21,16 @@ images as (
             null,
             {{ afterimage._qlik_message_changed(layout.columns, layout.schema_rows is not none) | indent(12) }}
         ) as changed_columns,
+        if(
+            operation_word = 'DELETE',
+            array_compact(array(
+                {%- for column in layout.columns %}
+                if({{ afterimage._qlik_has_bit('changed_ordinals', column) }}, {{ afterimage._literal(column.name) }}, null)
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            )),
+            null
+        ) as flagged_by_delete,
         array_except(changed_ordinals, all_ordinals) as unknown_changed,
         array_except(present_ordinals, all_ordinals) as unknown_present,
         array_except(

@@ -6,6 +6,8 @@ message_schemas as (
         schema_id,
         max(schema_name) as schema_name,
         max(table_name) as table_name,
+        max(table_version) as table_version,
+        max(published_at) as published_at,
         max(data_schema) as data_schema,
         map_from_entries(collect_set(struct(column_name, ordinal))) as ordinals,
         collect_set(ordinal) as all_ordinals,

@@ -26,7 +26,7 @@
     {%- set further_columns = ['schema_id', 'message_position'] -%}
     {%- set hold_back_hours = hold_back_hours if complete_transactions else none -%}
     {%- set intake = afterimage._intake(
-        'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows), new_columns,
+        'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows, table), new_columns,
         extents=afterimage._qlik_held_back(hold_back_hours), further_columns=further_columns
     ) -%}
     {%- if intake.kind == 'nothing' -%}

@@ -353,11 +353,17 @@ def quote(name: str) -> str:
 
 
 def text_of(column: Column, expression: str) -> str:
-    """Return SQL that gives a column's value as text, bytes as hex."""
+    """Return SQL that gives a column's value as text: the same as the macro `_as_text`."""
     if column.type == "binary":
         return f"hex({expression})"
-    if column.type.startswith(("struct<", "array<", "map<")):
-        return f"to_json({expression})"
+    if "<" in column.type:
+        micros = "yyyy-MM-dd HH:mm:ss.SSSSSS"
+        formats = f"map('timestampFormat', '{micros}XXX', 'timestampNTZFormat', '{micros}')"
+        return f"to_json({expression}, {formats})"
+    # A cast writes small decimals of more than six places with an exponent.
+    scale = re.fullmatch(r"decimal\(\d+, ?(\d+)\)", column.type)
+    if scale and int(scale[1]) > 6:
+        return f"format_number({expression}, '0.{'0' * int(scale[1])}')"
     return f"cast({expression} as string)"
 
 

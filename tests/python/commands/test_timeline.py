@@ -21,7 +21,7 @@ from dbt_afterimage.cli import main
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.pages import page, timeline
 from dbt_afterimage.pages.timeline import Key, Record, Version
-from dbt_afterimage.runtime.project import Column, equals, literal
+from dbt_afterimage.runtime.project import Column, equals, literal, text_of
 from dbt_afterimage.text import EPOCH, time_text, visible
 
 HOSTILE = "</script><script>document.title=\"pwned\"</script><b onclick='x'>&amp;{{ 1 }}\u202e\x07"
@@ -237,6 +237,44 @@ def test_the_page_is_one_file_and_holds_values_as_text(written: Path) -> None:
     assert "&lt;/script&gt;" in own
     assert "⟨U+202E⟩␇" in own
     assert "\u202e" not in text
+
+
+# Of each type a value in SQL, and its text: on a page as in an audit.
+TEXTS = [
+    ("string", "'a ○ '", "a ○ "),
+    ("boolean", "true", "true"),
+    ("int", "-7", "-7"),
+    ("bigint", "9007199254740993", "9007199254740993"),
+    ("double", "0.1", "0.1"),
+    ("decimal(10,2)", "0", "0.00"),
+    ("decimal(20,7)", "0", "0.0000000"),
+    ("decimal(20,7)", "-0.0000012", "-0.0000012"),
+    ("decimal(20,7)", "1234567.5", "1234567.5000000"),
+    ("decimal(38,18)", "1e-18", "0.000000000000000001"),
+    ("decimal(38,38)", "0", f"0.{'0' * 38}"),
+    ("date", "'2024-02-29'", "2024-02-29"),
+    ("timestamp", "'2024-02-29 12:00:00.000001Z'", "2024-02-29 12:00:00.000001"),
+    ("timestamp_ntz", "'2024-02-29 12:00:00.000001'", "2024-02-29 12:00:00.000001"),
+    ("binary", "X'0aff'", "0AFF"),
+    (
+        "array<timestamp>",
+        "array('2024-02-29 12:00:00.000001Z')",
+        '["2024-02-29 12:00:00.000001Z"]',
+    ),
+    ("struct<a:int,b:string>", "named_struct('a', 1, 'b', 'x')", '{"a":1,"b":"x"}'),
+    ("map<string,int>", "map('k', 1)", '{"k":1}'),
+]
+
+
+def test_a_value_has_one_text_on_a_page_and_in_an_audit(project: Project, lake: Lake) -> None:
+    of_audit = project.sqls(f"_as_text('value', '{kind}')" for kind, *_ in TEXTS)
+    for (kind, value, text), by_macro in zip(TEXTS, of_audit, strict=True):
+        by_page = text_of(Column("value", kind), "value")
+        (row,) = lake.rows(
+            f"select {by_page} as page, {by_macro} as audit"
+            f" from (select cast({value} as {kind}) as value) as one"
+        )
+        assert row == {"page": text, "audit": text}, kind
 
 
 @needs_chromium

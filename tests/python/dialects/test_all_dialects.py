@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import groupby
 from typing import Any
 
 import pytest
@@ -32,13 +33,15 @@ STILL = LEAST | {"transaction", "update of nothing"}
 FLAVOURS: list[frozenset[str]] = [
     LEAST,
     STILL | {"key change"},
+    STILL | {"key change", "key trade"},
     STILL,
     STILL | {"full load"},
+    STILL | {"key change", "key trade", "full load"},
     # What a dialect has that names no transaction.
     frozenset({"key change", "full load", "update of nothing"}),
 ]
 # What only dialects have that tell a truncate as well.
-FULLEST = STILL | {"key change", "new life in a transaction", "truncate"}
+FULLEST = STILL | {"key change", "key trade", "new life in a transaction", "truncate"}
 CASES = 24
 PLACES = "valid_from_seq", "valid_to_seq", "history_id"
 
@@ -118,6 +121,28 @@ class Retold:
                 change = replace(change, operation="insert")
             self.insert(change, after)
 
+    def tell_trade(self, changes: Sequence[Change]) -> None:
+        """Take in the updates by which rows take each other's keys in one statement."""
+        moves = [(change, change.before or {}, change.after or {}) for change in changes]
+        if not self.allowed.issuperset({"transaction", "key change", "key trade"}):
+            plain = [
+                (replace(change, absent_columns=None, changed_columns=None), old, new)
+                for change, old, new in moves
+            ]
+            for change, old, _ in plain:
+                self.delete(change, old, old)
+            for change, _, new in plain:
+                self.insert(replace(change, operation="insert", before=None, after=new), new)
+            return
+        keys = [self.key(row) for _, old, new in moves for row in (old, new)]
+        for _, old, _ in moves:
+            del self.table[self.key(old)]
+        for number, (change, old, new) in enumerate(moves):
+            self.table[self.key(new)] = new
+            changed = [name for name in new if new[name] != old[name]]
+            whole = replace(change, absent_columns=None, changed_columns=changed)
+            self.add(change, whole, *keys, goes_on=number > 0)
+
     def insert(self, change: Change, row: Row) -> None:
         self.table[self.key(row)] = row
         self.add(change, replace(change, absent_columns=None, changed_columns=None), self.key(row))
@@ -144,13 +169,14 @@ class Retold:
         )
         self.add(change, whole, self.key(old), self.key(new))
 
-    def add(self, sparse: Change, whole: Change, *keys: Key) -> None:
+    def add(self, sparse: Change, whole: Change, *keys: Key, goes_on: bool = False) -> None:
         """Give a change its place, its transaction and its time, and write it down."""
         if sparse.operation == "load":
             stamp: dict[str, Any] = {"change_seq": "", "changed_at": None, "transaction_id": None}
         else:
             self.number += 1
-            self.begin(sparse, keys)
+            if not goes_on:
+                self.begin(sparse, keys)
             stamp = {
                 "change_seq": seq(self.number),
                 "changed_at": self.now,
@@ -193,8 +219,14 @@ class Case:
 def retold(stream: Stream, number: int, rank: int, allowed: frozenset[str]) -> Case:
     """Retell a stream as the case with a number; the first cases have the last places."""
     teller = Retold(stream.unique_key, allowed, rank * 1000)
-    for change in sorted(stream.distinct, key=lambda change: change.change_seq):
-        if change.reject_reason is None:
+    begins = {place: min(trade) for trade in stream.trades for place in trade}
+    good = [change for change in stream.distinct if change.reject_reason is None]
+    good.sort(key=lambda change: change.change_seq)
+    for place, told in groupby(good, key=lambda c: begins.get(c.change_seq, c.change_seq)):
+        if place in begins:
+            teller.tell_trade(list(told))
+            continue
+        for change in told:
             teller.tell(change)
     return Case(
         replace(stream, changes=[of_case(change, number) for change in teller.sparse]),
@@ -231,10 +263,10 @@ class Told:
 @st.composite
 def told_streams(draw: st.DrawFn, cases: int, flavours: Sequence[frozenset[str]]) -> Told:
     """Draw streams that each hold what a flavour allows."""
-    schema = draw(schemas())
+    schema = draw(schemas(min_keys=4))
     told = []
     for number in range(cases):
-        stream = draw(streams(max_changes=12, honest=True, schema=schema))
+        stream = draw(streams(max_changes=12, honest=True, schema=schema, trades=True))
         told.append(retold(stream, number, cases - number, flavours[number % len(flavours)]))
     names, types = schema.columns, schema.types
     whole = Stream(

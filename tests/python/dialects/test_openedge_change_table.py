@@ -74,7 +74,7 @@ def draw_rows(
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    stream = data.draw(merged_streams(8, max_changes=12, honest=True, trades=True))
     maps: FieldMaps = data.draw(st.sampled_from(["bits", "names", "bytes", "hex"]))
     order: SplitOrder = data.draw(st.sampled_from(["zero_first", "zero_last"]))
     changes = carried(stream, maps)

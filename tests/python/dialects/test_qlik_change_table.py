@@ -31,7 +31,7 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 def test_any_order_any_batches_and_repeats_give_what_one_batch_gives(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    stream = data.draw(merged_streams(8, max_changes=12, honest=True))
+    stream = data.draw(merged_streams(8, max_changes=12, honest=True, trades=True))
     batches = data.draw(splits(landed_rows(stream)))
     columns = {**HEADER, **{name: stream.types[name] for name in stream.columns}}
     key = stream.unique_key
@@ -420,3 +420,140 @@ def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: La
     assert list(row["after"]) == DATA
     assert (row["changed_at"], row["transaction_id"]) == (update["timestamp"], "t1")
     assert row["warnings"] is None
+
+
+def landed(number: int, letter: str, bits: bytes | None, **values: str) -> dict[str, Any]:
+    return {
+        "header__change_seq": f"2024010112010000{number:019}",
+        "header__change_oper": letter,
+        "header__change_mask": bits,
+        "header__timestamp": datetime(2024, 1, 1, 12, 1),
+        **values,
+    }
+
+
+def test_a_null_that_an_insert_does_not_flag_is_a_null(project: Project, lake: Lake) -> None:
+    """Qlik: an insert flags all inserted columns. The new row has no value in any other."""
+    insert = landed(1, "I", flags(["c01", "c03"]), c01="1")
+    lake.create("inserted__ct", HEADER | dict.fromkeys(DATA, "string"), [insert])
+    [row] = lake.rows(compiled(project, "inserted__ct"))
+    assert row["after"] == dict.fromkeys(DATA) | {"c01": "1"}
+    assert (row["changed_columns"], row["absent_columns"]) == (["c01", "c03"], None)
+    assert row["warnings"] is None
+
+
+DELETE_MASKS: list[tuple[bytes | None, str | None]] = [
+    (flags(["c01", "c02"]), None),
+    (None, None),
+    (b"", None),
+    (flags([]), None),
+    (flags(["c01"]), "c01"),
+    (flags(["c01", "c02", "c03"]), "c01, c02, c03"),
+    (flags(["c04"]), "c04"),
+]
+
+
+def test_a_delete_whose_mask_flags_another_key_gets_a_warning(project: Project, lake: Lake) -> None:
+    """Qlik: a delete flags only the columns of the primary key or unique index."""
+    rows = [
+        landed(number, "D", bits, c01="1", c02=str(number))
+        for number, (bits, _) in enumerate(DELETE_MASKS)
+    ]
+    lake.create("ended__ct", HEADER | dict.fromkeys(DATA, "string"), rows)
+    raw = relation("ended__ct")
+    query = project.sql(f"qlik_change_table({raw}, unique_key=['C02', 'c01'])")
+    assert [row["warnings"] for row in lake.rows(f"{query} order by change_seq")] == [
+        flagged and [f"change_mask of a delete flags {flagged}, and unique_key is c01, c02"]
+        for _, flagged in DELETE_MASKS
+    ]
+
+
+@pytest.mark.parametrize("deliveries", [1, 2], ids=["plain", "delivered twice"])
+def test_before_images_are_those_of_the_vendors_self_join(
+    deliveries: int, project: Project, lake: Lake
+) -> None:
+    rows = [
+        landed(1, "I", None, c01="1", c02="a"),
+        *update_with_before(2, flags(["c02"]), {"c01": "1", "c02": "a"}, {"c01": "1", "c02": "b"}),
+        *update_with_before(3, flags(["c01"]), {"c01": "1", "c02": "b"}, {"c01": "2", "c02": "b"}),
+        landed(4, "U", flags(["c02"]), c01="2", c02="c"),
+        landed(5, "D", flags(["c01"]), c01="2", c02="c"),
+    ]
+    table = f"joined__ct_{deliveries}"
+    lake.create(table, HEADER | dict.fromkeys(DATA, "string"), rows * deliveries)
+    by_join = lake.rows(
+        "select distinct changes.header__change_seq as change_seq, changes.c01, changes.c02,"
+        " befores.c01 as old_c01, befores.c02 as old_c02"
+        f" from {SCHEMA}.{table} as changes left outer join {SCHEMA}.{table} as befores"
+        " on changes.header__change_seq = befores.header__change_seq"
+        " and befores.header__change_oper = 'B'"
+        " where changes.header__change_oper <> 'B' order by change_seq"
+    )
+    staged = lake.rows(
+        "select change_seq, coalesce(after, before).c01 as c01, coalesce(after, before).c02 as c02,"
+        " if(operation = 'update', before, null).c01 as old_c01,"
+        " if(operation = 'update', before, null).c02 as old_c02"
+        f" from ({compiled(project, table)}) as staged order by change_seq"
+    )
+    assert len(by_join) == 5
+    assert staged == by_join
+
+
+def moved(number: int, old: int, new: int, name: str, second: str = "01") -> list[dict[str, Any]]:
+    """Return an update of the key with its before-image; `second` is part of its commit's time."""
+    seq = f"202401011201{second}00{number:019}"
+    return [arrived(seq, "B", name, old), arrived(seq, "U", name, new)]
+
+
+STARTED = [arrived(at(0, number), "I", name, number) for number, name in ((1, "a"), (2, "b"))]
+KEY_TRADES: dict[str, tuple[list[dict[str, Any]], bool]] = {
+    # `id = id + 1`: the row that comes to 2 is not the one that leaves it.
+    "a chain": ([*moved(1, 1, 2, "a"), *moved(2, 2, 3, "b")], True),
+    "a swap": ([*moved(1, 1, 2, "a"), *moved(2, 2, 1, "b")], True),
+    "a chain from its end": ([*moved(1, 2, 3, "b"), *moved(2, 1, 2, "a")], False),
+    "one row twice": ([*moved(1, 2, 3, "b"), *moved(2, 3, 4, "b")], False),
+    "of two commits": ([*moved(1, 2, 3, "b"), *moved(2, 3, 4, "c", second="02")], False),
+}
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("name", KEY_TRADES)
+def test_rows_that_take_each_others_keys_without_a_transaction_are_reported(
+    name: str, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    moves, is_reported = KEY_TRADES[name]
+    project.stream("stg_traded", f"qlik_change_table({relation('traded__ct')}, unique_key=['id'])")
+
+    def said(*arguments: str) -> str:
+        capfd.readouterr()
+        project.dbt("--no-quiet", "run", "--select", "stg_traded", *arguments)
+        return " ".join(capfd.readouterr().out.split())
+
+    warning = f"1 updates (the first with change_seq {moves[2]['header__change_seq']}) take a row"
+    lake.create("traded__ct", ARRIVALS_COLUMNS, [*STARTED, *moves])
+    assert (warning in said("--full-refresh")) == is_reported
+    # A later run looks at what has landed.
+    lake.create("traded__ct", ARRIVALS_COLUMNS, STARTED)
+    assert "each other" not in said("--full-refresh")
+    lake.append("traded__ct", ARRIVALS_COLUMNS, moves)
+    assert (warning in said()) == is_reported
+    assert "each other" not in said()
+
+    staged = relation("stg_traded")
+    disagreeing = lake.rows(project.sql(f"test_before_images_agree({staged}, unique_key=['id'])"))
+    assert [row["change_seq"] for row in disagreeing] == (
+        [moves[2]["header__change_seq"]] if is_reported or name == "of two commits" else []
+    )
+
+    # With a transaction there is nothing to report, and no row is lost.
+    columns = ARRIVALS_COLUMNS | {"header__transaction_id": "string"}
+    columns = dict(sorted(columns.items(), key=lambda column: not column[0].startswith("header")))
+    rows = [
+        row | {"header__transaction_id": row["header__change_seq"][:16]}
+        for row in [*STARTED, *moves]
+    ]
+    lake.create("traded__ct", columns, rows)
+    assert "each other" not in said("--full-refresh")
+    history_of = f"scd2({staged}, unique_key=['id'])"
+    current = lake.rows(f"select name from ({project.sql(history_of)}) as h where is_current")
+    assert len(current) == 2

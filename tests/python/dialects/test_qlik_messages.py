@@ -199,6 +199,163 @@ def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
     assert {form: staged(lake, f"stg_versioned_{form}") for form in FORMATS} == in_batches
 
 
+def unnamed(
+    place: int, time: str | None, changed: str, landed_at: datetime | None = None, **more: Any
+) -> dict[str, Any]:
+    """Return an update that names no schema, of a row with all columns; its key is its place."""
+    data = {"ID": place, "NAME": "Ada", "EMAIL": "a@x", "BALANCE": "1.00"}
+    head = headers(
+        "UPDATE",
+        changeSequence=f"2024010212000000{place:019d}",
+        timestamp=time,
+        changeMask=changed,
+        columnMask="07" if changed else None,
+    )
+    value = json.dumps({"data": data, "beforeData": None, "headers": head, **more})
+    return {"value": value, "timestamp": landed_at}
+
+
+# BALANCE stands before EMAIL here, and behind it in the table's second version.
+OTHER_ORDER = column_list(ID="int", NAME="string", **BALANCE, EMAIL="string")
+NO_SCHEMA = "the message names no schema: it is read by"
+NONE_DESCRIBED = "the message names no schema, and no metadata message describes its table"
+
+
+def read_unnamed(
+    project: Project, lake: Lake, messages: list[dict[str, Any]], described: list[dict[str, Any]]
+) -> list[tuple[list[str] | None, list[str] | None, str | None]]:
+    """Read messages: what changed, the warnings and the reason of each, in order."""
+    lake.create("unnamed", landing("json"), messages)
+    lake.create("unnamed_metadata", landing("json"), described)
+    call = (
+        f"qlik_messages({relation('unnamed')}, unique_key=['ID'], columns={OTHER_ORDER},"
+        f" metadata={relation('unnamed_metadata')})"
+    )
+    rows = lake.rows(f"select * from ({project.sql(call)}) as staged order by change_seq")
+    assert [row["schema_id"] for row in rows] == [None] * len(messages)
+    return [(row["changed_columns"], row["warnings"], row["reject_reason"]) for row in rows]
+
+
+def test_a_message_that_names_no_schema_is_read_by_the_only_one(
+    project: Project, lake: Lake
+) -> None:
+    """Its masks count by that schema, not by the order of `columns`."""
+    messages = [
+        unnamed(1, "2024-01-01T12:00:00", "04"),
+        unnamed(2, "2024-01-03T12:00:00", "08"),
+        unnamed(3, "2024-01-03T12:00:00", ""),
+    ]
+    assert read_unnamed(project, lake, messages, [described("json", "v2")]) == [
+        (["EMAIL"], None, None),
+        (["BALANCE"], None, None),
+        (None, None, None),
+    ]
+
+
+def test_of_several_schemas_the_newest_of_the_messages_time_counts_with_a_warning(
+    project: Project, lake: Lake
+) -> None:
+    """The first version is of 2024-01-01, the second of 2024-01-02."""
+    newest = [f"{NO_SCHEMA} {version}, the newest of its table by then" for version in ("v1", "v2")]
+    messages = [
+        unnamed(1, "2024-01-01T12:00:00", "04"),
+        unnamed(2, "2024-01-02T12:00:00", "04"),
+        # Kafka's time says best whether a message was written before a schema or after it.
+        unnamed(3, "2024-01-01T12:00:00", "04", landed_at=datetime(2024, 1, 2, 0, 0, 1)),
+        # Of the time in its changeSequence.
+        unnamed(4, "1970-01-01T00:00:00", "04"),
+        unnamed(5, "2023-12-31T00:00:00", "04"),
+        unnamed(6, "2024-01-02T12:00:00", ""),
+    ]
+    schemas = [described("json", version) for version in ("v2", "v1", "v2")]
+    taken = "changed_at is taken from change_seq"
+    assert read_unnamed(project, lake, messages, schemas) == [
+        (["BALANCE"], [newest[0]], None),
+        (["EMAIL"], [newest[1]], None),
+        (["EMAIL"], [newest[1]], None),
+        (["EMAIL"], [taken, newest[1]], None),
+        (["BALANCE"], [f"{NO_SCHEMA} v1, the first of its table"], None),
+        (None, None, None),
+    ]
+
+
+def test_a_message_that_names_no_schema_is_rejected_where_none_can_be_told(
+    project: Project, lake: Lake
+) -> None:
+    def of_table(name: str, version: str) -> dict[str, Any]:
+        return metadata("json", version, name, 1, VERSIONS[version])
+
+    time = "2024-01-03T12:00:00"
+    one, other = of_table("ACCOUNTS", "v1"), of_table("ORDERS", "v2")
+    messages = [
+        unnamed(1, time, "04"),
+        unnamed(2, time, "04", table="accounts"),
+        unnamed(3, time, "04", schema="dbo", table="ORDERS"),
+        unnamed(4, time, "04", schema="old", table="ORDERS"),
+        unnamed(5, time, "", schema="old", table="ORDERS"),
+    ]
+    assert read_unnamed(project, lake, messages, [one, other]) == [
+        (
+            ["BALANCE"],
+            None,
+            "the message names neither its schema nor its table, and the metadata messages describe"
+            " several",
+        ),
+        (["BALANCE"], None, None),
+        (["EMAIL"], None, None),
+        (["BALANCE"], None, NONE_DESCRIBED),
+        (None, None, None),
+    ]
+    assert read_unnamed(project, lake, messages[:1], []) == [(["BALANCE"], None, NONE_DESCRIBED)]
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("shares_topic", [True, False], ids=["one topic", "two topics"])
+@pytest.mark.parametrize("versions", [("v1", "v2"), ("v2", "v1")], ids="-".join)
+def test_what_names_no_schema_is_read_alike_whenever_its_metadata_come(
+    versions: tuple[str, str], shares_topic: bool, project: Project, lake: Lake
+) -> None:
+    told = "shared" if shares_topic else "told_apart"
+    schemas = told if shares_topic else f"{told}_metadata"
+    project.stream(
+        f"stg_{told}",
+        f"qlik_messages({relation(told)}, unique_key=['ID'], columns={OTHER_ORDER},"
+        f" metadata={relation(schemas)})",
+    )
+    first, second = unnamed(1, "2024-01-01T12:00:00", "04"), unnamed(2, "2024-01-02T12:00:00", "04")
+    lake.create(told, landing("json"), [first, second])
+    if not shares_topic:
+        lake.create(schemas, landing("json"), [])
+
+    def found(*arguments: str) -> list[dict[str, Any]]:
+        project.dbt("run", "--select", f"stg_{told}", *arguments)
+        return staged(lake, f"stg_{told}")
+
+    def changes(rows: list[dict[str, Any]]) -> list[Any]:
+        rows = sorted(rows, key=lambda row: row["change_seq"])
+        told = [row for row in rows if row["change_seq"]]
+        return [(r["changed_columns"], r["warnings"], r["reject_reason"]) for r in told]
+
+    assert [reason for *_, reason in changes(found("--full-refresh"))] == [NONE_DESCRIBED] * 2
+    lake.append(schemas, landing("json"), [described("json", versions[0])])
+    by_first = found()
+    column = {"v1": "BALANCE", "v2": "EMAIL"}[versions[0]]
+    assert changes(by_first) == [([column], None, None)] * 2
+    assert found() == by_first
+    lake.append(schemas, landing("json"), [described("json", versions[1])])
+    by_both = found()
+    assert changes(by_both) == [
+        (["BALANCE"], [f"{NO_SCHEMA} v1, the newest of its table by then"], None),
+        (["EMAIL"], [f"{NO_SCHEMA} v2, the newest of its table by then"], None),
+    ]
+    # A later message, and the same metadata again.
+    lake.append(told, landing("json"), [unnamed(3, "2024-01-05T12:00:00", "04")])
+    lake.append(schemas, landing("json"), [described("json", versions[1])])
+    at_last = found()
+    assert changes(at_last)[2][0] == ["EMAIL"]
+    assert found("--full-refresh") == at_last
+
+
 @pytest.mark.minutes
 def test_a_message_without_a_place_stays_one_row(project: Project, lake: Lake) -> None:
     """A message that cannot be read has a place in its bytes alone: it waits, or is cut off."""
@@ -744,6 +901,26 @@ def test_a_key_change_with_an_unknown_old_key_gets_a_warning(project: Project, l
     lake.create("moved_keys", landing("json"), messages)
     rows = read(project, lake, "moved_keys")
     assert [row["warnings"] for row in rows] == [*(warned for *_, warned in updates), None]
+
+
+def test_a_delete_whose_mask_flags_another_key_gets_a_warning(project: Project, lake: Lake) -> None:
+    """The bits mean what they mean in change tables: a delete flags only the key's columns."""
+    masks = {"01": None, "00": None, None: None, "03": "ID, NAME", "02": "NAME"}
+    messages = [
+        at_offset(
+            place,
+            "DELETE",
+            f"2024010112{place:025d}",
+            data={"ID": place, "NAME": "a"},
+            headers={"changeMask": flags, "timestamp": "2024-01-01T12:00:00"},
+        )
+        for place, flags in enumerate(masks)
+    ]
+    lake.create("ended_rows", landing("json"), messages)
+    assert [row["warnings"] for row in read(project, lake, "ended_rows")] == [
+        flagged and [f"changeMask of a delete flags {flagged}, and unique_key is ID"]
+        for flagged in masks.values()
+    ]
 
 
 UNKNOWN = "changed_at is unknown: neither timestamp nor change_seq has it"

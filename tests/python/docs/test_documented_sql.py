@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
-from conftest import ROOT, SCHEMA, Lake, Project, contract_columns, relation
+from conftest import ROOT, SCHEMA, Lake, Project, column_list, contract_columns, relation
 from dialect_qlik import HEADER
+from qlik_messages import avro_message, column, data_schema, headers, json_message, metadata
 
 JANUARY = datetime(2023, 1, 1)
 
@@ -23,7 +24,7 @@ def documented(page: str, begins: str) -> str:
         for block in re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
         if begins in block
     )
-    return re.sub(r"\{\{ (?:ref|source)\((?:'raw', )?'(\w+)'\) \}\}", rf"{SCHEMA}.\1", sql)
+    return re.sub(r"\{\{ (?:ref|source)\((?:'\w+', )?'(\w+)'\) \}\}", rf"{SCHEMA}.\1", sql)
 
 
 def test_only_commits_that_capture_has_written_completely_are_landed(lake: Lake) -> None:
@@ -136,6 +137,61 @@ def test_a_full_load_comes_before_the_changes(
         ("load", {"id": 2, "name": "never changes"}),
         ("update", {"id": 1, "name": "has changed"}),
     ]
+
+
+def test_the_stream_position_of_a_change_is_in_its_message(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """It is a header of changes alone (Qlik, "Metadata and data messages")."""
+    columns = [column("ID", "INT4", key=1)]
+    load = {"data": {"ID": 0}, "beforeData": None, "headers": headers("REFRESH")}
+    changes = [
+        {
+            "data": {"ID": number},
+            "beforeData": None,
+            "headers": headers(
+                "INSERT",
+                changeSequence=f"{number:035}",
+                timestamp="2024-01-01T12:00:00",
+                streamPosition=position,
+            ),
+        }
+        for number, position in ((1, "0000012f:00000001"), (2, "0000012f:00000009"))
+    ]
+    bodies: list[Any] = [load, *changes]
+    written: dict[str, list[Any]] = {
+        "crm": [json_message("DT", body) for body in [*bodies, bodies[2]]],
+        "crm_avro": [avro_message("DT", data_schema(columns), body, "v1") for body in bodies],
+    }
+    schema = metadata("avro", "v1", "T", 1, columns)
+    lake.create("crm_schemas", {"value": "binary"}, [schema])
+    project = make_project("stream_position")
+    for table, values in written.items():
+        kind = "string" if table == "crm" else "binary"
+        lake.create(table, {"value": kind}, [{"value": value} for value in values])
+        call = (
+            f"qlik_messages({relation(table)}, unique_key=['ID'], columns={column_list(ID='int')}"
+        )
+        model = "stg_qlik__accounts" if table == "crm" else "stg_avro"
+        project.model(model, f"{{{{ {call}, metadata={relation('crm_schemas')}) }}}}")
+    project.dbt("run")
+
+    def found(sql: str) -> list[tuple[int, str | None]]:
+        return sorted((row["after"]["ID"], row["stream_position"]) for row in lake.rows(sql))
+
+    expected = [(0, None), (1, "0000012f:00000001"), (2, "0000012f:00000009")]
+    page = "systems/qlik_messages.md"
+    by_join = documented(page, "select\n    changes.*,")
+    assert found(by_join) == expected
+    json_in_avro = "decode_avro_message(value, data_schema).message"
+    assert f"`{json_in_avro}`" in (ROOT / "docs" / page).read_text()
+    schemas = project.sql(f"qlik_message_schemas({relation('crm_schemas')})")
+    in_avro = (
+        by_join.replace("(value, '$.message.", f"({json_in_avro}, '$.")
+        .replace(f"{SCHEMA}.crm", f"{SCHEMA}.crm_avro cross join ({schemas}) as schemas")
+        .replace("stg_qlik__accounts", "stg_avro")
+    )
+    assert found(in_avro) == expected
 
 
 def test_our_macros_and_tests_are_called_with_the_package_s_name() -> None:

@@ -72,7 +72,7 @@ def _compiled(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[N
 def test_a_full_build_equals_the_reference(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    stream = data.draw(merged_streams(CASES))
+    stream = data.draw(merged_streams(CASES, trades=True))
     chosen = data.draw(options(stream))
     table = "random_changes"
     lake.create(table, stream_columns(stream), [as_row(c, stream) for c in stream.distinct])
@@ -95,7 +95,7 @@ def test_a_full_build_equals_the_reference(
 def test_a_history_as_known_at_a_moment_has_the_changes_taken_in_by_then(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    stream = data.draw(merged_streams(CASES))
+    stream = data.draw(merged_streams(CASES, trades=True))
     chosen = data.draw(options(stream))
     batches = data.draw(splits(stream.distinct, min_batches=3, max_batches=3))
     runs = {change.change_id: number for number, batch in enumerate(batches) for change in batch}
@@ -127,7 +127,11 @@ def test_incremental_runs_equal_the_reference_after_each_batch(
     cases = []
     for name, (way, truncates) in HISTORIES.items():
         from_places = way != "from_the_beginning"
-        stream = data.draw(merged_streams(CASES, truncates=truncates, from_places=from_places))
+        stream = data.draw(
+            merged_streams(
+                CASES, truncates=truncates, from_places=from_places, trades=not from_places
+            )
+        )
         if from_places and data.draw(st.booleans()):
             stream = whole(stream)
         chosen = data.draw(options(stream, from_places))
@@ -271,7 +275,7 @@ def test_no_version_begins_before_the_truncation_that_closed_the_previous_one(
 @given(data=st.data())
 @settings(fewer_checks, max_examples=FEW)
 def test_the_audit_equals_the_reference(data: st.DataObject, project: Project, lake: Lake) -> None:
-    stream = data.draw(merged_streams(CASES))
+    stream = data.draw(merged_streams(CASES, trades=True))
     table = "random_changes"
     users = data.draw(st.lists(st.sampled_from([None, "ann", "ben"]), min_size=1, max_size=5))
     named = {
@@ -299,7 +303,7 @@ def test_the_audit_equals_the_reference(data: st.DataObject, project: Project, l
 def test_an_incremental_audit_equals_the_reference_after_each_batch(
     data: st.DataObject, project: Project, lake: Lake
 ) -> None:
-    stream = data.draw(merged_streams(CASES))
+    stream = data.draw(merged_streams(CASES, trades=True))
     batches = data.draw(splits(stream.distinct, min_batches=2, max_batches=3))
     project.model(
         "grown_audit",

@@ -85,6 +85,7 @@ class Stream:
         types: The Spark type of each column.
         changes: The changes as delivered: in any order, some several times.
         table: The rows of the source's table at the end; None if the stream may contradict itself.
+        trades: The places of each statement in which rows take each other's keys.
     """
 
     unique_key: list[str]
@@ -92,6 +93,7 @@ class Stream:
     types: dict[str, str]
     changes: list[Change]
     table: list[Row] | None = None
+    trades: list[list[str]] = field(default_factory=list)
 
     @property
     def distinct(self) -> list[Change]:
@@ -229,6 +231,38 @@ class _Source:
             before = {name: None if name in absent else before[name] for name in before}
         return self.stamp(self.upsert("update", before, new, absent))
 
+    def trade(self) -> list[Change]:
+        """Give some rows each other's keys in one statement, such as `id = id + 1`, or a swap.
+
+        The last row of a chain takes a free key. The changes are written in any order, and each
+        with whole images, or nothing would show which row left a key.
+        """
+        draw = self.draw
+        if len(self.table) < 2:
+            return []
+        movers = draw(st.permutations(list(self.table)))[: draw(st.integers(2, 4))]
+        free = [key for key in map(self.key_of, self.keys) if key not in self.table]
+        targets = movers[1:] + (movers[:1] if not free or draw(st.booleans()) else free[:1])
+        moves = []
+        for key, target in zip(movers, targets, strict=True):
+            old = self.table[key]
+            new = old | dict(zip(self.unique_key, target, strict=True))
+            if _often(draw, 20):
+                column = draw(st.sampled_from(self.data_columns))
+                new[column] = self.value(column)
+            moves.append((old, new))
+        for old, _ in moves:
+            del self.table[self.key_of(old)]
+        self.table.update({self.key_of(new): new for _, new in moves})
+        changes: list[Change] = []
+        for old, new in draw(st.permutations(moves)):
+            if changes and not self.honest:
+                self.number += 1  # one that is not honest may use a place twice
+            change = self.stamp(self.upsert("update", dict(old), new, []))
+            first = changes[0].transaction_id if changes else change.transaction_id
+            changes.append(replace(change, transaction_id=first or f"tx{self.transaction}"))
+        return changes
+
     def delete(self) -> Change | None:
         """Delete a row; the before-image may hold the key alone."""
         old = self.old_row()
@@ -322,8 +356,8 @@ class Schema:
 
 
 @st.composite
-def schemas(draw: st.DrawFn) -> Schema:
-    """Draw a table's columns."""
+def schemas(draw: st.DrawFn, min_keys: int = 1) -> Schema:
+    """Draw a table's columns, and the keys of its streams, so many or more."""
     unique_key = draw(st.lists(st.sampled_from(KEY_NAMES), min_size=1, max_size=3, unique=True))
     data = draw(st.lists(st.sampled_from(DATA_NAMES), min_size=1, max_size=8, unique=True))
     columns = [*unique_key, *data]
@@ -334,7 +368,7 @@ def schemas(draw: st.DrawFn) -> Schema:
     key = st.fixed_dictionaries(
         {name: st.sampled_from(KEY_DOMAINS[types[name]]) for name in unique_key}
     )
-    return Schema(unique_key, columns, types, draw(st.lists(key, min_size=1, max_size=4)))
+    return Schema(unique_key, columns, types, draw(st.lists(key, min_size=min_keys, max_size=4)))
 
 
 @st.composite
@@ -345,6 +379,7 @@ def streams(
     schema: Schema | None = None,
     truncates: bool = True,
     from_places: bool = False,
+    trades: bool = False,
 ) -> Stream:
     """Draw a table and its change stream.
 
@@ -360,6 +395,7 @@ def streams(
         from_places: Whether to draw only changes that let an incremental run cut a key from the
             place of its first new change on, and not from its beginning: none is rejected, and
             none shares its place with a truncation.
+        trades: Whether rows may take each other's keys in a statement.
     """
     if schema is None:
         schema = draw(schemas())
@@ -380,15 +416,26 @@ def streams(
         kinds.append("rejected")
     if truncates:
         kinds.append("truncate")
+    if trades:
+        kinds += ["trade"] * 4
     changes: list[Change] = []
+    statements: list[list[str]] = []
     if honest or draw(st.booleans()):
         for _ in range(draw(st.integers(0, 3))):
             loaded = source.load()
             if loaded is not None:
                 changes.append(loaded)
-    for _ in range(draw(st.integers(0, max(0, max_changes - 3)))):
-        kind = draw(st.sampled_from(kinds))
+    first = ["insert"] * draw(st.integers(0, 4)) + ["trade"] if trades else []
+    for number in range(len(first) + draw(st.integers(0, max(0, max_changes - 3)))):
+        kind = first[number] if number < len(first) else draw(st.sampled_from(kinds))
         if honest and kind == "load":
+            kind = "insert"
+        if kind == "trade":
+            moves = source.trade()
+            if moves:
+                statements.append([move.change_seq for move in moves])
+                changes += moves
+                continue
             kind = "insert"
         made: Change | None = getattr(source, kind)()
         if made is None:
@@ -412,6 +459,7 @@ def streams(
         schema.types,
         changes,
         list(source.table.values()) if honest else None,
+        statements,
     )
 
 
@@ -423,6 +471,7 @@ def merged_streams(
     honest: bool = False,
     truncates: bool = True,
     from_places: bool = False,
+    trades: bool = False,
 ) -> Stream:
     """Draw many streams of one schema and put them into one table, as one more key column.
 
@@ -437,11 +486,12 @@ def merged_streams(
         honest: Whether the streams are consistent (see `streams`).
         truncates: Whether the table may be truncated, which in one of many cases it is.
         from_places: Whether runs can begin at places (see `streams`).
+        trades: Whether rows may take each other's keys in a statement.
     """
     schema = draw(schemas())
     changes: list[Change] = []
     for case in range(cases):
-        stream = draw(streams(max_changes, honest, schema, truncates, from_places))
+        stream = draw(streams(max_changes, honest, schema, truncates, from_places, trades))
         changes += [_of_case(change, case, cases - case) for change in stream.changes]
     # A search begins with the simplest streams, which hold nothing; a short one would end there.
     assume(len(changes) > cases)
