@@ -807,10 +807,10 @@ def test_columns_whose_placeholder_is_null_are_named(
         "bits": ["null", registry_messages.logical("bytes", "io.debezium.data.Bits", length="9")],
     }
     envelope = registry_messages.envelope(
-        kinds, {"version": "string", "ts_ms": "long", "lsn": "long", "schema": "string"}
+        kinds, dict.fromkeys(("version", "schema", "table"), "string") | {"lsn": "long"}
     )
     change = {"op": "c", "ts_ms": 1, "before": None, "transaction": None}
-    change["source"] = {"version": "3.6.3.Final", "ts_ms": 1, "lsn": 2, "schema": "public"}
+    change["source"] = {"version": "3.6.3.Final", "lsn": 2, "schema": "public", "table": "piers"}
     change["after"] = {"pier": 5, "flags": [True], "words": ["a"], "bits": b"5"}
     framed = registry_messages.framed(1, envelope, change)
     land_table(lake, "piers", {"value": "binary"}, [{"value": framed}])
