@@ -30,7 +30,7 @@
     {%- set can_tell = 'all' not in read.sides | map(attribute='kind') -%}
     {%- if can_tell -%}
         {%- set read.sides = afterimage._summarised(read.sides) -%}
-        {%- set read.is_woken = afterimage._has_woken(read.sides) -%}
+        {%- set read.is_woken = afterimage._has_woken(read.sides, remembered) -%}
     {%- endif -%}
     {%- set has_news = also or read.sides | selectattr('kind', 'equalto', 'new') | selectattr('holds_changes') | list -%}
 
@@ -94,17 +94,20 @@
 
     Rows may wait for what lands in another table, such as the schema of a message:
     - `wakes`: a query that returns a row if what has landed here is what rows of earlier runs wait for,
+    - `digest`: a query for a text that changes with what the table says, and `depends`: one that returns a row if earlier
+      runs have read rows by it,
     - `holds_changes`: false for such a table; its news alone are no reason to read the others,
     - `is_tracked`: false if nobody asks what has landed there. -#}
 {%- macro _side(
     relation, group=none, where='true', time=none, opened=none, place=none, has_place='false', reach=none, bounds=none,
-    column=none, known_unplaced="known.change_seq = ''", keeps=none, latest=none, wakes=none, holds_changes=true,
-    is_tracked=true
+    column=none, known_unplaced="known.change_seq = ''", keeps=none, latest=none, wakes=none, digest=none, depends=none,
+    holds_changes=true, is_tracked=true
 ) -%}
     {{ return({
         'relation': relation, 'group': group, 'where': where, 'time': time, 'opened': opened, 'place': place,
         'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'known_unplaced': known_unplaced,
-        'keeps': keeps, 'latest': latest, 'wakes': wakes, 'holds_changes': holds_changes, 'is_tracked': is_tracked,
+        'keeps': keeps, 'latest': latest, 'wakes': wakes, 'digest': digest, 'depends': depends,
+        'holds_changes': holds_changes, 'is_tracked': is_tracked,
     }) }}
 {%- endmacro -%}
 
@@ -122,10 +125,13 @@
 {%- endmacro -%}
 
 
-{#- Whether rows of earlier runs wait for what has landed. -#}
-{%- macro _has_woken(sides) -%}
+{#- Whether rows of earlier runs wait for what has landed, or would now be read otherwise. -#}
+{%- macro _has_woken(sides, remembered) -%}
     {%- for side in sides if side.wakes and side.kind in ['new', 'unknown'] -%}
         {%- if run_query(side.wakes).rows | length > 0 -%}
+            {{ return(true) }}
+        {%- elif side.digest and remembered.read.get(side.name ~ ' digest') != side.digest_now
+            and run_query(side.depends).rows | length > 0 -%}
             {{ return(true) }}
         {%- endif -%}
     {%- endfor -%}
@@ -176,7 +182,10 @@
         {%- do afterimage._drop_views(side.views) -%}
         {{ return({'kind': 'nothing', 'views': [], 'count': 0}) }}
     {%- endif -%}
-    {{ return({'count': seen.count, 'extents': extents, 'has_unplaced': seen.has_unplaced}) }}
+    {{ return({
+        'count': seen.count, 'extents': extents, 'has_unplaced': seen.has_unplaced,
+        'digest_now': afterimage._value(side.digest) if side.digest else none,
+    }) }}
 {%- endmacro -%}
 
 

@@ -79,6 +79,12 @@
             'name': side.name, 'state': side.state, 'is_remembered': side.is_remembered, 'count': side['count'],
             'reason': side.reason, 'views': side.views,
         }) -%}
+        {%- if side.digest_now -%}
+            {%- do sides.append({
+                'name': side.name ~ ' digest', 'state': side.digest_now, 'is_remembered': false, 'count': 0, 'reason': none,
+                'views': [],
+            }) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set note = {
         'run': invocation_id,

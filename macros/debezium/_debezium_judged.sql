@@ -57,6 +57,11 @@ judged as (
             if(m.kind = 'reload' and landed_position is null, {{ afterimage._literal(
                 'a row of an incremental snapshot has the place of the last change before it: give `position`'
             ) }}, null),
+            if(size(bounded) > 0, concat('infinity is read as the last or the first time that fits: ', array_join(bounded, ', ')), null),
+            if(size(no_numbers) > 0, concat('no number, NULL is in its place: ', array_join(no_numbers, ', ')), null),
+            if(size(doubtful_nulls) > 0, concat(
+                'NULL may be a value that was not captured, see `null_is_absent`: ', array_join(doubtful_nulls, ', ')
+            ), null),
             if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
         )), cast(array() as array<string>)), null) as warnings
 

@@ -1,13 +1,6 @@
-<<<<<<< HEAD
 {#- The messages, and the metadata if it lands in a table of its own, for the intake. Everything is read if a schema has
-    arrived that a message waited for; it may have any place. -#}
-{%- macro _qlik_sides(relation, landing, metadata, schema_rows) -%}
-=======
-{#- What a run reads. Messages that were held back are read together with the places of landed ones. Everything is
-    read if a schema has arrived that a message waited for, or by which one that names no schema may be read.
-    `hold_back_hours` is none if transactions need not be complete. -#}
-{%- macro _qlik_messages_intake(relation, landing, metadata, schema_rows, table, hold_back_hours) -%}
->>>>>>> w-b
+    arrived that a message waited for, or by which one that names no schema may be read; it may have any place. -#}
+{%- macro _qlik_sides(relation, landing, metadata, schema_rows, table) -%}
     {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
     {%- set messages = {
         'relation': relation,
@@ -19,12 +12,15 @@
     {%- if schema_rows is none -%}
         {{ return([messages]) }}
     {%- endif -%}
-    {%- set wakes = afterimage._qlik_has_arrived(schema_rows) -%}
+    {%- set schemas = {
+        'wakes': afterimage._qlik_has_arrived(schema_rows),
+        'digest': afterimage._qlik_schemas_digest(schema_rows, table),
+        'depends': afterimage._qlik_names_no_schema(),
+    } -%}
     {%- if metadata | string == relation | string -%}
-        {{ return([dict(messages, wakes=wakes)]) }}
+        {{ return([dict(messages, **schemas)]) }}
     {%- endif -%}
-<<<<<<< HEAD
-    {{ return([messages, {'relation': metadata, 'wakes': wakes, 'holds_changes': false}]) }}
+    {{ return([messages, dict(schemas, relation=metadata, holds_changes=false)]) }}
 {%- endmacro -%}
 
 
@@ -63,19 +59,6 @@
         {%- set within = afterimage._qlik_within('s', intake.ranges) -%}
         {%- if hold_back_hours is not none -%}
             {%- set within = afterimage._qlik_near_transactions(intake.ranges, hold_back_hours) -%}
-=======
-    {%- set intake = afterimage._intake('qlik_messages', sides, extents=held_back) -%}
-    {%- set side = intake.sides[0] -%}
-    {%- set schemas = afterimage._qlik_known_schemas(intake, metadata, schema_rows, table) -%}
-    {%- do intake.update({'marker': intake.marker ~ afterimage._intake_marker([schemas])}) -%}
-    {%- if intake.kind == 'new' -%}
-        {%- if schema_rows is not none and intake.sides[-1].kind == 'new'
-            and (afterimage._qlik_has_arrived(schema_rows) or afterimage._qlik_may_read_otherwise(schemas)) -%}
-            {%- do intake.update({'kind': 'all', 'known_within': none}) -%}
-            {%- do side.update({'landed': none}) -%}
-        {%- elif side.kind == 'nothing' -%}
-            {%- do intake.update({'kind': 'nothing'}) -%}
->>>>>>> w-b
         {%- endif -%}
         {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
     {%- endif -%}
@@ -183,53 +166,30 @@ regexp_extract_all(
 {%- endmacro -%}
 
 
-<<<<<<< HEAD
+{#- A query for a digest of the table's schemas: by which of them a message that names none is read depends on all. -#}
+{%- macro _qlik_schemas_digest(schema_rows, table) -%}
+select md5(to_json(sort_array(collect_set(
+    struct(schema_id, schema_name, table_name, table_version, published_at, column_name, ordinal, is_lob)
+))))
+from ({{ schema_rows }}) as schema_rows
+where
+    reject_reason is null
+    {%- if table is not none %}
+    and {{ afterimage._is_table(table, 'schema_name', 'table_name') }}
+    {%- endif %}
+{%- endmacro -%}
+
+
+{#- A query that returns a row if earlier runs have read messages that name no schema. -#}
+{%- macro _qlik_names_no_schema() -%}
+select 1
+from {{ this }}
+where schema_id is null and coalesce(reject_reason, '') not like 'tombstone:%'
+limit 1
+{%- endmacro -%}
+
+
 {#- A query that returns a row if a schema has arrived that messages of earlier runs wait for. -#}
-=======
-{#- The schemas of the table, as a further state that the model's table remembers: by which of them a message that names
-    none is read depends on all. The state is none in a run without news of them, and in one that reads everything. -#}
-{%- macro _qlik_known_schemas(intake, metadata, schema_rows, table) -%}
-    {%- set schemas = {
-        'name': 'schemas of ' ~ (table or 'all tables') ~ ' in ' ~ metadata, 'state': none, 'is_remembered': false,
-        'count': 0, 'reason': none, 'views': [],
-    } -%}
-    {%- if schema_rows is none or intake.kind != 'new' or intake.sides[-1].kind != 'new' -%}
-        {{ return(schemas) }}
-    {%- endif -%}
-    {%- set query -%}
-        select md5(to_json(sort_array(collect_set(
-            struct(schema_id, schema_name, table_name, table_version, published_at, column_name, ordinal, is_lob)
-        ))))
-        from ({{ schema_rows }}) as schema_rows
-        where
-            reject_reason is null
-            {%- if table is not none %}
-            and {{ afterimage._is_table(table, 'schema_name', 'table_name') }}
-            {%- endif %}
-    {%- endset -%}
-    {%- do schemas.update({'state': afterimage._value(query)}) -%}
-    {{ return(schemas) }}
-{%- endmacro -%}
-
-
-{#- Whether the schemas of the table have changed since messages that name none were read. A model that does not
-    remember its schemas cannot say. -#}
-{%- macro _qlik_may_read_otherwise(schemas) -%}
-    {%- if schemas.state is not none and schemas.state == afterimage._read_before(schemas.name).state -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- set query -%}
-        select 1
-        from {{ this }}
-        where schema_id is null and coalesce(reject_reason, '') not like 'tombstone:%'
-        limit 1
-    {%- endset -%}
-    {{ return(run_query(query).rows | length > 0) }}
-{%- endmacro -%}
-
-
-{#- Whether a schema has arrived that messages of earlier runs wait for. They may have any place. -#}
->>>>>>> w-b
 {%- macro _qlik_has_arrived(schema_rows) -%}
 select 1
 from {{ this }} as staged
