@@ -32,7 +32,7 @@
         {%- set read.sides = afterimage._summarised(read.sides) -%}
         {%- set read.is_woken = afterimage._has_woken(read.sides, remembered) -%}
     {%- endif -%}
-    {%- set has_news = also or read.sides | selectattr('kind', 'equalto', 'new') | selectattr('holds_changes') | list -%}
+    {%- set news = read.sides | selectattr('kind', 'equalto', 'new') | selectattr('holds_changes') | list -%}
 
     {#- From top to bottom, the first state that holds. _landed_since has the states of a single table. -#}
     {%- if not can_tell -%}
@@ -41,7 +41,7 @@
     {%- elif read.is_woken -%}
         {#- `… read all rows because earlier rows waited for what has landed` -#}
         {%- set kind = 'all' -%}
-    {%- elif not has_news -%}
+    {%- elif not (news or also) -%}
         {#- `… nothing new` -#}
         {%- set kind = 'nothing' -%}
     {%- elif whole -%}

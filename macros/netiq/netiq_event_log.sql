@@ -16,7 +16,7 @@
     time_zone=none,
     precedence='driver'
 ) -%}
-    {%- set layout = afterimage._netiq_layout('netiq_event_log', relation, unique_key, table, columns, base, column_names, time_zone, {
+    {%- set rules = {
         'driver_user': driver_user,
         'allow_loopback': allow_loopback,
         'future_events': future_events,
@@ -25,7 +25,10 @@
         'statuses': statuses,
         'trim_key_numbers': trim_key_numbers,
         'precedence': precedence,
-    }) -%}
+    } -%}
+    {%- set layout = afterimage._netiq_layout(
+        'netiq_event_log', relation, unique_key, table, columns, base, column_names, time_zone, rules
+    ) -%}
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
@@ -48,4 +51,55 @@ with
     lacks=['transaction_id'],
     further_columns=['event_ids']
 ) }}
+{%- endmacro -%}
+
+
+{#- The rows of the log, for the intake. Earlier and later events of the same row decide about an event, so they are
+    read together. Different spellings of a key share a group; a group may hold more than one key. -#}
+{%- macro _netiq_side(layout) -%}
+    {%- set log = layout.log -%}
+    {%- set table_name = 'trim(cast(' ~ log.table_name ~ ' as string))' -%}
+    {%- set group -%}
+coalesce(
+    array_join(
+        array_sort(split(
+            regexp_replace(
+                regexp_replace(lower(cast({{ log.table_key }} as string)), '["\\\\\\s]', ''),
+                '=0+(?=[0-9])',
+                '='
+            ),
+            '[+]'
+        )),
+        '+'
+    ),
+    ''
+)
+    {%- endset -%}
+    {#- A row that names no table belongs to no model, so every model that reads the log accounts for it. -#}
+    {{ return({
+        'relation': layout.relation,
+        'group': group,
+        'where': "coalesce(" ~ table_name ~ ", '') = '' or lower(" ~ table_name ~ ') = '
+            ~ afterimage._literal(layout.table | lower),
+        'time': afterimage._netiq_event_time(layout),
+    }) }}
+{%- endmacro -%}
+
+
+{#- A query for the groups that earlier runs held back and that are due now; none if there are none. -#}
+{%- macro _netiq_due(layout, side) -%}
+    {%- if not (layout.future_events and afterimage._is_incremental()) -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set due -%}
+        select left(change_id, 20) from {{ this }}
+        where reject_reason like 'held back:%' and changed_at <= timestamp '{{ layout.as_of }}'
+    {%- endset -%}
+    {%- if run_query(due ~ ' limit 1').rows | length == 0 -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {{ return([
+        'select ' ~ side.group ~ ' from ' ~ layout.relation ~ ' where (' ~ side.where ~ ') and '
+        ~ afterimage._netiq_record_no(layout.log) ~ ' in (' ~ due ~ ')'
+    ]) }}
 {%- endmacro -%}

@@ -18,7 +18,7 @@
     time_zone=none,
     query_back_inserts='modify'
 ) -%}
-    {%- set layout = afterimage._netiq_layout('xds_documents', relation, unique_key, table, columns, base, column_names, time_zone, {
+    {%- set rules = {
         'driver_user': driver_user,
         'allow_loopback': allow_loopback,
         'future_events': future_events,
@@ -27,7 +27,10 @@
         'statuses': statuses,
         'trim_key_numbers': trim_key_numbers,
         'precedence': 'driver',
-    }) -%}
+    } -%}
+    {%- set layout = afterimage._netiq_layout(
+        'xds_documents', relation, unique_key, table, columns, base, column_names, time_zone, rules
+    ) -%}
     {%- do afterimage._check_text('xds_documents', 'schema', schema) -%}
     {%- do afterimage._check_choice('xds_documents', 'query_back_inserts', query_back_inserts, ['modify', 'add']) -%}
     {%- if not execute -%}

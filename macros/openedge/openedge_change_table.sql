@@ -21,7 +21,9 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set further_columns = ['tracking'] if layout.tracks else [] -%}
-    {%- set new_columns = afterimage._check_drift('openedge_change_table', relation, layout.columns, further_columns) -%}
+    {%- set new_columns = afterimage._check_drift(
+        'openedge_change_table', relation, layout.columns, further_columns
+    ) -%}
     {%- set intake = afterimage._intake(
         'openedge_change_table', layout.unique_key, afterimage._openedge_sides(layout), new_columns,
         further_columns=further_columns
@@ -65,4 +67,43 @@ with
     source_rows='cast(row_count + if(number_of_identity = 1, tracking_copies, 0) as int)',
     further_columns=further_columns
 ) }}
+{%- endmacro -%}
+
+
+{#- The rows of the change table and of the tracking table, for the intake: those of one sequence are read together. -#}
+{%- macro _openedge_sides(layout) -%}
+    {%- set sides = [] -%}
+    {%- for relation, expressions in [
+        (layout.relation, layout.change), (layout.tracking_relation, layout.tracking)
+    ] if relation is not none and (layout.has_changes or expressions is not sameas layout.change) -%}
+        {%- set place = 'lpad(' ~ expressions.sequence ~ ", 19, '0')" -%}
+        {%- do sides.append({
+            'relation': relation,
+            'where': afterimage._openedge_filter(layout, expressions),
+            'group': "coalesce(trim(leading '0' from " ~ expressions.sequence ~ "), '')",
+            'place': place,
+            'has_place': "coalesce(" ~ expressions.sequence ~ " rlike '^[0-9]{1,19}$', false)",
+            'reach': 14,
+            'bounds': expressions.sequence_column ~ ' between <first> and <last>' if expressions.sequence_column
+                else place ~ " between '<first>' and '<last>'",
+            'column': expressions.sequence_column,
+            'time': expressions.time if expressions.has_time else none,
+            'keeps': 19,
+        }) -%}
+    {%- endfor -%}
+    {{ return(sides) }}
+{%- endmacro -%}
+
+
+{#- The rows of the change table or the tracking table that belong to this source table. -#}
+{%- macro _openedge_filter(layout, expressions) -%}
+    {%- if not expressions.has_table_number -%}
+        {{ return('true') }}
+    {%- endif -%}
+    {#- A row of the change table that does not name its table counts as this table's. -#}
+    {%- set number = layout.source_table_number | string -%}
+    {{ return(
+        ('coalesce(' ~ expressions.table_number ~ ', ' ~ number ~ ')' if expressions is sameas layout.change
+        else expressions.table_number) ~ ' = ' ~ number
+    ) }}
 {%- endmacro -%}

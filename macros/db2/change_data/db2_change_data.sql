@@ -50,3 +50,87 @@ with
     known={'unchanged_if': afterimage._loses_time() if uow is not none else none}
 ) }}
 {%- endmacro -%}
+
+
+{#- The CTE `described`, the rows that `_finish` takes. -#}
+{%- macro _db2_described(condensed) -%}
+described as (
+
+    select
+        *,
+        commit_place as transaction_id,
+        nullif(array_compact(array(
+            if(
+                commit_place is not null and changed_at is null,
+                'changed_at is unknown: neither IBMSNAP_LOGMARKER nor IBMSNAP_UOW has it',
+                null
+            ),
+            if(
+                row_kind in ('insert', 'load') and has_before_values,
+                'an inserted row has values in before-image columns, which may be data columns',
+                null
+            ),
+            if(lost_before, 'the before-image has no key and is left out', null),
+            {%- if condensed %}
+            if(reject_reason is null, 'the table is condensed: earlier changes of this key are unknown', null),
+            {%- endif %}
+            key_change_warning
+        )), cast(array() as array<string>)) as warnings
+
+    from found_changes
+
+)
+{%- endmacro -%}
+
+
+{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds the last row of each key. It holds a
+    state, not changes, so every row has the place of a full-load row, and a later one takes its change_id. -#}
+{%- macro _db2_condensed() -%}
+states as (
+
+    select
+        *,
+        -- There should be one row per key. If there are more, the latest is taken.
+        row_number() over (
+            partition by if(reject_reason is null, key_hash, row_group)
+            order by
+                commit_place desc nulls last,
+                intent_place desc nulls last,
+                row_rank desc,
+                last_time desc nulls last,
+                image_hash asc
+        ) as turn
+
+    from distinct_rows
+
+),
+
+found_changes as (
+
+    select
+        concat(
+            if(reject_reason is null, concat('key-', key_hash), row_group),
+            if(turn > 1, concat('-', turn), '')
+        ) as identity,
+        '' as place,
+        if(kind in ('insert', 'update'), 'load', kind) as kind,
+        kind as row_kind,
+        key_hash as own_key,
+        image,
+        if(true, null, image) as before_image,
+        has_before_values,
+        false as lost_before,
+        cast(null as string) as key_change_warning,
+        commit_place,
+        changed_at,
+        if(
+            reject_reason is null and turn > 1,
+            'superseded: a later row has this key, so the table is not condensed',
+            reject_reason
+        ) as reject_reason,
+        copies as source_rows
+
+    from states
+
+)
+{%- endmacro -%}

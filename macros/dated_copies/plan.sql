@@ -1,0 +1,102 @@
+{#- What an incremental run compares: each landed copy with the one before it, and the copy after it again, because a
+    different copy is before it now.
+    - `compared`: their places; `read`: theirs and those of the copies before them,
+    - `gone`: those that the raw table no longer has. The staging table says what they held,
+    - `condition`: which landed rows to read,
+    - `known_within`: a condition on `known`, the rows of the model's table, that holds for every row of these copies. -#}
+{%- macro _copies_plan(macro_name, intake, date_type, unique_key) -%}
+    {%- set side = intake.sides[0] -%}
+    {%- set known = run_query(
+        'select distinct left(change_id, 26) from ' ~ this ~ " where change_id like '____-__-__ %'"
+    ).columns[0].values() | list -%}
+    {%- set landed = intake.extents | map('first') | list if intake.kind == 'new'
+        else afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
+    {%- set plan = {'read': [], 'compared': [], 'gone': []} -%}
+    {%- for place in (known + landed) | unique | sort -%}
+        {%- if place in landed or loop.previtem in landed -%}
+            {%- do plan.read.extend([loop.previtem | default(place), place]) -%}
+            {%- do plan.compared.append(place) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set read = plan.read | unique | list -%}
+
+    {#- A bare date or timestamp lets files be skipped. -#}
+    {%- set is_bare = date_type in ['date', 'timestamp'] -%}
+    {%- set type = date_type if is_bare else 'string' -%}
+    {%- set times = [] -%}
+    {%- for place in read -%}
+        {%- do times.append("cast('" ~ place ~ "' as " ~ type ~ ')') -%}
+    {%- endfor -%}
+    {%- set condition = 'not (' ~ side.has_place ~ ')'
+        ~ (' or ' ~ (side.column if is_bare else side.place) ~ ' in (' ~ times | join(', ') ~ ')' if times else '') -%}
+    {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
+    {%- for place in read if place not in sizes -%}
+        {%- do plan.gone.append(place) -%}
+        {%- do sizes.update(afterimage._copies_sizes(
+            afterimage._copies_state(place), 'place', 'true', afterimage._quoted(unique_key, 'image.')
+        )) -%}
+    {%- endfor -%}
+    {%- for place in read -%}
+        {%- if place in landed and not loop.first -%}
+            {%- do afterimage._copies_check_size(macro_name, side.relation, place, sizes, loop.previtem) -%}
+        {%- endif -%}
+    {%- endfor -%}
+
+    {%- set ids = ["known.change_id like 'rejected-%'"] -%}
+    {%- if plan.compared -%}
+        {%- do ids.append("known.change_id between '" ~ plan.compared[0] ~ "' and '" ~ plan.compared[-1] ~ "~'") -%}
+    {%- endif -%}
+    {{ return(dict(plan, read=read, condition=condition, known_within=ids | join(' or '))) }}
+{%- endmacro -%}
+
+
+{#- The number of keys of each copy. Rows that landed twice, or without a key, are not more of them. -#}
+{%- macro _copies_sizes(rows, place, condition, keys) -%}
+    {%- set sizes = {} -%}
+    {%- set query = 'select ' ~ place ~ ', count(distinct ' ~ keys | join(', ') ~ ') from ' ~ rows
+        ~ ' as copies where ' ~ condition ~ ' group by 1' -%}
+    {%- for row in run_query(query).rows if row[0] is not none -%}
+        {%- do sizes.update({row[0]: row[1] | int}) -%}
+    {%- endfor -%}
+    {{ return(sizes) }}
+{%- endmacro -%}
+
+
+{#- A broken copy must not end every row unseen. -#}
+{%- macro _copies_check_size(macro_name, relation, place, sizes, previous) -%}
+    {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
+    {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
+    {%- if reaction == 'ignore' or sizes[place] * 2 >= sizes.get(previous, 0) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set message = (
+        macro_name ~ ": the copy of " ~ place ~ " in " ~ relation ~ " has " ~ sizes[place] ~ " rows, and the one before"
+        ~ " it " ~ sizes[previous] ~ ". Rows that it lacks count as deleted. Replace the copy if it is broken, or set the"
+        ~ " var afterimage_on_gap to 'ignore'."
+    ) -%}
+    {%- if reaction == 'error' -%}
+        {%- do exceptions.raise_compiler_error(message) -%}
+    {%- endif -%}
+    {%- do exceptions.warn(message) -%}
+{%- endmacro -%}
+
+
+{#- A query in brackets for the rows that a copy had, from the staging table. A change_id ends in the key's hash. -#}
+{%- macro _copies_state(place) -%}
+    {%- set query -%}
+(
+    select
+        '{{ place }}' as place,
+        last_change.image
+
+    from (
+        select max_by(struct(operation, coalesce(`after`, `before`) as image), change_seq) as last_change
+        from {{ this }}
+        where reject_reason is null and change_seq <= '{{ place }}'
+        group by right(change_id, 32)
+    ) as keys
+    where last_change.operation <> 'delete'
+)
+    {%- endset -%}
+    {{ return(query) }}
+{%- endmacro -%}

@@ -1,0 +1,135 @@
+{#- Checks the arguments of dms_changes and works out the table's layout: the data columns, the before-image column of
+    each, and expressions for what a row is, its place and its time. -#}
+{%- macro _dms_layout(relation, unique_key, columns, operation, order_by, time, before_prefix, null_is_absent) -%}
+    {%- set macro_name = 'dms_changes' -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
+    {%- do afterimage._check_names(macro_name, 'order_by', order_by) -%}
+    {%- do afterimage._check_names(macro_name, 'null_is_absent', null_is_absent) -%}
+    {%- do afterimage._check_text(macro_name, 'operation', operation) -%}
+    {%- do afterimage._check_text(macro_name, 'time', time) if time is not none -%}
+    {%- do afterimage._check_text(macro_name, 'before_prefix', before_prefix) if before_prefix is not none -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set found, types = [], {} -%}
+    {%- for column in afterimage._existing_columns(macro_name, relation) -%}
+        {%- do found.append(column.name) -%}
+        {%- do types.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
+
+    {#- Files of a full load lack the operation unless the task has IncludeOpForFullLoad. -#}
+    {%- set has_operation = operation | lower != 'op' or 'op' in types -%}
+    {%- set header = {} -%}
+    {%- for argument, names in {
+        'operation': [operation] if has_operation else [], 'time': [time] if time else [], 'order_by': order_by or []
+    }.items() -%}
+        {%- do afterimage._check_known(macro_name, argument, names, found) -%}
+        {%- do header.update({argument: afterimage._match_column_case(names, found)}) -%}
+    {%- endfor -%}
+    {%- for name in found if not order_by and (name | lower).endswith('change_seq') -%}
+        {%- do header.order_by.append(name) -%}
+    {%- endfor -%}
+    {%- if has_operation and not order_by and header.order_by | length != 1 -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `order_by` must list the columns that order the changes, as " ~ relation ~ " has "
+            ~ (header.order_by | length or 'no') ~ " columns called change_seq (the task's expression $AR_H_CHANGE_SEQ)."
+            ~ " Allowed: " ~ found ~ ". Got: " ~ order_by
+        ) -%}
+    {%- endif -%}
+
+    {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
+    {%- set images = afterimage._before_columns(found, types, columns or [], before_prefix or '') -%}
+    {%- if before_prefix and not images -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `before_prefix` must begin the names of before-image columns, such as " ~ before_prefix
+            ~ unique_key[0] ~ ". Got: " ~ before_prefix ~ ", and the columns " ~ found
+        ) -%}
+    {%- endif -%}
+    {%- set others = header.values() | sum(start=[]) + images.values() | list -%}
+    {%- set data = afterimage._match_column_case(columns, found) if columns else found | reject('in', others) | list -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, data) -%}
+    {%- do afterimage._check_known(macro_name, 'null_is_absent', null_is_absent, data) -%}
+    {%- set image_of = {} -%}
+    {%- for name in data if name | lower in images -%}
+        {%- do image_of.update({name: images[name | lower]}) -%}
+    {%- endfor -%}
+    {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')" -%}
+    {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[time | lower]) if time
+        else 'cast(null as timestamp)' -%}
+    {#- Some sources have 1970-01-01 until a transaction is committed. -#}
+    {%- set source_time = 'if(' ~ landed_at ~ " >= timestamp '1970-01-02 00:00:00', " ~ landed_at ~ ', null)' -%}
+    {%- set order = afterimage._dms_order(
+        header.order_by, types, {header.time | first: landed_at} if time else {}
+    ) -%}
+    {{ return({
+        'columns': data,
+        'unique_key': afterimage._in_column_order(unique_key, data),
+        'types': types,
+        'image_of': image_of,
+        'sparse': afterimage._match_column_case(null_is_absent or [], data),
+        'operation': code if has_operation else "''",
+        'is_load': '(' ~ code ~ " = '' or (" ~ code ~ " = 'I' and " ~ order.is_empty ~ '))' if has_operation else 'true',
+        'time': time,
+        'source_time': source_time,
+        'order': order,
+        'order_by': header.order_by,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The order of changes that the columns of `order_by` give. `types` are by names in lower case, `times` holds a
+    timestamp for each text column that is a time. A column called `…change_seq` of text or decimals is a sequence of 35
+    digits. The result is SQL over a landed row, and what `_intake` needs:
+    - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
+    - `is_empty`: whether none has a value; `time`: the time in a sequence; `shown`: the values as people read them,
+    - `bounds`, `column` and `latest`: as in a side of `_intake`. -#}
+{%- macro _dms_order(names, types, times) -%}
+    {%- set order = {'bounds': none, 'column': none, 'latest': none} -%}
+    {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
+    {%- for name in names -%}
+        {%- set column, type = afterimage._quote(name), types[name | lower] -%}
+        {%- set is_sequence = (name | lower).endswith('change_seq')
+            and type in ['string', 'decimal(35,0)', 'decimal(38,0)'] -%}
+        {%- set text = column if type == 'string' else 'cast(' ~ column ~ ' as string)' -%}
+        {%- set digits = text if type == 'string' else 'lpad(' ~ text ~ ", 35, '0')" -%}
+        {%- set place = afterimage._sortable_text(times.get(name, column), 'timestamp' if name in times else type) -%}
+        {%- if is_sequence -%}
+            {%- set place = 'if(' ~ digits ~ " rlike '^(?!0*$)[0-9]{35}$', " ~ digits ~ ', null)' -%}
+        {%- elif place is none -%}
+            {%- do exceptions.raise_compiler_error(
+                "dms_changes: `order_by` must list columns of text, bytes, whole numbers, decimals, dates or"
+                ~ " timestamps. Got: " ~ name ~ ", a " ~ type
+            ) -%}
+        {%- endif -%}
+        {%- do places.append('nullif(' ~ place ~ ", '')") -%}
+        {%- do empty.append('coalesce(' ~ text ~ " rlike '^" ~ ('0*' if is_sequence else '\\\\s*') ~ "$', true)") -%}
+        {%- do values.append('coalesce(' ~ afterimage._as_text(column, type) ~ ", 'NULL')") -%}
+        {%- if is_sequence or (type == 'string' and name not in times) -%}
+            {%- do sequence_times.append(
+                'if(' ~ digits ~ " rlike '^[0-9]{35}$', " ~ afterimage._sequence_time(digits) ~ ', null)'
+            ) -%}
+        {%- endif -%}
+        {%- if loop.first and is_sequence -%}
+            {#- Spark skips files by a bare column alone. -#}
+            {%- set bounds = column ~ (" between left('<first>', 35) and left('<last>', 35)" if type == 'string' else
+                " between cast(left('<first>', 35) as decimal(38,0)) and cast(left('<last>', 35) as decimal(38,0))") -%}
+            {%- do order.update({
+                'bounds': bounds,
+                'column': column if type == 'string' else none,
+                'latest': modules.re.sub('[^0-9]', '', afterimage._latest_time()) ~ '~',
+            }) -%}
+        {%- elif loop.first and (name in times or type in ['timestamp', 'timestamp_ntz', 'date']) -%}
+            {%- do order.update({'latest': '%019d~' % ((run_started_at.timestamp() + 86400) * 1000000)}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set place = 'concat(' ~ places | join(", '-', ") ~ ')' if places else 'cast(null as string)' -%}
+    {%- do order.update({
+        'place': place,
+        'is_empty': '(' ~ empty | join(' and ') ~ ')',
+        'time': 'coalesce(' ~ sequence_times | join(', ') ~ ')',
+        'shown': 'concat_ws(' ~ (["', '"] + values) | join(', ') ~ ')',
+        'bounds': order.bounds or place ~ " between '<first>' and '<last>'",
+    }) -%}
+    {{ return(order) }}
+{%- endmacro -%}

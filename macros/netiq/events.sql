@@ -1,0 +1,115 @@
+{#- The CTEs from `addressed` to `named_events`: each event once, with its identity and its place. -#}
+{%- macro _netiq_named_events(layout) -%}
+{%- set number = "if(number_of_record > 1, " ~ afterimage._tie_suffix('number_of_record') ~ ", '')" -%}
+-- A row that lands again is one event, even if the driver has changed its status in between. record_id is unique by
+-- contract. If it is not, the events are in a declared order: delete last.
+copies as (
+
+    select
+        *,
+        row_number() over (
+            partition by object_id, content_hash
+            order by is_eligible desc, status asc nulls last
+        ) as copy_number,
+        count(*) over (partition by object_id, content_hash) as copies,
+        dense_rank() over (
+            partition by object_id, record_no, key_label
+            order by
+                no_table is not null asc,
+                array_position(array(1, 5, 7, 2, 3, 6, 8, 4), event_type) asc,
+                content_hash asc
+        ) as number_of_record,
+        size(
+            collect_set(if(no_table is null, content_hash, null)) over (partition by object_id, record_no)
+        ) as events_of_record
+
+    from addressed
+
+),
+
+named_events as (
+
+    select
+        *,
+        if(
+            record_no is null,
+            concat('unordered-', content_hash),
+            concat(record_no, {{ number }}, '-', key_label)
+        ) as event_id,
+        if(
+            record_no is null{{ ' or event_time is null' if layout.future_events }},
+            '',
+            concat(
+                {%- if layout.future_events %}
+                date_format(event_time, 'yyyyMMddHHmmssSSSSSS'),
+                '-',
+                {%- endif %}
+                record_no,
+                {{ number }}
+            )
+        ) as event_seq,
+        case
+            when event_type = 1 then 'insert'
+            when event_type in (2, 3) then 'update'
+            when event_type = 4 then 'delete'
+            when event_type = 5 then 'row_insert'
+            when event_type = 6 then 'row_update'
+            when event_type = 7 then 'field_insert'
+            when event_type = 8 then 'field_update'
+        end as kind
+
+    from copies
+    where copy_number = 1
+
+)
+{%- endmacro -%}
+
+
+{#- The CTEs from `named_events` to `remembered`: the results of earlier runs for the events. -#}
+{%- macro _netiq_remembered_events(layout) -%}
+-- The result of each event in earlier runs, and how many of a row's events those runs took in.
+known_events as (
+
+    select
+        *,
+        count_if(was_taken_in) over (partition by known_object) as events_taken_in
+
+    from (
+        select
+            change_id as known_change,
+            reject_reason as known_reason,
+            reject_reason is null
+            or split(reject_reason, ':')[0] in
+            ('overruled', 'row gone', 'value does not cast', 'the event changes the key') as was_taken_in,
+            {{ afterimage._netiq_key_text(layout.key_columns, 'coalesce(`after`, `before`).') }} as known_object,
+            explode(event_ids) as known_event
+
+        from {{ this }}
+    ) as exploded
+
+),
+
+remembered as (
+
+    select
+        named_events.*,
+        known_events.known_change,
+        known_events.known_reason,
+        coalesce(known_events.was_taken_in, false) as was_taken_in,
+        coalesce(known_events.was_taken_in or known_events.known_reason like 'held back:%', false) as was_eligible,
+        -- If several events share a record_id, it is unknown which of them it was.
+        coalesce(known_events.was_taken_in and named_events.events_of_record = 1, false) as is_taken_in,
+        coalesce(
+            max(known_events.events_taken_in) over (partition by named_events.object_id)
+            > count_if(known_events.was_taken_in) over (partition by named_events.object_id),
+            false
+        ) as has_gaps
+
+    from named_events
+    left outer join known_events
+        on
+            named_events.object_id = known_events.known_object
+            and named_events.event_id = known_events.known_event
+
+)
+{%- endmacro -%}

@@ -1,0 +1,114 @@
+{#- Checks the arguments of netiq_event_log and xds_documents and brings them into one form. `rules` are those that both
+    pass on as they are, see _netiq_rules. -#}
+{%- macro _netiq_layout(macro_name, relation, unique_key, table, columns, base, column_names, time_zone, rules) -%}
+    {%- set rules = afterimage._netiq_rules(macro_name, **rules) -%}
+    {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
+    {%- do afterimage._check_text(macro_name, 'table', table) -%}
+    {%- set columns = afterimage._typed_columns(macro_name, columns) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
+    {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) if time_zone is not none -%}
+    {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
+    {%- set base_columns = afterimage._relation_columns(base) if base is not none else [] -%}
+    {%- if base_columns -%}
+        {%- do afterimage._check_known(
+            macro_name, 'columns (of `base`)', names, base_columns | map(attribute='name') | list
+        ) -%}
+    {%- endif -%}
+    {%- set base_types = {} -%}
+    {%- for column in base_columns -%}
+        {%- do base_types.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
+
+    {%- set unique_key = afterimage._match_column_case(unique_key, names) -%}
+    {{ return(dict(rules, **{
+        'relation': relation,
+        'rows': relation,
+        'condition': none,
+        'unique_key': unique_key,
+        'key_columns': columns | selectattr('name', 'in', unique_key) | list,
+        'table': table,
+        'columns': columns,
+        'data_columns': columns | rejectattr('name', 'in', unique_key) | list,
+        'names': names,
+        'base': base,
+        'base_types': base_types,
+        'log': log,
+        'time_zone': time_zone,
+    })) }}
+{%- endmacro -%}
+
+
+{#- The rules by which events count: whose are published, in which order, and which overrules which. -#}
+{%- macro _netiq_rules(
+    macro_name, driver_user, allow_loopback, future_events, as_of, force_username_case, statuses, trim_key_numbers,
+    precedence
+) -%}
+    {%- do afterimage._check_text(macro_name, 'driver_user', driver_user) if driver_user is not none -%}
+    {%- for argument, value in {
+        'allow_loopback': allow_loopback, 'future_events': future_events, 'trim_key_numbers': trim_key_numbers
+    }.items() -%}
+        {%- do afterimage._check_choice(macro_name, argument, value, [true, false]) -%}
+    {%- endfor -%}
+    {%- do afterimage._check_choice(
+        macro_name, 'force_username_case', force_username_case, ['upper', 'lower']
+    ) if force_username_case is not none -%}
+    {%- set is_list = statuses is sequence and statuses is not string and statuses is not mapping -%}
+    {%- if not is_list or not statuses or statuses | reject('string') | list -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `statuses` must be a list of texts, with at least one. Got: " ~ statuses
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._check_choice(macro_name, 'precedence', precedence, ['driver', 'logged']) -%}
+    {%- if as_of is not none and not modules.re.fullmatch(
+        '[0-9]{4}-[0-9]{2}-[0-9]{2}([ T][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]{1,6})?)?)?', as_of | string
+    ) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `as_of` must be a timestamp in UTC without a zone, such as '2024-01-31' or"
+            ~ " '2024-01-31 12:00:00'. Got: " ~ as_of
+        ) -%}
+    {%- endif -%}
+    {{ return({
+        'driver_user': driver_user,
+        'allow_loopback': allow_loopback,
+        'future_events': future_events,
+        'as_of': as_of | string if as_of is not none else run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f'),
+        'force_username_case': force_username_case,
+        'statuses': statuses,
+        'trim_key_numbers': trim_key_numbers,
+        'precedence': precedence,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The log's columns by the vendor's names, quoted. The vendor documents two orders and lets each column be
+    renamed, so columns are found by name only. -#}
+{%- macro _netiq_log_columns(macro_name, relation, column_names) -%}
+    {%- set standard = [
+        'record_id', 'status', 'event_type', 'event_time', 'perpetrator', 'table_name', 'table_key', 'column_name',
+        'old_value', 'new_value',
+    ] -%}
+    {%- if column_names is not mapping -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `column_names` must map the standard names of the event log's columns to yours, such as"
+            ~ " {'record_id': 'rec_id'}. Got: " ~ column_names
+        ) -%}
+    {%- endif -%}
+    {%- for name, given in column_names.items() -%}
+        {%- do afterimage._check_choice(macro_name, 'column_names', name, standard) -%}
+        {%- do afterimage._check_text(macro_name, 'column_names', given) -%}
+    {%- endfor -%}
+    {%- set log = {} -%}
+    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | list -%}
+    {%- for name in standard -%}
+        {%- set landed_name = column_names.get(name, name) -%}
+        {%- if found and landed_name | lower not in found | map('lower') -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": " ~ relation ~ " has no column '" ~ landed_name ~ "'. An event log has all ten of "
+                ~ standard ~ "; map renamed columns with `column_names`. Got: " ~ found
+            ) -%}
+        {%- endif -%}
+        {%- do log.update({name: afterimage._quote(landed_name)}) -%}
+    {%- endfor -%}
+    {{ return(log) }}
+{%- endmacro -%}

@@ -1,0 +1,225 @@
+{#- The CTEs from `judged` to `described`, the rows that `_finish` takes: each change once, however many messages
+    hold it. -#}
+{%- macro _qlik_distinct_messages(layout) -%}
+{#- The partition of the windows: the place and the key, with good messages separate from others. A message that is
+    not a load and has no place is alone. -#}
+{%- set place = (
+    ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))", 'reject_reason is null']
+    + afterimage._quoted(layout.unique_key, 'image.')
+) | join(', ') -%}
+{%- set has_reloads = layout.has_reloads -%}
+{%- set is_incremental = afterimage._is_incremental() -%}
+{%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
+{%- if has_reloads -%}
+-- A difference that a reload finds is a change at the reload's time. The offsets show which of its messages came last.
+placed as (
+
+    select
+        judged.*,
+        coalesce(reloads.place, judged.own_place) as place,
+        reloads.place is not null as is_reload,
+        if(
+            reloads.place is null,
+            judged.arrival,
+            struct(
+                cast(null as timestamp) as landed_at,
+                judged.arrival.landed_partition as landed_partition,
+                judged.arrival.landed_offset as landed_offset
+            )
+        ) as order_of_arrival
+
+    from judged
+    left outer join reloads
+        on
+            judged.kind = 'load'
+            and judged.message_id = reloads.message_id
+            and judged.message_position <=> reloads.message_position
+
+),
+
+{% if is_incremental %}
+-- The places of loads that are no longer landed. They keep their numbers, although a reload may have the same bytes.
+gone as (
+
+    select
+        left(known.change_id, 32) as message_id,
+        count(*) as places_gone
+
+    from {{ this }} as known
+    left anti join placed
+        on
+            left(known.change_id, 32) = placed.message_id
+            and (known.message_position = placed.message_position or known.change_seq = placed.place)
+    where known.operation = 'load' or {{ afterimage._has_movable_place('known.change_seq') }}
+    group by 1
+
+),
+{% endif %}
+{% endif -%}
+-- A message delivered twice counts once: a reload or a restart writes the same message again.
+copies as (
+
+    select
+        *,
+        row_number() over (partition by {{ place }}, message_id order by {{ arrival }}, arrival) as copy_number,
+        count(*) over (partition by {{ place }}, message_id) as copies,
+        max({{ arrival }}) over (partition by {{ place }}, message_id) as last_arrival,
+        min(message_position) over (partition by {{ place }}, message_id) as first_position
+        {%- if has_reloads %},
+        -- A later reload may find a row as an earlier one did; that is a change of its own.
+        dense_rank() over (partition by message_id order by place)
+        {{ '+ coalesce(places_gone, 0)' if is_incremental }} as number_of_place
+        {%- endif %}
+
+    from {{ 'placed' if has_reloads else 'judged' }}
+    {%- if has_reloads and is_incremental %}
+    left outer join gone using (message_id)
+    {%- endif %}
+
+),
+
+-- A change in two messages is one change; the first with a real time counts.
+repeats as (
+
+    select
+        *,
+        if(
+            reject_reason is null
+            and row_number() over (
+                partition by {{ place }}, if(kind = 'load', last_arrival, null), event_counter, kind, content_hash
+                order by source_time is null, arrival, message_id
+            ) > 1,
+            'repeated: another message holds the same change',
+            reject_reason
+        ) as final_reason
+
+    from copies
+    where copy_number = 1
+
+),
+
+described as (
+
+    select
+        {% if has_reloads -%}
+        concat(message_id, if(number_of_place > 1, concat('-', number_of_place), '')) as identity,
+        {%- else -%}
+        message_id as identity,
+        {%- endif %}
+        place,
+        message_id,
+        {{ "if(is_reload, 'reload', kind)" if has_reloads else 'kind' }} as kind,
+        {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
+        last_arrival,
+        event_counter,
+        content_hash,
+        image,
+        before_image,
+        has_old_key,
+        if(kind in ('insert', 'update'), changed_columns, null) as changed_columns,
+        if(kind in ('load', 'insert', 'update'), absent_columns, null) as absent_columns,
+        coalesce(
+            source_time,
+            {%- if has_reloads %}
+            if(is_reload, arrival.landed_at, null),
+            {%- endif %}
+            {{ afterimage._sequence_time('place') | indent(12) }}
+        ) as changed_at,
+        transaction_id,
+        final_reason as reject_reason,
+        nullif(array_compact(concat(
+            array(
+                if(
+                    place <> '' and source_time is null and final_reason is null
+                    {%- if has_reloads %}
+                    and not (is_reload and arrival.landed_at is not null)
+                    {%- endif %},
+                    {{ afterimage._qlik_time_warning('place') | indent(20) }},
+                    null
+                )
+            ),
+            oddities
+        )), cast(array() as array<string>)) as warnings,
+        copies as source_rows,
+        schema_id,
+        first_position as message_position
+
+    from repeats
+
+)
+{%- endmacro -%}
+
+
+{#- The CTE `reloads`: the place of each load message that follows a change in its partition. It comes right after
+    the greatest changeSequence of the earlier offsets. All loads of a reload share one place, which begins with
+    that changeSequence and ends in the offset of the last change. Changes of earlier runs count without being read
+    again. -#}
+{%- macro _qlik_reloads(has_table) -%}
+reloads as (
+
+    select
+        message_id,
+        message_position,
+        concat(last_seq, '.r', lpad(last_offset, 19, '0')) as place
+
+    from (
+        select
+            message_id,
+            struct(topic, `partition`, `offset`) as message_position,
+            is_load,
+            max(landed_seq) over (earlier) as last_seq,
+            max(if(is_load, null, `offset`)) over (earlier) as last_offset
+
+        from (
+            -- A change that was written again counts where it was written first; a load counts wherever it is.
+            select
+                message_id,
+                message_position.topic,
+                message_position.`partition`,
+                min(message_position.`offset`) as `offset`,
+                landed_seq is null as is_load,
+                landed_seq
+
+            from (
+                select
+                    message_id,
+                    message_position,
+                    if(operation_word = 'REFRESH', null, landed_seq) as landed_seq
+
+                from masked
+                where
+                    (operation_word = 'REFRESH' or (operation_word in ('INSERT', 'UPDATE', 'DELETE') and has_seq))
+                    {%- if has_table %}
+                    and not coalesce(is_of_another_table, false)
+                    {%- endif %}
+                {%- if afterimage._is_incremental() %}
+                union all
+                select
+                    change_id as message_id,
+                    message_position,
+                    left(change_seq, 35) as landed_seq
+
+                from {{ this }}
+                where
+                    operation in ('insert', 'update', 'delete')
+                    and change_seq <> ''
+                    and not {{ afterimage._has_movable_place('change_seq') }}
+                    {%- if has_table %}
+                    and not coalesce(reject_reason like 'of another table:%', false)
+                    {%- endif %}
+                {%- endif %}
+            ) as positions
+            where message_position is not null
+            group by
+                message_id, message_position.topic, message_position.`partition`, landed_seq,
+                if(landed_seq is null, message_position.`offset`, null)
+        ) as distinct_positions
+        window
+            earlier as (
+                partition by topic, `partition` order by `offset` range between unbounded preceding and 1 preceding
+            )
+    ) as placed_messages
+    where is_load and last_offset is not null
+
+),
+{%- endmacro -%}

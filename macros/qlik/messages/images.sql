@@ -1,0 +1,123 @@
+{#- The CTE `images`: the row before and after each change, and the columns that a message lacks or has in excess. -#}
+{%- macro _qlik_message_images(layout) -%}
+images as (
+
+    select
+        masked.*,
+        concat(
+            {{ afterimage._misfits(layout.columns, 'row_values', '') | indent(12) }},
+            {{ afterimage._misfits(layout.columns, 'before_values', ' before') | indent(12) }}
+        ) as misfits,
+        if(row_values is null, null, {{ afterimage._image_of_texts(layout.columns, 'row_values') | indent(8) }}) as image,
+        -- A before-image may leave out some columns, but it shows the same row.
+        if(
+            before_values is null,
+            null,
+            {{ afterimage._image_of_texts(layout.columns, 'before_values', 'row_values', layout.unique_key) | indent(12) }}
+        ) as before_image,
+        {{ afterimage._qlik_message_absent(layout.columns, layout.unique_key, layout.schema_rows is not none) | indent(8) }} as absent_columns,
+        if(
+            changed_ordinals is null,
+            null,
+            {{ afterimage._qlik_message_changed(layout.columns, layout.schema_rows is not none) | indent(12) }}
+        ) as changed_columns,
+        if(
+            operation_word = 'DELETE',
+            array_compact(array(
+                {%- for column in layout.columns %}
+                if({{ afterimage._qlik_has_bit('changed_ordinals', column) }}, {{ afterimage._literal(column.name) }}, null)
+                {{- ',' if not loop.last }}
+                {%- endfor %}
+            )),
+            null
+        ) as flagged_by_delete,
+        array_except(changed_ordinals, all_ordinals) as unknown_changed,
+        array_except(present_ordinals, all_ordinals) as unknown_present,
+        array_except(
+            array_union(
+                coalesce(map_keys(data), cast(array() as array<string>)),
+                coalesce(map_keys(before_data), cast(array() as array<string>))
+            ),
+            {{ afterimage._string_array(layout.names) }}
+        ) as undeclared
+
+    from masked
+
+)
+{%- endmacro -%}
+
+
+{#- The columns that changed, in their order. LOBs have no bit in changeMask, so their values are compared if both
+    are there. -#}
+{%- macro _qlik_message_changed(columns, with_schemas) -%}
+array_compact(array(
+    {%- for column in columns %}
+    {%- set name = afterimage._literal(column.name) %}
+    if(
+        {{ afterimage._qlik_has_bit('changed_ordinals', column) }}
+        {%- if column.lob or with_schemas %}
+        or (
+            {{ afterimage._qlik_is_lob(column, with_schemas) }}
+            and if(
+                operation_word = 'UPDATE',
+                map_contains_key(data, {{ name }}) and map_contains_key(before_data, {{ name }})
+                and not data[{{ name }}] <=> before_data[{{ name }}],
+                data[{{ name }}] is not null
+            )
+        )
+        {%- endif %},
+        {{ name }},
+        null
+    ){{ ',' if not loop.last }}
+    {%- endfor %}
+))
+{%- endmacro -%}
+
+
+{#- Columns whose NULL means "unknown": not in the message, or not in its columnMask. Without that mask an update's
+    changeMask serves: unchanged columns are as they were. It says nothing about LOBs. -#}
+{%- macro _qlik_message_absent(columns, keys, with_schemas) -%}
+nullif(
+    array_compact(array(
+        {%- for column in columns if column.name not in keys %}
+        {%- set name = afterimage._literal(column.name) %}
+        if(
+            data[{{ name }}] is null
+            and (
+                not map_contains_key(data, {{ name }})
+                or coalesce(
+                    not {{ afterimage._qlik_has_bit('present_ordinals', column) }},
+                    operation_word = 'UPDATE'
+                    and not {{ afterimage._qlik_has_bit('changed_ordinals', column) }}
+                    and not {{ afterimage._qlik_is_lob(column, with_schemas) }},
+                    false
+                )
+            ),
+            {{ name }},
+            null
+        ){{ ',' if not loop.last }}
+        {%- endfor %}
+        {%- if columns | length == keys | length %}cast(null as string){% endif %}
+    )),
+    cast(array() as array<string>)
+)
+{%- endmacro -%}
+
+
+{#- Whether a mask has the bit of a column, by the ordinals of the message's own schema. NULL without a mask, false
+    if the schema has no such column. -#}
+{%- macro _qlik_has_bit(mask_ordinals, column) -%}
+    {{ return(
+        'coalesce(array_contains(' ~ mask_ordinals ~ ', ordinals[' ~ afterimage._literal(column.name)
+        ~ ']), if(' ~ mask_ordinals ~ ' is null, null, false))'
+    ) }}
+{%- endmacro -%}
+
+
+{%- macro _qlik_is_lob(column, with_schemas) -%}
+    {%- set declared = 'true' if column.lob else 'false' -%}
+    {%- if not with_schemas -%}
+        {{ return(declared) }}
+    {%- endif -%}
+    {{ return('coalesce(array_contains(lob_columns, ' ~ afterimage._literal(column.name) ~ '), ' ~ declared ~ ')') }}
+{%- endmacro -%}

@@ -1,0 +1,232 @@
+{#- The messages, and the metadata if it lands in a table of its own, for the intake. Everything is read if a schema has
+    arrived that a message waited for, or by which one that names no schema may be read; it may have any place. -#}
+{%- macro _qlik_sides(relation, landing, metadata, schema_rows, table) -%}
+    {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
+    {%- set messages = {
+        'relation': relation,
+        'place': 'explode_outer(array_distinct(' ~ seqs ~ '))',
+        'has_place': 'coalesce(size(' ~ seqs ~ '), 0) > 0 and not ' ~ afterimage._qlik_is_load(landing),
+        'reach': 8,
+        'time': afterimage._sequence_time('array_max(' ~ seqs ~ ')'),
+    } -%}
+    {%- if schema_rows is none -%}
+        {{ return([messages]) }}
+    {%- endif -%}
+    {%- set schemas = {
+        'wakes': afterimage._qlik_has_arrived(schema_rows),
+        'digest': afterimage._qlik_schemas_digest(schema_rows, table),
+        'depends': afterimage._qlik_names_no_schema(),
+    } -%}
+    {%- if metadata | string == relation | string -%}
+        {{ return([dict(messages, **schemas)]) }}
+    {%- endif -%}
+    {{ return([messages, dict(schemas, relation=metadata, holds_changes=false)]) }}
+{%- endmacro -%}
+
+
+{#- Whether a landed message is a load, which has no place, even if its bytes hold a changeSequence. In Avro the bytes
+    do not show a load. -#}
+{%- macro _qlik_is_load(landing) -%}
+    {{ return(
+        'coalesce(' ~ afterimage._qlik_message_text(landing)
+        ~ " rlike '(?i)\"operation\"\\\\s*:\\\\s*\"\\\\s*refresh', false)"
+    ) }}
+{%- endmacro -%}
+
+
+{#- The changeSequences in the bytes of a landed message: one or none, unless the row itself holds something alike.
+    In Avro its length, the byte F, precedes it. -#}
+{%- macro _qlik_message_seqs(landing) -%}
+regexp_extract_all(
+    {{ afterimage._qlik_message_text(landing) }},
+    '("changeSequence"\\s*:\\s*"?\\s*{{ '|F' if landing.is_binary }})([0-9]{35})(?![0-9])', 2
+)
+{%- endmacro -%}
+
+
+{%- macro _qlik_message_text(landing) -%}
+    {{ return("decode(" ~ landing.value ~ ", 'ISO-8859-1')" if landing.is_binary else landing.value) }}
+{%- endmacro -%}
+
+
+{#- A query that returns a row if a schema has arrived that messages of earlier runs wait for. -#}
+{%- macro _qlik_has_arrived(schema_rows) -%}
+select 1
+from {{ this }} as staged
+inner join (
+    select distinct schema_id
+    from ({{ schema_rows }}) as schema_rows
+    where reject_reason is null
+) as came
+    on staged.schema_id = came.schema_id
+where
+    staged.reject_reason = concat({{ afterimage._qlik_no_schema() }}, staged.schema_id)
+    or array_contains(staged.warnings, concat({{ afterimage._qlik_no_schema() }}, staged.schema_id))
+limit 1
+{%- endmacro -%}
+
+
+{#- A query for a digest of the table's schemas: by which of them a message that names none is read depends on all. -#}
+{%- macro _qlik_schemas_digest(schema_rows, table) -%}
+select md5(to_json(sort_array(collect_set(
+    struct(schema_id, schema_name, table_name, table_version, published_at, column_name, ordinal, is_lob)
+))))
+from ({{ schema_rows }}) as schema_rows
+where
+    reject_reason is null
+    {%- if table is not none %}
+    and {{ afterimage._is_table(table, 'schema_name', 'table_name') }}
+    {%- endif %}
+{%- endmacro -%}
+
+
+{#- A query that returns a row if earlier runs have read messages that name no schema. -#}
+{%- macro _qlik_names_no_schema() -%}
+select 1
+from {{ this }}
+where schema_id is null and coalesce(reject_reason, '') not like 'tombstone:%'
+limit 1
+{%- endmacro -%}
+
+
+{#- Messages that were held back are read together with the places of landed ones: all from the first of them on.
+    `hold_back_hours` is none if transactions need not be complete. -#}
+{%- macro _qlik_held_back(hold_back_hours) -%}
+    {%- if hold_back_hours is none or not afterimage._is_incremental() -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set first = afterimage._value(
+        "select min(left(change_seq, 35)) from " ~ this ~ " where reject_reason like 'held back:%'"
+    ) -%}
+    {{ return([[first[:8], first, '9' * 35]] if first else []) }}
+{%- endmacro -%}
+
+
+{#- Whether a load message may follow a change in its partition. Checked at compile time, from the bytes alone:
+    hardly any landing holds a reload, and placing one takes a second pass over all messages. For earlier runs the
+    model's table has the answer. -#}
+{%- macro _qlik_may_hold_reloads(landing, side) -%}
+    {%- if not landing.has_offsets -%}
+        {{ return(false) }}
+    {%- elif '__dbt__cte__' in side.rows -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- set query -%}
+        select count(*)
+        from (
+            select
+                max(if(is_change, null, if(may_be_load, landed_offset, null)))
+                > min(if(is_change, landed_offset, null)) as holds_reload
+
+            from (
+                select
+                    {{ landing.topic }} as topic,
+                    {{ landing.partition }} as landed_partition,
+                    {{ landing.offset }} as landed_offset,
+                    coalesce(size({{ afterimage._qlik_message_seqs(landing) | indent(20) }}), 0) > 0 as is_change,
+                    {{ landing.value }} {{ 'is not null' if landing.is_binary else "ilike '%refresh%'" }} as may_be_load
+
+                from {{ side.landed or side.rows }} as landed
+                {%- if afterimage._is_incremental() %}
+                union all
+                select
+                    message_position.topic,
+                    message_position.`partition` as landed_partition,
+                    message_position.`offset` as landed_offset,
+                    change_seq <> '' and not {{ afterimage._has_movable_place('change_seq') }} as is_change,
+                    coalesce(operation = 'load', false)
+                    or {{ afterimage._has_movable_place('change_seq') }} as may_be_load
+
+                from {{ this }}
+                {%- endif %}
+            ) as messages
+            where landed_offset is not null
+            group by topic, landed_partition
+        ) as partitions
+        where holds_reload
+    {%- endset -%}
+    {{ return(afterimage._value(query) > 0) }}
+{%- endmacro -%}
+
+
+{#- The condition for the messages to open, which their bytes show; none for all. Loads have no place in time, so all of
+    them are read. -#}
+{%- macro _qlik_messages_to_open(intake, landing, has_reloads, hold_back_hours) -%}
+    {%- if intake.kind != 'new' -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set seqs = afterimage._qlik_message_seqs(landing) -%}
+    {%- set conditions = [] -%}
+    {%- if intake.ranges -%}
+        {%- set within = afterimage._qlik_within('s', intake.ranges) -%}
+        {%- if hold_back_hours is not none -%}
+            {%- set within = afterimage._qlik_near_transactions(intake.ranges, hold_back_hours) -%}
+        {%- endif -%}
+        {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
+    {%- endif -%}
+    {%- if intake.has_unplaced or has_reloads -%}
+        {%- do conditions.append('coalesce(size(' ~ seqs ~ '), 0) <= 0 or ' ~ afterimage._qlik_is_load(landing)) -%}
+    {%- endif -%}
+    {{ return(conditions | join(' or ')) }}
+{%- endmacro -%}
+
+
+{#- The condition that a changeSequence is in one of the ranges, each extended by some hours. -#}
+{%- macro _qlik_within(seq, ranges, hours=0) -%}
+    {%- set conditions = [] -%}
+    {%- for first, last in ranges -%}
+        {%- do conditions.append(
+            seq ~ ' between ' ~ afterimage._qlik_hours_from(first, -hours) ~ ' and '
+            ~ afterimage._qlik_hours_from(last, hours)
+        ) -%}
+    {%- endfor -%}
+    {{ return('(' ~ conditions | join(' or ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- The same for all messages that may share a transaction with those in the ranges: those within the given hours of
+    a range, and all known ones of the transactions there. -#}
+{%- macro _qlik_near_transactions(ranges, hours) -%}
+    {%- set near = afterimage._qlik_within('s', ranges, hours) -%}
+    {%- set query -%}
+        select
+            left(change_seq, 8),
+            min(left(change_seq, 35)),
+            max(left(change_seq, 35))
+
+        from {{ this }}
+        where
+            change_seq <> ''
+            and transaction_id in (
+                select transaction_id from {{ this }}
+                where {{ afterimage._qlik_within('change_seq', ranges, hours) }}
+            )
+        group by 1
+    {%- endset -%}
+    {%- set extents = run_query(query).rows | map('list') | list -%}
+    {{ return(near ~ ' or ' ~ afterimage._qlik_within('s', afterimage._merge_ranges(extents)) if extents else near) }}
+{%- endmacro -%}
+
+
+{#- SQL for the changeSequence some hours after another, or before it if the number is negative. -#}
+{%- macro _qlik_hours_from(change_seq, hours) -%}
+    {%- set seq = afterimage._literal(change_seq) -%}
+    {%- if not hours -%}
+        {{ return(seq) }}
+    {%- endif -%}
+    {%- set time -%}
+        {{ afterimage._sequence_time(seq) }} + interval {{ hours }} hours + interval {{ 1 if hours > 0 else 0 }} seconds
+    {%- endset -%}
+    {{ return('coalesce(' ~ afterimage._qlik_seq_at(time) ~ ', ' ~ seq ~ ')') }}
+{%- endmacro -%}
+
+
+{#- Where the stored rows are that a run may meet; none if they may be anywhere: a reload's place may change, and a
+    transaction has places other than those that landed. -#}
+{%- macro _qlik_known_within(intake, has_reloads, hold_back_hours) -%}
+    {%- if has_reloads or hold_back_hours is not none or not intake.known_within -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {#- A message that could not be read, or waits for its schema, has its place in its bytes alone. -#}
+    {{ return(intake.known_within ~ " or (known.change_seq = '' and known.reject_reason is not null)") }}
+{%- endmacro -%}

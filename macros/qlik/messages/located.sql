@@ -1,0 +1,210 @@
+{#- The CTE `located`: what each message says about itself, and its schema with its table. -#}
+{%- macro _qlik_located_messages(layout) -%}
+{%- set named = {
+    'schema_id': "coalesce(envelope_schema_id, nullif(body.headers.externalSchemaId, ''), body.schemaId)",
+    'schema': 'coalesce(body.lineage.schema, body.schema, body.headers.schema)',
+    'table': 'coalesce(body.lineage.`table`, body.`table`, body.headers.`table`)',
+} -%}
+{#- Where no schema gives the positions of the columns, the caller's list does. -#}
+{%- set positions = 'sequence(1, ' ~ layout.names | length ~ ')' -%}
+{%- set position_of = 'map_from_arrays(' ~ afterimage._string_array(layout.names) ~ ', ' ~ positions ~ ')' -%}
+{% if layout.schema_rows is not none -%}
+{{ afterimage._qlik_chosen_schemas(named) }},
+
+{% endif -%}
+located as (
+
+    select
+        opened_messages.message_id,
+        opened_messages.arrival,
+        opened_messages.message_position,
+        opened_messages.is_tombstone,
+        opened_messages.is_avro,
+        opened_messages.avro_error,
+        opened_messages.json_text,
+        opened_messages.magic,
+        opened_messages.type,
+        opened_messages.type = 'MD'
+        or (opened_messages.type is null and body.headers is null and body.schemaId is not null) as is_metadata,
+        coalesce(body.headers is not null or body.data is not null or body.beforeData is not null, false) as has_body,
+        upper(trim(body.headers.operation)) as operation_word,
+        trim(body.headers.changeSequence) as landed_seq,
+        coalesce(trim(body.headers.changeSequence) rlike '^[0-9]{35}$', false) as has_seq,
+        {{ afterimage._qlik_time("nullif(trim(body.headers.`timestamp`), '')") }} as landed_time,
+        nullif(trim(body.headers.`timestamp`), '') as landed_time_text,
+        nullif(body.headers.transactionId, '') as transaction_id,
+        nullif(trim(body.headers.changeMask), '') as change_mask,
+        nullif(trim(body.headers.columnMask), '') as column_mask,
+        try_cast(body.headers.transactionEventCounter as bigint) as event_counter,
+        try_cast(body.headers.transactionLastEvent as boolean) as is_last_event,
+        body.data,
+        body.beforeData as before_data,
+        {{ named.schema_id }} as schema_id,
+        {%- if layout.schema_rows is not none %}
+        needs_schema,
+        tables,
+        chosen_schema_id,
+        is_newest,
+        array_size(table_schemas) > 1 as is_chosen_of_several,
+        message_schemas.schema_id is not null as has_schema,
+        -- A chosen schema does not say which table the message is of.
+        coalesce(if(needs_schema, null, message_schemas.schema_name), {{ named.schema }}) as schema_name,
+        coalesce(if(needs_schema, null, message_schemas.table_name), {{ named.table }}) as table_name,
+        coalesce(message_schemas.ordinals, {{ position_of }}) as ordinals,
+        coalesce(message_schemas.all_ordinals, {{ positions }}) as all_ordinals,
+        message_schemas.lob_columns
+        {%- else %}
+        {{ named.schema }} as schema_name,
+        {{ named.table }} as table_name,
+        {{ position_of }} as ordinals,
+        {{ positions }} as all_ordinals
+        {%- endif %}
+
+    from {{ 'opened_messages' if layout.schema_rows is none else 'addressed as opened_messages' }}
+    {%- if layout.schema_rows is not none %}
+    left outer join (select /*+ broadcast */ * from message_schemas) as message_schemas
+        on coalesce({{ named.schema_id }}, chosen_schema_id) = message_schemas.schema_id
+    {%- endif %}
+
+)
+{%- endmacro -%}
+
+
+{#- The CTEs `schemas_of_tables` and `addressed`. A message with a mask that names no schema is read by the only one
+    that the metadata messages have for its table or, of several, by the newest of the message's time. If the message
+    does not name its table either, it is of the only table that they describe. `named` has SQL for what a message
+    names.
+
+    `addressed` adds to `opened_messages`:
+    - `needs_schema`: the message has a mask and names no schema,
+    - `table_schemas`: the schemas that it may have, oldest first; `tables`: the number of tables that these are of,
+    - `chosen_schema_id`: the schema chosen of them; `is_newest`: whether that was there by then. -#}
+{%- macro _qlik_chosen_schemas(named) -%}
+{%- set needs_schema -%}
+{{ named.schema_id }} is null
+        and nullif(trim(concat_ws('', body.headers.changeMask, body.headers.columnMask)), '') is not null
+{%- endset -%}
+{%- set header_time = afterimage._qlik_time("nullif(trim(body.headers.`timestamp`), '')") -%}
+schemas_of_tables as (
+
+    select
+        lower(table_name) as table_key,
+        sort_array(collect_list(struct(table_version, published_at, schema_id, schema_name, table_name))) as schemas
+
+    from message_schemas
+    where table_name is not null
+    group by grouping sets ((lower(table_name)), ())
+
+),
+
+addressed as (
+
+    select
+        opened_messages.*,
+        {{ needs_schema }} as needs_schema,
+        filter(
+            schemas_of_tables.schemas, s -> coalesce(lower(s.schema_name) = lower({{ named.schema }}), true)
+        ) as table_schemas,
+        array_size(array_distinct(
+            transform(table_schemas, s -> struct(lower(s.schema_name) as schema_name, lower(s.table_name) as table_name))
+        )) as tables,
+        -- The task writes both kinds of messages, so Kafka's time of a message says which schemas were there by then.
+        coalesce(
+            arrival.landed_at,
+            if({{ header_time }} >= timestamp '1970-01-02 00:00:00', {{ header_time }}, null),
+            {{ afterimage._sequence_time('trim(body.headers.changeSequence)') | indent(12) }}
+        ) as written_at,
+        filter(table_schemas, s -> coalesce(s.published_at <= written_at, true)) as schemas_by_then,
+        array_size(schemas_by_then) > 0 as is_newest,
+        if(
+            tables = 1,
+            if(is_newest, get(schemas_by_then, array_size(schemas_by_then) - 1), get(table_schemas, 0)).schema_id,
+            null
+        ) as chosen_schema_id
+
+    from opened_messages
+    left outer join (select /*+ broadcast */ * from schemas_of_tables) as schemas_of_tables
+        on {{ needs_schema }} and lower({{ named.table }}) <=> schemas_of_tables.table_key
+
+)
+{%- endmacro -%}
+
+
+{#- Which transactions are complete: the CTEs from `located` to `settled_transactions`. All messages of the relation
+    count, whatever their table. Another transaction may reuse an id; its count then starts again. Missing messages
+    may belong to a table that is not here, so a run waits for them no longer than `hours` of the stream. -#}
+{%- macro _qlik_transactions(hours, ranges) -%}
+{%- set w -%}
+partition by coalesce(transaction_id, message_id) order by landed_seq, event_counter, message_id
+{%- endset -%}
+{%- set incomplete -%}
+has_seq and transaction_id is not null and event_counter is not null and not coalesce(events_here = last_event, false)
+{%- endset -%}
+transaction_events as (
+
+    select
+        *,
+        coalesce(
+            event_counter < lag(event_counter) over ({{ w }})
+            or (event_counter = lag(event_counter) over ({{ w }}) and landed_seq <> lag(landed_seq) over ({{ w }}))
+            or {{ afterimage._sequence_time('landed_seq') | indent(12) }}
+            > lag({{ afterimage._sequence_time('landed_seq') | indent(12) }}) over ({{ w }}) + interval {{ hours }} hours,
+            false
+        ) as begins_anew
+
+    from located
+
+),
+
+numbered_transactions as (
+
+    select
+        *,
+        count_if(begins_anew) over ({{ w }} rows between unbounded preceding and current row) as transaction_number
+
+    from transaction_events
+
+),
+
+sized_transactions as (
+
+    select
+        *,
+        size(collect_set(event_counter) over (in_transaction)) as events_here,
+        max(if(is_last_event, event_counter, null)) over (in_transaction) as last_event,
+        max(landed_seq) over (in_transaction) as last_seq
+        {%- if ranges %},
+        -- Other messages are read only to identify these transactions.
+        max(not has_seq or {{ afterimage._qlik_within('landed_seq', ranges) }}) over (in_transaction) as has_landed
+        {%- endif %}
+
+    from numbered_transactions
+    window in_transaction as (partition by coalesce(transaction_id, message_id), transaction_number)
+
+),
+
+settled_transactions as (
+
+    select
+        sized_transactions.*,
+        {{ incomplete }} as is_incomplete,
+        {{ incomplete }}
+        and {{ afterimage._sequence_time('last_seq') | indent(8) }}
+        >= {{ afterimage._sequence_time('newest_seq') | indent(8) }} - interval {{ hours }} hours as is_held_back
+
+    from sized_transactions
+    cross join (
+        select
+            greatest(
+                max(landed_seq),
+                '{{ afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) or '' }}'
+            ) as newest_seq
+        from located
+        where has_seq and landed_seq <= '{{ afterimage._qlik_latest_seq() }}'
+    ) as newest
+    {%- if ranges %}
+    where has_landed
+    {%- endif %}
+
+),
+{%- endmacro -%}

@@ -1,0 +1,164 @@
+{#- The columns of a Kafka landing: SQL expressions by name, with a typed NULL for a missing one. Returns none if
+    the table does not exist yet. -#}
+{%- macro _qlik_landing(macro_name, relation, value) -%}
+    {%- do afterimage._check_text(macro_name, 'value', value) -%}
+    {%- if afterimage._cannot_read_columns([relation]) -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set found = afterimage._message_columns(macro_name, relation, value) -%}
+    {%- set landing = {
+        'value': afterimage._quote(found[value | lower].name),
+        'is_binary': found[value | lower].type == 'binary',
+        'has_offsets': 'partition' in found and 'offset' in found,
+    } -%}
+    {%- for name, type in {
+        'key': 'string', 'topic': 'string', 'partition': 'int', 'offset': 'bigint', 'timestamp': 'timestamp'
+    }.items() -%}
+        {%- set expression = afterimage._quote(found[name].name) if name in found else 'null' -%}
+        {%- if name == 'key' and name in found and found[name].type == 'binary' -%}
+            {%- set expression = 'hex(' ~ expression ~ ')' -%}
+        {%- endif -%}
+        {%- do landing.update({
+            name: afterimage._landed_time(expression, found[name].type) if name == 'timestamp' and name in found
+            else 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')'
+        }) -%}
+    {%- endfor -%}
+    {{ return(landing) }}
+{%- endmacro -%}
+
+
+{#- The CTEs from the landing to `opened_messages`, one row per landed message: the envelope, and `body`, a struct
+    of `fields`; others are ignored. `body` is what the JSON format has in `message`, or at the top if the task writes
+    no envelope. Avro is converted to the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by
+    the schema of their id. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
+{%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none) -%}
+    {%- set types = [] -%}
+    {%- for name, type in fields.items() -%}
+        {%- do types.append(afterimage._quote(name) ~ ' ' ~ type) -%}
+    {%- endfor -%}
+    {%- set body = types | join(', ') -%}
+    {%- set parsed_as = afterimage._literal(
+        'magic string, type string, messageSchemaId string, message struct<' ~ body ~ '>, ' ~ body
+    ) -%}
+    {#- A struct from a UDF is never NULL itself. -#}
+    {%- set is_json = 'envelope.type is null and envelope.error is null' -%}
+    {%- set landed -%}
+{{ landing.value }} as value,
+        {{ landing.key }} as message_key,
+        {{ landing.topic }} as topic,
+        {{ landing.timestamp }} as landed_at,
+        {{ landing.partition }} as landed_partition,
+        {{ landing.offset }} as landed_offset
+    {%- endset -%}
+    {%- set new_messages -%}
+from {{ rows }}
+    {%- if condition %}
+    where {{ condition | indent(8) }}
+    {%- endif %}
+    {%- endset -%}
+{% if landing.is_binary %}
+-- JSON may land as bytes too, as a Kafka source gives it; a brace distinguishes it from Avro.
+envelopes as (
+
+    select
+        {{ landed }},
+        decode_avro_message(if(substring({{ landing.value }}, 1, 1) = X'7B', null, {{ landing.value }})) as envelope
+
+    {{ new_messages }}
+
+),
+
+payloads as (
+
+    select
+        envelopes.*,
+        {%- if schemas is none %}
+        cast(null as struct<message: string, error: string>) as payload
+        {%- else %}
+        decode_avro_message(
+            if(envelopes.envelope.type = 'DT' and avro_schemas.data_schema is not null, envelopes.value, null),
+            avro_schemas.data_schema
+        ) as payload
+        {%- endif %}
+
+    from envelopes
+    {%- if schemas is not none %}
+    left outer join (select /*+ broadcast */ schema_id, data_schema from {{ schemas }}) as avro_schemas
+        on envelopes.envelope.schema_id = avro_schemas.schema_id
+    {%- endif %}
+
+),
+
+parsed_messages as (
+
+    select
+        *,
+        from_json(
+            {{ afterimage._exact_numbers(
+                'if(' ~ is_json ~ ', ' ~ afterimage._valid_text('value') ~ ', coalesce(payload.message, envelope.message))'
+            ) | indent(12) }},
+            {{ parsed_as }}
+        ) as parsed
+
+    from payloads
+
+),
+{% else %}
+parsed_messages as (
+
+    select
+        {{ landed }},
+        from_json(
+            {{ afterimage._exact_numbers(landing.value) | indent(12) }},
+            {{ parsed_as }}
+        ) as parsed
+
+    {{ new_messages }}
+
+),
+{% endif %}
+opened_messages as (
+
+    select
+        value is null as is_tombstone,
+        -- A message's identity must not depend on its schema, which may arrive later.
+        if(
+            value is null,
+            concat('tombstone-', md5(to_json(struct(topic, message_key)))),
+            md5(value)
+        ) as message_id,
+        -- NULLs sort first: a message without an arrival time counts as first.
+        struct(landed_at, landed_partition, landed_offset) as arrival,
+        if(
+            landed_partition is not null and landed_offset is not null,
+            struct(topic, landed_partition as `partition`, landed_offset as `offset`),
+            null
+        ) as message_position,
+        {%- if landing.is_binary %}
+        envelope.type is not null as is_avro,
+        coalesce(payload.error, envelope.error) as avro_error,
+        if({{ is_json }}, cast(value as string), null) as json_text,
+        coalesce(envelope.type, parsed.type) as type,
+        coalesce(envelope.schema_id, parsed.messageSchemaId) as envelope_schema_id,
+        {%- else %}
+        false as is_avro,
+        cast(null as string) as avro_error,
+        value as json_text,
+        parsed.type,
+        parsed.messageSchemaId as envelope_schema_id,
+        {%- endif %}
+        parsed.magic,
+        coalesce(parsed.message, {{ afterimage._struct(fields, 'parsed.') }}) as body
+
+    from parsed_messages
+
+)
+{%- endmacro -%}
+
+
+{#- The time in a text written by Qlik. It is in UTC, though the text does not say so. -#}
+{%- macro _qlik_time(text) -%}
+{{- afterimage._landed_time(
+    'if(' ~ text ~ " rlike '(Z|[+-][0-9]{2}:?[0-9]{2})$', " ~ text ~ ', concat(' ~ text ~ ", 'Z'))", 'string'
+) -}}
+{%- endmacro -%}
