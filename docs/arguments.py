@@ -1,7 +1,7 @@
 """Tables of the macros' arguments, made from the macros' own files.
 
 `python docs/arguments.py` writes them into the pages below docs/ that ask for one with the comment
-`<!-- arguments: name_of_the_macro -->`; a table ends with the first empty line after it.
+`<!-- arguments: name_of_the_macro -->`; a table stands after an empty line and ends with the next.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "docs"
-_ASKED = re.compile(r"(<!-- arguments: (\w+) -->\n).*?(?=\n\n|\n?\Z)", re.DOTALL)
+_ASKED = re.compile(r"(<!-- arguments: (\w+) -->\n\n).*?(?=\n\n|\n?\Z)", re.DOTALL)
 _HEAD = re.compile(r"\{%-?\s*macro\s+(\w+)\s*\((.*?)\)\s*-?%\}", re.DOTALL)
 
 
