@@ -6,6 +6,7 @@ The writer shares no code with the macros, so what it writes and what they read 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
@@ -180,11 +181,16 @@ def _time(at: datetime | None) -> datetime | None:
 
 def _whole(stream: Stream, style: Db2Style) -> list[Change]:
     """Fill in what an honest stream leaves out, from the rows of the table as they were."""
-    table: dict[Key, Row] = {}
+    # Rows that take each other's keys may meet at one.
+    table: dict[Key, list[Row]] = defaultdict(list)
     whole: list[Change] = []
 
     def key(row: Row) -> Key:
         return tuple(row[name] for name in stream.unique_key)
+
+    def take(image: Row) -> Row:
+        rows = table[key(image)]
+        return rows.pop(rows.index(image) if len(rows) > 1 else 0)
 
     for change in sorted(stream.distinct, key=lambda change: change.change_seq):
         before, after = change.before, change.after
@@ -192,15 +198,15 @@ def _whole(stream: Stream, style: Db2Style) -> list[Change]:
             continue
         if change.operation == "delete":
             assert before is not None  # an honest stream has it
-            before = table.pop(key(before))
+            before = take(before)
         elif change.operation == "update":
             assert after is not None
-            old = table.pop(key(before or after))
+            old = take(before or after)
             absent = change.absent_columns or []
             after = {name: old[name] if name in absent else after[name] for name in after}
             before = None if before is None and style == "single" else old
         if after is not None:
-            table[key(after)] = after
+            table[key(after)].append(after)
         whole.append(
             replace(change, before=before, after=after, absent_columns=None, changed_columns=None)
         )
