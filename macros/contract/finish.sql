@@ -132,6 +132,14 @@ changes as (
 {%- endmacro -%}
 
 
+{#- The suffix that orders further changes at a place: `.002`, `.003`, … From the 1000th on it is longer, but still
+    sorts after the shorter ones and before what a dialect appends to a place (`.c…`). -#}
+{%- macro _tie_suffix(turn) -%}
+    {%- set is_short = turn ~ ' < 1000' -%}
+    {{ return('concat(if(' ~ is_short ~ ", '.', '.999.'), lpad(" ~ turn ~ ', if(' ~ is_short ~ ", 3, 9), '0'))") }}
+{%- endmacro -%}
+
+
 {#- Conditions on `known`, the rows that the model's table has:
     - `within`: it holds for every row that the run can meet; none if that may be any,
     - `unchanged_if`: it keeps the stored row of a change unchanged.
@@ -140,7 +148,6 @@ changes as (
 {%- macro _known_rules(within, unchanged_if=none, replaced=none) -%}
     {{ return({'within': within, 'unchanged_if': unchanged_if, 'replaced': replaced}) }}
 {%- endmacro -%}
-
 
 
 {#- The warning for an update that changed the key while the old key or some of the row's columns are unknown. -#}

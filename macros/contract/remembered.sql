@@ -114,6 +114,13 @@
 {%- endmacro -%}
 
 
+{%- macro _drop_views(views) -%}
+    {%- for view in views -%}
+        {%- do run_query('drop view if exists ' ~ view) -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
 {#- The tables of the intakes whose state can be remembered. -#}
 {%- macro _tables_read(intakes) -%}
     {{ return(intakes | sum(attribute='sides', start=[]) | rejectattr('state', 'none') | list) }}
@@ -141,11 +148,4 @@
             'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}'
         )
     {%- endcall -%}
-{%- endmacro -%}
-
-
-{%- macro _drop_views(views) -%}
-    {%- for view in views -%}
-        {%- do run_query('drop view if exists ' ~ view) -%}
-    {%- endfor -%}
 {%- endmacro -%}

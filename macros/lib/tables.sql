@@ -82,6 +82,33 @@ values (
 {%- endmacro -%}
 
 
+{#- Aggregates for `_summary`: between which places the rows are that a run writes, here and in the table. -#}
+{%- macro _place_bounds(place, known_place) -%}
+    {%- set places = place ~ ', ' ~ known_place -%}
+    {{ return({
+        'first_place': 'min(least(nullif(' ~ place ~ ", ''), nullif(" ~ known_place ~ ", '')))",
+        'last_place': 'max(greatest(' ~ places ~ '))',
+        'has_unplaced': "bool_or('' in (" ~ places ~ '))',
+    }) }}
+{%- endmacro -%}
+
+
+{#- The condition that a row of the table is at one of the places between `_place_bounds`. It lets a MERGE skip files,
+    and it is what another run must not have added meanwhile. -#}
+{%- macro _within_places(bounds, place) -%}
+    {%- set conditions = [] -%}
+    {%- if bounds.first_place is not none -%}
+        {%- do conditions.append(
+            place ~ ' between ' ~ afterimage._literal(bounds.first_place) ~ ' and ' ~ afterimage._literal(bounds.last_place)
+        ) -%}
+    {%- endif -%}
+    {%- if bounds.has_unplaced -%}
+        {%- do conditions.append(place ~ " = ''") -%}
+    {%- endif -%}
+    {{ return('(' ~ conditions | join(' or ') ~ ')') }}
+{%- endmacro -%}
+
+
 {#- A table beside the one that a run keeps, for rows that several statements of the run read. It is not a cached
     view, because the models of a run share one session. Spark analyses all cached views again whenever a table
     below them is written, with settings that another model may have changed. It also plans their readers for many

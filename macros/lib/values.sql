@@ -132,3 +132,18 @@ xxhash64(
         columns, 'lpad(cast(if(' ~ number ~ ' >= 0, ' ~ number ~ ", null) as string), 19, '0')"
     )) }}
 {%- endmacro -%}
+
+
+{#- The place that several changes share, without the suffix that `_finish` orders them by. The suffix may differ
+    when the changes arrive again: if a change that gave its row another key is now ordered after a newcomer, it
+    leaves its old key at another place. A suffix that belongs to the change itself, such as a counter, is kept. -#}
+{%- macro _shared_place(change_seq) -%}
+    {{ return('regexp_replace(' ~ change_seq ~ ", '[.](999[.][0-9]{9}|[0-9]{3})$', '')") }}
+{%- endmacro -%}
+
+
+{#- Whether a change was placed after the greatest change_seq known at its time (`<change_seq>.r<number>`). It moves
+    when a greater change_seq arrives late. -#}
+{%- macro _has_movable_place(change_seq) -%}
+    {{ return(change_seq ~ " like '%.r%'") }}
+{%- endmacro -%}

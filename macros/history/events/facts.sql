@@ -32,13 +32,6 @@
 {%- endmacro -%}
 
 
-{#- What a table remembers that has taken in a whole stream; `pending` is the summary of all its changes. -#}
-{%- macro _remember_all(stream, options, pending) -%}
-    {%- set trades = pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0 -%}
-    {{ return(afterimage._remember(none, pending, trades, pending.sparse_moves > 0)) }}
-{%- endmacro -%}
-
-
 {#- A summary of the changes that a condition selects: one row, whatever their number.
     - `changes`: how many, `max_seq`, `min_time`: their last place and first time,
     - `truncates`, `ends`, `sparse_moves`: how many are truncations, end a row in a known transaction, and gave a row
@@ -71,6 +64,13 @@
         }) -%}
     {%- endif -%}
     {{ return(afterimage._summary(stream ~ ' as changes where ' ~ (condition or 'true'), aggregates)) }}
+{%- endmacro -%}
+
+
+{#- What a table remembers that has taken in a whole stream; `pending` is the summary of all its changes. -#}
+{%- macro _remember_all(stream, options, pending) -%}
+    {%- set trades = pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0 -%}
+    {{ return(afterimage._remember(none, pending, trades, pending.sparse_moves > 0)) }}
 {%- endmacro -%}
 
 
@@ -107,4 +107,71 @@
         'carries': known.get('carries', true) or carries,
         'sparse_columns': sparse | unique(case_sensitive=true) | sort(case_sensitive=true) | list,
     }) }}
+{%- endmacro -%}
+
+
+{#- The condition that a change gave its row another key. -#}
+{%- macro _changes_key(unique_key) -%}
+    {{ return(
+        "operation = 'update' and `before` is not null and not ("
+        ~ afterimage._same_columns('`before`', '`after`', unique_key) ~ ')'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The condition that a change gave a row another key without capturing all its columns. (Its before-image may have
+    them; checking that in each column costs more than it saves.) -#}
+{%- macro _is_sparse_move(unique_key) -%}
+    {{ return('(size(absent_columns) > 0 and ' ~ afterimage._changes_key(unique_key) ~ ')') }}
+{%- endmacro -%}
+
+
+{#- The condition that a change ends a row at its key; the name says that the transaction is known. -#}
+{%- macro _ends_row_in_transaction(unique_key) -%}
+    {{ return(
+        "(transaction_id is not null and (operation = 'delete' or (" ~ afterimage._changes_key(unique_key) ~ ')))'
+    ) }}
+{%- endmacro -%}
+
+
+{%- macro _trading_keys(stream, unique_key, condition='true') -%}
+    {%- set trades = afterimage._key_trades(stream, unique_key, condition) -%}
+    {{ return(afterimage._value('select count(*) from (' ~ trades ~ ') as key_trades')) }}
+{%- endmacro -%}
+
+
+{#- A query for the keys at which, in one transaction, a row arrived and afterwards a row ended. Rows may have taken
+    each other's keys there. One row per key and transaction, with `first_arrival`, the change_seq. -#}
+{%- macro _key_trades(stream, unique_key, condition='true') -%}
+select
+    {{ afterimage._each(unique_key, 'touch.{key}') | join(', ') }},
+    transaction_id,
+    min(touch.arrival) as first_arrival
+
+from (
+    select
+        transaction_id,
+        explode(array(
+            {%- for image, is_touched, arrival, end in [
+                ('`after`', "operation <> 'delete'", 'change_seq', 'cast(null as string)'),
+                ('`before`', "operation <> 'insert'", 'cast(null as string)', 'change_seq'),
+            ] %}
+            if({{ is_touched }}, struct(
+                {{ afterimage._each(unique_key, image ~ '.{column} as {key}') | join(', ') }},
+                {{ arrival }} as arrival,
+                {{ end }} as `end`
+            ), null){{ ',' if not loop.last }}
+            {%- endfor %}
+        )) as touch
+
+    from {{ stream }} as changes
+    where
+        reject_reason is null
+        and transaction_id is not null
+        and (operation in ('insert', 'delete') or {{ afterimage._changes_key(unique_key) }})
+        and ({{ condition }})
+) as touches
+where touch is not null
+group by {{ afterimage._each(unique_key, 'touch.{key}') | join(', ') }}, transaction_id
+having min(touch.arrival) <= max(touch.`end`)
 {%- endmacro -%}
