@@ -84,9 +84,7 @@
     earlier runs reached (none if they reached none). `is_change` separates changes from load rows. A
     sample (`--sample`) leaves earlier rows out on purpose. -#}
 {%- macro _check_retention_gap(macro_name, relation, place, is_change, known) -%}
-    {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
-    {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
-    {%- if known is none or reaction == 'ignore' or relation.event_time_filter -%}
+    {%- if known is none or afterimage._ignores_gaps(macro_name) or relation.event_time_filter -%}
         {{ return(none) }}
     {%- endif -%}
     {#- Two queries that each stop at the first row: in a healthy table nearly every file has one. -#}
@@ -101,16 +99,29 @@
         'select min(place) from (' ~ place_query ~ ' > ' ~ afterimage._literal(known) ~ ') as newer_rows(place)'
     ) -%}
     {%- if newer is not none -%}
-        {%- set message = (
+        {%- do afterimage._report_gap(
             macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", but " ~ this ~ " has only read up to " ~ known
             ~ ". Rows between them may have been deleted before they were read. Land them again, or, if the table is"
             ~ " emptied after each run on purpose, set the var afterimage_on_gap to 'ignore'."
         ) -%}
-        {%- if reaction == 'error' -%}
-            {%- do exceptions.raise_compiler_error(message) -%}
-        {%- endif -%}
-        {%- do exceptions.warn(message) -%}
     {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Whether the project wants to hear nothing of rows that may be lost. -#}
+{%- macro _ignores_gaps(macro_name) -%}
+    {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
+    {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
+    {{ return(reaction == 'ignore') }}
+{%- endmacro -%}
+
+
+{#- Warns that rows may be lost, or stops the run, as the project wants it. -#}
+{%- macro _report_gap(message) -%}
+    {%- if afterimage._setting('afterimage_on_gap') == 'error' -%}
+        {%- do exceptions.raise_compiler_error(message) -%}
+    {%- endif -%}
+    {%- do exceptions.warn(message) -%}
 {%- endmacro -%}
 
 

@@ -25,7 +25,7 @@ distinct_rows as (
 
 
 {#- The CTE `paired_rows`, for a source that writes an update as two rows: the row before it (`is_before`) and the row
-    after it. The second gets the first as `found`, a struct of the `fields`; the first is left out. Two rows of a group
+    after it. The second gets the first as `partner`, a struct of the `fields`; the first is left out. Two rows of a group
     are a pair if they have the same `own_key` and `form`. Rows with different keys are a pair only if the group has no
     other row. -#}
 {%- macro _paired_rows(group, form, fields) -%}
@@ -33,8 +33,8 @@ neighbours as (
 
     select
         *,
-        if(is_before, null, lag(if(is_before, struct({{ fields | join(', ') }}), null)) over in_pair) as found,
-        is_before and coalesce(lead(not is_before) over in_pair, false) as is_found
+        if(is_before, null, lag(if(is_before, struct({{ fields | join(', ') }}), null)) over in_pair) as partner,
+        is_before and coalesce(lead(not is_before) over in_pair, false) as is_partner
 
     from (select *, count(*) over (partition by {{ group }}) as rows_in_group from distinct_rows) as counted
     window in_pair as (
@@ -48,7 +48,7 @@ paired_rows as (
 
     select *
     from neighbours
-    where not is_found
+    where not is_partner
 
 )
 {%- endmacro -%}

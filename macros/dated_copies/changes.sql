@@ -1,7 +1,7 @@
 {#- The CTEs from `compared_rows` to `described`, the rows that `_finish` takes. Rows that are as before make one
     rejected change per copy, so that every landed row is in the stream. -#}
 {%- macro _copies_changes(plan) -%}
-found_changes as (
+paired_changes as (
 
     select
         concat(copy, if(kind = 'load', '-load-', '-'), {{ afterimage._key_hash('own_key') }}) as identity,
@@ -73,7 +73,7 @@ described as (
         warnings,
         cast(source_rows as int) as source_rows
 
-    from found_changes
+    from paired_changes
     {%- if plan and plan.compared %}
     union all
     -- What this copy showed until it or the copy before it was replaced.
@@ -89,7 +89,7 @@ described as (
         0
 
     from {{ this }} as known
-    left anti join found_changes on known.change_id = found_changes.identity
+    left anti join paired_changes on known.change_id = paired_changes.identity
     where
         left(known.change_id, 26) in ('{{ plan.compared | join("', '") }}')
         and known.change_id between '{{ plan.compared[0] }}' and '{{ plan.compared[-1] }}~'

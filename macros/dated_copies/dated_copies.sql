@@ -4,7 +4,7 @@
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_text(macro_name, 'copy_column', copy_column) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
-    {%- if afterimage._cannot_read_columns([relation]) -%}
+    {%- if afterimage._needs_placeholder([relation]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- do afterimage._check_columns(macro_name, 'relation', relation, [copy_column]) -%}
@@ -37,7 +37,7 @@ with
 
 {{ afterimage._copies_rows(intake.sides[0], plan, columns, types, unique_key) }},
 
-{{ afterimage._distinct_rows('judged_rows', by='own_key, place, row_id', first='row_id') }},
+{{ afterimage._distinct_rows('classified_rows', by='own_key, place, row_id', first='row_id') }},
 
 {{ afterimage._copies_compared() }},
 

@@ -64,20 +64,14 @@
 
 {#- A broken copy must not end every row unseen. -#}
 {%- macro _copies_check_size(macro_name, relation, place, sizes, previous) -%}
-    {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
-    {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
-    {%- if reaction == 'ignore' or sizes[place] * 2 >= sizes.get(previous, 0) -%}
+    {%- if afterimage._ignores_gaps(macro_name) or sizes[place] * 2 >= sizes.get(previous, 0) -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set message = (
+    {%- do afterimage._report_gap(
         macro_name ~ ": the copy of " ~ place ~ " in " ~ relation ~ " has " ~ sizes[place] ~ " rows, and the one before"
         ~ " it " ~ sizes[previous] ~ ". Rows that it lacks count as deleted. Replace the copy if it is broken, or set the"
         ~ " var afterimage_on_gap to 'ignore'."
     ) -%}
-    {%- if reaction == 'error' -%}
-        {%- do exceptions.raise_compiler_error(message) -%}
-    {%- endif -%}
-    {%- do exceptions.warn(message) -%}
 {%- endmacro -%}
 
 

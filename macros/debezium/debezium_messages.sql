@@ -28,7 +28,7 @@
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
     {%- do afterimage._check_known(macro_name, 'null_is_absent', null_is_absent, names) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, names) -%}
-    {%- if afterimage._cannot_read_columns([relation, schemas]) -%}
+    {%- if afterimage._needs_placeholder([relation, schemas]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
@@ -80,9 +80,9 @@ described as (
 
     select
         *,
-        {{ "if(found is null, row_kind, 'update')" if headers else 'row_kind' }} as kind,
-        {{ 'coalesce(found.image, row_before)' if headers else 'row_before' }} as before_image,
-        cast(copies{{ ' + coalesce(found.copies, 0)' if headers }} as int) as source_rows
+        {{ "if(partner is null, row_kind, 'update')" if headers else 'row_kind' }} as kind,
+        {{ 'coalesce(partner.image, row_before)' if headers else 'row_before' }} as before_image,
+        cast(copies{{ ' + coalesce(partner.copies, 0)' if headers }} as int) as source_rows
 
     from {{ 'paired_rows' if headers else 'distinct_rows' }}
 

@@ -46,7 +46,7 @@ with
 {#- A load that lands again has another time. It keeps the first, but the latest decides which load of a key is the
     last. -#}
 {{ afterimage._distinct_rows(
-    'judged_rows', by='change_group, kind, row_id', first='source_time asc nulls last', time='source_time'
+    'classified_rows', by='change_group, kind, row_id', first='source_time asc nulls last', time='source_time'
 ) }},
 
 {{ afterimage._dms_described(layout) }},
@@ -62,7 +62,7 @@ with
 {%- endmacro -%}
 
 
-{#- The CTEs from the landed rows to `judged_rows`: what each row is or why it cannot be read, its place and time.
+{#- The CTEs from the landed rows to `classified_rows`: what each row is or why it cannot be read, its place and time.
     Copies of a row share `change_group`, `kind` and `row_id`. -#}
 {%- macro _dms_rows(side, layout) -%}
 {%- set images = layout.image_of.values() | list -%}
@@ -86,7 +86,7 @@ source_rows as (
 
 ),
 
-judged_rows as (
+classified_rows as (
 
     select
         *,

@@ -9,7 +9,7 @@
     {%- do afterimage._check_text(macro_name, 'operation', operation) -%}
     {%- do afterimage._check_text(macro_name, 'time', time) if time is not none -%}
     {%- do afterimage._check_text(macro_name, 'before_prefix', before_prefix) if before_prefix is not none -%}
-    {%- if afterimage._cannot_read_columns([relation]) -%}
+    {%- if afterimage._needs_placeholder([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set found, types = [], {} -%}

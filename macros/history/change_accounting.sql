@@ -2,7 +2,7 @@
     macros/history/_history.yml. -#}
 {%- macro change_accounting(changes, unique_key) -%}
     {%- do afterimage._check_names('change_accounting', 'unique_key', unique_key, required=true) -%}
-    {%- if afterimage._cannot_read_columns([changes]) -%}
+    {%- if afterimage._needs_placeholder([changes]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns('change_accounting', changes) -%}

@@ -4,7 +4,7 @@
     {%- set meta = afterimage._meta_columns(
         'change_audit', meta_column_names, unique_key, afterimage._audit_columns()
     ) -%}
-    {%- if afterimage._cannot_read_columns([changes]) -%}
+    {%- if afterimage._needs_placeholder([changes]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns('change_audit', changes) -%}
@@ -57,7 +57,7 @@ shown_events as (
     select {{ shown | join(', ')
         | replace('was_alive, has_moved', 'false as was_alive, false as has_moved')
         | replace('state, previous_state', 'if(true, null, image) as state, if(true, null, image) as previous_state') }}
-    from judged_events
+    from classified_events
     where is_earlier_row and ended_by = 'delete'
     {%- endif %}
 

@@ -1,6 +1,6 @@
 {#- A history -> the rows that live now, without the columns of the history. -#}
 {%- macro current_state(history, meta_column_names=none) -%}
-    {%- if afterimage._cannot_read_columns([history]) -%}
+    {%- if afterimage._needs_placeholder([history]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set columns = afterimage._existing_columns('current_state', history) -%}

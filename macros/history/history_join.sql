@@ -8,7 +8,7 @@
             ~ "{'customer_': ref('customers_history')}. Got: " ~ histories
         ) -%}
     {%- endif -%}
-    {%- if afterimage._cannot_read_columns(histories.values()) -%}
+    {%- if afterimage._needs_placeholder(histories.values()) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set output = afterimage._meta_columns(macro_name, meta_column_names, []) -%}

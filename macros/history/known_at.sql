@@ -1,7 +1,7 @@
 {#- A change stream -> its history as it was known at a moment. Arguments: macros/history/_history.yml. -#}
 {%- macro known_at(changes, moment, unique_key) -%}
     {%- set moment = afterimage._timestamp('known_at', 'moment', moment, may_be_sql=true) -%}
-    {%- if afterimage._cannot_read_columns([changes]) -%}
+    {%- if afterimage._needs_placeholder([changes]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {#- In a unit test, only the stored table of the stream can be asked for its columns. -#}

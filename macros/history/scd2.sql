@@ -17,7 +17,7 @@
         'scd2', unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names,
         load_valid_from, valid_to_current
     ) -%}
-    {%- if afterimage._cannot_read_columns([changes] if columns is none else []) -%}
+    {%- if afterimage._needs_placeholder([changes] if columns is none else []) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set typed_columns = afterimage._stream_columns('scd2', changes, columns) -%}

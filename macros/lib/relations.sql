@@ -117,7 +117,7 @@
 
 {#- Whether a query that depends on the columns of these relations must do without them: while dbt parses, and when
     `dbt compile` or `dbt docs generate` runs before they are built. -#}
-{%- macro _cannot_read_columns(relations) -%}
+{%- macro _needs_placeholder(relations) -%}
     {%- if not execute -%}
         {{ return(true) }}
     {%- endif -%}

@@ -5,7 +5,7 @@ base_rows as (
 
     select
         images.base_id,
-        max(struct(images.image, images.misfits)) as found,
+        max(struct(images.image, images.misfits)) as present_row,
         count(*) as rows_of_key
 
     from (

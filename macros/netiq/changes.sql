@@ -28,9 +28,9 @@ named_struct(
 {{ afterimage._netiq_base_rows(layout) }},
 {%- endif %}
 
-{{ afterimage._netiq_events_judged_alone(layout, incremental) }},
+{{ afterimage._netiq_events_classified_alone(layout, incremental) }},
 
-{{ afterimage._netiq_events_judged_together(layout, incremental) }},
+{{ afterimage._netiq_events_classified_together(layout, incremental) }},
 
 grouped as (
 
@@ -57,7 +57,7 @@ grouped as (
         min(deleted_by) as deleted_by,
         min(parsed.warning) as key_warning,
         max(events_of_record > 1) as shares_record,
-        min_by(found, event_seq) as found,
+        min_by(present_row, event_seq) as present_row,
         max(rows_of_key) as rows_of_key,
         {%- if logged %}
         min_by(logged_next, event_seq) as logged_next,
@@ -78,7 +78,7 @@ grouped as (
         ) as changed_columns,
         cast(sum(copies) as int) as source_rows
 
-    from judged
+    from classified
     group by
         object_id,
         case
@@ -97,10 +97,10 @@ read_back as (
         *,
         {{ afterimage._netiq_typed_fields(layout, 'new_value') | indent(8) }} as new_values,
         {{ afterimage._netiq_typed_fields(layout, 'old_value') | indent(8) }} as old_values,
-        found.image as present,
+        present_row.image as present,
         try_element_at(
             filter(
-                found.misfits,
+                present_row.misfits,
                 m -> (changed_columns is null or array_contains(changed_columns, m.column_name))
                 {%- if logged %}
                 and not map_contains_key(logged_next, m.column_name)
@@ -113,7 +113,7 @@ read_back as (
 
 ),
 
-{{ 'judged_changes' if incremental else 'described' }} as (
+{{ 'classified_changes' if incremental else 'described' }} as (
 
     select
         change_id as identity,
@@ -175,10 +175,10 @@ read_back as (
 placed_changes as (
 
     select
-        judged_changes.*,
+        classified_changes.*,
         former
 
-    from judged_changes
+    from classified_changes
     lateral view explode(concat(
         array(if(true, null, known_places[0])),
         filter(known_places, p -> p.event_id <> identity and not is_kept)
@@ -189,12 +189,12 @@ placed_changes as (
 described as (
 
     select
-        {%- set found = {
+        {%- set moved = {
             'identity': 'coalesce(former.event_id, identity)',
             'place': 'coalesce(former.event_seq, place)',
-            'reject_reason': "if(former is null, found.reject_reason, concat('moved: it is part of ', identity))",
-            'source_rows': 'if(former is null, found.source_rows, 0)',
-            'event_ids': 'if(former is null, found.event_ids, cast(array() as array<string>))',
+            'reject_reason': "if(former is null, fresh.reject_reason, concat('moved: it is part of ', identity))",
+            'source_rows': 'if(former is null, fresh.source_rows, 0)',
+            'event_ids': 'if(former is null, fresh.event_ids, cast(array() as array<string>))',
         } %}
         {%- set known = {
             'identity': 'kept.change_id',
@@ -202,24 +202,24 @@ described as (
             'kind': "coalesce(kept.operation, 'unknown')",
             'image': "if(kept.operation = 'delete', kept.`before`, kept.`after`)",
             'before_image': 'kept.`before`',
-            'source_rows': 'greatest(kept.source_rows, found.source_rows)',
+            'source_rows': 'greatest(kept.source_rows, fresh.source_rows)',
         } %}
         {%- for column in [
             'identity', 'place', 'kind', 'image', 'before_image', 'changed_columns', 'absent_columns', 'changed_at',
             'reject_reason', 'warnings', 'source_rows', 'changed_by', 'event_ids'
         ] %}
         if(
-            found.is_kept,
+            fresh.is_kept,
             {{ known.get(column, 'kept.' ~ column) }},
-            {{ found.get(column, 'found.' ~ column) }}
+            {{ moved.get(column, 'fresh.' ~ column) }}
         ) as {{ column }}{{ ',' if not loop.last }}
         {%- endfor %}
 
-    from placed_changes as found
+    from placed_changes as fresh
     left outer join {{ this }} as kept
         on
-            found.identity = kept.change_id
-            and found.is_kept
+            fresh.identity = kept.change_id
+            and fresh.is_kept
 
 )
 {%- endif %}

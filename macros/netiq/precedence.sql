@@ -1,5 +1,5 @@
-{#- The CTEs from `judged_alone` to `judged`: which events are one change, and which are overruled by a query-back. -#}
-{%- macro _netiq_events_judged_together(layout, incremental) -%}
+{#- The CTEs from `classified_alone` to `classified`: which events are one change, and which are overruled by a query-back. -#}
+{%- macro _netiq_events_classified_together(layout, incremental) -%}
 {#- A row that is not an event says nothing about the events, so it is kept apart. -#}
 {%- set object = 'partition by object_id, row_reason is null' -%}
 {%- set in_order = object ~ ' order by event_seq, event_id' -%}
@@ -7,7 +7,7 @@
 {%- set is_logged = 'event_type in (1, 2, 3)' -%}
 {%- set is_pending = 'not is_taken_in' if incremental else 'true' -%}
 {#- If the row is gone, a query-back is void and overrules nothing. -#}
-{%- set decides = is_pending ~ ' and found is not null' -%}
+{%- set decides = is_pending ~ ' and present_row is not null' -%}
 -- A generation lies between two deletes. A stretch is a run of adjacent events of one kind and time.
 ordered as (
 
@@ -23,7 +23,7 @@ ordered as (
             false
         ) as is_start
 
-    from judged_alone
+    from classified_alone
 
 ),
 
@@ -42,7 +42,7 @@ stretches as (
 
 ),
 
-judged as (
+classified as (
 
     select
         *,
@@ -96,12 +96,12 @@ judged as (
 {%- endmacro -%}
 
 
-{#- The CTE `judged_alone`: why a row is not an event, as far as the row alone shows it, and the present row for a
+{#- The CTE `classified_alone`: why a row is not an event, as far as the row alone shows it, and the present row for a
     query-back. -#}
-{%- macro _netiq_events_judged_alone(layout, incremental) -%}
+{%- macro _netiq_events_classified_alone(layout, incremental) -%}
 {%- set fold = layout.force_username_case or '' -%}
 {%- set is_field = 'event_type in (1, 2, 3, 7, 8)' -%}
-judged_alone as (
+classified_alone as (
 
     select
         *,
@@ -140,7 +140,7 @@ judged_alone as (
         cast(null as struct<
             image: {{ afterimage._row_type(layout.names, afterimage._column_types(layout.columns)) }},
             misfits: array<struct<column_name: string, reason: string>>
-        >) as found,
+        >) as present_row,
         0 as rows_of_key
         {%- endif %}
 

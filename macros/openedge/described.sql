@@ -1,4 +1,4 @@
-{#- The CTEs from `joined` to `described`, the rows that `_finish` takes. -#}
+{#- The CTEs from `tracked_changes` to `described`, the rows that `_finish` takes. -#}
 {%- macro _openedge_described(layout) -%}
 described as (
 
@@ -47,7 +47,7 @@ described as (
         tracking
         {%- endif %}
 
-    from joined
+    from tracked_changes
 
 )
 {%- endmacro -%}

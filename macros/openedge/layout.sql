@@ -19,7 +19,7 @@
         macro_name, 'field_map_bit_order', field_map_bit_order, ['high_first', 'low_first']
     ) -%}
     {%- do afterimage._check_choice(macro_name, 'split_order', split_order, ['zero_first', 'zero_last']) -%}
-    {%- if afterimage._cannot_read_columns([relation, tracking]) -%}
+    {%- if afterimage._needs_placeholder([relation, tracking]) -%}
         {{ return(none) }}
     {%- endif -%}
 

@@ -99,7 +99,7 @@ distribute by change_group
 {#- The CTEs from `assembled` to `paired`: a before-image beside its update. -#}
 {%- macro _openedge_pairs(layout) -%}
 {%- set key = afterimage._struct(layout.unique_key, 'image.') -%}
-judged as (
+classified as (
 
     select
         *,
@@ -150,8 +150,8 @@ paired as (
         if(changes.kind is null, null, before_images.reject_reason) as before_reason,
         coalesce(changes.row_count, 0) + coalesce(before_images.row_count, 0) as row_count
 
-    from (select * from judged where kind <> 'before_image') as changes
-    full outer join (select * from judged where kind = 'before_image') as before_images
+    from (select * from classified where kind <> 'before_image') as changes
+    full outer join (select * from classified where kind = 'before_image') as before_images
         on
             changes.change_group = before_images.change_group
             and changes.kind = 'update'

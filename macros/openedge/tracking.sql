@@ -1,4 +1,4 @@
-{#- The CTEs from `paired` and `tracked_rows` to `joined`: each change with its row of the tracking table. -#}
+{#- The CTEs from `paired` and `tracked_rows` to `tracked_changes`: each change with its row of the tracking table. -#}
 {%- macro _openedge_joined_tracking(layout) -%}
 tracked as (
 
@@ -23,7 +23,7 @@ field_maps as (
 ),
 
 -- Some tracking rows have no change row by design: policy levels 0 and 1, schema changes, partitions.
-joined as (
+tracked_changes as (
 
     select
         changes.kind is not null as has_change_row,

@@ -4,7 +4,7 @@
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
     {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
-    {%- if afterimage._cannot_read_columns([relation, earlier, lsn_times]) -%}
+    {%- if afterimage._needs_placeholder([relation, earlier, lsn_times]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set instances = [afterimage._sqlserver_table('relation', relation)] -%}
@@ -31,7 +31,7 @@ with
 {{ afterimage._sqlserver_rows(instances, commits, intake.sides, columns, common, unique_key, time_zone) }},
 
 {{ afterimage._distinct_rows(
-    'judged_rows', by='change_group, operation, row_id', first='is_earlier, row_place, update_mask'
+    'classified_rows', by='change_group, operation, row_id', first='is_earlier, row_place, update_mask'
 ) }},
 
 {{ afterimage._paired_rows('change_group', "operation in ('1', '2')", ['row_place', 'image', 'copies']) }},
@@ -83,7 +83,7 @@ with
 {%- endmacro -%}
 
 
-{#- The CTEs from the landed rows to `judged_rows`: what each row is or why it cannot be read, its place, its commit's
+{#- The CTEs from the landed rows to `classified_rows`: what each row is or why it cannot be read, its place, its commit's
     time, and the `change_group` of the rows that may be one change. -#}
 {%- macro _sqlserver_rows(instances, commits, sides, columns, common, unique_key, time_zone) -%}
 source_rows as (
@@ -115,7 +115,7 @@ source_rows as (
 
 ),
 
-judged_rows as (
+classified_rows as (
 
     select
         source_rows.*,
@@ -162,10 +162,10 @@ judged_rows as (
 {#- The CTEs from `paired_rows` to `described`, the rows that `_finish` takes. -#}
 {%- macro _sqlserver_changes(instances, columns, common, unique_key) -%}
 {%- set lacking = afterimage._string_array(columns | reject('in', common) | list) -%}
-{%- set is_same_key = afterimage._same_columns('found.image', 'image', unique_key) -%}
+{%- set is_same_key = afterimage._same_columns('partner.image', 'image', unique_key) -%}
 {%- set is_kept = 'not array_contains(flagged_columns, {name})' -%}
-{%- set before = '{name}, coalesce(found.image.{column}, if(' ~ is_kept ~ ', image.{column}, null))' -%}
-{%- set unflagged = 'if(found.image.{column} <> image.{column} and ' ~ is_kept ~ ', {name}, null)' -%}
+{%- set before = '{name}, coalesce(partner.image.{column}, if(' ~ is_kept ~ ', image.{column}, null))' -%}
+{%- set unflagged = 'if(partner.image.{column} <> image.{column} and ' ~ is_kept ~ ', {name}, null)' -%}
 flags as (
 
     {%- for instance in instances %}
@@ -192,16 +192,16 @@ described as (
         change_group,
         change_group as identity,
         -- All rows of a statement have its first place, so that no change moves back when a row of it lands late.
-        min(least(row_place, found.row_place)) over (partition by change_group) as place,
+        min(least(row_place, partner.row_place)) over (partition by change_group) as place,
         operation,
         row_id,
-        if(found is null, row_kind, 'update') as kind,
+        if(partner is null, row_kind, 'update') as kind,
         own_key,
         if(operation = '3', null, image) as image,
         -- A large value that an update left is NULL in the row before it.
         case
             when operation = '3' then image
-            when found is not null then named_struct({{ afterimage._each(columns, before) | join(', ') }})
+            when partner is not null then named_struct({{ afterimage._each(columns, before) | join(', ') }})
         end as before_image,
         flagged_columns as changed_columns,
         if(is_earlier and not is_before, {{ lacking }}, null) as absent_columns,
@@ -214,7 +214,7 @@ described as (
         nullif(array_compact(array(
             if(has_place and changed_at is null, 'changed_at is unknown: lsn_times does not have the commit', null),
             if(
-                operation = '2' and found is not null and not ({{ is_same_key }}),
+                operation = '2' and partner is not null and not ({{ is_same_key }}),
                 'a delete and an insert of different keys are read as a key change',
                 null
             ),
@@ -223,7 +223,7 @@ described as (
                 ', ', {{ afterimage._each(columns, unflagged) | join(', ') }}
             ), ''))
         )), cast(array() as array<string>)) as warnings,
-        cast(copies + coalesce(found.copies, 0) as int) as source_rows
+        cast(copies + coalesce(partner.copies, 0) as int) as source_rows
 
     from paired_rows
     left outer join flags

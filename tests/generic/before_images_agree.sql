@@ -3,7 +3,7 @@
     `hint` says where no before-image of the stream has a value for a column: the source does not capture it then. -#}
 {% test before_images_agree(model, unique_key, columns=none) %}
     {%- do afterimage._check_names('before_images_agree', 'unique_key', unique_key, required=true) -%}
-    {%- if afterimage._cannot_read_columns([model]) -%}
+    {%- if afterimage._needs_placeholder([model]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {#- With a `where` dbt gives a query that has a name already. -#}

@@ -15,7 +15,7 @@
     {%- do afterimage._check_choice('db2_change_data', 'complete', complete, [none, true, false]) -%}
     {%- do afterimage._check_choice('db2_change_data', 'pair_key_changes', pair_key_changes, [true, false]) -%}
     {%- do afterimage._check_text('db2_change_data', 'time_zone', time_zone) -%}
-    {%- if layout is none or afterimage._cannot_read_columns([uow]) -%}
+    {%- if layout is none or afterimage._needs_placeholder([uow]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set uow = afterimage._db2_uow(uow) if uow is not none else none -%}
@@ -77,13 +77,13 @@ described as (
             key_change_warning
         )), cast(array() as array<string>)) as warnings
 
-    from found_changes
+    from paired_changes
 
 )
 {%- endmacro -%}
 
 
-{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds the last row of each key. It holds a
+{#- The CTEs from `distinct_rows` to `paired_changes` for a table that holds the last row of each key. It holds a
     state, not changes, so every row has the place of a full-load row, and a later one takes its change_id. -#}
 {%- macro _db2_condensed() -%}
 states as (
@@ -105,7 +105,7 @@ states as (
 
 ),
 
-found_changes as (
+paired_changes as (
 
     select
         concat(

@@ -9,7 +9,7 @@
             ~ " characters, or none if the table has no before-images. Got: " ~ before_prefix
         ) -%}
     {%- endif -%}
-    {%- if afterimage._cannot_read_columns([relation]) -%}
+    {%- if afterimage._needs_placeholder([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
 

@@ -1,4 +1,4 @@
-{#- The CTEs from `distinct_rows` to `found_changes` for a table that holds every change: delete and insert of one
+{#- The CTEs from `distinct_rows` to `paired_changes` for a table that holds every change: delete and insert of one
     key in one commit are one update. -#}
 {%- macro _db2_paired(layout, pair_key_changes) -%}
 key_turns as (
@@ -62,7 +62,7 @@ key_changes as (
 ),
 {%- endif %}
 
-found_changes as (
+paired_changes as (
 
     select
         -- The two halves of an update may arrive in different runs, in either order. So the identity is what they

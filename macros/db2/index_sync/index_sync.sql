@@ -10,7 +10,7 @@
     register=none
 ) -%}
     {%- do afterimage._check_names('index_sync', 'unique_key', unique_key, required=true) -%}
-    {%- if afterimage._cannot_read_columns([relation, base, register]) -%}
+    {%- if afterimage._needs_placeholder([relation, base, register]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set names = afterimage._relation_columns(relation) | map(attribute='name') | map('upper') | list -%}

@@ -79,7 +79,7 @@ described as (
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
     {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) -%}
-    {%- if afterimage._cannot_read_columns([relation, base]) -%}
+    {%- if afterimage._needs_placeholder([relation, base]) -%}
         {{ return(none) }}
     {%- endif -%}
 

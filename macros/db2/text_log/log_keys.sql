@@ -32,7 +32,7 @@ log_entries as (
 
 ),
 
-judged as (
+classified as (
 
     select
         *,
@@ -67,7 +67,7 @@ rejected_rows as (
             *,
             md5({{ afterimage._exact_json('struct(landed_operation, landed_time, landed_key_hash)') }}) as row_hash
 
-        from judged
+        from classified
         where reject_reason is not null
     ) as malformed
     group by row_hash
@@ -96,7 +96,7 @@ collapsed as (
                 *,
                 collect_set(operation_code) over (partition by {{ keys }}, logged_at) as same_time
 
-            from judged
+            from classified
             where reject_reason is null
         ) as times_of_key
         group by {{ keys }}

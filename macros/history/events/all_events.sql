@@ -1,4 +1,4 @@
-{#- The CTEs from a stream to all events: `events`, or `judged_events` if rows may take each other's keys. `of_keys`
+{#- The CTEs from a stream to all events: `events`, or `classified_events` if rows may take each other's keys. `of_keys`
     is a query; events that touch none of its keys are left out. -#}
 {%- macro _all_events(changes, unique_key, columns, plan, rebuilt=none, of_keys=none) -%}
 {%- set keys = plan.key_names -%}

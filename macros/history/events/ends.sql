@@ -1,7 +1,7 @@
 {#- Rows that take each other's keys within a transaction (`update t set id = id + 1`, a swap): a row comes to a key
     before the row that lived there has left it. The row that leaves then is the earlier one, and the key lives on.
 
-    The CTEs from `events` to `judged_events`, which adds `is_earlier_row`. An end belongs to an earlier row
+    The CTEs from `events` to `classified_events`, which adds `is_earlier_row`. An end belongs to an earlier row
     if the key's last arrival (an insert, or a row from another key) and its last row belong to the same transaction
     as the end, and the before-image shows a row other than the last. If it could be either, the end belongs to an
     earlier row if it directly follows the arrival and the key was taken by a row that looks alike. -#}
@@ -63,7 +63,7 @@ taken_keys as (
 
 ),
 
-judged_events as (
+classified_events as (
 
     select
         *,

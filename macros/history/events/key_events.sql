@@ -113,13 +113,13 @@ last(
         {{ image }} as state,
         {%- endif %}
         -- Clocks are set back and placeholder times occur, and an interval must not end before it begins.
-        {{ afterimage._running_time(w, load_valid_from, plan) }} as valid_at
+        {{ afterimage._latest_time_so_far(w, load_valid_from, plan) }} as valid_at
 {%- endmacro -%}
 
 
 {#- The latest time so far. A truncation that found no row does not concern the key, but one that the history knows
     does. -#}
-{%- macro _running_time(w, load_valid_from, plan) -%}
+{%- macro _latest_time_so_far(w, load_valid_from, plan) -%}
     {%- set time = 'coalesce(changed_at, ' ~ load_valid_from ~ ')' -%}
     {%- if plan.truncates -%}
         {%- set found_row = '(was_alive or is_known)' if plan.is_rebuilt else 'was_alive' -%}
@@ -143,7 +143,7 @@ last(
         'sparse': sparse,
         'truncates': facts.truncates,
         'trades': facts.trades,
-        'events': 'judged_events' if facts.trades else 'events',
+        'events': 'classified_events' if facts.trades else 'events',
         'carries': sparse | length > 0 and facts.carries,
         'carried': facts.carried,
         'is_rebuilt': is_rebuilt,

@@ -15,7 +15,7 @@
     {%- do afterimage._check_choice(
         macro_name, 'mask_encoding', mask_encoding, ['bytes', 'hex', 'hex_bytes']
     ) if mask_encoding is not none -%}
-    {%- if afterimage._cannot_read_columns([relation]) -%}
+    {%- if afterimage._needs_placeholder([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
 

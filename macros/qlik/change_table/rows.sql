@@ -21,7 +21,7 @@ source_rows as (
 
 ),
 
-judged as (
+classified as (
 
     select
         *,
@@ -94,7 +94,7 @@ grouped as (
         reject_reason,
         xxhash64(change_group) as group_hash
 
-    from judged
+    from classified
     distribute by group_hash
 
 )

@@ -1,4 +1,4 @@
-{#- The CTEs from `judged` to `described`, the rows that `_finish` takes: each change once, however many messages
+{#- The CTEs from `classified` to `described`, the rows that `_finish` takes: each change once, however many messages
     hold it. -#}
 {%- macro _qlik_distinct_messages(layout) -%}
 {#- The partition of the windows: the place and the key, with good messages separate from others. A message that is
@@ -15,25 +15,25 @@
 placed as (
 
     select
-        judged.*,
-        coalesce(reloads.place, judged.own_place) as place,
+        classified.*,
+        coalesce(reloads.place, classified.own_place) as place,
         reloads.place is not null as is_reload,
         if(
             reloads.place is null,
-            judged.arrival,
+            classified.arrival,
             struct(
                 cast(null as timestamp) as landed_at,
-                judged.arrival.landed_partition as landed_partition,
-                judged.arrival.landed_offset as landed_offset
+                classified.arrival.landed_partition as landed_partition,
+                classified.arrival.landed_offset as landed_offset
             )
         ) as order_of_arrival
 
-    from judged
+    from classified
     left outer join reloads
         on
-            judged.kind = 'load'
-            and judged.message_id = reloads.message_id
-            and judged.message_position <=> reloads.message_position
+            classified.kind = 'load'
+            and classified.message_id = reloads.message_id
+            and classified.message_position <=> reloads.message_position
 
 ),
 
@@ -71,7 +71,7 @@ copies as (
         {{ '+ coalesce(places_gone, 0)' if is_incremental }} as number_of_place
         {%- endif %}
 
-    from {{ 'placed' if has_reloads else 'judged' }}
+    from {{ 'placed' if has_reloads else 'classified' }}
     {%- if has_reloads and is_incremental %}
     left outer join gone using (message_id)
     {%- endif %}

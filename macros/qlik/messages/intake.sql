@@ -57,8 +57,8 @@ inner join (
     select distinct schema_id
     from ({{ schema_rows }}) as schema_rows
     where reject_reason is null
-) as came
-    on staged.schema_id = came.schema_id
+) as arrived
+    on staged.schema_id = arrived.schema_id
 where
     staged.reject_reason = concat({{ afterimage._qlik_no_schema() }}, staged.schema_id)
     or array_contains(staged.warnings, concat({{ afterimage._qlik_no_schema() }}, staged.schema_id))

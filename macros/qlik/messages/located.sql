@@ -150,7 +150,7 @@ transaction_events as (
             or {{ afterimage._sequence_time('landed_seq') | indent(12) }}
             > lag({{ afterimage._sequence_time('landed_seq') | indent(12) }}) over ({{ w }}) + interval {{ hours }} hours,
             false
-        ) as begins_anew
+        ) as restarts
 
     from located
 
@@ -160,7 +160,7 @@ numbered_transactions as (
 
     select
         *,
-        count_if(begins_anew) over ({{ w }} rows between unbounded preceding and current row) as transaction_number
+        count_if(restarts) over ({{ w }} rows between unbounded preceding and current row) as transaction_number
 
     from transaction_events
 

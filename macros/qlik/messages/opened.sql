@@ -2,7 +2,7 @@
     the table does not exist yet. -#}
 {%- macro _qlik_landing(macro_name, relation, value) -%}
     {%- do afterimage._check_text(macro_name, 'value', value) -%}
-    {%- if afterimage._cannot_read_columns([relation]) -%}
+    {%- if afterimage._needs_placeholder([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set found = afterimage._message_columns(macro_name, relation, value) -%}

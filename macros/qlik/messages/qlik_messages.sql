@@ -16,7 +16,7 @@
     {%- set landing = afterimage._qlik_landing('qlik_messages', relation, value) -%}
     {%- set schema_rows = afterimage._qlik_schema_rows(metadata, value) -%}
     {%- set columns = afterimage._qlik_message_columns(columns, metadata, schema_rows, table) -%}
-    {%- if landing is none or afterimage._cannot_read_columns([metadata]) -%}
+    {%- if landing is none or afterimage._needs_placeholder([metadata]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set names = columns | map(attribute='name') | list -%}
@@ -74,7 +74,7 @@ with
 {% endif %}
 {{ afterimage._qlik_message_images(layout) }},
 
-{{ afterimage._qlik_judged_messages(layout) }},
+{{ afterimage._qlik_classified_messages(layout) }},
 
 {{ afterimage._qlik_distinct_messages(layout) }},
 

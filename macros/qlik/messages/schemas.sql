@@ -34,7 +34,7 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if afterimage._cannot_read_columns([metadata]) -%}
+    {%- if afterimage._needs_placeholder([metadata]) -%}
         {{ return([]) }}
     {%- endif -%}
 
@@ -124,7 +124,7 @@
     made from its metadata messages, which are in the same column as the data messages if that exists. None if the
     tables do not exist yet, or without metadata. -#}
 {%- macro _qlik_schema_rows(metadata, value='value') -%}
-    {%- if metadata is none or afterimage._cannot_read_columns([metadata]) -%}
+    {%- if metadata is none or afterimage._needs_placeholder([metadata]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set names = afterimage._relation_columns(metadata) | map(attribute='name') | map('lower') | list -%}

@@ -1,6 +1,6 @@
-{#- The CTE `judged`: the kind of each message, its place, and its reject reason. -#}
-{%- macro _qlik_judged_messages(layout) -%}
-judged as (
+{#- The CTE `classified`: the kind of each message, its place, and its reject reason. -#}
+{%- macro _qlik_classified_messages(layout) -%}
+classified as (
 
     select
         message_id,
