@@ -1,5 +1,5 @@
-{#- The CTEs from the landed rows to `classified_rows`, and `copies`: which copies there are, and what is before and after
-    each. A copy's size is the number of its keys. -#}
+{#- The CTEs from the landed rows to `classified_rows`, and `copies`: which copies there are, and what is before and
+    after each. A copy's size is the number of its keys. -#}
 {%- macro _copies_rows(side, plan, columns, types, unique_key) -%}
 {%- set size = 'count(distinct ' ~ afterimage._quoted(unique_key, 'image.') | join(', ') ~ ')' -%}
 source_rows as (

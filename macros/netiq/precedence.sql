@@ -1,4 +1,5 @@
-{#- The CTEs from `classified_alone` to `classified`: which events are one change, and which are overruled by a query-back. -#}
+{#- The CTEs from `classified_alone` to `classified`: which events are one change, and which are overruled by a
+    query-back. -#}
 {%- macro _netiq_events_classified_together(layout, incremental) -%}
 {#- A row that is not an event says nothing about the events, so it is kept apart. -#}
 {%- set object = 'partition by object_id, row_reason is null' -%}

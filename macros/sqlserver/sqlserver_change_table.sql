@@ -83,8 +83,8 @@ with
 {%- endmacro -%}
 
 
-{#- The CTEs from the landed rows to `classified_rows`: what each row is or why it cannot be read, its place, its commit's
-    time, and the `change_group` of the rows that may be one change. -#}
+{#- The CTEs from the landed rows to `classified_rows`: what each row is or why it cannot be read, its place, its
+    commit's time, and the `change_group` of the rows that may be one change. -#}
 {%- macro _sqlserver_rows(instances, commits, sides, columns, common, unique_key, time_zone) -%}
 source_rows as (
 
