@@ -190,7 +190,7 @@ def _whole(stream: Stream, style: Db2Style) -> list[Change]:
 
     def take(image: Row) -> Row:
         rows = table[key(image)]
-        return rows.pop(rows.index(image) if len(rows) > 1 else 0)
+        return rows.pop(rows.index(image) if image in rows else -1)
 
     for change in sorted(stream.distinct, key=lambda change: change.change_seq):
         before, after = change.before, change.after
@@ -206,6 +206,8 @@ def _whole(stream: Stream, style: Db2Style) -> list[Change]:
             after = {name: old[name] if name in absent else after[name] for name in after}
             before = None if before is None and style == "single" else old
         if after is not None:
+            if change.operation != "update":
+                table[key(after)].clear()  # of a truncate nothing is told
             table[key(after)].append(after)
         whole.append(
             replace(change, before=before, after=after, absent_columns=None, changed_columns=None)
