@@ -260,7 +260,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
     undo: list[tuple[Path, str | None]] = []
     with _signals_wait():
         try:
-            # Only on one disk is a file moved in one step.
+            # A rename is atomic only within one filesystem.
             state = state_folder(folder)
             place = state if state.stat().st_dev == folder.stat().st_dev else folder
             with tempfile.TemporaryDirectory(prefix=".init-", dir=place) as drafts:

@@ -61,7 +61,7 @@ class Landed:
 
 
 # Another header prefix, five header columns, a key that is not the first column, and columns that
-# bear names of ours: one of the history's, and the key one of the audit's.
+# have names of ours: one of the history's, and the key one of the audit's.
 POLICIES = Landed(
     tables={
         "policies__ct": (

@@ -138,7 +138,7 @@ def test_a_commit_time_stays_when_its_table_is_cleaned_up(project: Project, lake
         f" lsn_times={relation('times')})",
     )
     project.dbt("run", "--select", "stg_timed", "--full-refresh")
-    # SQL Server has cleaned up the old commit, and the landing copies the small table anew.
+    # SQL Server has cleaned up the old commit, and the landing copies the small table again.
     lake.append("timed", columns, [captured(5, "b")])
     lake.create("times", LSN_TIMES, [{"start_lsn": lsn(5), "tran_end_time": at}])
     project.dbt("run", "--select", "stg_timed")
