@@ -6,8 +6,8 @@
     would fail anyway, since images are structs, but with an unreadable message. If columns were only added and the
     model's `on_schema_change` allows it, it returns all columns and their types instead (none if nothing has changed):
     the materialization adds them before it writes. `columns` is a list of names, typed as in `relation`, or of
-    {name, type}. `further_columns` are the columns that the macro adds to the contract. The
-    docs can be generated all the same: one such model must not keep those of all others from being written. -#}
+    {name, type}. `further_columns` are the columns that the macro adds to the contract. `dbt docs
+    generate` skips this check, so that one changed model does not keep the docs of all others from being written. -#}
 {%- macro _check_drift(macro_name, relation, columns, further_columns=[]) -%}
     {%- if flags.WHICH == 'generate' or not afterimage._is_incremental() -%}
         {{ return(none) }}
@@ -108,23 +108,6 @@
 {%- endmacro -%}
 
 
-{#- Whether the project wants to hear nothing of rows that may be lost. -#}
-{%- macro _ignores_gaps(macro_name) -%}
-    {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
-    {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
-    {{ return(reaction == 'ignore') }}
-{%- endmacro -%}
-
-
-{#- Warns that rows may be lost, or stops the run, as the project wants it. -#}
-{%- macro _report_gap(message) -%}
-    {%- if afterimage._setting('afterimage_on_gap') == 'error' -%}
-        {%- do exceptions.raise_compiler_error(message) -%}
-    {%- endif -%}
-    {%- do exceptions.warn(message) -%}
-{%- endmacro -%}
-
-
 {#- The first characters of the newest change_seq that earlier runs took in, if any. Places after `at_most` do not
     count. Iceberg's metadata tells whether any change is rejected. If none is and the metadata holds whole
     change_seqs, it also gives the newest. -#}
@@ -146,4 +129,21 @@
         where reject_reason is null and change_seq <= '{{ at_most }}'
     {%- endset -%}
     {{ return(afterimage._value(query) or none) }}
+{%- endmacro -%}
+
+
+{#- Whether the project wants to hear nothing of rows that may be lost. -#}
+{%- macro _ignores_gaps(macro_name) -%}
+    {%- set reaction = afterimage._setting('afterimage_on_gap') -%}
+    {%- do afterimage._check_choice(macro_name, 'var afterimage_on_gap', reaction, ['warn', 'error', 'ignore']) -%}
+    {{ return(reaction == 'ignore') }}
+{%- endmacro -%}
+
+
+{#- Warns that rows may be lost, or stops the run, as the project wants it. -#}
+{%- macro _report_gap(message) -%}
+    {%- if afterimage._setting('afterimage_on_gap') == 'error' -%}
+        {%- do exceptions.raise_compiler_error(message) -%}
+    {%- endif -%}
+    {%- do exceptions.warn(message) -%}
 {%- endmacro -%}

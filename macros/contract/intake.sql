@@ -125,20 +125,6 @@
 {%- endmacro -%}
 
 
-{#- Whether rows of earlier runs wait for what has landed, or would now be read otherwise. -#}
-{%- macro _has_woken(sides, remembered) -%}
-    {%- for side in sides if side.wakes and side.kind in ['new', 'unknown'] -%}
-        {%- if run_query(side.wakes).rows | length > 0 -%}
-            {{ return(true) }}
-        {%- elif side.digest and remembered.read.get(side.name ~ ' digest') != side.digest_now
-            and run_query(side.depends).rows | length > 0 -%}
-            {{ return(true) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(false) }}
-{%- endmacro -%}
-
-
 {#- The sides with what one query over the landed rows of each says: their number, their places, and whether some have
     no place. -#}
 {%- macro _summarised(sides) -%}
@@ -150,6 +136,9 @@
 {%- endmacro -%}
 
 
+{#- What one query over the landed rows says: `count`, `extents` ([beginning, first place, last place] for each beginning of
+    places) and `has_unplaced`; and `digest_now`, the side's digest. (A run that reads everything does not ask, so the next
+    one with news reads everything once more if rows depend on the digest.) -#}
 {%- macro _landed_summary(side) -%}
     {%- set query -%}
         select
@@ -186,6 +175,20 @@
         'count': seen.count, 'extents': extents, 'has_unplaced': seen.has_unplaced,
         'digest_now': afterimage._value(side.digest) if side.digest else none,
     }) }}
+{%- endmacro -%}
+
+
+{#- Whether rows of earlier runs wait for what has landed, or would now be read otherwise. -#}
+{%- macro _has_woken(sides, remembered) -%}
+    {%- for side in sides if side.wakes and side.kind in ['new', 'unknown'] -%}
+        {%- if run_query(side.wakes).rows | length > 0 -%}
+            {{ return(true) }}
+        {%- elif side.digest and remembered.read.get(side.name ~ ' digest') != side.digest_now
+            and run_query(side.depends).rows | length > 0 -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
 {%- endmacro -%}
 
 

@@ -31,14 +31,15 @@
     - `views`: temporary views that `landed` needs,
     - `state`: what to remember about the table; `is_remembered` if that is already remembered,
     - `count`: the number of landed rows; `reason`: why all are read. Both are for the log line,
-    - `extents`, `has_unplaced`: their places, see _landed_summary. -#}
+    - `extents`, `has_unplaced`: their places, and `digest_now`; _landed_summary says what they are,
+    - `name`: the table, as it is remembered. -#}
 {%- macro _landed(
     relation, kind, rows=none, landed=none, views=[], state=none, is_remembered=false, count=none, reason=none
 ) -%}
     {{ return({
         'kind': kind, 'name': relation | string, 'rows': rows or relation | string, 'landed': landed, 'views': views,
         'state': state, 'is_remembered': is_remembered, 'count': count, 'reason': reason, 'extents': [],
-        'has_unplaced': false,
+        'has_unplaced': false, 'digest_now': none,
     }) }}
 {%- endmacro -%}
 
@@ -98,80 +99,4 @@
     start. Otherwise a change dated 2099 would hide all that arrives until then. -#}
 {%- macro _latest_time() -%}
     {{ return((run_started_at + modules.datetime.timedelta(days=1)).strftime('%Y-%m-%d %H:%M:%S')) }}
-{%- endmacro -%}
-
-
-{#- Landed rows of a table of files: those of files written since the last run, and of files from the hour before
-    that are not known yet, because a file may become visible some time after it was written. The state holds the
-    time of the newest file, and the files of the hour before it unless they are too many. Spark skips files by
-    conditions on `_metadata`, so a run without news only lists them. -#}
-{%- macro _landed_in_files(relation, remembered) -%}
-    {%- set is_incremental = afterimage._is_incremental() -%}
-    {%- set read = afterimage._read_before(relation | string, remembered) if is_incremental else {} -%}
-    {#- A snapshot is remembered if the table of this name was an Iceberg table before. -#}
-    {%- set is_of_files = (read.get('state') or '').startswith('{') -%}
-    {%- set before = fromjson(read.state) if is_of_files else {'newest': read.get('at'), 'files': none} -%}
-    {%- if relation.schema | lower not in afterimage._file_formats() -%}
-        {#- A long-lived session would use the file list from when it first read the table. -#}
-        {%- do run_query('refresh table ' ~ relation) -%}
-    {%- endif -%}
-    {%- set unread = afterimage._is_written_since(before.newest, before.files) -%}
-    {%- set found = afterimage._files_of(relation, unread) -%}
-    {%- if found.newest is none -%}
-        {{ return(afterimage._landed(
-            relation, 'nothing' if is_incremental else 'all', state=read.get('state'), is_remembered=true, count=0
-        )) }}
-    {%- endif -%}
-    {#- A file from the future must not hide those that are written until then. -#}
-    {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
-    {%- set newest = [[found.newest | int, (before.newest or 0) | int] | max, now] | min -%}
-    {%- set known = afterimage._files_of(relation, afterimage._is_written_since(newest)) -%}
-    {%- set state = tojson({'newest': newest, 'files': known.files}) -%}
-    {%- if before.newest -%}
-        {{ return(afterimage._landed(
-            relation, 'new', landed='(select * from ' ~ relation ~ ' where ' ~ unread ~ ')', state=state
-        )) }}
-    {%- endif -%}
-    {#- The first run, or one without a record, which says so. -#}
-    {{ return(afterimage._landed(relation, 'all', state=state, reason=read.get('reason'))) }}
-{%- endmacro -%}
-
-
-{#- The time of the newest file in microseconds, and an identifier for each file if there are at most 200. -#}
-{%- macro _files_of(relation, condition) -%}
-    {%- set query -%}
-        select
-            cast(max(unix_micros(modified_at)) as string) as newest,
-            if(count(*) <= 200, concat_ws(' ', collect_list(file)), null) as files
-
-        from (
-            select distinct
-                {{ afterimage._file_mark() }} as file,
-                _metadata.file_modification_time as modified_at
-
-            from {{ relation }}
-            where {{ condition }}
-        ) as written
-    {%- endset -%}
-    {%- set row = run_query(query).rows[0] -%}
-    {{ return({'newest': row[0], 'files': row[1]}) }}
-{%- endmacro -%}
-
-
-{#- The condition that a file was written after an hour before `moment` and is not one of `files`. -#}
-{%- macro _is_written_since(moment, files=none) -%}
-    {%- if moment is none -%}
-        {{ return('true') }}
-    {%- endif -%}
-    {%- set hour = 3600000000 -%}
-    {%- set is_written = '_metadata.file_modification_time >= timestamp_micros(' ~ (moment | int - hour) ~ ')' -%}
-    {%- if not files -%}
-        {{ return(is_written) }}
-    {%- endif -%}
-    {{ return(is_written ~ ' and ' ~ afterimage._file_mark() ~ " not in ('" ~ files.split() | join("', '") ~ "')") }}
-{%- endmacro -%}
-
-
-{%- macro _file_mark() -%}
-    {{ return('hex(xxhash64(_metadata.file_path, _metadata.file_size, _metadata.file_modification_time))') }}
 {%- endmacro -%}

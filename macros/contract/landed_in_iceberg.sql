@@ -39,9 +39,10 @@
 {%- endmacro -%}
 
 
-{#- The last snapshot read, to start after; none if it is not an ancestor of the present one or has expired. The
-    result adds the snapshots `since`, newest first, and whether any has a delete file, which Iceberg's changelog
-    cannot handle. -#}
+{#- Where a run goes on; none if the last snapshot read is not an ancestor of the present one or has expired:
+    - `snapshot_id`: the last snapshot read, after which it starts,
+    - `since`: the snapshots since, newest first,
+    - `has_delete_files`: whether any of them has a delete file, which Iceberg's changelog cannot handle. -#}
 {%- macro _first_snapshot(relation, present, read) -%}
     {%- set start -%}
         {%- if read.state -%}

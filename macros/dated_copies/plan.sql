@@ -50,7 +50,7 @@
 {%- endmacro -%}
 
 
-{#- The number of keys of each copy. Rows that landed twice, or without a key, are not more of them. -#}
+{#- The number of keys of each copy. Rows that landed twice count once, and rows without a key not at all. -#}
 {%- macro _copies_sizes(rows, place, condition, keys) -%}
     {%- set sizes = {} -%}
     {%- set query = 'select ' ~ place ~ ', count(distinct ' ~ keys | join(', ') ~ ') from ' ~ rows
@@ -62,7 +62,7 @@
 {%- endmacro -%}
 
 
-{#- A broken copy must not end every row unseen. -#}
+{#- Warns if a copy has less than half the keys of the one before: a broken copy would delete the rest. -#}
 {%- macro _copies_check_size(macro_name, relation, place, sizes, previous) -%}
     {%- if afterimage._ignores_gaps(macro_name) or sizes[place] * 2 >= sizes.get(previous, 0) -%}
         {{ return(none) }}

@@ -51,8 +51,8 @@ with
 
 {{ afterimage._dms_described(layout) }},
 
-{#- Of different loads of a key the last one wins. It comes first among their identities, so that it replaces an
-    earlier one whose file is gone. -#}
+{#- If a key has several loads, the latest wins. It gets the change_id without a number, so it replaces an earlier load
+    even if the file of that one is gone. -#}
 {{ afterimage._finish(
     intake, layout.columns, layout.unique_key,
     lacks=['changed_columns', 'transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),

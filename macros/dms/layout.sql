@@ -1,5 +1,9 @@
-{#- Checks the arguments of dms_changes and works out the table's layout: the data columns, the before-image column of
-    each, and expressions for what a row is, its place and its time. -#}
+{#- Checks the arguments of dms_changes and says what the files are like; none while their columns cannot be read:
+    - `columns`, `unique_key`, `types`: the data columns, those of the key, and types by name in lower case,
+    - `image_of`: column -> its before-image column; `sparse`: the columns in which NULL means "not captured",
+    - `operation`, `is_load`: SQL for the code, and for whether the row is of a full load,
+    - `time`, `source_time`: SQL for the landed time and for the time of the change,
+    - `order`: what _dms_order returns for the columns `order_by`. -#}
 {%- macro _dms_layout(relation, unique_key, columns, operation, order_by, time, before_prefix, null_is_absent) -%}
     {%- set macro_name = 'dms_changes' -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
@@ -111,7 +115,7 @@
             ) -%}
         {%- endif -%}
         {%- if loop.first and is_sequence -%}
-            {#- Spark skips files by a bare column alone. -#}
+            {#- Spark skips files only if the condition is on the column itself, not on an expression. -#}
             {%- set bounds = column ~ (" between left('<first>', 35) and left('<last>', 35)" if type == 'string' else
                 " between cast(left('<first>', 35) as decimal(38,0)) and cast(left('<last>', 35) as decimal(38,0))") -%}
             {%- do order.update({

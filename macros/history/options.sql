@@ -1,7 +1,8 @@
 {#- What a history is told and what it works with: its options, its own columns, the columns of its stream. -#}
 
 
-{#- Checks and defaults of the options that `scd2` and the history materialization share. -#}
+{#- Checks of the options that `scd2` and the materializations share: a dictionary of these arguments, in which
+    `load_valid_from` and `valid_to_current` are SQL. -#}
 {%- macro _history_options(
     macro_name, unique_key, track_columns, ignore_columns, overwrite_columns, grain, deletes, meta_column_names,
     load_valid_from, valid_to_current=none
@@ -100,8 +101,10 @@
 {%- endmacro -%}
 
 
-{#- What the options mean for a stream with these columns: the tracked, untracked and overwritten ones (in lower
-    case), and the names of our own. -#}
+{#- What the options mean for a stream with these columns:
+    - `tracked`, `untracked`: columns whose changes open a version, and all others but the key,
+    - `overwritten`: those of the latter that show their last value everywhere, in lower case,
+    - `meta`: our columns, see _meta_columns. -#}
 {%- macro _history_plan(options, columns) -%}
     {%- for argument in ['unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns'] -%}
         {%- do afterimage._check_known(options.macro_name, argument, options[argument], columns) -%}

@@ -31,7 +31,7 @@
 {%- endmacro -%}
 
 
-{#- The select that builds versions: all of them, or with `rebuilt` (see _key_events) those of some keys from a place
+{#- The select that builds versions: all of them, or with `rebuilt` (see _rebuild_scope) those of some keys from a place
     on. -#}
 {%- macro _versions(changes, typed_columns, options, rebuilt=none, facts=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}

@@ -87,7 +87,7 @@
 {%- endmacro -%}
 
 
-{#- The columns of a query: a list of {name, type}, the types in small letters and as Spark can read them again. -#}
+{#- The columns of a query: a list of {name, type}, the types in lower case, valid in Spark SQL. -#}
 {%- macro _described(query) -%}
     {%- set columns = [] -%}
     {#- dbt itself takes the types from a result, and over Thrift a result has none. -#}

@@ -1,5 +1,9 @@
-{#- Checks the arguments of netiq_event_log and xds_documents and brings them into one form. `rules` are those that both
-    pass on as they are, see _netiq_rules. -#}
+{#- Checks the arguments of netiq_event_log and xds_documents, and says what they are about:
+    - `relation`: the log; `rows` and `condition`: which of its rows to read, `log`: its columns by the vendor's names,
+    - `table`, `columns`, `names`, `unique_key`: the source table, its columns ({name, type}), their names, those of the key,
+    - `key_columns`, `data_columns`: the columns of the key, and the others,
+    - `base`, `base_types`: the table's present rows, and their types by names in lower case,
+    - `time_zone`: of event_time; and all of _netiq_rules. -#}
 {%- macro _netiq_layout(macro_name, relation, unique_key, table, columns, base, column_names, time_zone, rules) -%}
     {%- set rules = afterimage._netiq_rules(macro_name, **rules) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}

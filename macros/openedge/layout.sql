@@ -1,6 +1,13 @@
-{#- Checks the arguments and works out what the tables hold: the data columns, the fields of the source table behind
-    them (an array is one field, though its elements may land as columns), and for each metadata column the SQL that
-    reads it. Columns that a landing left out are typed NULLs. -#}
+{#- Checks the arguments and works out what the tables hold; none while their columns cannot be read. Columns that a
+    landing left out are typed NULLs.
+    - `relation`, `tracking_relation`: the two tables; `has_changes`: false if no change table is written,
+    - `columns`, `types`, `unique_key`: the data columns, their types, those of the key,
+    - `fields`: the fields of the source table behind the columns (an array is one, though its elements may land as
+      columns),
+    - `change`, `tracking`: for each metadata column of the two tables the SQL that reads it,
+    - `tracks`, `details`: whether tracking columns are there, and which are put out,
+    - `image_fields`, `tracking_fields`: the columns within `image` and `tracking`,
+    - `field_map_type`, and the arguments of the macro of the same names. -#}
 {%- macro _openedge_layout(
     relation, unique_key, columns, tracking, source_table_number, policy_level, partition_resets, field_map,
     field_map_encoding, field_map_bit_order, split_order

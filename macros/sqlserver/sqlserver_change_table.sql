@@ -7,16 +7,17 @@
     {%- if afterimage._needs_placeholder([relation, earlier, lsn_times]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set instances = [afterimage._sqlserver_table('relation', relation)] -%}
-    {%- do instances.append(afterimage._sqlserver_table('earlier', earlier)) if earlier is not none -%}
-    {#- The earlier of two instances has the rows from before the other began. -#}
-    {%- do instances[-1].side.update({'keeps': 20}) -%}
+    {#- The earlier of two instances has the rows from before the other began, so a gap shows there. -#}
+    {%- set instances = [afterimage._sqlserver_table('relation', relation, keeps=20 if earlier is none else none)] -%}
+    {%- do instances.append(afterimage._sqlserver_table('earlier', earlier, keeps=20)) if earlier is not none -%}
     {%- set commits = afterimage._sqlserver_table('lsn_times', lsn_times) if lsn_times is not none -%}
     {%- set found = instances[0].columns -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
     {%- set columns = afterimage._match_column_case(columns or found, found) -%}
     {#- The bits of a mask are in the order of the table, or, if it names all, of `columns`. -#}
-    {%- do instances[0].update({'columns': columns if columns | length == found | length else found}) -%}
+    {%- set instances = [dict(
+        instances[0], columns=columns if columns | length == found | length else found
+    )] + instances[1:] -%}
     {%- set common = columns | select('in', instances[-1].columns) | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, common) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
@@ -54,7 +55,7 @@ with
 
 {#- The columns of a change table or of cdc.lsn_time_mapping, and its side for the intake. The rows of a transaction are
     read together. -#}
-{%- macro _sqlserver_table(argument, relation) -%}
+{%- macro _sqlserver_table(argument, relation, keeps=none) -%}
     {%- set needed = ['start_lsn', 'tran_end_time'] if argument == 'lsn_times'
         else ['__$start_lsn', '__$seqval', '__$operation'] -%}
     {%- do afterimage._check_columns('sqlserver_change_table', argument, relation, needed) -%}
@@ -76,6 +77,7 @@ with
         'place': commit,
         'has_place': has_place,
         'reach': 12,
+        'keeps': keeps,
         'bounds': afterimage._quote(needed[0]) ~ " between X'<first>' and X'<last>'"
             if table.header[needed[0]].type == 'binary' else commit ~ " between '<first>' and '<last>'",
     }}) -%}

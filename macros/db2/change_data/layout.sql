@@ -1,5 +1,9 @@
-{#- Checks the arguments that describe the layout of a CD or CCD table and works out the rest: the data columns, the
-    before-image column of each, and an expression for each IBMSNAP column. -#}
+{#- Checks the arguments of db2_change_data and index_sync and says what the table is like; none while its columns cannot
+    be read:
+    - `columns`, `unique_key`, `types`: the data columns, those of the key, and types by name in lower case,
+    - `image_of`: column -> its before-image column,
+    - `commitseq`, `intentseq`, `operation`, `logmarker`: SQL for these header columns; `has_logmarker`: whether it is there,
+    - `commit_bytes`: the bare COMMITSEQ if it landed as bytes, so that a bound on it can skip files. -#}
 {%- macro _db2_layout(macro_name, relation, unique_key, columns, before_prefix) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}
@@ -116,8 +120,8 @@
 {%- endmacro -%}
 
 
-{#- The condition that a commit is within bounds. Bytes are compared with bytes, in both lengths, so that Spark can
-    skip files. -#}
+{#- The condition that a commit is within bounds. A landed commit has 10 or 16 bytes. The bare column is compared
+    with bounds of each length, so that Spark can skip files. -#}
 {%- macro _db2_bounds(layout) -%}
     {%- if layout.commit_bytes is none -%}
         {{ return(afterimage._db2_place(layout.commitseq) ~ " between '<first>' and '<last>'") }}

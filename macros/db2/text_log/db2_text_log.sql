@@ -74,7 +74,11 @@ described as (
 {%- endmacro -%}
 
 
-{#- Checks the arguments, and finds the key columns of the log (PK01, PK02, …) and the columns of the base. -#}
+{#- Checks the arguments of db2_text_log and index_sync, and says what the log and its base are like; none while their
+    columns cannot be read:
+    - `columns`, `unique_key`, `types`: of the base,
+    - `operation`, `landed_time`, `time`: SQL for the log's columns, the time also as a timestamp,
+    - `log_keys`, `key_names`: the log's key columns (PK01, …), and their names between the CTEs. -#}
 {%- macro _db2_log_layout(macro_name, relation, unique_key, base, columns, time_zone) -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'columns', columns) -%}

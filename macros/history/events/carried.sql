@@ -152,7 +152,7 @@ left outer join {{ carried }} as earlier
 
 {#- Follows rows through all their key changes, however many, and keeps the values in tables beside the history
     until the run ends. Returns the last of these tables; none if no row took values with it. Each step follows twice
-    as many key changes as the one before. With `rebuilt` (see _key_events) it starts at those places: the history
+    as many key changes as the one before. With `rebuilt` (see _rebuild_scope) it starts at those places: the history
     holds what the rows had carried by then. -#}
 {%- macro _follow_rows(target_relation, stream, columns, options, facts, rebuilt=none) -%}
     {%- if not facts.carries -%}
@@ -183,7 +183,7 @@ left outer join {{ carried }} as earlier
     {%- endset -%}
     {#- This allows 2 to the power of 40 key changes. -#}
     {%- for step in range(40) if not followed.is_done -%}
-        {%- set table = afterimage._scratch_table(target_relation, 'brought_' ~ step, followed.query) -%}
+        {%- set table = afterimage._scratch_table(target_relation, 'carried_' ~ step, followed.query) -%}
         {%- do afterimage._drop_scratch_tables([followed.carried]) -%}
         {%- set followed.carried = table -%}
         {%- set open_rows = afterimage._value(

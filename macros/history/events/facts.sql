@@ -74,14 +74,12 @@
 {%- endmacro -%}
 
 
-{#- What the table remembers of the changes that it has taken in.
-
-    Which changes: all up to `until` (microseconds of `ingested_at`), and those of the later `runs`. The runs of the
-    last day are kept one by one, because a staging run that began earlier may commit later than another.
-
-    What they hold: the last place, whether the source table was ever truncated, which columns were ever absent,
-    whether rows may have taken each other's keys, and whether a key change ever lacked a column. (A table built by
-    an earlier release does not say the last two; they count as true.) -#}
+{#- What a table remembers of the changes that it has taken in:
+    - `until`: all changes up to this time of `ingested_at` (microseconds), and `runs`: those of these later runs. The runs
+      of the last day are kept one by one, because a staging run that began earlier may commit later than another,
+    - `max_seq`: the last place,
+    - `truncates`, `trades`, `carries`, `sparse_columns`: the facts of all of them, see _facts. (A table built by an earlier
+      release does not say `trades` and `carries`; they count as true.) -#}
 {%- macro _remember(taken_in, pending, trades, carries) -%}
     {%- set day = 24 * 60 * 60 * 1000000 -%}
     {#- A sample (`--sample`) leaves changes out, so the next run reads its runs again. -#}
@@ -126,7 +124,7 @@
 {%- endmacro -%}
 
 
-{#- The condition that a change ends a row at its key; the name says that the transaction is known. -#}
+{#- The condition that a change ends a row at its key, in a known transaction. -#}
 {%- macro _ends_row_in_transaction(unique_key) -%}
     {{ return(
         "(transaction_id is not null and (operation = 'delete' or (" ~ afterimage._changes_key(unique_key) ~ ')))'

@@ -130,7 +130,12 @@ last(
 {%- endmacro -%}
 
 
-{#- What a caller's `facts` mean: the key's names, the columns that may be absent, and the steps that are needed. -#}
+{#- Which steps the events of a stream need:
+    - `key_names`: the key's columns between the CTEs,
+    - `sparse`: the columns that may be absent,
+    - `truncates`, `trades`, `carries`: see _facts; `carried`: the table of carried values, if there is one,
+    - `events`: the CTE that has all events,
+    - `is_rebuilt`: whether some keys are rebuilt from a place on; `names_user`: whether events have changed_by. -#}
 {%- macro _event_plan(unique_key, columns, facts, is_rebuilt=false, names_user=false) -%}
     {%- set facts = facts or afterimage._facts(columns, truncates=true, trades=true, carries=true) -%}
     {%- set key_names = unique_key | map('lower') | list -%}

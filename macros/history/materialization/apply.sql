@@ -10,38 +10,38 @@
         {%- if rebuilt.all_is_new %}
         -- Each key has at most its open version here, which ends now or stays as it is, so there is nothing to compare.
         select
-            if(cut.afterimage_is_known, 'closed', 'opened') as afterimage_action,
-            cut.{{ meta.history_id }} as afterimage_id,
-            cut.*
+            if(rebuilt_versions.afterimage_is_known, 'closed', 'opened') as afterimage_action,
+            rebuilt_versions.{{ meta.history_id }} as afterimage_id,
+            rebuilt_versions.*
 
-        from ({{ versions }}) as cut
-        where not cut.afterimage_is_known or not cut.{{ meta.is_current }}
+        from ({{ versions }}) as rebuilt_versions
+        where not rebuilt_versions.afterimage_is_known or not rebuilt_versions.{{ meta.is_current }}
         {%- else %}
         select
             case
-                when cut.{{ meta.history_id }} is null then 'removed'
+                when rebuilt_versions.{{ meta.history_id }} is null then 'removed'
                 when touched.history_id is null then 'opened'
-                when touched.is_current and not cut.{{ meta.is_current }} then 'closed'
+                when touched.is_current and not rebuilt_versions.{{ meta.is_current }} then 'closed'
                 else 'rebuilt'
             end as afterimage_action,
-            coalesce(cut.{{ meta.history_id }}, touched.history_id) as afterimage_id,
-            cut.*
+            coalesce(rebuilt_versions.{{ meta.history_id }}, touched.history_id) as afterimage_id,
+            rebuilt_versions.*
 
-        from ({{ versions }}) as cut
+        from ({{ versions }}) as rebuilt_versions
         full outer join (select * from {{ rebuilt.touched }} where is_touched) as touched
-            on cut.{{ meta.history_id }} = touched.history_id
+            on rebuilt_versions.{{ meta.history_id }} = touched.history_id
         where
-            cut.{{ meta.history_id }} is null
+            rebuilt_versions.{{ meta.history_id }} is null
             or touched.history_id is null
             or not (
                 {%- for column in columns %}
                 {%- set name = afterimage._quote(column.name) %}
-                {{ afterimage._comparable('cut.' ~ name, column.type) }}
+                {{ afterimage._comparable('rebuilt_versions.' ~ name, column.type) }}
                 <=> {{ afterimage._comparable('touched.image.' ~ name, column.type) }}
                 and
                 {%- endfor %}
                 {%- for name in meta if name != 'history_id' %}
-                cut.{{ meta[name] }} <=> touched.{{ name }}{{ ' and' if not loop.last }}
+                rebuilt_versions.{{ meta[name] }} <=> touched.{{ name }}{{ ' and' if not loop.last }}
                 {%- endfor %}
             )
         {%- endif %}

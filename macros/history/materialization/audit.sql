@@ -183,7 +183,7 @@
 {%- endmacro -%}
 
 
-{#- The values of all other columns are texts. -#}
+{#- Raises an error if the type of a key column has changed. All other columns of an audit are texts. -#}
 {%- macro _check_key_types(target_relation, columns, options) -%}
     {%- set known = {} -%}
     {%- for column in afterimage._relation_columns(target_relation) -%}

@@ -70,9 +70,9 @@
 
     {%- set properties = afterimage._bookkeeping(options, remembered) -%}
     {%- if is_iceberg -%}
-        {#- A later MERGE writes its deletes and updates beside the data files instead of rewriting them. Versions
-            are partitioned by what closed them: a MERGE mostly needs the open ones and, of the closed ones, those
-            that ended their row. Each task writes all kinds, which saves the full build a shuffle. -#}
+        {#- A later MERGE writes deletes and updates to new files, and does not rewrite data files. Versions are
+            partitioned by closed_by: a MERGE needs the open versions, and those closed ones whose row ended (closed_by
+            is not `update`). In a full build each task writes to all partitions, which saves a shuffle. -#}
         {%- do properties.update({
             'format-version': '2',
             'write.merge.mode': 'merge-on-read',
@@ -131,7 +131,7 @@
     {%- set rebuilt = afterimage._rebuild_scope(
         target_relation, stream, columns, options, taken_in, remembered, condition, pending, key_changes
     ) -%}
-    {#- From the first new place on, fewer steps may do than for all changes. -#}
+    {#- A rebuild from a later place may need fewer steps than one over all changes. -#}
     {%- set facts = afterimage._facts_of(remembered) if rebuilt.from_first_change else afterimage._facts(
         remembered.sparse_columns, remembered.truncates, key_changes.trades, key_changes.carries
     ) -%}

@@ -1,26 +1,3 @@
-{#- After the rows are written: stores what the table has taken in, and the snapshot for which that holds. -#}
-{%- macro _remember_taken_in(target_relation, remembered) -%}
-    {%- call statement('remember') -%}
-        alter table {{ target_relation }} set tblproperties (
-            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}',
-            'afterimage.taken_in' = {{ afterimage._literal(afterimage._as_property(tojson(remembered))) }}
-        )
-    {%- endcall -%}
-{%- endmacro -%}
-
-
-{#- What the table remembers of its runs in its properties: the changes that it has taken in, the options that it
-    was built with, and the snapshot for which that holds. Properties are set after the versions are written. If a
-    run is killed in between, the next one repeats it with the same result. -#}
-{%- macro _bookkeeping(options, remembered) -%}
-    {{ return({
-        'afterimage.snapshot': '',
-        'afterimage.taken_in': afterimage._as_property(tojson(remembered)),
-        'afterimage.options': afterimage._as_property(afterimage._options_text(options)),
-    }) }}
-{%- endmacro -%}
-
-
 {#- What the table remembers, or an error that asks for a full refresh. -#}
 {%- macro _checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set properties = afterimage._table_properties(target_relation) -%}
@@ -54,29 +31,6 @@
 {%- endmacro -%}
 
 
-{#- The options as one text to compare. The order of names matters only for the key, because history_id is made of
-    it. -#}
-{%- macro _options_text(options) -%}
-    {%- set parts = [] -%}
-    {%- for name in [
-        'unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns', 'grain', 'deletes', 'load_valid_from'
-    ] + (['valid_to_current'] if options.valid_to_current else []) -%}
-        {%- set value = options[name] -%}
-        {%- set is_list = value is sequence and value is not string -%}
-        {%- if is_list -%}
-            {%- set names = value | map('lower') | list -%}
-            {%- set value = (names if name == 'unique_key' else names | sort) | join(',') -%}
-        {%- endif -%}
-        {%- do parts.append(name ~ '=' ~ (value or '')) -%}
-    {%- endfor -%}
-    {#- From the config, because those of an audit are no options of a history. -#}
-    {%- for ours, name in (config.get('meta_column_names') or {}) | dictsort -%}
-        {%- do parts.append(ours ~ ' as ' ~ name) -%}
-    {%- endfor -%}
-    {{ return(parts | join('; ')) }}
-{%- endmacro -%}
-
-
 {#- Raises an error if the table has a column that the stream no longer has, or has with another type. Returns the
     names of the columns that are new. -#}
 {%- macro _check_columns_kept(target_relation, columns, options) -%}
@@ -102,6 +56,17 @@
 {%- endmacro -%}
 
 
+{#- Raises an error if a column of the stream has another type than in the table that was built from it. -#}
+{%- macro _check_same_type(macro_name, target_relation, column, built_type) -%}
+    {%- if afterimage._stored_type(built_type) != afterimage._stored_type(column.type) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": the column `" ~ column.name ~ "` is " ~ built_type ~ " in " ~ target_relation ~ " but "
+            ~ column.type ~ " in the stream. Run `dbt run --full-refresh --select " ~ model.name ~ "`."
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {#- Adds new columns of the stream, each at its place; earlier versions hold NULL there. -#}
 {%- macro _add_columns(target_relation, columns, added) -%}
     {%- set position = namespace(after='first') -%}
@@ -117,12 +82,47 @@
 {%- endmacro -%}
 
 
-{#- Raises an error if a column of the stream has another type than in the table that was built from it. -#}
-{%- macro _check_same_type(macro_name, target_relation, column, built_type) -%}
-    {%- if afterimage._stored_type(built_type) != afterimage._stored_type(column.type) -%}
-        {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": the column `" ~ column.name ~ "` is " ~ built_type ~ " in " ~ target_relation ~ " but "
-            ~ column.type ~ " in the stream. Run `dbt run --full-refresh --select " ~ model.name ~ "`."
-        ) -%}
-    {%- endif -%}
+{#- What the table remembers of its runs in its properties: the changes that it has taken in, the options that it
+    was built with, and the snapshot for which that holds. Properties are set after the versions are written. If a
+    run is killed in between, the next one repeats it with the same result. -#}
+{%- macro _bookkeeping(options, remembered) -%}
+    {{ return({
+        'afterimage.snapshot': '',
+        'afterimage.taken_in': afterimage._as_property(tojson(remembered)),
+        'afterimage.options': afterimage._as_property(afterimage._options_text(options)),
+    }) }}
+{%- endmacro -%}
+
+
+{#- The options as one text to compare. The order of names matters only for the key, because history_id is made of
+    it. -#}
+{%- macro _options_text(options) -%}
+    {%- set parts = [] -%}
+    {%- for name in [
+        'unique_key', 'track_columns', 'ignore_columns', 'overwrite_columns', 'grain', 'deletes', 'load_valid_from'
+    ] + (['valid_to_current'] if options.valid_to_current else []) -%}
+        {%- set value = options[name] -%}
+        {%- set is_list = value is sequence and value is not string -%}
+        {%- if is_list -%}
+            {%- set names = value | map('lower') | list -%}
+            {%- set value = (names if name == 'unique_key' else names | sort) | join(',') -%}
+        {%- endif -%}
+        {%- do parts.append(name ~ '=' ~ (value or '')) -%}
+    {%- endfor -%}
+    {#- From the config, because those of an audit are no options of a history. -#}
+    {%- for ours, name in (config.get('meta_column_names') or {}) | dictsort -%}
+        {%- do parts.append(ours ~ ' as ' ~ name) -%}
+    {%- endfor -%}
+    {{ return(parts | join('; ')) }}
+{%- endmacro -%}
+
+
+{#- After the rows are written: stores what the table has taken in, and the snapshot for which that holds. -#}
+{%- macro _remember_taken_in(target_relation, remembered) -%}
+    {%- call statement('remember') -%}
+        alter table {{ target_relation }} set tblproperties (
+            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}',
+            'afterimage.taken_in' = {{ afterimage._literal(afterimage._as_property(tojson(remembered))) }}
+        )
+    {%- endcall -%}
 {%- endmacro -%}

@@ -1,6 +1,10 @@
-{#- Checks the arguments of qlik_change_table and works out the table's layout: the data columns in ordinal order,
-    the number of columns before them, and an expression for each header column (NULL if the task does not write it;
-    the task's settings can switch off each). -#}
+{#- Checks the arguments of qlik_change_table and says what the table is like; none while its columns cannot be read:
+    - `columns`, `unique_key`, `types`: the data columns in ordinal order, those of the key, and types by name,
+    - `ordinals`: the columns in the order of the mask's bits, `header_columns`: how many bits stand before them,
+    - `header`: for each header column the SQL that reads it; a typed NULL for one that is switched off,
+    - `has_mask`, `has_transactions`: whether the change_mask and the transaction_id are there,
+    - `mask_is_binary`, `mask_as_text`: the form of the mask, and SQL that shows it to people,
+    - `text_seq`: the bare change_seq if it is text, so that a bound on it can skip files; else empty. -#}
 {%- macro _qlik_layout(relation, unique_key, columns, header_prefix, header_columns, mask_encoding) -%}
     {%- set macro_name = 'qlik_change_table' -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}

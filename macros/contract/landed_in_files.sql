@@ -1,0 +1,74 @@
+{#- Landed rows of a table of files: those of files written since the last run, and of files from the hour before
+    that are not known yet, because a file may become visible some time after it was written. The state holds the
+    time of the newest file, and the files of the hour before it unless they are too many. Spark skips files by
+    conditions on `_metadata`, so a run without news only lists them. -#}
+{%- macro _landed_in_files(relation, remembered) -%}
+    {%- set is_incremental = afterimage._is_incremental() -%}
+    {%- set read = afterimage._read_before(relation | string, remembered) if is_incremental else {} -%}
+    {#- A snapshot is remembered if the table of this name was an Iceberg table before. -#}
+    {%- set is_of_files = (read.get('state') or '').startswith('{') -%}
+    {%- set before = fromjson(read.state) if is_of_files else {'newest': read.get('at'), 'files': none} -%}
+    {%- if relation.schema | lower not in afterimage._file_formats() -%}
+        {#- A long-lived session would use the file list from when it first read the table. -#}
+        {%- do run_query('refresh table ' ~ relation) -%}
+    {%- endif -%}
+    {%- set unread = afterimage._is_written_since(before.newest, before.files) -%}
+    {%- set found = afterimage._files_of(relation, unread) -%}
+    {%- if found.newest is none -%}
+        {{ return(afterimage._landed(
+            relation, 'nothing' if is_incremental else 'all', state=read.get('state'), is_remembered=true, count=0
+        )) }}
+    {%- endif -%}
+    {#- A file from the future must not hide those that are written until then. -#}
+    {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
+    {%- set newest = [[found.newest | int, (before.newest or 0) | int] | max, now] | min -%}
+    {%- set known = afterimage._files_of(relation, afterimage._is_written_since(newest)) -%}
+    {%- set state = tojson({'newest': newest, 'files': known.files}) -%}
+    {%- if before.newest -%}
+        {{ return(afterimage._landed(
+            relation, 'new', landed='(select * from ' ~ relation ~ ' where ' ~ unread ~ ')', state=state
+        )) }}
+    {%- endif -%}
+    {#- The first run, or one without a record, which says so. -#}
+    {{ return(afterimage._landed(relation, 'all', state=state, reason=read.get('reason'))) }}
+{%- endmacro -%}
+
+
+{#- The time of the newest file in microseconds, and an identifier for each file if there are at most 200. -#}
+{%- macro _files_of(relation, condition) -%}
+    {%- set query -%}
+        select
+            cast(max(unix_micros(modified_at)) as string) as newest,
+            if(count(*) <= 200, concat_ws(' ', collect_list(file)), null) as files
+
+        from (
+            select distinct
+                {{ afterimage._file_mark() }} as file,
+                _metadata.file_modification_time as modified_at
+
+            from {{ relation }}
+            where {{ condition }}
+        ) as written
+    {%- endset -%}
+    {%- set row = run_query(query).rows[0] -%}
+    {{ return({'newest': row[0], 'files': row[1]}) }}
+{%- endmacro -%}
+
+
+{#- The condition that a file was written at most an hour before `moment`, or later, and is not one of `files`. -#}
+{%- macro _is_written_since(moment, files=none) -%}
+    {%- if moment is none -%}
+        {{ return('true') }}
+    {%- endif -%}
+    {%- set hour = 3600000000 -%}
+    {%- set is_written = '_metadata.file_modification_time >= timestamp_micros(' ~ (moment | int - hour) ~ ')' -%}
+    {%- if not files -%}
+        {{ return(is_written) }}
+    {%- endif -%}
+    {{ return(is_written ~ ' and ' ~ afterimage._file_mark() ~ " not in ('" ~ files.split() | join("', '") ~ "')") }}
+{%- endmacro -%}
+
+
+{%- macro _file_mark() -%}
+    {{ return('hex(xxhash64(_metadata.file_path, _metadata.file_size, _metadata.file_modification_time))') }}
+{%- endmacro -%}
