@@ -25,9 +25,9 @@ distinct_rows as (
 
 
 {#- The CTE `paired_rows`, for a source that writes an update as two rows: the row before it (`is_before`) and the row
-    after it. The second gets the first as `partner`, a struct of the `fields`; the first is left out. Two rows of a group
-    are a pair if they have the same `own_key` and `form`. Rows with different keys are a pair only if the group has no
-    other row. -#}
+    after it. The second gets the first as `partner`, a struct of the `fields`; the first is left out. Two rows of a
+    group are a pair if they have the same `own_key` and `form`. Rows with different keys are a pair only if the group
+    has no other row. -#}
 {%- macro _paired_rows(group, form, fields) -%}
 neighbours as (
 
@@ -150,7 +150,8 @@ from (
 {%- endmacro -%}
 
 
-{#- Whether a change would lose its time, because the table of commit times no longer has its commit. See `unchanged_if` of _known_rules. -#}
+{#- Whether a change would lose its time, because the table of commit times no longer has its commit. See
+    `unchanged_if` of _known_rules. -#}
 {%- macro _loses_time() -%}
 changes.changed_at is null and known.changed_at is not null and changes.source_rows <= known.source_rows
 {%- endmacro -%}

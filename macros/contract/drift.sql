@@ -63,8 +63,8 @@
 
 
 {#- Raises an error if a raw table was read by another key before: which rows replaced which, and which were paired,
-    was decided by that key. `built_with` is what the staging table remembers; one of an earlier release does not say its
-    key. -#}
+    was decided by that key. `built_with` is what the staging table remembers; one of an earlier release does not say
+    its key. -#}
 {%- macro _check_key(relation, unique_key, built_with) -%}
     {%- set now = unique_key | map('lower') | sort -%}
     {%- set before = built_with | selectattr('name', 'equalto', relation | string) | map(attribute='key') | list -%}

@@ -36,7 +36,8 @@
 
     {#- From top to bottom, the first state that holds. _landed_since has the states of a single table. -#}
     {%- if not can_tell -%}
-        {#- The first run, a full refresh, or a table that cannot tell what has landed: `… read all rows of t because …` -#}
+        {#- The first run, a full refresh, or a table that cannot tell what has landed: `… read all rows of t because
+            …` -#}
         {%- set kind = 'all' -%}
     {%- elif read.is_woken -%}
         {#- `… read all rows because earlier rows waited for what has landed` -#}
@@ -136,9 +137,9 @@
 {%- endmacro -%}
 
 
-{#- What one query over the landed rows says: `count`, `extents` ([beginning, first place, last place] for each beginning of
-    places) and `has_unplaced`; and `digest_now`, the side's digest. (A run that reads everything does not ask, so the next
-    one with news reads everything once more if rows depend on the digest.) -#}
+{#- What one query over the landed rows says: `count`, `extents` ([beginning, first place, last place] for each
+    beginning of places) and `has_unplaced`; and `digest_now`, the side's digest. (A run that reads everything does
+    not ask, so the next one with news reads everything once more if rows depend on the digest.) -#}
 {%- macro _landed_summary(side) -%}
     {%- set query -%}
         select

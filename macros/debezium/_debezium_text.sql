@@ -3,7 +3,8 @@
 {%- macro _debezium_text(values, column, infinity) -%}
     {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
     {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
-        {#- `1250` and `true` may be Base64, which has quotes in the message. A decimal of any scale has its own scale. -#}
+        {#- `1250` and `true` may be Base64, which has quotes in the message. A decimal of any scale has its own
+            scale. -#}
         {%- set is_number = "v = 'Infinity' or (v rlike '^([0-9eE+]+|true)$' and value rlike "
             ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') ~ ')' -%}
         {%- set decimal = afterimage._decimal_of_bytes(

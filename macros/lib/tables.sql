@@ -61,9 +61,9 @@ as
 {%- endmacro -%}
 
 
-{#- A MERGE of the rows of a query, `fresh`, into a table, `known`. Rows of `fresh` that meet the condition
-    `removes` are deleted. It is a MERGE even if all rows are new: two runs at once could both INSERT them, while a MERGE
-    fails at its commit if another run has added rows that it would have matched. -#}
+{#- A MERGE of the rows of a query, `fresh`, into a table, `known`. Rows of `fresh` that meet the condition `removes`
+    are deleted. It is a MERGE even if all rows are new: two runs at once could both INSERT them, while a MERGE fails
+    at its commit if another run has added rows that it would have matched. -#}
 {%- macro _merge_rows(target_relation, rows, matches, names, removes) -%}
 merge into {{ target_relation }} as known
 using ({{ rows }}) as fresh

@@ -56,7 +56,8 @@
         ) as touching
         group by {{ keys | join(', ') }}
     {%- endset -%}
-    {#- Broadcast the keys if they are few, so that the versions need no shuffle. Spark cannot estimate their number. -#}
+    {#- Broadcast the keys if they are few, so that the versions need no shuffle. Spark cannot estimate their number.
+        -#}
     {%- set can_broadcast =
         pending.changes <= 500000 and pending.truncates == 0 and not (from_first_change and remembered.carries)
     -%}
@@ -140,7 +141,8 @@
     {%- endif -%}
     {%- set conditions = [] -%}
     {%- if plan.untracked | length > 0 and remembered.sparse_columns | length > 0 -%}
-        {#- A later change may not have captured an untracked column. It then needs the earlier value, which no version has. -#}
+        {#- A later change may not have captured an untracked column. It then needs the earlier value, which no
+            version has. -#}
         {%- do conditions.append(slice ~ ' and size(absent_columns) > 0') -%}
     {%- endif -%}
     {%- if plan.untracked | length > 0 and options.deletes == 'version' -%}
@@ -150,8 +152,8 @@
         ) -%}
     {%- endif -%}
     {%- if remembered.truncates -%}
-        {#- A row that begins and is truncated at one change_seq has no version, so the history does not know the time of that
-            truncation. -#}
+        {#- A row that begins and is truncated at one change_seq has no version, so the history does not know the time
+            of that truncation. -#}
         {%- do conditions.append(
             "operation <> 'truncate' and change_seq in (select change_seq from " ~ stream
             ~ " as truncations where operation = 'truncate' and " ~ slice ~ ')'

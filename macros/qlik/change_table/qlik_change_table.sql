@@ -46,8 +46,8 @@ flags as (
 
 {{ afterimage._qlik_described(layout, has_short_way) }},
 
-{#- Loads have no change_seq. If a key has several, the latest wins. It gets the change_id without a number, so it replaces
-    an earlier load even if that one is no longer landed. -#}
+{#- Loads have no change_seq. If a key has several, the latest wins. It gets the change_id without a number, so it
+    replaces an earlier load even if that one is no longer landed. -#}
 {{ afterimage._finish(
     intake, layout.columns, layout.unique_key,
     lacks=['changed_by'],

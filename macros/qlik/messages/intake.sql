@@ -66,8 +66,8 @@ limit 1
 {%- endmacro -%}
 
 
-{#- A query for a digest of all schemas of the table. A message that names no schema is read by one chosen among them, so
-    any new schema may change the choice. -#}
+{#- A query for a digest of all schemas of the table. A message that names no schema is read by one chosen among them,
+    so any new schema may change the choice. -#}
 {%- macro _qlik_schemas_digest(schema_rows, table) -%}
 select md5(to_json(sort_array(collect_set(
     struct(schema_id, schema_name, table_name, table_version, published_at, column_name, ordinal, is_lob)
