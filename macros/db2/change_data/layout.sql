@@ -1,5 +1,5 @@
-{#- Checks the arguments of db2_change_data and index_sync and says what the table is like; none while its columns cannot
-    be read:
+{#- Checks the arguments of db2_change_data and index_sync, and says what the table is like; none while its columns
+    cannot be read:
     - `columns`, `unique_key`, `types`: the data columns, those of the key, and types by name in lower case,
     - `image_of`: column -> its before-image column,
     - `commitseq`, `intentseq`, `operation`, `logmarker`: SQL for these header columns; `has_logmarker`: whether it is there,
