@@ -15,6 +15,7 @@
         ],
         key='key',
         table='public.parcels',
-        headers='headers'
+        headers='headers',
+        null_is_absent=[]
     )
 }}
