@@ -1,0 +1,84 @@
+"""One run of the real connectors: the modes, what happens to the database, and what each said."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from postgres import running_server
+from real_connector import Connectors, Mode
+from real_source import TABLES, Record, Workload, definition
+
+Row = dict[str, Any]
+
+SCHEMAS = {"converter.schemas.enable": "true"}
+
+
+def _mode(name: str, partitions: int, time: str, decimal: str, **more: str) -> Mode:
+    properties = {"time.precision.mode": time, "decimal.handling.mode": decimal}
+    return Mode(name, partitions, properties | {k.replace("_", "."): v for k, v in more.items()})
+
+
+MODES = {
+    mode.name: mode
+    for mode in [
+        _mode("adaptive", 3, "adaptive", "precise"),
+        _mode(
+            "time_micros", 1, "adaptive_time_microseconds", "string", converter_schemas_enable="true"
+        ),
+        _mode("connect", 1, "connect", "double"),
+        _mode("isostring", 3, "isostring", "precise", converter_schemas_enable="true"),
+        _mode("micros", 3, "microseconds", "string"),
+        _mode("nanos", 1, "nanoseconds", "double", converter_schemas_enable="true"),
+    ]
+}
+
+
+@dataclass
+class Told:
+    """What the connectors sent, and what the database says of the same changes."""
+
+    #: By mode and table, in the order in which they were sent.
+    records: dict[tuple[str, str], list[Row]]
+    #: The rows that were there before the connectors started.
+    initial: dict[str, list[Row]]
+    record: dict[str, Record]
+
+
+def told_by(modes: list[Mode], folder: Path) -> Told:
+    """Change a database while connectors read it, are asked for snapshots, stop and break."""
+    with running_server() as server:
+        server.run(definition())
+        workload = Workload(seed=1)
+        server.run(workload.load(40))
+        initial = {table: list(Record(server, table).rows.values()) for table in TABLES}
+        server.run("truncate record;")
+        connectors = Connectors(server, modes, folder, list(TABLES))
+        connectors.start()
+        try:
+            connectors.catch_up()
+            server.run(workload.changes(100))
+            workload.interleaved(server, 5)
+            for table in TABLES:
+                connectors.snapshot(table)
+            server.run(workload.changes(100))
+            connectors.catch_up()
+            connectors.stop()
+            server.run(workload.changes(30))
+            connectors.start()
+            server.run(workload.changes(30))
+            connectors.catch_up()
+            connectors.snapshots_done()
+            connectors.catch_up()
+        finally:
+            connectors.kill()
+        return Told(
+            {
+                (mode.name, table): connectors.records(mode, table)
+                for mode in modes
+                for table in TABLES
+            },
+            initial,
+            {table: Record(server, table) for table in TABLES},
+        )
