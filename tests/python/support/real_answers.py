@@ -1,15 +1,13 @@
 """From the database's own record to the rows that a history, an audit and a present state must have.
 
-Values are compared as texts, in the form that `canonical` gives them on the database's side and
-`SELECTED` on that of Spark.
+Values are compared as texts: `selected` and `shown` make them of Spark's rows, and `stored` of
+those of the database.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import time
+from datetime import datetime, time, timedelta
 from typing import Any
 
 Row = dict[str, Any]
@@ -17,7 +15,7 @@ Texts = dict[str, str | None]
 
 LOADED = "1900-01-01 00:00:00"
 
-# The columns as `debezium_messages` is told them.
+# The columns as `debezium_messages` is told them, with the connector's default settings.
 TYPES = {
     "id": "int",
     "small": "smallint",
@@ -41,104 +39,180 @@ TYPES = {
     "words": "array<string>",
 }
 
+# What other settings make of some columns, by `time.precision.mode` and `decimal.handling.mode`.
+OTHER_TYPES: dict[str, dict[str, str]] = {
+    "connect": {"seen": "timestamp_ntz(3)"},
+    "isostring": {"clock": "string"},
+    "microseconds": {"seen_ms": "timestamp_ntz(6)"},
+    "nanoseconds": {"seen": "timestamp_ntz(9)", "seen_ms": "timestamp_ntz(9)"},
+    "double": {"amount": "double"},
+}
 
-def selected(column: str, kind: str) -> str:
-    """Return SQL that gives a column of Spark's as text."""
-    if kind == "binary":
-        return f"lower(hex({column}))"
-    if kind.startswith("array"):
-        return f"to_json({column})"
-    return f"cast({column} as string)"
+
+def columns_of(time_mode: str, decimal_mode: str) -> list[dict[str, str]]:
+    """Return the columns as `debezium_messages` takes them, for the settings of a connector."""
+    types = TYPES | OTHER_TYPES.get(time_mode, {}) | OTHER_TYPES.get(decimal_mode, {})
+    columns = [{"name": name, "type": kind} for name, kind in types.items()]
+    for column in columns:
+        if column["type"].startswith("decimal") and decimal_mode == "string":
+            column["encoding"] = "text"
+    return columns
 
 
-def canonical(row: Mapping[str, Any], units: Mapping[str, str]) -> Texts:
-    """Return a row as the database shows it in JSON, in the texts that Spark shows.
+def selected(columns: list[dict[str, str]]) -> str:
+    """Return SQL that gives the columns of Spark's as texts."""
+    return ", ".join(
+        (
+            f"lower(hex({column['name']}))"
+            if column["type"] == "binary"
+            else f"to_json({column['name']})"
+            if column["type"].startswith("array")
+            else f"cast({column['name']} as string)"
+        )
+        + f" as {column['name']}"
+        for column in columns
+    )
 
-    `units` says for a column what its connector leaves of it: `millis`, or `iso` for times of day
-    as text.
+
+def shown(row: Row, decimal_mode: str) -> Texts:
+    """Return a row of such texts in one form, where there are several for a value."""
+    texts = {name: row[name] for name in TYPES}
+    for name in ("ratio", "amount") if decimal_mode == "double" else ("ratio",):
+        texts[name] = texts[name] and repr(float(texts[name]))
+    texts["doc"] = texts["doc"] and json.dumps(json.loads(texts["doc"]))
+    return texts
+
+
+def stored(row: Row, time_mode: str, decimal_mode: str) -> Texts:
+    """Return a row, as the database shows it in JSON, in the same texts.
+
+    Some settings of a connector cannot show all that a value has: milliseconds, and nanoseconds in
+    64 bits.
     """
-    return {name: _text(name, row[name], units.get(name)) for name in TYPES}
+    return {name: _text(name, row[name], time_mode, decimal_mode) for name in TYPES}
 
 
-def _text(name: str, value: Any, unit: str | None) -> str | None:
+def _text(name: str, value: Any, time_mode: str, decimal_mode: str) -> str | None:
     if value is None:
         return None
-    if name == "ratio":
-        return repr(float(value))
     if isinstance(value, bool):
         return str(value).lower()
-    if name == "flags":
-        # The lowest byte first; the connector leaves out those at the end that are zero.
-        return int(value, 2).to_bytes(2, "little").rstrip(b"\0").hex()
-    if name == "photo":
-        return str(value).removeprefix("\\x")
-    if name == "words":
-        return json.dumps(value, separators=(",", ":"))
-    if name == "doc":
-        return json.dumps(value)
-    if name == "clock":
-        moment = time.fromisoformat((value + "000000")[:15] if "." in value else value)
-        micros = (moment.hour * 60 + moment.minute) * 60 + moment.second
-        micros = micros * 10**6 + moment.microsecond
-        return str(micros // 1000 if unit == "millis" else micros)
-    if name.startswith("seen"):
-        text = str(value).replace("T", " ").removesuffix("+00:00")
-        if "." in text:
-            text = (text[:23] if unit == "millis" else text).rstrip("0").rstrip(".")
-        return text
+    match name:
+        case "ratio":
+            return repr(float(value))
+        case "amount" if decimal_mode == "double":
+            return repr(float(value))
+        case "flags":
+            # The lowest byte first; the connector leaves out those at the end that are zero.
+            return int(value, 2).to_bytes(2, "little").rstrip(b"\0").hex()
+        case "photo":
+            return str(value).removeprefix("\\x")
+        case "words":
+            return json.dumps(value, separators=(",", ":"))
+        case "doc":
+            return json.dumps(value)
+        case "clock" if time_mode == "isostring":
+            return f"{value}Z"
+        case "clock":
+            return _counted(time.fromisoformat(_in_digits(value)), time_mode)
+        case "seen" | "seen_ms" | "seen_zone":
+            return _moment(name, datetime.fromisoformat(_in_digits(value)[:26]), time_mode)
     return str(value)
 
 
-def comparable(name: str, text: str | None) -> str | None:
-    """Return a text of Spark's in one form, where there are several for a value."""
-    if text is None:
-        return None
-    if name == "ratio":
-        return repr(float(text))
-    if name == "doc":
-        return json.dumps(json.loads(text))
-    return text
+def _in_digits(value: str) -> str:
+    """Return a time with all six digits of its microseconds, which Python's parser needs."""
+    text = value.removesuffix("+00:00")
+    whole, _, digits = text.partition(".")
+    return f"{whole}.{digits:0<6}"
 
 
-@dataclass
-class Version:
-    """One version of a key's history."""
-
-    key: str
-    values: Texts
-    valid_from: str
-    valid_to: str | None = None
-    closed_by: str | None = None
+def _counted(clock: time, time_mode: str) -> str:
+    micros = ((clock.hour * 60 + clock.minute) * 60 + clock.second) * 10**6 + clock.microsecond
+    if time_mode == "connect":
+        return str(micros // 1000)
+    return str(micros * 1000 if time_mode == "nanoseconds" else micros)
 
 
-def history(initial: list[Texts], changes: list[tuple[str, Texts | None, Texts | None]]) -> list[Version]:
+def _moment(name: str, moment: datetime, time_mode: str) -> str | None:
+    if name != "seen_zone":
+        if time_mode == "connect":
+            moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000)
+        nanos = (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1) * 1000
+        if time_mode == "nanoseconds" and not -(2**63) <= nanos < 2**63:
+            return None
+    return _shown_time(moment)
+
+
+Changes = list[tuple[str, Texts | None, Texts | None]]
+# By key: how many of its changes come before a row of an incremental snapshot, and that row's time.
+Reloads = dict[str, list[tuple[int, str]]]
+
+
+def reloads(records: list[Row]) -> Reloads:
+    """Return the rows of incremental snapshots, which say when the connector sent them.
+
+    Such a row holds what the log has said up to its place, so it changes nothing. But it is an
+    event with a time, and no later version of its key begins before that.
+    """
+    found: Reloads = {}
+    places: dict[str, set[str]] = {}
+    for record in records:
+        if record["value"] is None:
+            continue
+        key, message = _payload(record["key"]), _payload(record["value"])
+        source, name = message["source"], str(key["id"])
+        if source["snapshot"] == "incremental":
+            at = datetime(1970, 1, 1) + timedelta(microseconds=source["ts_us"])
+            found.setdefault(name, []).append((len(places.get(name, ())), _shown_time(at)))
+        elif source["snapshot"] == "false":
+            # What is sent again after a connector broke has its place already.
+            places.setdefault(name, set()).add(source["sequence"])
+    return found
+
+
+def _payload(text: str) -> Row:
+    message: Row = json.loads(text)
+    return message.get("payload", message)
+
+
+def _shown_time(moment: datetime) -> str:
+    text = moment.isoformat(" ")
+    return text.rstrip("0") if "." in text else text
+
+
+def history(initial: list[Texts], changes: Changes, reloads: Reloads) -> list[Texts]:
     """Return the versions of a table: the rows of its snapshot, and the changes in their order."""
-    versions: list[Version] = []
-    living: dict[str, Version] = {}
+    versions: list[Texts] = []
+    living: dict[str, Texts] = {}
+    counts: dict[str, int] = {}
 
-    def opens(row: Texts, at: str) -> None:
-        key = str(row["id"])
-        living[key] = Version(key, row, at)
-        versions.append(living[key])
+    def not_before(key: str, at: str) -> str:
+        """Return when a change of a key counts: not before what came before it."""
+        counts[key] = counts.get(key, 0) + 1
+        return max([at, *(time for place, time in reloads.get(key, ()) if place < counts[key])])
 
-    def closes(row: Texts, at: str, by: str) -> None:
-        version = living.pop(str(row["id"]))
-        version.valid_to, version.closed_by = at, by
+    def open_version(row: Texts, at: str) -> None:
+        living[str(row["id"])] = {**row, "valid_from": at, "valid_to": None, "closed_by": None}
+        versions.append(living[str(row["id"])])
 
     for row in initial:
-        opens(row, LOADED)
+        open_version(row, LOADED)
     for at, old, new in changes:
+        old_key, new_key = (row and str(row["id"]) for row in (old, new))
+        times = {key: not_before(key, at) for key in {old_key, new_key} if key}
         if old == new:
             continue
-        if old is not None:
-            moved = new is not None and new["id"] != old["id"]
-            closes(old, at, "delete" if new is None else "key_change" if moved else "update")
-        if new is not None:
-            opens(new, at)
+        if old_key:
+            has_moved = new_key is not None and new_key != old_key
+            closed_by = "delete" if new is None else "key_change" if has_moved else "update"
+            living.pop(old_key).update(valid_to=times[old_key], closed_by=closed_by)
+        if new is not None and new_key:
+            open_version(new, times[new_key])
     return versions
 
 
-def audit(initial: list[Texts], changes: list[tuple[str, Texts | None, Texts | None]]) -> list[tuple[Any, ...]]:
+def audit(initial: list[Texts], changes: Changes) -> list[tuple[Any, ...]]:
     """Return who changed what: key, time, column, value before and after."""
     nothing: Texts = dict.fromkeys(TYPES)
     rows: list[tuple[Any, ...]] = []

@@ -27,6 +27,8 @@ class Mode:
 
     name: str
     partitions: int
+    time: str
+    decimal: str
     properties: dict[str, str] = field(default_factory=dict)
 
 
@@ -73,9 +75,11 @@ class Connectors:
             "publication.autocreate.mode": "disabled",
             "table.include.list": ",".join(f"public.{table}" for table in tables),
             "signal.data.collection": f"public.signal_{mode.name}",
-            "incremental.snapshot.chunk.size": "16",
+            "incremental.snapshot.chunk.size": "8",
             "poll.interval.ms": "20",
             "converter.schemas.enable": "false",
+            "time.precision.mode": mode.time,
+            "decimal.handling.mode": mode.decimal,
             **mode.properties,
         }
 
@@ -133,13 +137,22 @@ class Connectors:
             )
         )
 
+    def in_a_snapshot(self) -> None:
+        """Wait until every connector has gone on with a snapshot since it was started."""
+        before = self._windows()
+        self._wait_for(lambda mode: self._windows()[mode.name] > before[mode.name])
+
+    def _windows(self) -> dict[str, int]:
+        counts = " union all ".join(
+            f"select '{mode.name}' as mode, count(*) as n from signal_{mode.name}"
+            for mode in self.modes
+        )
+        return {row["mode"]: row["n"] for row in self.server.rows(counts)}
+
     def snapshots_done(self) -> None:
         """Wait until no connector reads on in a snapshot."""
-        counts = " union all ".join(
-            f"select count(*) as n from signal_{mode.name}" for mode in self.modes
-        )
-        before: list[Any] = []
-        while (now := self.server.rows(counts)) != before:
+        before: dict[str, int] = {}
+        while (now := self._windows()) != before:
             assert self.process.poll() is None, self._log()
             before = now
             time.sleep(3)

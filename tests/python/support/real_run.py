@@ -14,23 +14,15 @@ Row = dict[str, Any]
 
 SCHEMAS = {"converter.schemas.enable": "true"}
 
-
-def _mode(name: str, partitions: int, time: str, decimal: str, **more: str) -> Mode:
-    properties = {"time.precision.mode": time, "decimal.handling.mode": decimal}
-    return Mode(name, partitions, properties | {k.replace("_", "."): v for k, v in more.items()})
-
-
 MODES = {
     mode.name: mode
     for mode in [
-        _mode("adaptive", 3, "adaptive", "precise"),
-        _mode(
-            "time_micros", 1, "adaptive_time_microseconds", "string", converter_schemas_enable="true"
-        ),
-        _mode("connect", 1, "connect", "double"),
-        _mode("isostring", 3, "isostring", "precise", converter_schemas_enable="true"),
-        _mode("micros", 3, "microseconds", "string"),
-        _mode("nanos", 1, "nanoseconds", "double", converter_schemas_enable="true"),
+        Mode("adaptive", 3, "adaptive", "precise"),
+        Mode("time_micros", 1, "adaptive_time_microseconds", "string", SCHEMAS),
+        Mode("connect", 1, "connect", "double"),
+        Mode("isostring", 3, "isostring", "precise", SCHEMAS),
+        Mode("micros", 3, "microseconds", "string"),
+        Mode("nanos", 1, "nanoseconds", "double", SCHEMAS),
     ]
 }
 
@@ -60,15 +52,19 @@ def told_by(modes: list[Mode], folder: Path) -> Told:
             connectors.catch_up()
             server.run(workload.changes(100))
             workload.interleaved(server, 5)
+            # The snapshot meets changes, a connector that stops, and one that breaks.
             for table in TABLES:
                 connectors.snapshot(table)
-            server.run(workload.changes(100))
-            connectors.catch_up()
+            server.run(workload.changes(60))
             connectors.stop()
             server.run(workload.changes(30))
             connectors.start()
+            server.run(workload.changes(60))
+            connectors.in_a_snapshot()
             server.run(workload.changes(30))
-            connectors.catch_up()
+            connectors.kill()
+            connectors.start()
+            server.run(workload.changes(30))
             connectors.snapshots_done()
             connectors.catch_up()
         finally:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import subprocess
-import time
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -179,7 +178,9 @@ class Workload:
             microseconds=draw.randrange(86400 * 10**6),
         )
         if name == "day":
-            return draw.choice([moment.date(), date(1582, 10, draw.choice([4, 10, 15]))])
+            # Of the ten days in between, a snapshot shows others.
+            days = [date(1582, 10, 4), date(1582, 10, 15), moment.date()]
+            return draw.choice([day for day in days if not days[0] < day < days[1]])
         values: dict[str, Any] = {
             "small": lambda: draw.randrange(-(2**15), 2**15),
             "big": lambda: draw.choice([0, draw.randrange(-(2**63), 2**63)]),
