@@ -1,4 +1,4 @@
-"""From the database's own record to the rows that a history, an audit and a present state must have.
+"""From the database's own record to the rows that history, audit and present state must have.
 
 Values are compared as texts: `selected` and `shown` make them of Spark's rows, and `stored` of
 those of the database.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 Row = dict[str, Any]
@@ -173,7 +174,8 @@ def reloads(records: list[Row]) -> Reloads:
 
 def _payload(text: str) -> Row:
     message: Row = json.loads(text)
-    return message.get("payload", message)
+    payload: Row = message.get("payload", message)
+    return payload
 
 
 def _shown_time(moment: datetime) -> str:
@@ -212,14 +214,26 @@ def history(initial: list[Texts], changes: Changes, reloads: Reloads) -> list[Te
     return versions
 
 
-def audit(initial: list[Texts], changes: Changes) -> list[tuple[Any, ...]]:
-    """Return who changed what: key, time, column, value before and after."""
+def audit(initial: list[Texts], changes: Changes) -> list[Row]:
+    """Return who changed what: one row per changed column. A row that moved is at its new key."""
     nothing: Texts = dict.fromkeys(TYPES)
-    rows: list[tuple[Any, ...]] = []
+    rows = []
     for at, old, new in [*((None, None, row) for row in initial), *changes]:
-        key = (new or old or nothing)["id"]
+        before, after = old or nothing, new or nothing
         for name in TYPES:
-            before, after = (old or nothing)[name], (new or nothing)[name]
-            if before != after:
-                rows.append((key, at, name, before, after))
+            if before[name] != after[name]:
+                values = {"old_value": before[name], "new_value": after[name]}
+                row = {"id": (new or before)["id"], "at": at, "column_name": name, **values}
+                rows.append(row)
     return rows
+
+
+def in_audit(name: str, text: str | None, decimal_mode: str) -> str | None:
+    """Return a value that an audit shows in the form in which `stored` has it."""
+    if text is None:
+        return None
+    if name in ("flags", "photo"):
+        return text.lower()
+    if name == "amount" and decimal_mode != "double":
+        return str(Decimal(text))
+    return shown({**dict.fromkeys(TYPES), name: text}, decimal_mode)[name]

@@ -33,7 +33,7 @@ class Mode:
 
 
 class Connectors:
-    """The connectors of some modes, in one process; each has a slot and a signal table of its own."""
+    """The connectors of some modes, in one process; each has its own slot and signal table."""
 
     def __init__(self, server: Server, modes: list[Mode], folder: Path, tables: list[str]) -> None:
         self.server = server
@@ -99,8 +99,14 @@ class Connectors:
         self.process.stdin.close()
         self.process.wait(PATIENCE)
 
+    def forget(self) -> None:
+        """Let the connectors go on without noting how far they have come."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"forget\n")
+        self.process.stdin.flush()
+
     def kill(self) -> None:
-        """End the connectors as a broken machine does."""
+        """End the connectors as a broken machine does; what they forgot to note is sent again."""
         self.process.kill()
         self.process.wait(PATIENCE)
 
@@ -137,12 +143,8 @@ class Connectors:
             )
         )
 
-    def in_a_snapshot(self) -> None:
-        """Wait until every connector has gone on with a snapshot since it was started."""
-        before = self._windows()
-        self._wait_for(lambda mode: self._windows()[mode.name] > before[mode.name])
-
     def _windows(self) -> dict[str, int]:
+        """Count what each connector has written of the windows of its snapshots."""
         counts = " union all ".join(
             f"select '{mode.name}' as mode, count(*) as n from signal_{mode.name}"
             for mode in self.modes

@@ -39,7 +39,8 @@ COLUMNS = {
     "doc": "jsonb",
     "words": "text[]",
 }
-# What the server stores outside of the row, and does not log with an update that leaves it alone.
+# What the server stores outside of a row of more than 2 kB. An update that leaves it alone does not
+# log it.
 TOASTED = ["note", "photo", "doc", "words"]
 TABLES = {"plain_things": "default", "full_things": "full"}
 
@@ -123,7 +124,8 @@ class Workload:
                 turns += [(first, self._insert(table)), (1 - first, self._insert(table))]
             for number, statement in [*turns, (1, "commit;"), (0, "commit;")]:
                 client = clients[number]
-                assert client.stdin is not None and client.stdout is not None
+                assert client.stdin is not None
+                assert client.stdout is not None
                 client.stdin.write(statement + "\nselect 'done';\n")
                 client.stdin.flush()
                 assert client.stdout.readline() == "done\n"
@@ -198,10 +200,10 @@ class Workload:
             "state": lambda: draw.choice(["red", "green", "blue"]),
             "flags": lambda: f"{draw.randrange(2**11):011b}",
             "code": lambda: draw.choice(["", "a", "it's", "true", "1250", "\u00e4\u4e2d"]),
-            "note": lambda: draw.choice(["", "short", "n" * 200 + str(draw.random())]),
-            "photo": lambda: "\\x" + draw.randbytes(draw.choice([0, 3, 300])).hex(),
-            "doc": lambda: json.dumps({"a": [1, None, "x" * draw.choice([1, 300])]}),
-            "words": lambda: [f"w{draw.random()}"] * draw.choice([0, 1, 20]),
+            "note": lambda: draw.choice(["", "short", "n" * 2100 + str(draw.random())]),
+            "photo": lambda: "\\x" + draw.randbytes(draw.choice([0, 3, 2100])).hex(),
+            "doc": lambda: json.dumps({"a": [1, None, "x" * draw.choice([1, 2100])]}),
+            "words": lambda: [f"w{draw.random()}"] * draw.choice([0, 1, 120]),
         }
         return values[name]()
 
