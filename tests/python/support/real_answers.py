@@ -162,12 +162,16 @@ def reloads(records: list[Row]) -> Reloads:
         if record["value"] is None:
             continue
         key, message = _payload(record["key"]), _payload(record["value"])
-        source, name = message["source"], str(key["id"])
+        source = message.get("source") or {
+            name.removeprefix("__source_"): value for name, value in message.items()
+        }
+        name = str(key["id"])
         if source["snapshot"] == "incremental":
             at = datetime(1970, 1, 1) + timedelta(microseconds=source["ts_us"])
             found.setdefault(name, []).append((len(places.get(name, ())), _shown_time(at)))
-        elif source["snapshot"] == "false":
-            # What is sent again after a connector broke has its place already.
+        elif message.get("op", message.get("__op")) != "r":
+            # What is sent again after a connector broke has its place already. One that stopped in
+            # a snapshot says of all changes that a snapshot read them, until it goes on with that.
             places.setdefault(name, set()).add(source["sequence"])
     return found
 

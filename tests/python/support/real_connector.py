@@ -30,6 +30,8 @@ class Mode:
     time: str
     decimal: str
     properties: dict[str, str] = field(default_factory=dict)
+    # Whether the messages are ordered by their offsets, or by their places in the log.
+    by_offset: bool = False
 
 
 class Connectors:

@@ -50,6 +50,7 @@ def definition() -> str:
     statements = [
         "create type colour as enum ('red', 'green', 'blue');",
         "create table marks (id int primary key);",
+        "create table old_days (id int primary key, day date);",
         "create table record (place bigserial primary key, transaction xid default"
         " pg_current_xact_id()::xid, of_table text, old jsonb, new jsonb);",
         "create publication everything for all tables;",
@@ -77,6 +78,16 @@ end $$;
             " for each row execute function keep_record();"
         )
     return "\n".join(statements)
+
+
+# By id; a snapshot reads some of them as other days.
+OLD_DAYS = ["1582-10-04", "1582-10-05", "1582-10-14", "1582-10-15", "0044-03-15 BC"]
+
+
+def old_days(first: int) -> str:
+    """Return statements that insert the old days."""
+    rows = ", ".join(f"({first + place}, '{day}')" for place, day in enumerate(OLD_DAYS))
+    return f"insert into old_days values {rows};"
 
 
 def literal(value: Any) -> str:
@@ -180,7 +191,7 @@ class Workload:
             microseconds=draw.randrange(86400 * 10**6),
         )
         if name == "day":
-            # Of the ten days in between, a snapshot shows others.
+            # See OLD_DAYS for those in between.
             days = [date(1582, 10, 4), date(1582, 10, 15), moment.date()]
             return draw.choice([day for day in days if not days[0] < day < days[1]])
         values: dict[str, Any] = {
