@@ -54,6 +54,11 @@ judged as (
         if(m.kind = 'load', null, coalesce(m.source.txId, m.source.gtid, m.source.commit_lsn)) as transaction_id,
         if(reject_reason is null, nullif(array_compact(array(
             if(m.kind <> 'load' and m.source_time is null, 'changed_at is unknown: source.ts_ms is no time', null),
+            if(size(bounded) > 0, concat('infinity is read as the last or the first time that fits: ', array_join(bounded, ', ')), null),
+            if(size(no_numbers) > 0, concat('no number, NULL is in its place: ', array_join(no_numbers, ', ')), null),
+            if(size(doubtful_nulls) > 0, concat(
+                'NULL may be a value that was not captured, see `null_is_absent`: ', array_join(doubtful_nulls, ', ')
+            ), null),
             if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
         )), cast(array() as array<string>)), null) as own_warnings
 

@@ -1,20 +1,32 @@
 {#- Debezium messages on Kafka -> change contract. Arguments: debezium_messages.yml. -#}
 {%- macro debezium_messages(
     relation, unique_key, columns, value='value', key=none, position=none, placeholder='__debezium_unavailable_value',
-    table=none, headers=none, schemas=none
+    table=none, headers=none, schemas=none, null_is_absent=none, infinity=none
 ) -%}
     {%- set macro_name = 'debezium_messages' -%}
     {%- do afterimage._check_names(macro_name, 'unique_key', unique_key, required=true) -%}
     {%- do afterimage._check_names(macro_name, 'position', position) -%}
+    {%- do afterimage._check_names(macro_name, 'null_is_absent', null_is_absent) -%}
+    {%- do afterimage._check_choice(macro_name, 'infinity', infinity, ['bound', 'null', 'reject'])
+        if infinity is not none -%}
     {%- set texts = {'value': value, 'key': key, 'placeholder': placeholder, 'table': table, 'headers': headers} -%}
     {%- for argument, given in texts.items() if given is not none -%}
         {%- do afterimage._check_text(macro_name, argument, given) -%}
     {%- endfor -%}
-    {%- set columns = afterimage._typed_columns(
-        macro_name, columns, ['timestamp(p)', 'timestamp_ntz(p)', 'array<string>'], ['base64', 'hex', 'text']
+    {%- set typed = [] -%}
+    {%- for column in afterimage._typed_columns(
+        macro_name, columns, ['timestamp(p)', 'timestamp_ntz(p)', 'time(p)', 'array<string>'], ['base64', 'hex', 'text']
     ) -%}
+        {#- Spark has no type for a time of day. -#}
+        {%- set is_time = column.type.startswith('time(') -%}
+        {%- do typed.append(
+            dict(column, type='string', is_time=true, precision=column.type[-2] | int) if is_time else column
+        ) -%}
+    {%- endfor -%}
+    {%- set columns = typed -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, names) -%}
+    {%- do afterimage._check_known(macro_name, 'null_is_absent', null_is_absent, names) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, names) -%}
     {%- if afterimage._cannot_read_columns([relation, schemas]) -%}
         {{ return(afterimage._placeholder_query()) }}
@@ -43,7 +55,8 @@
     {%- do afterimage._allow_many_steps() -%}
     {%- set layout = {
         'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
-        'placeholders': afterimage._debezium_placeholders(placeholder),
+        'placeholders': afterimage._debezium_placeholders(placeholder), 'infinity': infinity,
+        'sparse': none if null_is_absent is none else afterimage._match_column_case(null_is_absent, names),
     } %}
 {{ intake.marker }}
 with

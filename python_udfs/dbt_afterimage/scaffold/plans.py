@@ -232,6 +232,7 @@ def debezium_messages(question: Question) -> Plan:
     kinds: dict[str, set[str]] = {}
     declared: dict[str, str] = {}
     tables: set[str] = set()
+    unmarked: dict[str, bool] = {}
     guessed: list[str] = []
     updates = 0
     in_log_order = False
@@ -255,6 +256,8 @@ def debezium_messages(question: Question) -> Plan:
         if not isinstance(row, dict) or not (is_envelope or {"__op", "__deleted"} & set(row)):
             continue  # staging rejects it, with its reason
         declared.update({f["field"]: _declared_type(f) for f in schema if "field" in f})
+        if {"lsn", "__lsn", "__source_lsn"} & {*row, *(source if is_envelope else ())}:
+            unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
         for column, cell in row.items():
             if is_envelope or not column.startswith("__"):
                 kinds.setdefault(column, set()).update([] if cell is None else [_kind(cell)])
@@ -273,7 +276,7 @@ def debezium_messages(question: Question) -> Plan:
     plan = Plan(
         next(iter(tables), landed.identifier).rpartition(".")[2],
         list(question.key) or guessed,
-        [Column(one.name, re.sub("(timestamp.*)[(].*", r"\1", one.type)) for one in typed],
+        [Column(one.name, _spark_type(one.type)) for one in typed],
         {"columns": _column_list(typed)},
         landed.reference,
         has_before_images=updates > 0,
@@ -288,6 +291,8 @@ def debezium_messages(question: Question) -> Plan:
         plan.call["table"] = text_literal(question.table)
     if "metadata" in question.others:
         plan.call["schemas"] = question.others["metadata"].reference
+    if "null_is_absent" not in arguments and not updates:
+        _add_null_is_absent(plan, [name for name, lacks in unmarked.items() if lacks], typed)
     if not declared:
         plan.notes.append(
             "columns: taken from the values of the messages, as they have no schema. Check"
@@ -298,6 +303,22 @@ def debezium_messages(question: Question) -> Plan:
     if not question.key:
         plan.notes.append(_guess(plan.key, "the keys of the messages"))
     return plan
+
+
+def _add_null_is_absent(plan: Plan, unmarked: Sequence[str], typed: Sequence[Column]) -> None:
+    """Name the columns in which PostgreSQL's connector writes NULL for a value that it lacks.
+
+    The argument is there for every table with arrays, because without it the macro cannot tell
+    whether somebody has thought of this.
+    """
+    if unmarked:
+        plan.notes.append(
+            f"null_is_absent: {', '.join(unmarked)}. An update that leaves a large value of these"
+            " types as it is has NULL there, so NULL is read as not captured. With REPLICA IDENTITY"
+            " FULL this is not needed."
+        )
+    if unmarked or any(column.type.startswith("array") for column in typed):
+        plan.call["null_is_absent"] = f"[{', '.join(text_literal(name) for name in unmarked)}]"
 
 
 def _message_texts(question: Question, value: str, key: str | None) -> list[Sequence[str | None]]:
@@ -355,6 +376,7 @@ def _fields_of(record: Any, known: dict[str, Any]) -> list[dict[str, Any]]:
                 "field": one["name"],
                 "type": _CONNECT_NAMES.get(kind["type"], kind["type"]),
                 "name": kind.get("connect.name"),
+                "items": _items_of(kind),
                 "parameters": {
                     "scale": kind.get("scale"),
                     "connect.decimal.precision": kind.get("precision"),
@@ -363,6 +385,19 @@ def _fields_of(record: Any, known: dict[str, Any]) -> list[dict[str, Any]]:
             }
         )
     return fields
+
+
+def _items_of(kind: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the type of the items of an Avro array, as Kafka Connect describes it."""
+    items = kind.get("items")
+    if isinstance(items, list):
+        items = next((branch for branch in items if branch != "null"), None)
+    if not isinstance(items, dict):
+        items = {"type": items}
+    return {
+        "type": _CONNECT_NAMES.get(items["type"], items["type"]),
+        "name": items.get("connect.name"),
+    }
 
 
 def _opened(text: str | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -397,6 +432,12 @@ _CONNECT_TYPES = {
     "MicroTimestamp": "timestamp(6)",
     "NanoTimestamp": "timestamp(9)",
     "ZonedTimestamp": "timestamp",
+    "IsoDate": "date",
+    "IsoTimestamp": "timestamp",
+    "Time": "time(3)",
+    "MicroTime": "time(6)",
+    "NanoTime": "time(9)",
+    "IsoTime": "time(6)",
     "VariableScaleDecimal": "decimal(38,10)",
 }
 
@@ -408,6 +449,28 @@ def _declared_type(field: Mapping[str, Any]) -> str:
     if logical == "Decimal":
         return f"decimal({parameters.get('connect.decimal.precision', 38)},{parameters['scale']})"
     return _CONNECT_TYPES.get(logical) or _CONNECT_TYPES.get(str(field.get("type")), "string")
+
+
+def _spark_type(declared: str) -> str:
+    """Return the type that a column has which the macro reads as a declared one."""
+    base = declared.partition("(")[0]
+    return {"time": "string", "timestamp": base, "timestamp_ntz": base}.get(base, declared)
+
+
+# The items of arrays for which PostgreSQL's connector has a placeholder.
+_ITEMS_WITH_PLACEHOLDER = {(kind, None) for kind in ("string", "int32", "int64", "bytes")} | {
+    ("int32", "io.debezium.time.Date"),
+    ("string", "io.debezium.data.Uuid"),
+    ("string", "io.debezium.data.Json"),
+}
+
+
+def _lacks_placeholder(field: Mapping[str, Any]) -> bool:
+    """Whether PostgreSQL's connector has no placeholder for a field, and writes NULL instead."""
+    if field.get("type") != "array":
+        return field.get("name") == "io.debezium.data.Bits"
+    items = field.get("items") or {}
+    return (items.get("type"), items.get("name")) not in _ITEMS_WITH_PLACEHOLDER
 
 
 def netiq_event_log(question: Question) -> Plan:

@@ -23,7 +23,7 @@ def decode_registry_message(
 
     The JSON is that of Kafka Connect's JSON converter, except where that leaves a doubt. Decimals
     are written in full; whole ones are numbers. Dates and times with a date are ISO 8601, those in
-    UTC with a Z. The schema says what their numbers count.
+    UTC with a Z. The schema says what their numbers count. PostgreSQL's infinity is `infinity`.
 
     Args:
         value: The bytes of the message.
@@ -68,8 +68,12 @@ _PLAIN: dict[str, Convert] = {
 }
 
 
-def _counting(unit: str, as_text: Convert) -> Convert:
+def _counting(unit: str, as_text: Convert, *, last: set[int], first: set[int]) -> Convert:
+    """Return what writes a number as text; PostgreSQL's infinities are `last` and `first`."""
+
     def text(number: int) -> str:
+        if number in last or number in first:
+            return "infinity" if number in last else "-infinity"
         try:
             return str(as_text(number))
         except (OverflowError, ValueError):
@@ -78,10 +82,31 @@ def _counting(unit: str, as_text: Convert) -> Convert:
     return text
 
 
-_DAYS = _counting("days", avro.day_text)
-_MILLIS = _counting("milliseconds", lambda millis: avro.moment_text(millis * 1000) + "Z")
-_MICROS = _counting("microseconds", lambda micros: avro.moment_text(micros) + "Z")
-_NANOS = _counting("nanoseconds", lambda nanos: avro.moment_text(nanos // 1000) + "Z")
+_DAYS = _counting(
+    "days",
+    avro.day_text,
+    # The first one is that of a change. Those of a snapshot depend on the connector's time zone.
+    last={-2147472692, -622191235, -622191234, -622191233},
+    first={-2147472691, -625821273, -625821272, -625821271},
+)
+_MILLIS = _counting(
+    "milliseconds",
+    lambda millis: avro.moment_text(millis * 1000) + "Z",
+    last={9223372036825200},
+    first={-9223372036832400},
+)
+_MICROS = _counting(
+    "microseconds",
+    lambda micros: avro.moment_text(micros) + "Z",
+    last={9223372036825200000},
+    first={-9223372036832400000},
+)
+_NANOS = _counting(
+    "nanoseconds",
+    lambda nanos: avro.moment_text(nanos // 1000) + "Z",
+    last={2**63 - 1},
+    first={-(2**63)},
+)
 # A time of day has no type in Spark, and stays a number.
 _COUNTED: dict[Any, Convert] = {
     "io.debezium.time.Date": _DAYS,

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -767,6 +767,58 @@ def test_masks_that_were_loaded_as_numbers_show_the_key(lake: Lake, init: Init) 
     code, output, errors = init("landing.gates__ct")
     assert (code, errors) == (0, "")
     assert "key: gate, guessed from the change masks of 1 deletes" in output
+
+
+@pytest.mark.slow
+def test_columns_whose_placeholder_is_null_are_named(
+    project: Project, lake: Lake, init: Init
+) -> None:
+    """The arrays and bits for which PostgreSQL's connector has none; and its times of day."""
+    fields = [
+        {"field": "quay", "type": "int32"},
+        {"field": "flags", "type": "array", "items": {"type": "boolean", "optional": True}},
+        {"field": "words", "type": "array", "items": {"type": "string", "optional": True}},
+        {"field": "bits", "type": "bytes", "name": "io.debezium.data.Bits"},
+        {"field": "day", "type": "string", "name": "io.debezium.time.IsoDate"},
+        {"field": "clock", "type": "int64", "name": "io.debezium.time.MicroTime"},
+    ]
+    row = {"quay": 5, "flags": [True], "words": ["a"], "bits": "BQ==", "day": "2024-01-02Z"}
+    row["clock"] = 36672123456
+    source = {"ts_ms": 1714550400000, "schema": "public", "table": "quays", "lsn": 2}
+    source |= {"sequence": '["1","2"]', "snapshot": "false"}
+    payload = {"op": "c", "before": None, "after": row, "source": source}
+    schema = {"fields": [{"field": "after", "fields": fields}]}
+    message = json.dumps({"schema": schema, "payload": payload})
+    land_table(lake, "quays", {"value": "string"}, [{"value": message}])
+    output = init.ok("landing.quays", "--key", "quay")
+    assert "null_is_absent: flags, bits. An update that leaves a large value" in output
+    staging = (project.folder / "models/staging/debezium/stg_debezium__quays.sql").read_text()
+    assert "null_is_absent=['flags', 'bits']" in staging
+    assert "{'name': 'clock', 'type': 'time(6)'}" in staging
+    project.dbt("run", "--select", "stg_debezium__quays")
+    assert lake.rows("select after.day, after.clock from afterimage.stg_debezium__quays") == [
+        {"day": date(2024, 1, 2), "clock": "10:11:12.123456"}
+    ]
+
+    kinds = {
+        "pier": "int",
+        "flags": ["null", {"type": "array", "items": ["null", "boolean"]}],
+        "words": ["null", {"type": "array", "items": ["null", "string"]}],
+        "bits": ["null", registry_messages.logical("bytes", "io.debezium.data.Bits", length="9")],
+    }
+    envelope = registry_messages.envelope(
+        kinds, dict.fromkeys(("version", "schema", "table"), "string") | {"lsn": "long"}
+    )
+    change = {"op": "c", "ts_ms": 1, "before": None, "transaction": None}
+    change["source"] = {"version": "3.6.3.Final", "lsn": 2, "schema": "public", "table": "piers"}
+    change["after"] = {"pier": 5, "flags": [True], "words": ["a"], "bits": b"5"}
+    framed = registry_messages.framed(1, envelope, change)
+    land_table(lake, "piers", {"value": "binary"}, [{"value": framed}])
+    registered = [{"id": 1, "schema": json.dumps(envelope)}]
+    land_table(lake, "pier_schemas", {"id": "int", "schema": "string"}, registered)
+    init.ok("landing.piers", "--key", "pier", "--metadata", "landing.pier_schemas")
+    staging = (project.folder / "models/staging/debezium/stg_debezium__piers.sql").read_text()
+    assert "null_is_absent=['flags', 'bits']" in staging
 
 
 def test_a_column_called_op_alone_is_no_sign(lake: Lake, init: Init) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -50,9 +51,11 @@ def call(table: str, columns: dict[str, str], arguments: str = "") -> str:
     )
 
 
-def changes(project: Project, lake: Lake, columns: dict[str, str], rows: list[Row]) -> list[Row]:
+def changes(
+    project: Project, lake: Lake, columns: dict[str, str], rows: list[Row], arguments: str = ""
+) -> list[Row]:
     lake.create("values_as_written", LANDING, rows)
-    found = lake.rows(project.compile(call("values_as_written", columns)))
+    found = lake.rows(project.compile(call("values_as_written", columns, arguments)))
     return sorted(found, key=lambda change: (change["change_seq"], change["change_id"]))
 
 
@@ -82,7 +85,6 @@ DECIMALS: list[tuple[str, Any, str | None]] = [
     ("decimal(38,10)", scaled(0, 11), "0E-10"),
     ("decimal(10,1)", 1.25e1, "12.5"),
     ("decimal(10,1)", 1.25, None),
-    ("decimal(38,2)", "Infinity", None),
 ]
 
 
@@ -108,6 +110,11 @@ PLACEHOLDERS: list[tuple[str, Any]] = [
     ("text", {PLACEHOLDER: PLACEHOLDER}),  # hstore
     ("text", json.dumps({PLACEHOLDER: PLACEHOLDER})),  # hstore as text
     ("list", [b64encode(PLACEHOLDER.encode()).decode()]),  # bytea[]
+    # date[] in Avro, where the schema says that the numbers are days
+    (
+        "list",
+        [(date(1970, 1, 1) + timedelta(days=byte)).isoformat() for byte in PLACEHOLDER.encode()],
+    ),
     # By Java's UUID.nameUUIDFromBytes: MD5, with the bits of version 3.
     ("list", ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]),
 ]
@@ -185,3 +192,302 @@ def test_what_a_connector_makes_up_for_the_old_row_is_no_value(
         "flag": "true",
         "price": "25.60",
     }
+
+
+# What Debezium 3.6 wrote, in each time.precision.mode, for a row that was inserted into PostgreSQL
+# 15: date '2024-01-02', time(3) '10:11:12.5', time '10:11:12.123456', timestamp(3)
+# '2024-01-02 03:04:05.12', timestamp '2024-01-02 03:04:05.12345'; and its timestamptz and timetz,
+# which are the same in all modes.
+WRITTEN: dict[str, dict[str, tuple[str, Any]]] = {
+    "adaptive": {
+        "day": ("date", 19724),
+        "time3": ("time(3)", 36672500),
+        "time6": ("time(6)", 36672123456),
+        "seen3": ("timestamp_ntz(3)", 1704164645120),
+        "seen6": ("timestamp_ntz(6)", 1704164645123450),
+    },
+    "adaptive_time_microseconds": {
+        "day": ("date", 19724),
+        "time3": ("time(6)", 36672500000),
+        "time6": ("time(6)", 36672123456),
+        "seen3": ("timestamp(3)", 1704164645120),
+        "seen6": ("timestamp(6)", 1704164645123450),
+    },
+    "connect": {
+        "day": ("date", 19724),
+        "time3": ("time(3)", 36672500),
+        "time6": ("time(3)", 36672123),
+        "seen3": ("timestamp(3)", 1704164645120),
+        "seen6": ("timestamp(3)", 1704164645123),
+    },
+    "isostring": {
+        "day": ("date", "2024-01-02Z"),
+        "time3": ("time(6)", "10:11:12.5Z"),
+        "time6": ("time(6)", "10:11:12.123456Z"),
+        "seen3": ("timestamp_ntz", "2024-01-02T03:04:05.12Z"),
+        "seen6": ("timestamp(6)", "2024-01-02T03:04:05.12345Z"),
+    },
+    "microseconds": {
+        "day": ("date", 19724),
+        "time3": ("time(6)", 36672500000),
+        "time6": ("time(6)", 36672123456),
+        "seen3": ("timestamp(6)", 1704164645120000),
+        "seen6": ("timestamp(6)", 1704164645123450),
+    },
+    "nanoseconds": {
+        "day": ("date", 19724),
+        "time3": ("time(9)", 36672500000000),
+        "time6": ("time(9)", 36672123456000),
+        "seen3": ("timestamp(9)", 1704164645120000000),
+        "seen6": ("timestamp(9)", 1704164645123450000),
+    },
+}
+ZONED = {
+    "seen_zone": ("timestamp", "2024-01-02T01:04:05.123450Z"),
+    "time_zone": ("string", "08:11:12.12Z"),
+}
+IN_THE_DATABASE = {
+    "day": date(2024, 1, 2),
+    "time3": "10:11:12.5",
+    "time6": "10:11:12.123456",
+    "seen3": datetime(2024, 1, 2, 3, 4, 5, 120000),
+    "seen6": datetime(2024, 1, 2, 3, 4, 5, 123450),
+    "seen_zone": datetime(2024, 1, 2, 1, 4, 5, 123450),
+    "time_zone": "08:11:12.12Z",
+}
+
+
+def all_modes() -> Iterator[tuple[str, str, Any, Any]]:
+    """Give a name, the declared type, what is written and what is read for each mode and type."""
+    for mode, columns in WRITTEN.items():
+        for name, (kind, written) in columns.items():
+            read = IN_THE_DATABASE[name]
+            if mode == "connect" and name == "time6":
+                read = "10:11:12.123"  # This mode has only milliseconds.
+            if mode == "connect" and isinstance(read, datetime):
+                read = read.replace(microsecond=read.microsecond // 1000 * 1000)
+            yield f"{mode}_{name}", kind, written, read
+    for name, (kind, written) in ZONED.items():
+        yield name, kind, written, IN_THE_DATABASE[name]
+
+
+def test_the_forms_of_all_time_modes_are_read(project: Project, lake: Lake) -> None:
+    types = {name: kind for name, kind, _, _ in all_modes()}
+    written = {name: value for name, _, value, _ in all_modes()}
+    read = {name: value for name, _, _, value in all_modes()}
+    with_schema = landed("c", 20, None, {"id": 2, **written})
+    payload = json.loads(with_schema["value"])
+    with_schema["value"] = json.dumps({"schema": {"type": "struct"}, "payload": payload})
+    flattened = {"id": 3, **written, "__op": "c", "__source_sequence": '[null,"30"]'}
+    rows = [
+        landed("c", 10, None, {"id": 1, **written}),
+        with_schema,
+        {"value": json.dumps(flattened), "headers": None},
+    ]
+    found = changes(project, lake, {"id": "int"} | types, rows)
+    assert [change["reject_reason"] for change in found] == [None] * 3
+    assert [change["after"] for change in found] == [{"id": n, **read} for n in (1, 2, 3)]
+
+
+# What it wrote for `infinity` and `-infinity`. Debezium, "PostgreSQL: temporal types", names the
+# two numbers of timestamps. A date depends on who read it: the log, or a snapshot.
+INFINITIES: dict[str, tuple[str, Any, Any]] = {
+    "day": ("date", -2147472692, -2147472691),
+    "day_of_snapshot": ("date", -622191234, -625821272),
+    "iso_day": ("date", "-5877611-06-21Z", "-5877611-06-22Z"),
+    "iso_day_of_snapshot": ("date", "+292278994-08-16Z", "+292269055-12-02Z"),
+    "millis": ("timestamp(3)", 9223372036825200, -9223372036832400),
+    "micros": ("timestamp(6)", 9223372036825200000, -9223372036832400000),
+    "nanos": ("timestamp_ntz(9)", 9223372036854775807, -9223372036854775808),
+    "iso": ("timestamp_ntz", "+294247-01-10T04:00:25.2Z", "-290308-12-21T19:59:27.6Z"),
+    "zoned": ("timestamp", "infinity", "-infinity"),
+}
+
+
+def infinite_rows() -> list[Row]:
+    last, first = ({name: written[sign] for name, written in INFINITIES.items()} for sign in (1, 2))
+    return [
+        landed("c", 10, None, {"id": 1, **last}),
+        landed("c", 20, None, {"id": 2, **first}),
+        landed("u", 30, None, {"id": 2, **dict.fromkeys(INFINITIES)}),
+    ]
+
+
+INFINITE_COLUMNS = {"id": "int"} | {name: kind for name, (kind, _, _) in INFINITIES.items()}
+
+
+def bounds(day: date, moment: datetime) -> Row:
+    return {name: day if kind == "date" else moment for name, (kind, _, _) in INFINITIES.items()}
+
+
+@pytest.mark.parametrize("argument", ["", ", infinity='bound'"])
+def test_infinity_is_the_last_time_that_fits(project: Project, lake: Lake, argument: str) -> None:
+    found = changes(project, lake, INFINITE_COLUMNS, infinite_rows(), argument)
+    assert [change["reject_reason"] for change in found] == [None] * 3
+    last, first, neither = (change["after"] for change in found)
+    assert last == {"id": 1} | bounds(date(9999, 12, 31), datetime(9999, 12, 31))
+    assert first == {"id": 2} | bounds(date(1, 1, 1), datetime(1, 1, 3))
+    assert neither == {"id": 2} | dict.fromkeys(INFINITIES)
+    warning = "infinity is read as the last or the first time that fits: " + ", ".join(INFINITIES)
+    expected = None if argument else [warning]
+    assert [change["warnings"] for change in found] == [expected, expected, None]
+
+
+def test_infinity_may_be_null(project: Project, lake: Lake) -> None:
+    found = changes(project, lake, INFINITE_COLUMNS, infinite_rows(), ", infinity='null'")
+    assert [change["reject_reason"] for change in found] == [None] * 3
+    assert [change["after"] for change in found] == [
+        {"id": n, **dict.fromkeys(INFINITIES)} for n in (1, 2, 2)
+    ]
+    assert [change["warnings"] for change in found] == [None] * 3
+
+
+def test_infinity_may_reject_the_message(project: Project, lake: Lake) -> None:
+    found = changes(project, lake, INFINITE_COLUMNS, infinite_rows(), ", infinity='reject'")
+    reasons = [change["reject_reason"] or "" for change in found]
+    for text, reason in zip(("infinity", "-infinity"), reasons, strict=False):
+        assert reason == "a value does not fit its column: " + ", ".join(
+            f'{name} "{text}" ({kind.partition("(")[0]})'
+            for name, (kind, _, _) in INFINITIES.items()
+        )
+    assert not reasons[2]
+
+
+def test_a_date_that_looks_like_infinity_is_none(project: Project, lake: Lake) -> None:
+    """The number of microseconds is a time in milliseconds' range, and the other way round."""
+    written = {"day": 2932896, "micros": 9223372036825200}
+    [found] = changes(
+        project,
+        lake,
+        {"id": "int", "day": "date", "micros": "timestamp_ntz(6)"},
+        [landed("c", 10, None, {"id": 1, **written})],
+    )
+    moment = datetime(2262, 4, 11, 23, 47, 16, 825200)
+    assert found["after"] == {"id": 1, "day": date(9999, 12, 31), "micros": moment}
+    assert found["warnings"] is None
+
+
+def test_a_decimal_that_is_no_number_is_null_as_by_default(project: Project, lake: Lake) -> None:
+    """By default the connector itself writes NULL for NaN; as text or double it writes these."""
+    written = ["NaN", "Infinity", "-Infinity", "NAN", "POSITIVE_INFINITY", "NEGATIVE_INFINITY"]
+    columns = {"id": "int", "price": "decimal(10,2)"}
+    rows = [
+        landed("c", 10 + number, None, {"id": number, "price": value})
+        for number, value in enumerate(written)
+    ]
+    # 39 digits, in the form of the mode `precise`
+    rows.append(landed("c", 90, None, {"id": 9, "price": b64encode(b"\x7f" * 17).decode()}))
+    found = changes(project, lake, columns, rows)
+    assert [(change["after"]["price"], change["reject_reason"]) for change in found[:-1]] == [
+        (None, None)
+    ] * len(written)
+    assert [change["warnings"] for change in found[:-1]] == [
+        [f'no number, NULL is in its place: price "{value}" (decimal(10,2))'] for value in written
+    ]
+    assert found[-1]["reject_reason"].startswith("a value does not fit its column: price ")
+
+
+UNMARKED: dict[str, Row] = {
+    "flags": {"type": "array", "items": {"type": "boolean", "optional": True}},
+    "moods": {"type": "array", "items": {"type": "string", "name": "io.debezium.data.Enum"}},
+    "bits": {"type": "bytes", "name": "io.debezium.data.Bits"},
+}
+MARKED: dict[str, Row] = {
+    "words": {"type": "array", "items": {"type": "string", "optional": True}},
+    "days": {"type": "array", "items": {"type": "int32", "name": "io.debezium.time.Date"}},
+    "raw": {"type": "bytes"},
+}
+FIELDS = [{"field": name, **kind} for name, kind in {**UNMARKED, **MARKED}.items()]
+ARRAYS = {"id": "int", "n": "int"} | {
+    field["field"]: "binary" if field["type"] == "bytes" else "array<string>" for field in FIELDS
+}
+FULL_ROW: Row = {
+    "flags": [True],
+    "moods": ["sad"],
+    "bits": "BQ==",
+    "words": ["w"],
+    "days": [19724],
+    "raw": "qw==",
+}
+TOASTED: Row = {
+    **dict.fromkeys(UNMARKED),
+    "words": [PLACEHOLDER],
+    "days": list(PLACEHOLDER.encode()),
+    "raw": b64encode(PLACEHOLDER.encode()).decode(),
+}
+
+
+def test_null_may_be_a_value_that_was_not_captured(project: Project, lake: Lake) -> None:
+    """As Debezium 3.6 wrote an update of another column, with large values in all these."""
+    old = {"id": 3, "n": 1, **FULL_ROW}
+    rows = [
+        landed("c", 10, None, {"id": 1, "n": 1, **dict.fromkeys(FULL_ROW)}),
+        landed("u", 20, None, {"id": 1, "n": 2, **TOASTED}),
+        # REPLICA IDENTITY FULL: the connector knows all of the row.
+        landed("u", 30, old, {"id": 3, "n": 2, **dict.fromkeys(FULL_ROW)}),
+        landed("d", 40, {"id": 5, "n": None, **dict.fromkeys(FULL_ROW)}, None, header="newkey"),
+        landed("c", 40, None, {"id": 6, "n": 1, **TOASTED}, header="oldkey"),
+    ]
+    option = f", headers='headers', null_is_absent={list(UNMARKED)}"
+    inserted, updated, full, moved = changes(project, lake, ARRAYS, rows, option)
+    assert (inserted["absent_columns"], full["absent_columns"]) == (None, None)
+    assert set(updated["absent_columns"]) == {*UNMARKED, *MARKED}
+    assert (moved["operation"], set(moved["absent_columns"])) == ("update", {*UNMARKED, *MARKED})
+    assert [change["warnings"] for change in (inserted, updated, full)] == [None] * 3
+
+
+def test_a_null_that_may_not_have_been_captured_has_a_warning(project: Project, lake: Lake) -> None:
+    bare = landed("u", 10, None, {"id": 1, "n": 2, **dict.fromkeys(FULL_ROW)})
+    with_schema = landed("u", 20, None, {"id": 2, "n": 2, **dict.fromkeys(FULL_ROW)})
+    schema = {"type": "struct", "fields": [{"field": "after", "fields": FIELDS}]}
+    payload = json.loads(with_schema["value"])
+    with_schema["value"] = json.dumps({"schema": schema, "payload": payload})
+    old = {"id": 3, "n": 1, **FULL_ROW}
+    rows = [
+        bare,
+        with_schema,
+        landed("u", 30, old, {"id": 3, "n": 2, **dict.fromkeys(FULL_ROW)}),
+        landed("c", 40, None, {"id": 4, "n": 2, **dict.fromkeys(FULL_ROW)}),
+        landed("u", 50, None, {"id": 5, "n": 2, **FULL_ROW}),
+    ]
+    warning = "NULL may be a value that was not captured, see `null_is_absent`: "
+    found = changes(project, lake, ARRAYS, rows)
+    assert [change["warnings"] for change in found] == [
+        # Without a schema, arrays are all alike, and bits are like other bytes.
+        [warning + "flags, moods, words, days"],
+        [warning + "flags, moods, bits"],
+        None,
+        None,
+        None,
+    ]
+    # Whoever gives the argument has thought of it.
+    for change in changes(project, lake, ARRAYS, rows, ", null_is_absent=[]"):
+        assert (change["warnings"], change["absent_columns"]) == (None, None)
+
+
+def test_what_a_connector_makes_up_for_a_date_is_no_value(project: Project, lake: Lake) -> None:
+    """As isostring and Avro have it, for columns that are NOT NULL."""
+    columns = {"id": "int", "day": "date", "seen": "timestamp(6)", "clock": "time(6)"}
+    made_up: list[Row] = [
+        {"day": "1970-01-01Z", "seen": "1970-01-01T00:00:00Z", "clock": "00:00:00Z"},
+        {"day": "1970-01-01", "seen": "1970-01-01 00:00:00.000000Z", "clock": 0},
+    ]
+    rows = [
+        landed("d", 10 + number, {"id": number, **values}, None)
+        for number, values in enumerate(made_up)
+    ]
+    for number, change in enumerate(changes(project, lake, columns, rows)):
+        only_key = {"id": number, "day": None, "seen": None, "clock": None}
+        assert change["before"] == only_key
+
+
+def test_a_time_of_day_is_text(project: Project, lake: Lake) -> None:
+    """MySQL's times may be negative or have more hours than a day."""
+    written = [0, 86400000000, -45296000001, 3020399000000, "23:59:59.999999Z", "10:00:00+02:00"]
+    read = ["00:00:00", "24:00:00", "-12:34:56.000001", "838:59:59", "23:59:59.999999"]
+    rows = [
+        landed("c", 10 + number, None, {"id": number, "clock": value})
+        for number, value in enumerate(written)
+    ]
+    found = changes(project, lake, {"id": "int", "clock": "time(6)"}, rows)
+    assert [change["after"]["clock"] for change in found] == [*read, "10:00:00+02:00"]

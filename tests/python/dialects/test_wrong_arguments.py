@@ -289,6 +289,12 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
                 "schemas={wrong_offsets}",
             ),
             ("`table` must be a text that is not", "table=''"),
+            ("`null_is_absent` names a column that", "null_is_absent=['x']"),
+            ("`infinity` must be one of ['bound', 'null', 'reject']. Got: x", "infinity='x'"),
+            (
+                "one of the types string, boolean",
+                "columns=[{'name': 'id', 'type': 'time'}]",
+            ),
         ],
     ),
     (

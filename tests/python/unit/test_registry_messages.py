@@ -99,12 +99,23 @@ def test_hand_made_message_is_read(kind: Any) -> None:
             1709283600123456789,
             "2024-03-01 09:00:00.123456Z",
         ),
-        # PostgreSQL's infinity
         (
             logical("long", "io.debezium.time.MicroTimestamp"),
-            9223372036825200000,
-            "9223372036825200000 microseconds since 1970",
+            253402300800000000,
+            "253402300800000000 microseconds since 1970",
         ),
+        # PostgreSQL's infinity
+        (logical("int", "io.debezium.time.Date"), -2147472692, "infinity"),
+        (logical("int", "io.debezium.time.Date"), -2147472691, "-infinity"),
+        (logical("int", "io.debezium.time.Date"), -622191234, "infinity"),
+        (logical("int", "io.debezium.time.Date"), -625821272, "-infinity"),
+        (logical("long", "io.debezium.time.Timestamp"), 9223372036825200, "infinity"),
+        (logical("long", "io.debezium.time.Timestamp"), -9223372036832400, "-infinity"),
+        (logical("long", "io.debezium.time.MicroTimestamp"), 9223372036825200000, "infinity"),
+        (logical("long", "io.debezium.time.MicroTimestamp"), -9223372036832400000, "-infinity"),
+        (logical("long", "io.debezium.time.NanoTimestamp"), 2**63 - 1, "infinity"),
+        (logical("long", "io.debezium.time.NanoTimestamp"), -(2**63), "-infinity"),
+        (logical("string", "io.debezium.time.IsoDate"), "2024-03-01Z", "2024-03-01Z"),
         (
             logical("string", "io.debezium.time.ZonedTimestamp"),
             "2024-03-01T09:00:00Z",

@@ -1,0 +1,32 @@
+{#- The columns that are NULL in a row, although PostgreSQL may only have left out their value: an array of texts. For
+    some types the connector has no placeholder, and writes NULL. Which these are, the schema beside the payload says;
+    without it each array may be one. -#}
+{%- macro _debezium_null_placeholders(columns) -%}
+    {%- set arrays = columns | selectattr('type', 'eq', 'array<string>') | map(attribute='name') | list -%}
+    {%- set bytes = columns | selectattr('type', 'eq', 'binary') | map(attribute='name') | list -%}
+    {%- if not arrays + bytes -%}
+        {{ return('cast(array() as array<string>)') }}
+    {%- endif -%}
+    {%- set is_null = 'if(map_contains_key(row_values, {name}) and row_values[{name}] is null, {name}, null)' -%}
+    {%- set nulls = 'array_compact(array(' ~ (afterimage._each(arrays, is_null) + afterimage._each(
+        bytes, "if(contains(value, 'io.debezium.data.Bits'), " ~ is_null ~ ', null)'
+    )) | join(', ') ~ '))' -%}
+    {%- set field = 'field: string, type: string, name: string, items: struct<type: string, name: string>' -%}
+    {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
+        ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
+    {%- set of_row = "coalesce(get(filter(s, f -> f.field = 'after'), 0).fields, transform(s, f -> struct("
+        ~ 'f.field, f.type, f.name, f.items)))' -%}
+    {#- Arrays of texts, numbers, bytes, JSON, UUIDs, and dates that are days have a placeholder. -#}
+    {%- set has_none = "(f.name = 'io.debezium.data.Bits' or f.type = 'array' and not coalesce("
+        ~ "if(f.items.name is null, f.items.type in ('string', 'int32', 'int64', 'bytes'), f.items.name in ("
+        ~ "'io.debezium.time.Date', 'io.debezium.data.Uuid', 'io.debezium.data.Json')), false))" -%}
+    {%- set by_schema = afterimage._let('s', fields, 'if(s is null, array_intersect(nulls, '
+        ~ afterimage._string_array(arrays) ~ '), transform(filter(' ~ of_row
+        ~ ', f -> array_contains(nulls, f.field) and ' ~ has_none ~ '), f -> f.field))') -%}
+    {#- Other databases log the whole row, and so does PostgreSQL for REPLICA IDENTITY FULL. -#}
+    {{ return(
+        "if(m.op = 'u' and m.source.lsn is not null and not has_before, "
+        ~ afterimage._let('nulls', nulls, 'if(size(nulls) = 0, nulls, ' ~ by_schema ~ ')')
+        ~ ', cast(array() as array<string>))'
+    ) }}
+{%- endmacro -%}
