@@ -7,7 +7,7 @@ those of the database.
 from __future__ import annotations
 
 import json
-from datetime import datetime, time, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -26,7 +26,7 @@ TYPES = {
     "ratio": "double",
     "sure": "boolean",
     "day": "date",
-    "clock": "bigint",
+    "clock": "time(6)",
     "seen": "timestamp_ntz(6)",
     "seen_ms": "timestamp_ntz(3)",
     "seen_zone": "timestamp(6)",
@@ -42,10 +42,13 @@ TYPES = {
 
 # What other settings make of some columns, by `time.precision.mode` and `decimal.handling.mode`.
 OTHER_TYPES: dict[str, dict[str, str]] = {
-    "connect": {"seen": "timestamp_ntz(3)"},
-    "isostring": {"clock": "string"},
+    "connect": {"clock": "time(3)", "seen": "timestamp_ntz(3)"},
     "microseconds": {"seen_ms": "timestamp_ntz(6)"},
-    "nanoseconds": {"seen": "timestamp_ntz(9)", "seen_ms": "timestamp_ntz(9)"},
+    "nanoseconds": {
+        "clock": "time(9)",
+        "seen": "timestamp_ntz(9)",
+        "seen_ms": "timestamp_ntz(9)",
+    },
     "double": {"amount": "double"},
 }
 
@@ -112,10 +115,8 @@ def _text(name: str, value: Any, time_mode: str, decimal_mode: str) -> str | Non
             return json.dumps(value, separators=(",", ":"))
         case "doc":
             return json.dumps(value)
-        case "clock" if time_mode == "isostring":
-            return f"{value}Z"
-        case "clock":
-            return _counted(time.fromisoformat(_in_digits(value)), time_mode)
+        case "clock" if time_mode == "connect":
+            return _without_zeros(_in_digits(value)[:12])
         case "seen" | "seen_ms" | "seen_zone":
             return _moment(name, datetime.fromisoformat(_in_digits(value)[:26]), time_mode)
     return str(value)
@@ -128,13 +129,6 @@ def _in_digits(value: str) -> str:
     return f"{whole}.{digits:0<6}"
 
 
-def _counted(clock: time, time_mode: str) -> str:
-    micros = ((clock.hour * 60 + clock.minute) * 60 + clock.second) * 10**6 + clock.microsecond
-    if time_mode == "connect":
-        return str(micros // 1000)
-    return str(micros * 1000 if time_mode == "nanoseconds" else micros)
-
-
 def _moment(name: str, moment: datetime, time_mode: str) -> str | None:
     if name != "seen_zone":
         if time_mode == "connect":
@@ -143,6 +137,15 @@ def _moment(name: str, moment: datetime, time_mode: str) -> str | None:
         if time_mode == "nanoseconds" and not -(2**63) <= nanos < 2**63:
             return None
     return _shown_time(moment)
+
+
+def _without_zeros(text: str) -> str:
+    """Return a time as PostgreSQL and Spark show it."""
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _shown_time(moment: datetime) -> str:
+    return _without_zeros(moment.isoformat(" "))
 
 
 Changes = list[tuple[str, Texts | None, Texts | None]]
@@ -180,11 +183,6 @@ def _payload(text: str) -> Row:
     message: Row = json.loads(text)
     payload: Row = message.get("payload", message)
     return payload
-
-
-def _shown_time(moment: datetime) -> str:
-    text = moment.isoformat(" ")
-    return text.rstrip("0") if "." in text else text
 
 
 def history(initial: list[Texts], changes: Changes, reloads: Reloads) -> list[Texts]:
