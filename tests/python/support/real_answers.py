@@ -9,7 +9,10 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 from decimal import Decimal
+from io import BytesIO
 from typing import Any
+
+import fastavro
 
 Row = dict[str, Any]
 Texts = dict[str, str | None]
@@ -151,6 +154,25 @@ def _shown_time(moment: datetime) -> str:
 Changes = list[tuple[str, Texts | None, Texts | None]]
 # By key: how many of its changes come before a row of an incremental snapshot, and that row's time.
 Reloads = dict[str, list[tuple[int, str]]]
+
+
+def in_json(records: list[Row], schemas: list[Row]) -> list[Row]:
+    """Return records in Avro, as hex digits, in JSON."""
+    parsed = {one["id"]: fastavro.parse_schema(json.loads(one["schema"])) for one in schemas}
+
+    def opened(digits: str | None) -> str | None:
+        if digits is None:
+            return None
+        message = bytes.fromhex(digits)
+        schema = parsed[int.from_bytes(message[1:5], "big")]
+        return json.dumps(
+            fastavro.schemaless_reader(BytesIO(message[5:]), schema, None), default=str
+        )
+
+    return [
+        {**record, "key": opened(record["key"]), "value": opened(record["value"])}
+        for record in records
+    ]
 
 
 def reloads(records: list[Row]) -> Reloads:

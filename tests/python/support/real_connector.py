@@ -32,6 +32,8 @@ class Mode:
     properties: dict[str, str] = field(default_factory=dict)
     # Whether the messages are ordered by their offsets, or by their places in the log.
     by_offset: bool = False
+    # `Json` or `Avro`.
+    form: str = "Json"
 
 
 class Connectors:
@@ -42,12 +44,14 @@ class Connectors:
         self.modes = modes
         self.folder = folder
         self.marks = 0
-        # How far the file of a mode is read, and the last mark in it.
-        self.read: dict[str, tuple[int, int]] = {}
+        # How far the file of a mode is read, and the keys of the marks up to there.
+        self.read = {mode.name: 0 for mode in modes}
+        self.seen: dict[str, set[str]] = {mode.name: set() for mode in modes}
         settings = [
             {
                 "name": mode.name,
                 "partitions": mode.partitions,
+                "form": mode.form,
                 "properties": self._properties(mode, [*tables, "marks", f"signal_{mode.name}"]),
             }
             for mode in modes
@@ -116,23 +120,20 @@ class Connectors:
         """Wait until every connector has sent all that the database has committed."""
         self.marks += 1
         self.server.run(f"insert into marks values ({self.marks});")
-        self._wait_for(lambda mode: self._last_mark(mode) == self.marks)
+        self._wait_for(lambda mode: self._marks_seen(mode) == self.marks)
 
-    def _last_mark(self, mode: Mode) -> int:
+    def _marks_seen(self, mode: Mode) -> int:
         path = self.folder / f"{mode.name}.jsonl"
-        place, mark = self.read.get(mode.name, (0, 0))
         if path.exists():
             with path.open("rb") as file:
-                file.seek(place)
+                file.seek(self.read[mode.name])
                 for line in file:
                     if not line.endswith(b"\n"):
                         break
-                    place += len(line)
+                    self.read[mode.name] += len(line)
                     if b'.public.marks", ' in line[:100]:
-                        key = json.loads(json.loads(line)["key"])
-                        mark = max(mark, key.get("payload", key)["id"])
-            self.read[mode.name] = (place, mark)
-        return mark
+                        self.seen[mode.name].add(json.loads(line)["key"])
+        return len(self.seen[mode.name])
 
     def snapshot(self, table: str) -> None:
         """Ask every connector for an incremental snapshot of a table."""
@@ -169,6 +170,12 @@ class Connectors:
         lines = [line for line in path.read_text().split("\n")[:-1] if line]
         records = [json.loads(line) for line in lines]
         return [record for record in records if record["topic"].endswith(f".{table}")]
+
+    def schemas(self) -> list[dict[str, Any]]:
+        """Return the schemas of the registry."""
+        path = self.folder / "schemas.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [json.loads(line) for line in lines]
 
     def _wait_for(self, condition: Callable[[Mode], bool]) -> None:
         end = time.monotonic() + PATIENCE

@@ -37,6 +37,7 @@ MODES = {
         Mode("micros", 3, "microseconds", "string"),
         Mode("nanos", 1, "nanoseconds", "double", SCHEMAS, by_offset=True),
         Mode("flat", 3, "adaptive", "string", FLAT),
+        Mode("avro", 3, "adaptive", "precise", form="Avro"),
     ]
 }
 
@@ -50,6 +51,7 @@ class Told:
     #: The rows that were there before the connectors started.
     initial: dict[str, list[Row]]
     record: dict[str, Record]
+    schemas: list[Row]
 
 
 def told_by(modes: list[Mode], folder: Path) -> Told:
@@ -94,4 +96,5 @@ def told_by(modes: list[Mode], folder: Path) -> Told:
             },
             initial,
             {table: Record(server, table) for table in TABLES},
+            connectors.schemas(),
         )
