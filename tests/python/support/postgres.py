@@ -30,13 +30,13 @@ SETTINGS = {
 
 
 def binaries() -> Path | None:
-    """Return the folder of the newest server on this machine, or None."""
-    found = sorted(
-        (path for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")),
-        key=lambda path: float(path.parts[-3]),
-    )
-    on_path = shutil.which("postgres")
-    return found[-1].parent if found else Path(on_path).parent if on_path else None
+    """Return the folder of the newest server on this machine, of version 13 or later, or None."""
+    found = {
+        float(path.parts[-3]): path.parent
+        for path in Path("/usr/lib/postgresql").glob("*/bin/postgres")
+    }
+    newest = max(found, default=0.0)
+    return found[newest] if newest >= 13 else None
 
 
 class Server:
@@ -82,7 +82,8 @@ def running_server() -> Iterator[Server]:
     folder = Path(tempfile.mkdtemp(prefix="postgres-", dir="/tmp"))
     user: dict[str, Any] = {}
     if os.getuid() == 0:
-        entry = pwd.getpwnam("postgres")
+        names = {entry.pw_name for entry in pwd.getpwall()}
+        entry = pwd.getpwnam("postgres" if "postgres" in names else "nobody")
         user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
         os.chown(folder, entry.pw_uid, entry.pw_gid)
     data = folder / "data"
