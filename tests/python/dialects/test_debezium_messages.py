@@ -38,6 +38,7 @@ TYPES = {
     "note": "string",
 }
 COLUMNS = column_list(**TYPES)
+PLACEHOLDER = "__debezium_unavailable_value"
 AT = 1709283600000  # 2024-03-01 09:00:00
 
 
@@ -165,14 +166,21 @@ def test_three_batches_give_what_a_full_refresh_gives(
     ]
 
 
+def of_postgresql(operation: str, place: int, before: Row | None, after: Row | None) -> Row:
+    message = envelope(operation, place, before, after)
+    sequence = json.dumps([str(place), str(place)])
+    message["source"] = {"ts_ms": AT, "snapshot": "false", "sequence": sequence, "lsn": place}
+    return message
+
+
 # A key change in two partitions: PostgreSQL's connector does not send the long value again.
 MOVED: list[Row] = [
-    landed(0, envelope("c", 10, None, thing(1, "long"))),
-    landed(1, envelope("d", 20, thing(1, ""), None), key=1, header="newkey"),
+    landed(0, of_postgresql("c", 10, None, thing(1, "long"))),
+    landed(1, of_postgresql("d", 20, thing(1, ""), None), key=1, header="newkey"),
     landed(2, None, key=1, header="newkey"),
-    landed(0, envelope("c", 20, None, thing(2, "__debezium_unavailable_value")), header="oldkey")
+    landed(0, of_postgresql("c", 20, None, thing(2, PLACEHOLDER)), header="oldkey")
     | {"partition": 1},
-    landed(1, envelope("u", 30, None, thing(2, "__debezium_unavailable_value"))) | {"partition": 1},
+    landed(1, of_postgresql("u", 30, None, thing(2, PLACEHOLDER))) | {"partition": 1},
 ]
 LOST = (
     "the row came from a key whose delete is not in this partition: columns that the message lacks"
