@@ -7,10 +7,11 @@
     {%- if not arrays + bytes -%}
         {{ return('cast(array() as array<string>)') }}
     {%- endif -%}
-    {%- set is_null = 'if(map_contains_key(row_values, {name}) and row_values[{name}] is null, {name}, null)' -%}
-    {%- set nulls = 'array_compact(array(' ~ (afterimage._each(arrays, is_null) + afterimage._each(
-        bytes, "if(contains(value, 'io.debezium.data.Bits'), " ~ is_null ~ ', null)'
-    )) | join(', ') ~ '))' -%}
+    {%- set null = 'if(map_contains_key(row_values, {name}) and row_values[{name}] is null' -%}
+    {%- set nulls = 'array_compact(array(' ~ (
+        afterimage._each(arrays, null ~ ', {name}, null)')
+        + afterimage._each(bytes, null ~ " and contains(value, 'io.debezium.data.Bits'), {name}, null)")
+    ) | join(', ') ~ '))' -%}
     {%- set field = 'field: string, type: string, name: string, items: struct<type: string, name: string>' -%}
     {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
         ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
