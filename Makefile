@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest bench lint docs lock clean distclean
+.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest test-real real bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -46,10 +46,10 @@ test: lint ## Run lint and the quick tests, as before each commit (minutes)
 
 # Of the tests marked minutes one in twenty, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
-test-share: lint ## Run these, the slow tests, and a share of those that take longest, as CI does
+test-share: lint real ## Run these, the slow tests, and a share of those that take longest, as CI does
 	$(PYTEST) -m "not long" --share=$(TURN)/20 --hypothesis-seed=$(TURN)
 
-test-all: lint ## Run these and all that take minutes
+test-all: lint real ## Run these and all that take minutes
 	$(PYTEST) -m "not long"
 
 # AFTERIMAGE_SECONDS=600 ends sooner. The last --hypothesis-seed printed repeats a failure.
@@ -60,7 +60,7 @@ test-random: setup ## Run the property tests for an hour, with new random cases 
 		$(PYTEST) -m "hypothesis and not long" --hypothesis-seed=$$seed || exit 1; done
 
 # Ten times as many random cases, and new ones in each run. Then the SQL is broken, one rule at a time.
-test-long: lint ## Run lint and all tests (hours)
+test-long: lint real ## Run lint and all tests (hours)
 	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
 	$(BIN)/python tests/mutations/mutate.py
 
@@ -76,6 +76,14 @@ test-lowest: ## Run the tests of Python's side with the oldest versions allowed 
 	.venv-lowest/bin/python -m pytest -q -m "not minutes and not long" \
 		tests/python/unit tests/python/runtime/test_udfs_in_spark.py tests/python/commands
 
+# A connector's engine, with all its jars and a Java, in an environment of its own.
+real:
+	@AFTERIMAGE_VENV=.venv-real AFTERIMAGE_LOCK=requirements-real.lock ./setup.sh
+
+# PostgreSQL is the machine's: without it these tests are skipped, and say so.
+test-real: setup real ## Run a real Debezium on a real PostgreSQL (makes .venv-real)
+	$(PYTEST) -rs -m "not long" tests/python/real
+
 # BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.
 bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB (minutes)
 	$(BIN)/python tests/benchmark/bench.py $(BENCH)
@@ -88,10 +96,11 @@ lock: ## Rewrite the lock files from pyproject.toml (UPGRADE=1: newest versions)
 	$(COMPILE) --python-version 3.11 --extra spark4 --extra dev --output-file requirements-spark4.lock pyproject.toml
 	$(COMPILE) --python-version 3.10 --resolution lowest-direct --extra local --extra server --extra pages --extra dev \
 		--output-file requirements-lowest.lock pyproject.toml
+	$(COMPILE) --python-version 3.10 --group pyproject.toml:real --output-file requirements-real.lock
 
 clean: ## Remove all state: warehouse, dbt's output, caches
 	rm -rf .afterimage target logs .hypothesis
 	find . -name ".venv*" -prune -o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environment too
-	rm -rf .venv .venv-lowest .venv-spark4 python_udfs/*.egg-info build dist
+	rm -rf .venv .venv-lowest .venv-real .venv-spark4 python_udfs/*.egg-info build dist

@@ -34,7 +34,7 @@ judged as (
         m.kind as row_kind,
         {{ afterimage._debezium_group('value', 'message_key', 'landed_position', keys) | indent(8) }} as change_group,
         {{ afterimage._struct(keys, 'image.') }} as own_key,
-        -- Headers link the delete and the insert of a key change. In two partitions they have no order.
+        -- Headers link the delete and the insert of a key change. Offsets of two partitions have no order.
         reject_reason is null
         and coalesce(contains(headers, decode(m.op, 'd', '__debezium.newkey', 'c', '__debezium.oldkey')), false) as is_moved,
         is_moved and m.op = 'd' as is_before,
@@ -54,16 +54,13 @@ judged as (
         if(m.kind = 'load', null, coalesce(m.source.txId, m.source.gtid, m.source.commit_lsn)) as transaction_id,
         if(reject_reason is null, nullif(array_compact(array(
             if(m.kind <> 'load' and m.source_time is null, 'changed_at is unknown: source.ts_ms is no time', null),
-            if(m.kind = 'reload' and landed_position is null, {{ afterimage._literal(
-                'a row of an incremental snapshot has the place of the last change before it: give `position`'
-            ) }}, null),
             if(size(bounded) > 0, concat('infinity is read as the last or the first time that fits: ', array_join(bounded, ', ')), null),
             if(size(no_numbers) > 0, concat('no number, NULL is in its place: ', array_join(no_numbers, ', ')), null),
             if(size(doubtful_nulls) > 0, concat(
                 'NULL may be a value that was not captured, see `null_is_absent`: ', array_join(doubtful_nulls, ', ')
             ), null),
             if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
-        )), cast(array() as array<string>)), null) as warnings
+        )), cast(array() as array<string>)), null) as own_warnings
 
     from images
 

@@ -27,7 +27,9 @@ named_struct(
     'op', op,
     'kind', case
         when op in ('r', 'c') and lower(f.snapshot) = 'incremental' then 'reload'
-        when op = 'r' or (op = 'c' and lower(f.snapshot) <> 'false') then 'load'
+        -- Old connectors for MySQL read rows as `c`. PostgreSQL's reads them as `r`; but if it stopped in an incremental
+        -- snapshot, it says of all changes that a snapshot read them, until it goes on with that.
+        when op = 'r' or (op = 'c' and lower(f.snapshot) <> 'false' and f.sequence is null) then 'load'
         else coalesce(decode(op, 'c', 'insert', 'u', 'update', 'd', 'delete', 't', 'truncate'), 'unknown')
     end,
     'source', f,

@@ -82,6 +82,18 @@ described as (
         *,
         {{ "if(partner is null, row_kind, 'update')" if headers else 'row_kind' }} as kind,
         {{ 'coalesce(partner.image, row_before)' if headers else 'row_before' }} as before_image,
+        {%- if headers and position %}
+        if(
+            partner is null and is_moved and not is_before and absent_columns is not null,
+            array_append(coalesce(own_warnings, cast(array() as array<string>)), {{ afterimage._literal(
+                'the row came from a key whose delete is not in this partition: columns that the message lacks are '
+                ~ 'unknown. Leave `position` out'
+            ) }}),
+            own_warnings
+        ) as warnings,
+        {%- else %}
+        own_warnings as warnings,
+        {%- endif %}
         cast(copies{{ ' + coalesce(partner.copies, 0)' if headers }} as int) as source_rows
 
     from {{ 'paired_rows' if headers else 'distinct_rows' }}

@@ -235,6 +235,7 @@ def debezium_messages(question: Question) -> Plan:
     unmarked: dict[str, bool] = {}
     guessed: list[str] = []
     updates = 0
+    in_log_order = False
     for text, key_text, avro_schema in texts:
         message, schema = _opened(text)
         schema = _connect_fields(avro_schema) or schema
@@ -246,6 +247,8 @@ def debezium_messages(question: Question) -> Plan:
             if question.table and question.table.lower() not in (name.lower(), full_name.lower()):
                 continue
             tables.add(full_name)
+            # PostgreSQL's. Its log orders the messages across partitions too.
+            in_log_order = in_log_order or bool(source.get("sequence"))
             updates += message["op"] == "u" and isinstance(message.get("before"), dict)
             after: dict[str, Any] = next((f for f in schema if f.get("field") == "after"), {})
             schema = after.get("fields") or []
@@ -278,7 +281,8 @@ def debezium_messages(question: Question) -> Plan:
         landed.reference,
         has_before_images=updates > 0,
     )
-    if {"partition", "offset"} <= set(here) and "position" not in arguments:
+    has_offsets = {"partition", "offset"} <= set(here)
+    if has_offsets and not in_log_order and "position" not in arguments:
         plan.call["position"] = f"['{here['partition']}', '{here['offset']}']"
     for argument, column in (("key", key), ("headers", here.get("headers"))):
         if column and argument not in arguments:

@@ -789,12 +789,15 @@ def test_columns_whose_placeholder_is_null_are_named(
     payload = {"op": "c", "before": None, "after": row, "source": source}
     schema = {"fields": [{"field": "after", "fields": fields}]}
     message = json.dumps({"schema": schema, "payload": payload})
-    land_table(lake, "quays", {"value": "string"}, [{"value": message}])
+    landing = {"value": "string", "partition": "int", "offset": "bigint"}
+    land_table(lake, "quays", landing, [{"value": message, "partition": 0, "offset": 1}])
     output = init.ok("landing.quays", "--key", "quay")
     assert "null_is_absent: flags, bits. An update that leaves a large value" in output
     staging = (project.folder / "models/staging/debezium/stg_debezium__quays.sql").read_text()
     assert "null_is_absent=['flags', 'bits']" in staging
     assert "{'name': 'clock', 'type': 'time(6)'}" in staging
+    # PostgreSQL's log orders the messages of all partitions.
+    assert "position" not in staging
     project.dbt("run", "--select", "stg_debezium__quays")
     assert lake.rows("select after.day, after.clock from afterimage.stg_debezium__quays") == [
         {"day": date(2024, 1, 2), "clock": "10:11:12.123456"}

@@ -38,6 +38,7 @@ TYPES = {
     "note": "string",
 }
 COLUMNS = column_list(**TYPES)
+PLACEHOLDER = "__debezium_unavailable_value"
 AT = 1709283600000  # 2024-03-01 09:00:00
 
 
@@ -163,6 +164,67 @@ def test_three_batches_give_what_a_full_refresh_gives(
         ("superseded: a later load of this key came", 1),
         ("tombstone: the value is NULL", 2),
     ]
+
+
+def of_postgresql(operation: str, place: int, before: Row | None, after: Row | None) -> Row:
+    message = envelope(operation, place, before, after)
+    sequence = json.dumps([str(place), str(place)])
+    message["source"] = {"ts_ms": AT, "snapshot": "false", "sequence": sequence, "lsn": place}
+    return message
+
+
+# A key change in two partitions: PostgreSQL's connector does not send the long value again.
+MOVED: list[Row] = [
+    landed(0, of_postgresql("c", 10, None, thing(1, "long"))),
+    landed(1, of_postgresql("d", 20, thing(1, ""), None), key=1, header="newkey"),
+    landed(2, None, key=1, header="newkey"),
+    landed(0, of_postgresql("c", 20, None, thing(2, PLACEHOLDER)), header="oldkey")
+    | {"partition": 1},
+    landed(1, of_postgresql("u", 30, None, thing(2, PLACEHOLDER))) | {"partition": 1},
+]
+LOST = (
+    "the row came from a key whose delete is not in this partition: columns that the message lacks"
+    " are unknown. Leave `position` out"
+)
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(
+    ("position", "notes", "closed_by", "warnings"),
+    [
+        ("", ["long", "long"], "key_change", {None}),
+        (", position=['partition', 'offset']", ["long", None], "delete", {None, LOST}),
+    ],
+    ids=["log", "kafka"],
+)
+def test_a_key_change_in_two_partitions_keeps_its_values_in_the_order_of_the_log(
+    position: str,
+    notes: list[str | None],
+    closed_by: str,
+    warnings: set[str | None],
+    project: Project,
+    lake: Lake,
+) -> None:
+    lake.create("things", LANDING, MOVED)
+    columns = column_list(id="int", note="string")
+    project.stream(
+        "stg_things",
+        f"debezium_messages({relation('things')}, unique_key=['id'], key='key', headers='headers',"
+        f" columns={columns}{position})",
+    )
+    project.history("things_history", "stg_things")
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    found = lake.contents(*TABLES)
+    versions = sorted(found["things_history"], key=lambda row: (row["id"], row["version"]))
+    assert [(row["id"], row["note"], row["closed_by"]) for row in versions] == [
+        (1, notes[0], closed_by),
+        (2, notes[1], None),
+    ]
+    said = {warning for one in found["stg_things"] for warning in one["warnings"] or [None]} - {
+        "the key changed and not all columns were captured: they keep the old key's values,"
+        " where these are known"
+    }
+    assert said == warnings
 
 
 # --- Avro ---------------------------------------------------------------------------------------
