@@ -1,4 +1,4 @@
-{#- The CTEs from the rows of a CD or CCD table to `distinct_rows`: each row once, judged, with its place and its
+{#- The CTEs from the rows of a CD or CCD table to `distinct_rows`: each row once, classified, with its place and its
     commit time, which may come from the UOW table. Of a row delivered twice the copy with the first time counts.
     `condition` says which rows to read, if not all. -#}
 {%- macro _db2_rows(layout, rows, condition, complete, uow=none, time_zone='UTC') -%}

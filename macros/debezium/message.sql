@@ -46,3 +46,53 @@ named_struct(
     {%- set message = afterimage._let('s', afterimage._json_map("p['source']"), message) -%}
     {{ return(afterimage._let('p', afterimage._debezium_payload(text), message)) }}
 {%- endmacro -%}
+
+
+{#- The payload of a message or of its key, which may have a schema beside it. -#}
+{%- macro _debezium_payload(text) -%}
+    {%- set is_wrapped = "size(w) = 2 and map_contains_key(w, 'schema') and map_contains_key(w, 'payload')" -%}
+    {{ return(afterimage._let(
+        'w', afterimage._json_map(text), 'if(' ~ is_wrapped ~ ', ' ~ afterimage._json_map("w['payload']") ~ ', w)'
+    )) }}
+{%- endmacro -%}
+
+
+{#- The place of a change in the log of its database, from the fields of `source`; NULL if they do not give all of
+    it. -#}
+{%- macro _debezium_place() -%}
+{%- set binlog = "concat_ws(',', f.file, f.pos, coalesce(f.row, '0'))" -%}
+{%- set lsn = "concat_ws(',', f.commit_lsn, f.change_lsn, coalesce(f.event_serial_no, '0'))" -%}
+{%- set scn = "concat_ws(',', f.commit_scn, f.scn, coalesce(f.ssn, '0'))" -%}
+{%- set redo_record = "upper(regexp_replace(coalesce(f.rs_id, ''), '0x|[^0-9A-Fa-f]', ''))" -%}
+case
+    -- Transactions come in the order of their commits, so the last commit before the change goes first. A new connector
+    -- knows none.
+    when f.sequence rlike '^\\[(null|"[0-9]{1,20}"), *"[0-9]{1,20}"\\]$' then concat(
+        lpad(regexp_extract(f.sequence, '^\\[(?:null, *)?"([0-9]+)', 1), 20, '0'),
+        lpad(regexp_extract(f.sequence, '([0-9]+)"\\]$', 1), 20, '0')
+    )
+    when {{ binlog }} rlike '[.][0-9]{1,10},[0-9]{1,20},[0-9]{1,10}$'
+        then concat(
+            lpad(regexp_extract(f.file, '([0-9]+)$', 1), 10, '0'), lpad(f.pos, 20, '0'), lpad(coalesce(f.row, '0'), 10, '0')
+        )
+    when {{ lsn }} rlike '^[0-9A-Fa-f:]{22},[0-9A-Fa-f:]{22},[0-9]{1,10}$'
+        then concat(upper(replace(concat(f.commit_lsn, f.change_lsn), ':', '')), lpad(coalesce(f.event_serial_no, '0'), 10, '0'))
+    when {{ scn }} rlike '^[0-9]{1,20},[0-9]{1,20},[0-9]{1,10}$'
+        then concat(
+            lpad(f.commit_scn, 20, '0'), lpad(f.scn, 20, '0'), lpad({{ redo_record }}, 24, '0'),
+            lpad(coalesce(f.ssn, '0'), 10, '0')
+        )
+end
+{%- endmacro -%}
+
+
+{#- A text that is equal for messages that must be read together: those with one place in the log, which includes the
+    copies of a change, or all loads of a key. `m` is the message as _debezium_message reads it. -#}
+{%- macro _debezium_group(value, key, position, keys) -%}
+case
+    when m.op is null or m.op = 'm' then concat('no-row-', md5(coalesce({{ value }}, {{ key }}, '')))
+    when m.kind = 'load' then concat('load-', md5({{ afterimage._texts_of_map('m.row', keys) }}))
+    when m.log_place is not null then concat(m.log_place, if(m.kind = 'reload', '.i', ''))
+    else concat('unplaced-', coalesce({{ position }}, md5({{ value }})))
+end
+{%- endmacro -%}

@@ -1,0 +1,252 @@
+{#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. -#}
+{%- macro _debezium_images(side, landing, layout) -%}
+{%- set columns = layout.columns -%}
+{%- set texts = [] -%}
+{%- for column in columns -%}
+    {%- set text = afterimage._debezium_text('<values>', column, layout.infinity) -%}
+    {%- do texts.append(afterimage._literal(column.name) ~ ', ' ~ text) -%}
+{%- endfor -%}
+{%- set texts = 'map(' ~ texts | join(', ') ~ ')' -%}
+{%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), <null is known>))' -%}
+{#- NULL is a value, except of an update in the columns of null_is_absent. REPLICA IDENTITY FULL shows the row before,
+    and then the connector knows all of the row. -#}
+{%- set null_is_known = "not (array_contains(" ~ afterimage._string_array(layout.sparse) ~ ", k) and (m.op = 'u'"
+    ~ " and not has_before or m.op = 'c' and coalesce(contains(headers, '__debezium.oldkey'), false)))"
+    if layout.sparse else 'true' -%}
+{%- set no_number = afterimage._literal(
+    '^[^"]* "(NaN|NAN|-?Infinity|(POSITIVE|NEGATIVE)_INFINITY)" [(]decimal[^"]*$'
+) -%}
+{%- set bounded = [] -%}
+{%- for column in columns if layout.infinity is none and column.type in ['date', 'timestamp', 'timestamp_ntz'] -%}
+    {%- set name = afterimage._literal(column.name) -%}
+    {%- do bounded.append(
+        'if(row_texts[' ~ name ~ '] in (' ~ afterimage._debezium_bounds(column) | join(', ') ~ '), ' ~ name ~ ', null)'
+    ) -%}
+{%- endfor -%}
+{%- set keys = afterimage._string_array(layout.unique_key) -%}
+{%- set others = afterimage._string_array(columns | map(attribute='name') | reject('in', layout.unique_key) | list) -%}
+{%- set made_up = afterimage._literal(
+    '^(|0([.]0+)?|false|\\[\\]|\\{\\}|AA==|\\{"scale":0,"value":"AA=="\\}'
+    ~ '|1970-01-01([T ]00:00:00([.]0+)?)?Z?|00:00:00([.]0+)?Z|P0Y0M0DT0H0M0S)$'
+) -%}
+landed_messages as (
+
+    select
+        {{ landing.value }} as value,
+        {{ landing.key }} as message_key,
+        {{ landing.key_row }} as key_row,
+        {{ landing.unread }} as unread,
+        {{ landing.position }} as landed_position,
+        {{ landing.partition }} as landed_partition,
+        {{ landing.headers }} as headers
+
+    from {{ side.rows }}
+    where {{ side.condition or 'true' }}
+
+),
+
+messages as (
+
+    select
+        *,
+        {{ afterimage._debezium_message(afterimage._exact_numbers('value')) | indent(8) }} as m
+
+    from landed_messages
+
+),
+
+images as (
+
+    select
+        *,
+        -- The values of each row that the connector knew.
+        {{ known | replace('<values>', "if(m.op = 'd' and not m.is_envelope, m.row, m.before)") | replace('<null is known>', 'true') }}
+            as known_before,
+        -- PostgreSQL sends only the key of the row before a change, with NULL in the other columns, or where they are
+        -- NOT NULL a value that the connector makes up; unless REPLICA IDENTITY is FULL.
+        coalesce(m.source.lsn is null or exists(
+            map_entries(known_before), e -> array_contains({{ others }}, e.key) and not coalesce(e.value rlike {{ made_up }}, true)
+        ), false) as knows_row_before,
+        if(m.op = 'u', known_before, null) as before_values,
+        before_values is not null and knows_row_before as has_before,
+        if(
+            m.op = 'd',
+            coalesce(
+                if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k))),
+                {{ afterimage._debezium_payload('key_row') | indent(16) }}
+            ),
+            {{ known | replace('<values>', 'm.row') | replace('<null is known>', null_is_known) }}
+        ) as row_values,
+        {{ texts | replace('<values>', 'row_values') }} as row_texts,
+        {{ texts | replace('<values>', 'before_values') }} as before_texts,
+        concat(
+            {{ afterimage._misfits(columns, 'row_texts', '') | indent(12) }},
+            {{ afterimage._misfits(columns, 'before_texts', ' before') | indent(12) }}
+        ) as all_misfits,
+        -- NaN and infinity of a decimal are NULL, as the connector itself writes them unless its decimals are texts or
+        -- doubles.
+        filter(all_misfits, misfit -> not misfit rlike {{ no_number }}) as misfits,
+        filter(all_misfits, misfit -> misfit rlike {{ no_number }}) as no_numbers,
+        {{ 'array_compact(array(' ~ bounded | join(', ') ~ '))' if bounded else 'cast(array() as array<string>)' }} as bounded,
+        {{ afterimage._debezium_null_placeholders([] if layout.sparse is not none else columns) | indent(8) }} as doubtful_nulls,
+        if(m.op is null or row_values is null, null, {{ afterimage._image_of_texts(columns, 'row_texts') | indent(8) }}) as image,
+        if(has_before, {{ afterimage._image_of_texts(columns, 'before_texts') | indent(8) }}, null) as row_before,
+        array_except({{ layout.names }}, map_keys(row_values)) as unknown_columns,
+        array_except(filter(map_keys(m.row), k -> m.is_envelope or not startswith(k, '__')), {{ layout.names }}) as undeclared
+
+    from messages
+
+)
+{%- endmacro -%}
+
+
+{#- A value as a text that casts to its column's type, although the message has a number of days or milliseconds, or
+    unscaled bytes. A value of another type keeps its own text, which does not fit. -#}
+{%- macro _debezium_text(values, column, infinity) -%}
+    {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
+    {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
+        {#- `1250` and `true` may be Base64, which has quotes in the message. A decimal of any scale has its own
+            scale. -#}
+        {%- set is_number = "v = 'Infinity' or (v rlike '^([0-9eE+]+|true)$' and value rlike "
+            ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') ~ ')' -%}
+        {%- set decimal = afterimage._decimal_of_bytes(
+            afterimage._hex_of_base64("if(startswith(v, '{'), get_json_object(v, '$.value'), v)"),
+            "if(startswith(v, '{'), get_json_object(v, '$.scale'), '" ~ column.type.split(',')[1].rstrip(')') ~ "')"
+        ) -%}
+        {{ return(afterimage._let('v', text, 'if(' ~ is_number ~ ', v, coalesce(' ~ decimal ~ ', v))')) }}
+    {%- elif column.type == 'binary' and column.get('encoding') != 'hex' -%}
+        {{ return(
+            'coalesce(' ~ afterimage._hex_of_base64(text) ~ ", concat('not Base64: ', " ~ text ~ '))'
+        ) }}
+    {%- elif column.type == 'date' -%}
+        {#- `2024-01-02Z` of the mode `isostring` -#}
+        {{ return(afterimage._debezium_bounded(text, column, infinity, afterimage._counted_date("rtrim('Z', " ~ text ~ ')'))) }}
+    {%- elif column.type.startswith('timestamp') -%}
+        {{ return(
+            afterimage._debezium_bounded(text, column, infinity, afterimage._counted_time(text, column.precision))
+        ) }}
+    {%- elif column.is_time -%}
+        {{ return(afterimage._debezium_time_of_day(text, column.precision)) }}
+    {%- endif -%}
+    {{ return(text) }}
+{%- endmacro -%}
+
+
+{#- The text of a date or a timestamp, with a bound in place of PostgreSQL's infinity. The connector has no value for
+    that: it writes what the JDBC driver does with its largest and smallest number, in the unit of the column. -#}
+{%- macro _debezium_bounded(text, column, infinity, otherwise) -%}
+    {%- if column.type == 'date' -%}
+        {#- First those of a change, then those of a snapshot, which depend on the connector's time zone. -#}
+        {%- set last = [
+            '-2147472692', '-5877611-06-21Z', '-622191235', '-622191234', '-622191233', '+292278994-08-16Z',
+            '+292278994-08-17Z', '+292278994-08-15Z'
+        ] -%}
+        {%- set first = [
+            '-2147472691', '-5877611-06-22Z', '-625821273', '-625821272', '-625821271', '+292269055-12-01Z',
+            '+292269055-12-02Z', '+292269055-12-03Z'
+        ] -%}
+    {%- else -%}
+        {%- set last, first = ['+294247-01-10T04:00:25.2Z'], ['-290308-12-21T19:59:27.6Z'] -%}
+        {%- if column.precision is not none -%}
+            {%- set unit = 0 if column.precision <= 3 else 1 if column.precision <= 6 else 2 -%}
+            {%- do last.append(['9223372036825200', '9223372036825200000', '9223372036854775807'][unit]) -%}
+            {%- do first.append(['-9223372036832400', '-9223372036832400000', '-9223372036854775808'][unit]) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- set bounds = {'null': ['null', 'null'], 'reject': ["'infinity'", "'-infinity'"]}.get(
+        infinity, afterimage._debezium_bounds(column)
+    ) -%}
+    {{ return(
+        'case when ' ~ text ~ " in ('infinity', '" ~ last | join("', '") ~ "') then " ~ bounds[0]
+        ~ ' when ' ~ text ~ " in ('-infinity', '" ~ first | join("', '") ~ "') then " ~ bounds[1]
+        ~ ' else ' ~ otherwise ~ ' end'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The texts that stand for `infinity` and `-infinity` in a date or a timestamp, as SQL literals. No value of a message
+    has a plus before a year of four digits. Python, and so PySpark and dbt, can show these timestamps in every time
+    zone; it cannot show earlier ones than the first. -#}
+{%- macro _debezium_bounds(column) -%}
+    {{ return(
+        ["'+9999-12-31'", "'+0001-01-01'"] if column.type == 'date'
+        else ["'+9999-12-31 00:00:00Z'", "'+0001-01-03 00:00:00Z'"]
+    ) }}
+{%- endmacro -%}
+
+
+{#- A time of day as PostgreSQL shows it, `10:11:12.5`, from a number since midnight (in the unit that `_counted_time`
+    takes for the precision) or from a text with a Z. MySQL's are negative or have more than 24 hours. Any other text
+    stays. Texts of this form sort like their times. -#}
+{%- macro _debezium_time_of_day(text, precision) -%}
+    {%- set digits = 3 if precision <= 3 else 6 if precision <= 6 else 9 -%}
+    {%- set seconds = 'n div 1' ~ '0' * digits ~ 'L' -%}
+    {%- set fraction = "rtrim('0', lpad(cast(n % 1" ~ '0' * digits ~ "L as string), " ~ digits ~ ", '0'))" -%}
+    {%- set counted -%}
+concat(
+    if(startswith({{ text }}, '-'), '-', ''),
+    format_string('%02d:%02d:%02d', {{ seconds }} div 3600, {{ seconds }} div 60 % 60, {{ seconds }} % 60),
+    if(n % 1{{ '0' * digits }}L = 0, '', concat('.', {{ fraction }}))
+)
+    {%- endset -%}
+    {{ return(
+        'if(' ~ text ~ " rlike '^-?[0-9]{1,18}$', "
+        ~ afterimage._let('n', 'abs(cast(' ~ text ~ ' as bigint))', counted) ~ ", rtrim('Z', " ~ text ~ '))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The forms of the placeholder, as SQL literals: a text, bytes, an array of texts, of bytes, of numbers (its bytes),
+    of dates (Avro: so many days) or of UUIDs (made of its MD5 as Java does), an hstore, and an hstore as text. -#}
+{%- macro _debezium_placeholders(placeholder) -%}
+    {%- set text = afterimage._literal(placeholder) -%}
+    {%- set md5 = local_md5(placeholder) -%}
+    {%- set uuid = [
+        md5[:8], md5[8:12], '3' ~ md5[13:16], '89ab'[md5[16] | int(base=16) % 4] ~ md5[17:20], md5[20:]
+    ] | join('-') -%}
+    {%- set bytes, days = placeholder.encode('utf-8') | list, [] -%}
+    {%- for byte in bytes -%}
+        {%- do days.append((modules.datetime.date(1970, 1, 1) + modules.datetime.timedelta(days=byte)).isoformat()) -%}
+    {%- endfor -%}
+    {{ return([
+        text, 'base64(' ~ text ~ ')', 'lower(hex(' ~ text ~ '))',
+        'to_json(array(' ~ text ~ '))', 'to_json(array(base64(' ~ text ~ ')))',
+        "'" ~ bytes | tojson | replace(' ', '') ~ "'", "'" ~ days | tojson | replace(' ', '') ~ "'", "'[\"" ~ uuid ~ "\"]'",
+        'to_json(map(' ~ text ~ ', ' ~ text ~ '))', "replace(to_json(map(" ~ text ~ ", " ~ text ~ ")), ':', ': ')",
+    ] | join(', ')) }}
+{%- endmacro -%}
+
+
+{#- The columns that are NULL in a row, although PostgreSQL may only have left out their value: an array of texts. For
+    some types the connector has no placeholder, and writes NULL. Which these are, the schema beside the payload says;
+    without it each array may be one. -#}
+{%- macro _debezium_null_placeholders(columns) -%}
+    {%- set arrays = columns | selectattr('type', 'eq', 'array<string>') | map(attribute='name') | list -%}
+    {%- set bytes = columns | selectattr('type', 'eq', 'binary') | map(attribute='name') | list -%}
+    {%- if not arrays + bytes -%}
+        {{ return('cast(array() as array<string>)') }}
+    {%- endif -%}
+    {%- set null = 'if(map_contains_key(row_values, {name}) and row_values[{name}] is null' -%}
+    {%- set nulls = 'array_compact(array(' ~ (
+        afterimage._each(arrays, null ~ ', {name}, null)')
+        + afterimage._each(bytes, null ~ " and contains(value, 'io.debezium.data.Bits'), {name}, null)")
+    ) | join(', ') ~ '))' -%}
+    {%- set field = 'field: string, type: string, name: string, items: struct<type: string, name: string>' -%}
+    {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
+        ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
+    {%- set of_row = "coalesce(get(filter(s, f -> f.field = 'after'), 0).fields, transform(s, f -> struct("
+        ~ 'f.field, f.type, f.name, f.items)))' -%}
+    {#- Arrays of texts, numbers, bytes, JSON, UUIDs, and dates that are days have a placeholder. -#}
+    {%- set has_none = "(f.name = 'io.debezium.data.Bits' or f.type = 'array' and not coalesce("
+        ~ "if(f.items.name is null, f.items.type in ('string', 'int32', 'int64', 'bytes'), f.items.name in ("
+        ~ "'io.debezium.time.Date', 'io.debezium.data.Uuid', 'io.debezium.data.Json')), false))" -%}
+    {%- set by_schema = afterimage._let('s', fields, 'if(s is null, array_intersect(nulls, '
+        ~ afterimage._string_array(arrays) ~ '), transform(filter(' ~ of_row
+        ~ ', f -> array_contains(nulls, f.field) and ' ~ has_none ~ '), f -> f.field))') -%}
+    {#- Other databases log the whole row, and so does PostgreSQL for REPLICA IDENTITY FULL. -#}
+    {{ return(
+        "if(m.op = 'u' and m.source.lsn is not null and not has_before, "
+        ~ afterimage._let('nulls', nulls, 'if(size(nulls) = 0, nulls, ' ~ by_schema ~ ')')
+        ~ ', cast(array() as array<string>))'
+    ) }}
+{%- endmacro -%}

@@ -1,0 +1,136 @@
+{#- The columns of a landing: SQL by name. With `schemas` they are those of the query `opened`. -#}
+{%- macro _debezium_landing(relation, value, key, position, headers, schemas) -%}
+    {%- set found = afterimage._message_columns('debezium_messages', relation, value) -%}
+    {%- set names = found.values() | map(attribute='name') | list -%}
+    {%- set columns = {} -%}
+    {%- for argument, column in {'value': value, 'key': key, 'headers': headers}.items() -%}
+        {%- do afterimage._check_known('debezium_messages', argument, [column] if column else [], names) -%}
+        {%- do columns.update({argument: {
+            'sql': afterimage._quote(column) if column else 'cast(null as string)',
+            'type': found[column | lower].type if column else 'string',
+        }}) -%}
+    {%- endfor -%}
+    {%- do afterimage._check_known('debezium_messages', 'position', position, names) -%}
+    {%- set numbers = afterimage._number_texts(position or []) -%}
+    {%- set landing = {
+        'opened': none,
+        'value': afterimage._valid_text(columns.value.sql),
+        'key': afterimage._valid_text(columns.key.sql),
+        'key_row': afterimage._valid_text(columns.key.sql),
+        'unread': 'cast(null as string)',
+        'no_frame': "'Avro is read from a binary column, and with `schemas`'",
+        'headers': afterimage._valid_text(columns.headers.sql),
+        'position': 'concat(' ~ numbers | join(', ') ~ ')' if position else 'cast(null as string)',
+        'partition': 'concat(' ~ (numbers[:-1] + ["''"]) | join(', ') ~ ')',
+        'place': 'landed_position' if position else "concat(m.log_place, if(m.kind = 'reload', '.i', ''))",
+        'place_missing': "'a column of `position` is no number'" if position else 'to_json(m.source)',
+    } -%}
+    {%- if schemas is not none -%}
+        {%- do afterimage._check_columns('debezium_messages', 'schemas', schemas, ['id', 'schema']) -%}
+        {%- do landing.update({
+            'opened': afterimage._debezium_opened(columns.value, columns.key, schemas),
+            'value': 'afterimage_value', 'key': 'afterimage_key', 'key_row': 'afterimage_key_row',
+            'unread': 'afterimage_read_error',
+        }) -%}
+        {%- if columns.value.type == 'binary' -%}
+            {%- do landing.update({'no_frame': "'not an Avro message: it ends before the id of its schema'"}) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {{ return(landing) }}
+{%- endmacro -%}
+
+
+{#- A query over the landed rows, `<rows>`, that opens the messages of a schema registry. It adds
+    - `afterimage_value`: the message as JSON. Bytes that cannot be read are hex digits, which no JSON is. They do not
+      depend on the schema, which may come later,
+    - `afterimage_key`: the key as text, and `afterimage_key_row`: the key as JSON,
+    - `afterimage_read_error`: why the message cannot be read. -#}
+{%- macro _debezium_opened(value, key, schemas) -%}
+{%- set known_schemas -%}
+select /*+ broadcast */
+                try_cast(id as bigint) as registered_id,
+                max(`schema`) as registered_schema
+
+            from {{ schemas }}
+            where `schema` is not null
+            group by 1
+{%- endset -%}
+(
+    select
+        *,
+        if(
+            afterimage_value_id is null and afterimage_missing_id is null,
+            {{ afterimage._valid_text(value.sql) }},
+            coalesce(afterimage_value_message.message, hex({{ value.sql }}))
+        ) as afterimage_value,
+        if(afterimage_key_id is null, {{ afterimage._valid_text(key.sql) }}, hex({{ key.sql }})) as afterimage_key,
+        if(afterimage_key_id is null, {{ afterimage._valid_text(key.sql) }}, afterimage_key_message.message) as afterimage_key_row,
+        coalesce(
+            concat({{ afterimage._debezium_no_schema() }}, afterimage_missing_id),
+            concat('not an Avro message: ', afterimage_value_message.error)
+        ) as afterimage_read_error
+
+    from (
+        select
+            landed.*,
+            coalesce(
+                if(value_schemas.registered_id is null, afterimage_value_id, null),
+                if(key_schemas.registered_id is null, afterimage_key_id, null)
+            ) as afterimage_missing_id,
+            decode_registry_message(
+                {{ value.sql }},
+                if(afterimage_key_id is null or key_schemas.registered_id is not null, value_schemas.registered_schema, null)
+            ) as afterimage_value_message,
+            decode_registry_message({{ key.sql }}, key_schemas.registered_schema) as afterimage_key_message
+
+        from (
+            select
+                *,
+                {{ afterimage._debezium_schema_id(value) }} as afterimage_value_id,
+                {{ afterimage._debezium_schema_id(key) }} as afterimage_key_id
+
+            from <rows>
+        ) as landed
+        left outer join (
+            {{ known_schemas }}
+        ) as value_schemas
+            on landed.afterimage_value_id = value_schemas.registered_id
+        left outer join (
+            {{ known_schemas }}
+        ) as key_schemas
+            on landed.afterimage_key_id = key_schemas.registered_id
+    ) as decoded
+)
+{%- endmacro -%}
+
+
+{#- The id in the frame of an Avro message: a zero byte, the id in four bytes, the message. NULL for other bytes. -#}
+{%- macro _debezium_schema_id(column) -%}
+    {%- if column.type != 'binary' -%}
+        {{ return('cast(null as bigint)') }}
+    {%- endif -%}
+    {{ return(
+        'if(length(' ~ column.sql ~ ') >= 5 and startswith(' ~ column.sql ~ ", X'00'), cast(conv(hex(substring("
+        ~ column.sql ~ ', 2, 4)), 16, 10) as bigint), null)'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The reject reason of a message that waits for its schema; the schema's id follows. -#}
+{%- macro _debezium_no_schema() -%}
+'no schema has the id: '
+{%- endmacro -%}
+
+
+{#- A query that returns a row if a schema has come that messages of earlier runs wait for. -#}
+{%- macro _debezium_schema_came(schemas) -%}
+select 1
+from {{ this }} as staged
+inner join {{ schemas }} as schemas
+    on
+        staged.reject_reason = concat({{ afterimage._debezium_no_schema() }}, try_cast(schemas.id as bigint))
+        and schemas.`schema` is not null
+-- Lets Iceberg skip the files in which no message waits.
+where startswith(staged.reject_reason, {{ afterimage._debezium_no_schema() }})
+limit 1
+{%- endmacro -%}
