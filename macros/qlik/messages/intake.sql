@@ -105,11 +105,11 @@ limit 1
 
 {#- Whether a load message may follow a change in its partition. Checked at compile time, from the bytes alone:
     hardly any landing holds a reload, and placing one takes a second pass over all messages. For earlier runs the
-    model's table has the answer. -#}
-{%- macro _qlik_may_hold_reloads(landing, side) -%}
+    model's table has the answer. `rows` are the landed ones, or all if the run reads everything. -#}
+{%- macro _qlik_may_hold_reloads(landing, rows) -%}
     {%- if not landing.has_offsets -%}
         {{ return(false) }}
-    {%- elif '__dbt__cte__' in side.rows -%}
+    {%- elif '__dbt__cte__' in rows -%}
         {{ return(true) }}
     {%- endif -%}
     {%- set query -%}
@@ -127,7 +127,7 @@ limit 1
                     coalesce(size({{ afterimage._qlik_message_seqs(landing) | indent(20) }}), 0) > 0 as is_change,
                     {{ landing.value }} {{ 'is not null' if landing.is_binary else "ilike '%refresh%'" }} as may_be_load
 
-                from {{ side.landed or side.rows }} as landed
+                from {{ rows }} as landed
                 {%- if afterimage._is_incremental() %}
                 union all
                 select

@@ -34,7 +34,9 @@
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
     {%- set side = intake.sides[0] -%}
-    {%- set has_reloads = afterimage._qlik_may_hold_reloads(landing, side) -%}
+    {%- set has_reloads = afterimage._qlik_may_hold_reloads(
+        landing, side.landed if intake.kind == 'new' else side.rows
+    ) -%}
     {%- set fields = {
         'schema': 'string',
         'table': 'string',
