@@ -13,6 +13,7 @@
         ],
         key='key',
         table='public.parcels',
-        headers='headers'
+        headers='headers',
+        null_is_absent=[]
     )
 }}
