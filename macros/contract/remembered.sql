@@ -69,7 +69,7 @@
 {#- Tells the materialization what its source macros have decided. dbt compiles a model and then runs its
     materialization, each with variables of its own. What both have is the model's `meta`. -#}
 {%- macro _note_intake(intake, unique_key) -%}
-    {%- if not (execute and afterimage._tracks_reads()) -%}
+    {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
         {{ return(none) }}
     {%- endif -%}
     {#- Plain values only: if the run fails, dbt writes them into its manifest. -#}

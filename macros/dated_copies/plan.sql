@@ -75,7 +75,8 @@
 {%- endmacro -%}
 
 
-{#- A query in brackets for the rows that a copy had, from the staging table. A change_id ends in the key's hash. -#}
+{#- A query in brackets for the rows that a copy had, from the staging table. The last 32
+    characters of a change_id are the key's hash. -#}
 {%- macro _copies_state(place) -%}
     {%- set query -%}
 (

@@ -136,7 +136,8 @@ images as (
     that: it writes what the JDBC driver does with its largest and smallest number, in the unit of the column. -#}
 {%- macro _debezium_bounded(text, column, infinity, otherwise) -%}
     {%- if column.type == 'date' -%}
-        {#- First those of a change, then those of a snapshot, which depend on the connector's time zone. -#}
+        {#- The first two are those of changes. The others are those of snapshots, and vary with the connector's time
+            zone. -#}
         {%- set last = [
             '-2147472692', '-5877611-06-21Z', '-622191235', '-622191234', '-622191233', '+292278994-08-16Z',
             '+292278994-08-17Z', '+292278994-08-15Z'

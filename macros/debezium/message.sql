@@ -27,8 +27,8 @@ named_struct(
     'op', op,
     'kind', case
         when op in ('r', 'c') and lower(f.snapshot) = 'incremental' then 'reload'
-        -- Old connectors for MySQL read rows as `c`. PostgreSQL's reads them as `r`; but if it stopped in an incremental
-        -- snapshot, it says of all changes that a snapshot read them, until it goes on with that.
+        -- Old connectors for MySQL read rows as `c`. PostgreSQL's reads them as `r`. If it stops in an incremental
+        -- snapshot, it marks every change as read by a snapshot, until the snapshot goes on.
         when op = 'r' or (op = 'c' and lower(f.snapshot) <> 'false' and f.sequence is null) then 'load'
         else coalesce(decode(op, 'c', 'insert', 'u', 'update', 'd', 'delete', 't', 'truncate'), 'unknown')
     end,

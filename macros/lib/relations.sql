@@ -108,8 +108,8 @@
 {%- endmacro -%}
 
 
-{#- A type in a form to compare: as Iceberg stores it, which has no integers smaller than an int, and without the
-    capitals that fields of a struct may have. -#}
+{#- The form in which types are compared. Iceberg stores tinyint and smallint as int. Names of struct fields become
+    lower case. -#}
 {%- macro _stored_type(type) -%}
     {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type | lower)) }}
 {%- endmacro -%}

@@ -23,8 +23,8 @@
 {%- endmacro -%}
 
 
-{#- Values as one text that differs whenever they differ: Spark's `to_json` drops the part of a time below a
-    millisecond. -#}
+{#- Values as JSON. Different values give different texts: times keep their microseconds, which plain `to_json` cuts to
+    milliseconds. -#}
 {%- macro _exact_json(expression) -%}
     {%- set time = 'yyyy-MM-dd HH:mm:ss.SSSSSS' -%}
     {{ return(

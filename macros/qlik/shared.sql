@@ -1,4 +1,4 @@
-{#- What change tables and messages share: the time in a change sequence, and two warnings. -#}
+{#- What change tables and messages share: the newest valid change sequence, and two warnings. -#}
 
 
 {#- The last change_seq that may count as the newest. -#}

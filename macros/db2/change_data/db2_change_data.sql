@@ -53,7 +53,8 @@ with
 
 
 {#- The CTEs from `distinct_rows` to `paired_changes` for a table that holds the last row of each key. It holds a
-    state, not changes, so every row has the place of a full-load row, and a later one takes its change_id. -#}
+    state, not changes. Every row has the place of a full-load row. A later row of the key replaces it under the same
+    change_id. -#}
 {%- macro _db2_condensed() -%}
 states as (
 

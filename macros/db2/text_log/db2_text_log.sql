@@ -6,7 +6,8 @@
     {%- endif -%}
     {%- set new_columns = afterimage._check_drift('db2_text_log', base, layout.columns) -%}
     {%- set keys = layout.unique_key -%}
-    {#- Each key has one row, which any run with news writes again. The base may land before or after the log. -#}
+    {#- Each key has one row. Every run that finds landed rows writes it again. The base may land before or after the
+        log. -#}
     {%- set intake = afterimage._intake(
         'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_columns, whole=true
     ) -%}

@@ -25,9 +25,9 @@
 
 {#- What a run needs to know about key changes from the first new place on. `trades`: whether rows may have taken each
     other's keys. `carries`: whether rows took values along to another key. `needs_all`: whether keys must be rebuilt from
-    their first change because of that. They must if
+    their first change. They must if
 
-    - such a transaction began before the place from which its key is rebuilt,
+    - a transaction in which rows traded keys began before the place from which its key is rebuilt,
     - the history knows only part of the row that lived at the key, or
     - the run is late and a later key change lacks columns: their values come from the old key, and go on from there
       to keys that the run does not touch. -#}

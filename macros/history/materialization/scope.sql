@@ -1,7 +1,7 @@
 {#- Which keys a run rebuilds, and from where:
     - `touched`: a scratch table of the keys, the place from which each is rebuilt, and what the table knows of them,
     - `key_count`: how many keys,
-    - `all_is_new`: whether no version but the open ones can change,
+    - `all_is_new`: true if only open versions can change,
     - `slice`: the condition for the changes that the rebuild reads,
     - `from_first_change`: whether it reads all of them. -#}
 {%- macro _rebuild_scope(

@@ -98,16 +98,6 @@
 {%- endmacro -%}
 
 
-{#- The condition that a column's value differs from the before-image; NULL if either is NULL. -#}
-{%- macro _qlik_differs(column, types, after='image') -%}
-    {%- set name = '.' ~ afterimage._quote(column) -%}
-    {{ return(
-        afterimage._comparable(after ~ name, types[column]) ~ ' <> '
-        ~ afterimage._comparable('before_image' ~ name, types[column])
-    ) }}
-{%- endmacro -%}
-
-
 {#- Warns if rows take each other's keys (`id = id + 1`) in a table without transaction ids: a history loses such a row,
     because only its transaction tells which row left the key. The before-images show it: one update gives a row a key,
     and a later one of the same time in change_seq takes another row from there. Rows that are equal but for their keys

@@ -1,0 +1,78 @@
+{#- Which transactions are complete: the CTEs from `located` to `settled_transactions`. All messages of the relation
+    count, whatever their table. Another transaction may reuse an id; its count then starts again. Missing messages
+    may belong to a table that is not here, so a run waits for them no longer than `hours` of the stream. -#}
+{%- macro _qlik_transactions(hours, ranges) -%}
+{%- set w -%}
+partition by coalesce(transaction_id, message_id) order by landed_seq, event_counter, message_id
+{%- endset -%}
+{%- set incomplete -%}
+has_seq and transaction_id is not null and event_counter is not null and not coalesce(events_here = last_event, false)
+{%- endset -%}
+transaction_events as (
+
+    select
+        *,
+        coalesce(
+            event_counter < lag(event_counter) over ({{ w }})
+            or (event_counter = lag(event_counter) over ({{ w }}) and landed_seq <> lag(landed_seq) over ({{ w }}))
+            or {{ afterimage._sequence_time('landed_seq') | indent(12) }}
+            > lag({{ afterimage._sequence_time('landed_seq') | indent(12) }}) over ({{ w }}) + interval {{ hours }} hours,
+            false
+        ) as restarts
+
+    from located
+
+),
+
+numbered_transactions as (
+
+    select
+        *,
+        count_if(restarts) over ({{ w }} rows between unbounded preceding and current row) as transaction_number
+
+    from transaction_events
+
+),
+
+sized_transactions as (
+
+    select
+        *,
+        size(collect_set(event_counter) over (in_transaction)) as events_here,
+        max(if(is_last_event, event_counter, null)) over (in_transaction) as last_event,
+        max(landed_seq) over (in_transaction) as last_seq
+        {%- if ranges %},
+        -- Other messages are read only to identify these transactions.
+        max(not has_seq or {{ afterimage._qlik_within('landed_seq', ranges) }}) over (in_transaction) as has_landed
+        {%- endif %}
+
+    from numbered_transactions
+    window in_transaction as (partition by coalesce(transaction_id, message_id), transaction_number)
+
+),
+
+settled_transactions as (
+
+    select
+        sized_transactions.*,
+        {{ incomplete }} as is_incomplete,
+        {{ incomplete }}
+        and {{ afterimage._sequence_time('last_seq') | indent(8) }}
+        >= {{ afterimage._sequence_time('newest_seq') | indent(8) }} - interval {{ hours }} hours as is_held_back
+
+    from sized_transactions
+    cross join (
+        select
+            greatest(
+                max(landed_seq),
+                '{{ afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) or '' }}'
+            ) as newest_seq
+        from located
+        where has_seq and landed_seq <= '{{ afterimage._qlik_latest_seq() }}'
+    ) as newest
+    {%- if ranges %}
+    where has_landed
+    {%- endif %}
+
+),
+{%- endmacro -%}
