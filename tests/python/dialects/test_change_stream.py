@@ -383,9 +383,19 @@ def test_the_columns_have_the_documented_types(runs: Runs, lake: Lake) -> None:
 @pytest.mark.slow
 def test_compile_leaves_nothing_behind(project: Project, lake: Lake, runs: Runs) -> None:
     runs.land(row(at(4), "U", "d"))
-    code = project.dbt("compile", "--select", "stg_stream").results[0].node.compiled_code
-    assert [change["change_seq"] for change in lake.rows(code)] == [at(4)]
+    node = project.dbt("compile", "--select", "stg_stream").results[0].node
+    assert [change["change_seq"] for change in lake.rows(node.compiled_code)] == [at(4)]
     assert not lake.rows("show views in spark_catalog.global_temp like 'afterimage_*'")
+    assert node.config.meta == {}
+
+
+@pytest.mark.slow
+def test_what_a_run_decided_is_not_left_in_the_manifest(project: Project, runs: Runs) -> None:
+    """The source macro notes it in the model's meta, and the materialization takes it away."""
+    for rows in [[row(at(4), "U", "d")], []]:
+        if rows:
+            runs.land(*rows)
+        assert project.dbt("run", "--select", "stg_stream").results[0].node.config.meta == {}
 
 
 def test_a_model_that_is_not_a_change_stream_is_an_error(project: Project) -> None:
