@@ -94,7 +94,7 @@ compared as (
         ) as comparisons
 
     from shown_events
-    -- A row that leaves for another key appears there, with the old key as a changed column. The delete of a row that
+    -- A key change is listed under the new key only, with the old key as a changed column. The delete of a row that
     -- was never seen still shows what its before-image held.
     where
         not coalesce(ended_by = 'key_change', false)

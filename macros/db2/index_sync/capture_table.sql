@@ -158,7 +158,7 @@ keys_touched as (
 
 ),
 
--- If a key had a row that no row of the table brought, the table does not have all rows from the beginning.
+-- If a key had a row before its first captured change, the table does not go back to the beginning.
 missing as (
 
     select

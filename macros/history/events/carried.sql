@@ -16,7 +16,7 @@ carried_values as (
 ),
 
 {% endif -%}
--- Separate from the other events, so that few rows are joined.
+-- Only events that lack values are joined; the others are passed through.
 complete_events as (
 
     select {{ event_columns | join(', ') }}

@@ -166,3 +166,9 @@ if(
 {%- macro _qlik_has_place(change_seq) -%}
     coalesce({{ change_seq }} rlike '^(?!0*$)[0-9]{35}$', false)
 {%- endmacro -%}
+
+
+{#- The last change_seq that may count as the newest. -#}
+{%- macro _qlik_latest_seq() -%}
+    {{ return(modules.re.sub('[^0-9]', '', afterimage._latest_time()) ~ '9' * 21) }}
+{%- endmacro -%}

@@ -222,6 +222,12 @@ limit 1
 {%- endmacro -%}
 
 
+{#- The first change_seq of a second. It is in UTC, whatever the session's time zone. -#}
+{%- macro _qlik_seq_at(time) -%}
+concat(date_format(to_utc_timestamp({{ time }}, current_timezone()), 'yyyyMMddHHmmss'), repeat('0', 21))
+{%- endmacro -%}
+
+
 {#- Where the stored rows are that a run may meet; none if they may be anywhere: a reload's place may change, and a
     transaction has places other than those that landed. -#}
 {%- macro _qlik_known_within(intake, has_reloads, hold_back_hours) -%}

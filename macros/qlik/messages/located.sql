@@ -108,7 +108,7 @@ addressed as (
         array_size(array_distinct(
             transform(table_schemas, s -> struct(lower(s.schema_name) as schema_name, lower(s.table_name) as table_name))
         )) as tables,
-        -- The task writes both kinds of messages, so Kafka's time of a message says which schemas were there by then.
+        -- One task writes data and schema messages, so their Kafka times are comparable.
         coalesce(
             arrival.landed_at,
             if({{ header_time }} >= timestamp '1970-01-02 00:00:00', {{ header_time }}, null),
