@@ -1,4 +1,9 @@
-{#- The columns of a landing: SQL by name. With `schemas` they are those of the query `opened`. -#}
+{#- What a landing of messages has, as SQL over its rows:
+    - `opened`: with `schemas`, the query that opens the messages (see _debezium_opened); the other SQL is then over it,
+    - `value`, `key`, `key_row`, `headers`: the message, its key as text and as JSON, and its headers,
+    - `unread`: why the message cannot be read, `no_frame`: the same for bytes that are neither JSON nor Avro,
+    - `position`, `partition`: the columns of `position` as one text that sorts, and the first of them,
+    - `place`: the place of a change in the order, `place_missing`: what to show if there is none. -#}
 {%- macro _debezium_landing(relation, value, key, position, headers, schemas) -%}
     {%- set found = afterimage._message_columns('debezium_messages', relation, value) -%}
     {%- set names = found.values() | map(attribute='name') | list -%}

@@ -53,8 +53,10 @@ with
 {%- endmacro -%}
 
 
-{#- The columns of a change table or of cdc.lsn_time_mapping, and its side for the intake. The rows of a transaction are
-    read together. -#}
+{#- What a change table or cdc.lsn_time_mapping has:
+    - `header`: its own columns by name in lower case; `columns`, `types`: the data columns, and their types by name,
+    - `seqval`, `command`: SQL for these columns of a change table,
+    - `side`: its side for the intake. The rows of a transaction are read together. -#}
 {%- macro _sqlserver_table(argument, relation, keeps=none) -%}
     {%- set needed = ['start_lsn', 'tran_end_time'] if argument == 'lsn_times'
         else ['__$start_lsn', '__$seqval', '__$operation'] -%}

@@ -1,5 +1,7 @@
-{#- The columns of a Kafka landing: SQL expressions by name, with a typed NULL for a missing one. Returns none if
-    the table does not exist yet. -#}
+{#- What a Kafka landing has; none if the table does not exist yet:
+    - `value`: the column with the message, `is_binary`: whether it is bytes,
+    - `key`, `topic`, `partition`, `offset`, `timestamp`: SQL for these columns, a typed NULL for one that is missing,
+    - `has_offsets`: whether partition and offset are there. -#}
 {%- macro _qlik_landing(macro_name, relation, value) -%}
     {%- do afterimage._check_text(macro_name, 'value', value) -%}
     {%- if afterimage._needs_placeholder([relation]) -%}

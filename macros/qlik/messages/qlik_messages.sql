@@ -48,6 +48,8 @@
         'schemaId': 'string',
         'lineage': 'struct<schema: string, `table`: string>',
     } -%}
+    {#- The arguments, and `names`: those of the columns, `schema_rows`: a query for the schemas (none without
+        metadata), `has_reloads`: whether loads may follow changes. -#}
     {%- set layout = {
         'columns': columns,
         'names': names,
