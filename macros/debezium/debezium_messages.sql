@@ -59,8 +59,8 @@
         {{ return(intake.idle) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
-    {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out); the others
-        are the arguments of these names. -#}
+    {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out); the
+        others are the arguments of these names. -#}
     {%- set layout = {
         'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
         'placeholders': afterimage._debezium_placeholders(placeholder), 'infinity': infinity,
