@@ -36,12 +36,7 @@
             ~ " macro does. For any other table use dbt's `table` or `incremental`. Missing: " ~ missing | join(', ')
         ) -%}
     {%- endif -%}
-    {%- set properties = {} -%}
-    {%- if config.get('file_format') == 'iceberg' -%}
-        {#- Full metrics give the newest change without reading a file, and let Iceberg skip files by the whole
-            change_seq. -#}
-        {%- do properties.update({'write.metadata.metrics.column.change_seq': 'full'}) -%}
-    {%- endif -%}
+    {%- set properties = afterimage._of_model_format('properties')('staging', {}) -%}
     {%- if afterimage._tracks_reads() -%}
         {%- do properties.update({
             'afterimage.read': afterimage._as_property(tojson(afterimage._read_states(afterimage._tables_read(intakes)))),
@@ -50,7 +45,7 @@
         }) -%}
     {%- endif -%}
     {%- do afterimage._create_table_as(target_relation, existing_relation, properties, sql) -%}
-    {%- if afterimage._tracks_reads() -%}
+    {%- if afterimage._tracks_reads() and afterimage._of_model_format('traits')().keeps_properties -%}
         {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=false) -%}
     {%- endif -%}
     {%- set counts = run_query(
@@ -73,7 +68,7 @@
         {{ return(none) }}
     {%- endif -%}
 
-    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set snapshot = afterimage._version(target_relation) -%}
     {%- set staged = afterimage._scratch_table(target_relation, 'staged', sql) -%}
     {%- set names = run_query('describe query select * from ' ~ staged).columns[0].values() -%}
     {%- set changes -%}
@@ -103,7 +98,7 @@
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': ' ~ landed ~ 'nothing new', info=true) -%}
     {%- else -%}
-        {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
+        {%- set is_alone = afterimage._is_at_version(target_relation, snapshot) -%}
         {%- call statement('main') -%}
 {{ afterimage._merge_rows(
     target_relation, 'select * from ' ~ staged ~ ' where ' ~ is_alone,
@@ -111,6 +106,8 @@
     removes='fresh.reject_reason = ' ~ afterimage._replaced_reason()
 ) }}
         {%- endcall -%}
+        {#- Without a record of what was read, the next run reads everything once. -#}
+        {%- do afterimage._of_model_format('refuse_if_overtaken')(target_relation, snapshot, {'afterimage.read': ''}) -%}
         {%- do log(
             model.name ~ ': ' ~ landed ~ (counts.new + counts.known + counts.rejected) ~ ' changes: ' ~ counts.new
             ~ ' new, ' ~ counts.known ~ ' known, ' ~ counts.rejected ~ ' rejected',
@@ -119,7 +116,7 @@
     {%- endif -%}
     {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
     {%- do afterimage._drop_scratch_tables([staged]) -%}
-    {%- do afterimage._compact_when_due(target_relation, 'data') -%}
+    {%- do afterimage._compact_when_due(target_relation, 'staging') -%}
 {%- endmacro -%}
 
 

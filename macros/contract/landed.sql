@@ -1,6 +1,6 @@
-{#- What has landed in one raw table since the last run, as _landed lists it. Iceberg tables find landed rows by
-    snapshot, files by modification time. Any other relation is read in full, unless `afterimage_lookback_hours` says
-    how far to look back by the source's clock. -#}
+{#- What has landed in one raw table since the last run, as _landed lists it. Iceberg and Delta tables find landed rows
+    by version, files by modification time. Any other relation is read in full, unless `afterimage_lookback_hours`
+    says how far to look back by the source's clock. -#}
 {%- macro _landed_since(side, remembered) -%}
     {%- set relation = side.relation -%}
     {%- set is_incremental = afterimage._is_incremental() -%}
@@ -11,64 +11,13 @@
         {{ return(afterimage._landed(relation, 'unknown')) }}
     {%- endif -%}
     {%- set format = afterimage._landing_format(relation) -%}
-    {%- if format == 'iceberg' -%}
-        {{ return(afterimage._landed_in_iceberg(relation, side.column, remembered)) }}
-    {%- elif format == 'files' -%}
-        {{ return(afterimage._landed_in_files(relation, remembered)) }}
+    {%- if format is not none -%}
+        {%- set read = afterimage._read_before(relation | string, remembered) if is_incremental else {} -%}
+        {{ return(afterimage._of_format(format, 'landed')(side, read, is_incremental)) }}
     {%- elif is_incremental and side.time -%}
         {{ return(afterimage._landed_by_time(relation, side.time)) }}
     {%- endif -%}
     {{ return(afterimage._landed(relation, 'all')) }}
-{%- endmacro -%}
-
-
-{#- What has landed in a raw table:
-    - `kind`: `all` (the first run, or nobody can tell), `new`, `nothing`, or `unknown` (nobody asks),
-    - `rows`: what to read from. For an Iceberg table this is the present snapshot, so that later commits are left to
-      the next run,
-    - `landed`: for `new`, a query in brackets. It may return more rows than have landed: known change_ids are not
-      written again,
-    - `views`: temporary views that `landed` needs,
-    - `state`: what to remember about the table; `is_remembered` if that is already remembered,
-    - `count`: the number of landed rows; `reason`: why all are read. Both are for the log line,
-    - `extents`, `has_unplaced`: their places, and `digest_now`; _landed_summary says what they are,
-    - `name`: the table, as it is remembered. -#}
-{%- macro _landed(
-    relation, kind, rows=none, landed=none, views=[], state=none, is_remembered=false, count=none, reason=none
-) -%}
-    {{ return({
-        'kind': kind, 'name': relation | string, 'rows': rows or relation | string, 'landed': landed, 'views': views,
-        'state': state, 'is_remembered': is_remembered, 'count': count, 'reason': reason, 'extents': [],
-        'has_unplaced': false, 'digest_now': none,
-    }) }}
-{%- endmacro -%}
-
-
-{#- How a relation finds its landed rows: `iceberg` by snapshots, `files` by their times. Nothing else can: not a
-    CTE of a unit test, a sample, a view, or a branch of an Iceberg table. -#}
-{%- macro _landing_format(relation) -%}
-    {%- if relation is string or relation.identifier.startswith('__dbt__cte__') -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set whole = relation.replace(limit=none, event_time_filter=none) -%}
-    {%- if whole | string != relation | string -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- if relation.schema | lower in afterimage._file_formats() -%}
-        {{ return('files') }}
-    {%- elif '.' in relation.identifier -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set listed = afterimage._load_relation(whole) -%}
-    {%- if listed is not none and listed.is_iceberg -%}
-        {{ return('iceberg') }}
-    {%- endif -%}
-    {#- DESCRIBE EXTENDED lists the columns first. A column may be called Provider, so search from the end. -#}
-    {%- for row in run_query('describe table extended ' ~ whole).rows | list | reverse if row[0] == 'Provider' -%}
-        {%- set provider = row[1] | lower -%}
-        {{ return('files' if provider in afterimage._file_formats() else provider) }}
-    {%- endfor -%}
-    {{ return(none) }}
 {%- endmacro -%}
 
 

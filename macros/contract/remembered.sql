@@ -1,8 +1,7 @@
 {#- Whether the model remembers what it has read. It needs a format that supports MERGE. -#}
 {%- macro _tracks_reads() -%}
     {{ return(
-        this is not none and model.config.materialized == 'change_stream'
-        and model.config.get('file_format') in ['iceberg', 'delta', 'hudi']
+        this is not none and model.config.materialized == 'change_stream' and afterimage._can_merge()
     ) }}
 {%- endmacro -%}
 
@@ -30,7 +29,7 @@
     {%- set properties = afterimage._table_properties(this) -%}
     {%- set read = fromjson(afterimage._from_property(properties.get('afterimage.read')) or '{}') -%}
     {%- set reason = 'there is no record of what was read before' -%}
-    {%- if afterimage._is_rolled_back(this, properties.get('afterimage.snapshot', ''), afterimage._snapshot(this)) -%}
+    {%- if afterimage._is_rolled_back(this, properties.get('afterimage.snapshot', ''), afterimage._version(this)) -%}
         {%- set read = {} -%}
         {%- set reason = this ~ ' was rolled back' -%}
     {%- elif new_columns -%}
@@ -142,10 +141,8 @@
     {%- set read = fromjson(afterimage._from_property(
         afterimage._table_properties(target_relation).get('afterimage.read')
     ) or '{}') if keeps_earlier else {} -%}
-    {%- call statement('remember') -%}
-        alter table {{ target_relation }} set tblproperties (
-            'afterimage.read' = '{{ afterimage._as_property(tojson(dict(read, **afterimage._read_states(tables)))) }}',
-            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}'
-        )
-    {%- endcall -%}
+    {%- do afterimage._set_properties(target_relation, {
+        'afterimage.read': afterimage._as_property(tojson(dict(read, **afterimage._read_states(tables)))),
+        'afterimage.snapshot': afterimage._version(target_relation) or '',
+    }) -%}
 {%- endmacro -%}

@@ -1,4 +1,4 @@
-{#- Upkeep of an Iceberg history, as a run-operation:
+{#- Upkeep of a history, as a run-operation:
 
         dbt run-operation maintain_history --args '{history: customers_history, retain_days: 30}'
 
@@ -9,12 +9,7 @@
     {%- do afterimage._check_number('maintain_history', 'retain_days', retain_days, required=true) -%}
     {%- if execute -%}
         {%- set relation = ref(history) -%}
-        {%- do afterimage._compact(relation) -%}
-        {%- set oldest = run_started_at - modules.datetime.timedelta(days=retain_days) -%}
-        {%- do afterimage._call_procedure(
-            'expire_snapshots', relation,
-            ", older_than => timestamp '" ~ oldest.strftime('%Y-%m-%d %H:%M:%S') ~ "', retain_last => 1"
-        ) -%}
-        {%- do log(history ~ ': compacted; snapshots older than ' ~ retain_days ~ ' days are gone', info=true) -%}
+        {%- set format = afterimage._landing_format(relation) -%}
+        {%- do log(history ~ ': ' ~ afterimage._of_format(format, 'maintain')(relation, retain_days), info=true) -%}
     {%- endif -%}
 {% endmacro %}

@@ -26,7 +26,7 @@
         Files that Spark reads by their path are in no list. -#}
     {%- set listed = [target.schema, model.schema if model is defined else none] -%}
     {%- if
-        stored.schema | lower not in afterimage._file_formats()
+        not afterimage._is_read_by_path(stored)
         and (stored.schema not in listed or afterimage._load_relation(stored) is none)
         and not adapter.get_columns_in_relation(stored)
         and afterimage._load_relation(stored) is none
@@ -75,7 +75,7 @@
     {%- if relation.schema is none -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- if relation.render() == relation.render() | lower or relation.schema | lower in afterimage._file_formats() -%}
+    {%- if relation.render() == relation.render() | lower or afterimage._is_read_by_path(relation) -%}
         {{ return(load_relation(relation)) }}
     {%- endif -%}
     {{ return(relation if adapter.get_columns_in_relation(relation) else none) }}
@@ -84,6 +84,15 @@
 
 {%- macro _file_formats() -%}
     {{ return(['parquet', 'orc', 'csv', 'json', 'avro', 'text']) }}
+{%- endmacro -%}
+
+
+{#- Whether a relation names files by their path, with the format in the place of a schema. -#}
+{%- macro _is_read_by_path(relation) -%}
+    {{ return(
+        relation.schema | lower in afterimage._file_formats()
+        or (relation.schema | lower == 'delta' and '/' in relation.identifier)
+    ) }}
 {%- endmacro -%}
 
 
@@ -177,49 +186,6 @@ select 1 as nothing
         {{ return(none) }}
     {%- endif -%}
     {{ return(''.encode('utf-8').fromhex(value).decode('utf-8')) }}
-{%- endmacro -%}
-
-
-{#- The current snapshot of a table of the model's format; none for formats other than Iceberg, which rely on their own
-    checks. -#}
-{%- macro _snapshot(relation) -%}
-    {{ return(afterimage._current_snapshot(relation) if config.get('file_format') == 'iceberg' else none) }}
-{%- endmacro -%}
-
-
-{#- The current snapshot of an Iceberg table; none if it never had a row. -#}
-{%- macro _current_snapshot(relation) -%}
-    {{ return(afterimage._value(
-        'select cast(max(snapshot_id) as string) from ' ~ relation ~ ".refs where name = 'main'"
-    )) }}
-{%- endmacro -%}
-
-
-{#- The condition that a table is still at the snapshot that the run has read. A run must not overwrite what another
-    run has committed since. -#}
-{%- macro _is_at_snapshot(relation, snapshot) -%}
-{%- if snapshot is none -%}
-true
-{%- else -%}
-{%- set overtaken = model.name ~ ': another run has changed ' ~ relation ~ '. Run again, one run at a time.' -%}
-if(
-    (select max(snapshot_id) from {{ relation }}.refs where name = 'main') = {{ snapshot }},
-    true,
-    raise_error({{ afterimage._literal(overtaken) }})
-)
-{%- endif -%}
-{%- endmacro -%}
-
-
-{#- Whether our table was rolled back after it stored what it had read or taken in. A rollback takes back the rows
-    but not the properties. -#}
-{%- macro _is_rolled_back(relation, snapshot, present) -%}
-    {%- if not snapshot or present == snapshot -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {{ return(afterimage._value(
-        'select count_if(not is_current_ancestor) from ' ~ relation ~ '.history where snapshot_id = ' ~ snapshot | int
-    ) > 0) }}
 {%- endmacro -%}
 
 

@@ -63,7 +63,7 @@
     {%- if counts.opened + counts.closed + counts.rebuilt + counts.removed == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- no version has changed {%- endcall -%}
         {%- if snapshot is not none -%}
-            {%- do run_query('select ' ~ afterimage._is_at_snapshot(target_relation, snapshot)) -%}
+            {%- do run_query('select ' ~ afterimage._is_at_version(target_relation, snapshot)) -%}
         {%- endif -%}
     {%- else -%}
         {%- set matches -%}
@@ -75,7 +75,7 @@ and (
 )
             {%- endif %}
         {%- endset -%}
-        {%- set rows = 'select * from ' ~ difference ~ ' where ' ~ afterimage._is_at_snapshot(target_relation, snapshot) -%}
+        {%- set rows = 'select * from ' ~ difference ~ ' where ' ~ afterimage._is_at_version(target_relation, snapshot) -%}
         {%- call statement('main') -%}
 {{ afterimage._merge_rows(
     target_relation, rows, matches, written, removes="fresh.afterimage_action = 'removed'"

@@ -16,11 +16,10 @@
     {%- set options = afterimage._history_options(
         macro_name, config.get('unique_key'), none, none, none, 'change', 'close', none, none
     ) -%}
-    {%- set can_merge = config.get('file_format') in ['iceberg', 'delta'] -%}
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- if existing_relation is none or should_full_refresh() or not can_merge -%}
+    {%- if existing_relation is none or should_full_refresh() or not afterimage._can_merge() -%}
         {%- do afterimage._build_audit(target_relation, existing_relation, stream, options) -%}
     {%- else -%}
         {%- do afterimage._update_audit(target_relation, stream, options) -%}
@@ -43,11 +42,12 @@
     ) -%}
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(
-        target_relation, existing_relation, afterimage._bookkeeping(options, remembered),
+        target_relation, existing_relation,
+        dict(afterimage._of_model_format('properties')('audit', {}), **afterimage._bookkeeping(options, remembered)),
         afterimage._audit_of_keys(stream, columns, options, afterimage._facts_of(remembered, carried))
     ) -%}
     {%- do afterimage._drop_scratch_tables([carried]) -%}
-    {%- if config.get('file_format') == 'iceberg' -%}
+    {%- if afterimage._of_model_format('traits')().keeps_properties -%}
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
 {%- endmacro -%}
@@ -75,7 +75,7 @@
 
 
 {%- macro _update_audit(target_relation, stream, options) -%}
-    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set snapshot = afterimage._version(target_relation) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set condition = afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
@@ -148,7 +148,7 @@
         info=true
     ) -%}
     {%- set written = identity + compared -%}
-    {%- set is_alone = afterimage._is_at_snapshot(target_relation, snapshot) -%}
+    {%- set is_alone = afterimage._is_at_version(target_relation, snapshot) -%}
     {%- if counts.added + counts.changed + counts.removed == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- no row has changed {%- endcall -%}
         {%- do run_query('select ' ~ is_alone) -%}
@@ -166,9 +166,10 @@
 ) }}
         {%- endcall -%}
     {%- endif -%}
+    {%- do afterimage._refuse_if_overtaken(target_relation, snapshot, taken_in) -%}
     {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- do afterimage._drop_scratch_tables([difference, touched, carried]) -%}
-    {%- do afterimage._compact_when_due(target_relation, 'data') -%}
+    {%- do afterimage._compact_when_due(target_relation, 'audit') -%}
 {%- endmacro -%}
 
 

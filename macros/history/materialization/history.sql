@@ -38,11 +38,10 @@
             ~ " its columns against a contract. Use data tests instead. Got: enforced"
         ) -%}
     {%- endif -%}
-    {%- set can_merge = config.get('file_format') in ['iceberg', 'delta'] -%}
 
     {{ run_hooks(pre_hooks) }}
 
-    {%- if existing_relation is none or should_full_refresh() or not can_merge -%}
+    {%- if existing_relation is none or should_full_refresh() or not afterimage._can_merge() -%}
         {%- do afterimage._build_history(target_relation, existing_relation, stream, options) -%}
     {%- else -%}
         {%- do afterimage._update_history(target_relation, stream, options) -%}
@@ -59,46 +58,22 @@
 {#- Builds the whole history from the whole stream, in one atomic statement if the format allows it. -#}
 {%- macro _build_history(target_relation, existing_relation, stream, options) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
-    {%- set names = columns | map(attribute='name') | list -%}
-    {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
-    {%- set is_iceberg = config.get('file_format') == 'iceberg' -%}
+    {%- set renamed = options.meta_column_names or {} -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
     {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
     {%- set carried = afterimage._follow_rows(
         target_relation, stream, columns, options, afterimage._facts_of(remembered)
     ) -%}
 
-    {%- set properties = afterimage._bookkeeping(options, remembered) -%}
-    {%- if is_iceberg -%}
-        {#- A later MERGE writes deletes and updates to new files, and does not rewrite data files. Versions are
-            partitioned by closed_by: a MERGE needs the open versions, and those closed ones whose row ended (closed_by
-            is not `update`). In a full build each task writes to all partitions, which saves a shuffle. -#}
-        {%- do properties.update({
-            'format-version': '2',
-            'write.merge.mode': 'merge-on-read',
-            'write.update.mode': 'merge-on-read',
-            'write.delete.mode': 'merge-on-read',
-            'write.distribution-mode': 'none',
-            'write.merge.distribution-mode': 'hash',
-            'write.spark.fanout.enabled': 'true',
-        }) -%}
-        {#- These columns let files be skipped. By default Iceberg keeps metrics only for a table's first 100
-            columns, and only 16 characters of each. -#}
-        {%- for name in ['is_current', 'valid_from_seq', 'valid_to_seq'] -%}
-            {%- do properties.update({
-                'write.metadata.metrics.column.' ~ (options.meta_column_names or {}).get(name, name): 'full'
-            }) -%}
-        {%- endfor -%}
-    {%- endif -%}
-
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(
-        target_relation, existing_relation, properties,
+        target_relation, existing_relation,
+        dict(afterimage._of_model_format('properties')('history', renamed), **afterimage._bookkeeping(options, remembered)),
         afterimage._versions(stream, columns, options, facts=afterimage._facts_of(remembered, carried)),
-        'partitioned by (' ~ meta.closed_by ~ ')' if is_iceberg and config.get('partition_by') is none else none
+        afterimage._of_model_format('partitioning')('history', renamed) if config.get('partition_by') is none else none
     ) -%}
     {%- do afterimage._drop_scratch_tables([carried]) -%}
-    {%- if is_iceberg -%}
+    {%- if afterimage._of_model_format('traits')().keeps_properties -%}
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
 {%- endmacro -%}
@@ -107,12 +82,16 @@
 {#- One incremental run of a history. The materialization `history` says what it does; _key_events says how some
     keys are rebuilt from a place on. -#}
 {%- macro _update_history(target_relation, stream, options) -%}
-    {%- set snapshot = afterimage._snapshot(target_relation) -%}
+    {%- set snapshot = afterimage._version(target_relation) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
-    {%- do afterimage._add_columns(
-        target_relation, columns, afterimage._check_columns_kept(target_relation, columns, options)
-    ) -%}
+    {%- set added = afterimage._check_columns_kept(target_relation, columns, options) -%}
+    {%- if added -%}
+        {%- do afterimage._add_columns(target_relation, columns, added) -%}
+        {#- To Delta, a table with other columns is another version. -#}
+        {%- set snapshot = afterimage._version(target_relation) -%}
+        {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
+    {%- endif -%}
     {%- set rebuild = afterimage._setting('afterimage_rebuild') -%}
     {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
@@ -141,9 +120,10 @@
     {%- set difference = afterimage._apply_rebuild(
         target_relation, stream, columns, options, rebuilt, dict(facts, carried=carried), pending, snapshot
     ) -%}
+    {%- do afterimage._refuse_if_overtaken(target_relation, snapshot, taken_in) -%}
     {%- if not rebuild -%}
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
     {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, carried]) -%}
-    {%- do afterimage._compact_when_due(target_relation, 'delete') -%}
+    {%- do afterimage._compact_when_due(target_relation, 'history') -%}
 {%- endmacro -%}

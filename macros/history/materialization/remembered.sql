@@ -119,10 +119,17 @@
 
 {#- After the rows are written: stores what the table has taken in, and the snapshot for which that holds. -#}
 {%- macro _remember_taken_in(target_relation, remembered) -%}
-    {%- call statement('remember') -%}
-        alter table {{ target_relation }} set tblproperties (
-            'afterimage.snapshot' = '{{ afterimage._snapshot(target_relation) or '' }}',
-            'afterimage.taken_in' = {{ afterimage._literal(afterimage._as_property(tojson(remembered))) }}
-        )
-    {%- endcall -%}
+    {%- do afterimage._set_properties(target_relation, {
+        'afterimage.snapshot': afterimage._version(target_relation) or '',
+        'afterimage.taken_in': afterimage._as_property(tojson(remembered)),
+    }) -%}
+{%- endmacro -%}
+
+
+{#- Raises an error if another run has written to the table since `version`, other than this run's own commit. The next
+    run then takes in what this one took in. -#}
+{%- macro _refuse_if_overtaken(target_relation, version, taken_in) -%}
+    {%- do afterimage._of_model_format('refuse_if_overtaken')(
+        target_relation, version, {'afterimage.taken_in': afterimage._as_property(tojson(taken_in))}
+    ) -%}
 {%- endmacro -%}

@@ -10,15 +10,17 @@ from conftest import ROOT
 
 MACROS = ROOT / "macros"
 SYSTEMS = {"qlik", "netiq", "db2", "openedge", "sqlserver", "debezium", "dms", "dated_copies"}
+FORMATS = ("iceberg", "delta", "files")
 COMMENT = re.compile(r"\{#.*?#\}", re.DOTALL)
 DEFINED = re.compile(r"^\{%-? (?:macro|materialization) (\w+)", re.MULTILINE)
 # What the macros of a room may call, besides those of the room itself.
 BELOW = {
     "lib": set(),
-    "contract": {"lib"},
-    "history": {"lib"},
-    "history/events": {"lib", "history"},
-    "history/materialization": {"lib", "history", "history/events"},
+    "formats": {"lib"},
+    "contract": {"lib", "formats"},
+    "history": {"lib", "formats"},
+    "history/events": {"lib", "formats", "history"},
+    "history/materialization": {"lib", "formats", "history", "history/events"},
     "spark": {"lib"},
     **{system: {"lib", "contract"} for system in SYSTEMS},
 }
@@ -39,7 +41,11 @@ def home() -> dict[str, Path]:
 
 
 def calls(file: Path) -> set[str]:
-    return set(re.findall(r"afterimage\.(\w+)", COMMENT.sub("", file.read_text())))
+    """Return the macros that a file calls; a question to a format calls each format's answer."""
+    text = COMMENT.sub("", file.read_text())
+    questions = re.findall(r"_of_(?:model_)?format\((?:[^()]*, )?'(\w+)'\)", text)
+    answers = {f"_{format}_{question}" for format in FORMATS for question in questions}
+    return set(re.findall(r"afterimage\.(\w+)", text)) | answers
 
 
 def room(file: Path) -> str:
@@ -94,6 +100,32 @@ def test_rooms_call_only_those_below_them() -> None:
         and not (file.stem in READERS and room(homes[name]) == "history/events")
     }
     assert upward == set()
+
+
+def test_each_format_answers_all_questions() -> None:
+    text = (MACROS / "formats" / "formats.sql").read_text()
+    questions = set(re.findall(r"^    \| `(\w+)(?:\(.*?\))?` \| ", text, re.MULTILINE))
+    asked = {name[7:] for file in files() for name in calls(file) if name.startswith("_delta_")}
+    answered = {format: set[str]() for format in FORMATS}
+    for name, file in home().items():
+        format = name.split("_")[1] if name.startswith("_") else ""
+        if format in FORMATS and file.parent.name == "formats":
+            answered[format].add(name.removeprefix(f"_{format}_"))
+    assert len(questions) > 8
+    assert all(questions <= answers for answers in answered.values())
+    assert questions <= asked
+
+
+def test_a_format_is_named_in_its_room_only() -> None:
+    named = {
+        file.name
+        for file in files()
+        if file.parent.name != "formats"
+        and re.search(r"file_format|iceberg|'delta'", COMMENT.sub("", file.read_text()))
+    }
+    # A seed's statement, a relation that is a path, a catalog of Iceberg tables, a refusal of Hudi.
+    allowed = {"seed.sql", "catalog.sql", "spark__list_relations_without_caching.sql"}
+    assert named == allowed | {"history.sql"}
 
 
 def test_a_dialect_is_named_in_its_room_only() -> None:

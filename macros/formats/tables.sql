@@ -1,10 +1,9 @@
-{#- Statements that write tables, for all materializations. -#}
+{#- Statements that write tables, for all materializations and formats. -#}
 
 
 {#- Builds the table from a query in one statement, atomic if the format allows it. -#}
 {%- macro _create_table_as(target_relation, existing_relation, properties, sql, partitioned_by=none) -%}
     {%- set create = afterimage._create_or_replace(existing_relation) -%}
-    {%- do afterimage._unset_metrics(existing_relation) -%}
     {%- call statement('main') -%}
 {{ create }} {{ target_relation }}
 {%- if config.get('contract').enforced %}
@@ -24,30 +23,20 @@ as
 {%- endmacro -%}
 
 
-{#- The beginning of a statement that rebuilds a table. A table that the format cannot replace is dropped first. -#}
+{#- The beginning of a statement that rebuilds a table. A table that its format cannot replace is dropped first. -#}
 {%- macro _create_or_replace(existing_relation) -%}
-    {%- set can_replace = config.get('file_format') in ['iceberg', 'delta'] -%}
-    {%- if existing_relation is not none and not (can_replace and (
-        existing_relation.is_iceberg or existing_relation.is_delta
-    )) -%}
+    {%- set can_replace = afterimage._of_model_format('traits')().replaces -%}
+    {%- set has_versions =
+        existing_relation is not none and (existing_relation.is_iceberg or existing_relation.is_delta)
+    -%}
+    {%- if existing_relation is not none and not (can_replace and has_versions) -%}
         {%- do adapter.drop_relation(existing_relation) -%}
+    {%- elif has_versions -%}
+        {%- do afterimage._of_format('iceberg' if existing_relation.is_iceberg else 'delta', 'before_replace')(
+            existing_relation
+        ) -%}
     {%- endif -%}
     {{ return('create or replace table' if can_replace else 'create table') }}
-{%- endmacro -%}
-
-
-{#- A replaced table keeps its properties, and Iceberg refuses metrics of a column that is gone. -#}
-{%- macro _unset_metrics(existing_relation) -%}
-    {%- set metrics = [] -%}
-    {%- if existing_relation is not none and existing_relation.is_iceberg -%}
-        {%- for name in afterimage._table_properties(existing_relation)
-            if name.startswith('write.metadata.metrics.column.') -%}
-            {%- do metrics.append(afterimage._literal(name)) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {%- if metrics -%}
-        {%- do run_query('alter table ' ~ existing_relation ~ ' unset tblproperties (' ~ metrics | join(', ') ~ ')') -%}
-    {%- endif -%}
 {%- endmacro -%}
 
 
@@ -58,6 +47,16 @@ as
         {%- do assignments.append(afterimage._literal(name) ~ ' = ' ~ afterimage._literal(value | string)) -%}
     {%- endfor -%}
     {{ return('tblproperties (' ~ assignments | join(', ') ~ ')' if assignments else '') }}
+{%- endmacro -%}
+
+
+{#- Sets properties of a table, such as what it remembers of its runs. -#}
+{%- macro _set_properties(relation, properties) -%}
+    {%- set assignments = [] -%}
+    {%- for name, value in properties.items() -%}
+        {%- do assignments.append(afterimage._literal(name) ~ ' = ' ~ afterimage._literal(value)) -%}
+    {%- endfor -%}
+    {%- do run_query('alter table ' ~ relation ~ ' set tblproperties (' ~ assignments | join(', ') ~ ')') -%}
 {%- endmacro -%}
 
 
@@ -120,7 +119,7 @@ values (
     {%- set table = target_relation.incorporate(path={
         'identifier': target_relation.identifier ~ '__scratch_' ~ of_run ~ '_' ~ name
     }) -%}
-    {%- set format = config.get('file_format') if config.get('file_format') in ['iceberg', 'delta'] else 'parquet' -%}
+    {%- set format = afterimage._of_model_format('traits')().scratch -%}
     {%- do run_query('create table ' ~ table ~ ' using ' ~ format ~ ' as\n' ~ query) -%}
     {{ return(table) }}
 {%- endmacro -%}
@@ -145,54 +144,13 @@ values (
 {%- endmacro -%}
 
 
-{#- Compacts after a run if past runs have left many files of a `kind`: `delete` files, because reading a data file also
-    reads its delete files, or `data` files, if runs append to the table. -#}
+{#- Compacts the table of a `kind` (staging, history, audit) after a run if past runs have left many small files. -#}
 {%- macro _compact_when_due(relation, kind) -%}
     {%- set most = config.get('compact_after', 50) -%}
     {%- do afterimage._check_number(
         config.get('materialized') ~ ' ' ~ model.name, 'compact_after', most, required=true
     ) -%}
-    {%- if most > 0 and config.get('file_format') == 'iceberg' -%}
-        {%- set query -%}
-            {%- if kind == 'delete' -%}
-            select max_by(summary['total-delete-files'], committed_at)
-            from {{ relation }}.snapshots
-            {%- else -%}
-            select sum(summary['added-data-files'])
-            from {{ relation }}.snapshots
-            where
-                committed_at > (
-                    select coalesce(max(committed_at), timestamp '1970-01-01')
-                    from {{ relation }}.snapshots
-                    -- A compaction, or a build; both may have expired.
-                    where operation = 'replace' or parent_id is null
-                )
-            {%- endif -%}
-        {%- endset -%}
-        {%- if (afterimage._value(query) or 0) | int > most -%}
-            {%- do afterimage._compact(relation) -%}
-            {%- do log(model.name ~ ': compacted', info=true) -%}
-        {%- endif -%}
+    {%- if most > 0 and afterimage._of_model_format('compact_when_due')(relation, kind, most) -%}
+        {%- do log(model.name ~ ': compacted', info=true) -%}
     {%- endif -%}
-{%- endmacro -%}
-
-
-{%- macro _compact(relation) -%}
-    {%- do afterimage._call_procedure(
-        'rewrite_data_files', relation, ", options => map('delete-file-threshold', '1', 'min-input-files', '4')"
-    ) -%}
-    {%- do afterimage._call_procedure('rewrite_position_delete_files', relation) -%}
-{%- endmacro -%}
-
-
-{#- Calls one of Iceberg's procedures for a table. A catalog has procedures for its own tables only, and the schema may
-    begin with another catalog than the session's. -#}
-{%- macro _call_procedure(procedure, relation, arguments='') -%}
-    {%- set first = relation.schema.split('.')[0] -%}
-    {%- set is_catalog = '.' in relation.schema
-        and run_query('set `spark.sql.catalog.' ~ first ~ '`')[0][1] != '<undefined>' -%}
-    {%- do run_query(
-        'call ' ~ (first ~ '.' if is_catalog else '') ~ 'system.' ~ procedure ~ '(table => '
-        ~ afterimage._literal(relation | string) ~ arguments ~ ')'
-    ) -%}
 {%- endmacro -%}

@@ -1,15 +1,14 @@
 {#- Landed rows of an Iceberg table: those that its snapshots have added since the last one read. -#}
-{%- macro _landed_in_iceberg(relation, column, remembered) -%}
-    {%- set is_incremental = afterimage._is_incremental() -%}
-    {%- set read = afterimage._read_before(relation | string, remembered) if is_incremental else {} -%}
-    {%- set present = afterimage._current_snapshot(relation) -%}
+{%- macro _iceberg_landed(side, read, is_incremental) -%}
+    {%- set relation = side.relation -%}
+    {%- set present = afterimage._iceberg_version(relation) -%}
     {%- if present is none -%}
         {#- It never had a row. -#}
         {{ return(afterimage._landed(relation, 'nothing' if is_incremental else 'all', state='', count=0)) }}
     {%- elif read.get('state') == present -%}
         {{ return(afterimage._landed(relation, 'nothing', state=present, is_remembered=true, count=0)) }}
     {%- endif -%}
-    {%- set rows = afterimage._at_snapshot(relation, present) -%}
+    {%- set rows = afterimage._at_version(relation, present) -%}
     {%- if not is_incremental -%}
         {#- The first run, or a full refresh. -#}
         {{ return(afterimage._landed(relation, 'all', rows, state=present)) }}
@@ -24,7 +23,7 @@
         {{ return(afterimage._landed(relation, 'nothing', rows, state=present, count=0)) }}
     {%- elif start.has_delete_files or read.at or afterimage._has_unorderable_columns(relation) -%}
         {#- dbt's `incremental` would not drop the view that a changelog needs. -#}
-        {%- set found = afterimage._rows_by_files(relation, start, present, column) -%}
+        {%- set found = afterimage._rows_by_files(relation, start, present, side.column) -%}
     {%- else -%}
         {%- set found = afterimage._rows_by_changelog(relation, start, present) -%}
     {%- endif -%}
@@ -157,20 +156,10 @@
     {%- set conditions = ['_file in (' ~ (paths or ["''"]) | join(', ') ~ ')'] -%}
     {%- if files and files[0]['is_bounded'] -%}
         {%- do conditions.append(
-            '(' ~ column ~ ' between ' ~ afterimage._literal(files[0]['first_value']) ~ ' and '
-            ~ afterimage._literal(files[0]['last_value']) ~ ' or ' ~ column ~ ' is null)'
+            afterimage._within_bounds(column, files[0]['first_value'], files[0]['last_value'])
         ) -%}
     {%- endif -%}
     {{ return({
-        'landed': '(select * from ' ~ afterimage._at_snapshot(relation, present) ~ ' where ' ~ conditions | join(' and ') ~ ')'
+        'landed': '(select * from ' ~ afterimage._at_version(relation, present) ~ ' where ' ~ conditions | join(' and ') ~ ')'
     }) }}
-{%- endmacro -%}
-
-
-{#- The table at a snapshot. A snapshot has the columns of its time, but a macro names the current ones. If they
-    changed without a commit since, the table is read as it is; rows that land meanwhile are read twice. -#}
-{%- macro _at_snapshot(relation, snapshot) -%}
-    {%- set at = relation ~ ' version as of ' ~ snapshot -%}
-    {%- set kept = afterimage._described('select * from ' ~ at) -%}
-    {{ return(at if kept == afterimage._described('select * from ' ~ relation) else relation | string) }}
 {%- endmacro -%}

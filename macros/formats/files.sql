@@ -1,14 +1,67 @@
+{#- Tables of files without versions: Parquet, ORC, CSV, JSON, Avro. Our materializations rebuild such a table in
+    every run. Hudi is here too: it has MERGE, and nothing else of it is used. -#}
+
+
+{%- macro _files_traits() -%}
+    {{ return({
+        'merges': afterimage._model_format() == 'hudi', 'replaces': false, 'keeps_properties': false, 'scratch': 'parquet'
+    }) }}
+{%- endmacro -%}
+
+
+{%- macro _files_version(relation) -%}
+    {{ return(none) }}
+{%- endmacro -%}
+
+
+{%- macro _files_is_at_version(relation, version) -%}
+true
+{%- endmacro -%}
+
+
+{%- macro _files_refuse_if_overtaken(relation, version, began_with) -%}
+{%- endmacro -%}
+
+
+{%- macro _files_is_rolled_back(relation, version, present) -%}
+    {{ return(false) }}
+{%- endmacro -%}
+
+
+{%- macro _files_properties(kind, renamed) -%}
+    {{ return({}) }}
+{%- endmacro -%}
+
+
+{%- macro _files_partitioning(kind, renamed) -%}
+    {{ return(none) }}
+{%- endmacro -%}
+
+
+{%- macro _files_before_replace(existing_relation) -%}
+{%- endmacro -%}
+
+
+{%- macro _files_compact_when_due(relation, kind, most) -%}
+    {{ return(false) }}
+{%- endmacro -%}
+
+
+{%- macro _files_maintain(relation, retain_days) -%}
+    {{ return('there is nothing to maintain: each run rebuilds the table') }}
+{%- endmacro -%}
+
+
 {#- Landed rows of a table of files: those of files written since the last run, and of files from the hour before
     that are not known yet, because a file may become visible some time after it was written. The state holds the
     time of the newest file, and the files of the hour before it unless they are too many. Spark skips files by
     conditions on `_metadata`, so a run without news only lists them. -#}
-{%- macro _landed_in_files(relation, remembered) -%}
-    {%- set is_incremental = afterimage._is_incremental() -%}
-    {%- set read = afterimage._read_before(relation | string, remembered) if is_incremental else {} -%}
+{%- macro _files_landed(side, read, is_incremental) -%}
+    {%- set relation = side.relation -%}
     {#- A snapshot is remembered if the table of this name was an Iceberg table before. -#}
     {%- set is_of_files = (read.get('state') or '').startswith('{') -%}
     {%- set before = fromjson(read.state) if is_of_files else {'newest': read.get('at'), 'files': none} -%}
-    {%- if relation.schema | lower not in afterimage._file_formats() -%}
+    {%- if not afterimage._is_read_by_path(relation) -%}
         {#- A long-lived session would use the file list from when it first read the table. -#}
         {%- do run_query('refresh table ' ~ relation) -%}
     {%- endif -%}

@@ -1,0 +1,101 @@
+{#- Delta tables that our materializations write. A version is a commit of the table's log. Delta's RESTORE takes back
+    the properties with the rows, so what a table remembers is true of it, whatever was restored. -#}
+
+
+{#- On Databricks a managed table is a Delta table; elsewhere a log costs more than a scratch table is worth. -#}
+{%- macro _delta_traits() -%}
+    {{ return({
+        'merges': true, 'replaces': true, 'keeps_properties': false,
+        'scratch': 'delta' if target.type == 'databricks' else 'parquet'
+    }) }}
+{%- endmacro -%}
+
+
+{%- macro _delta_version(relation) -%}
+    {{ return(run_query('describe history ' ~ relation ~ ' limit 1').rows[0]['version'] | string) }}
+{%- endmacro -%}
+
+
+{#- Delta refuses a commit if rows that the statement read were changed since it began. No SQL can ask for the version
+    that a statement began with, so a run asks right before it. `_delta_refuse_if_overtaken` asks again. -#}
+{%- macro _delta_is_at_version(relation, version) -%}
+    {%- if afterimage._delta_version(relation) != version -%}
+        {%- do exceptions.raise_compiler_error(afterimage._overtaken(relation)) -%}
+    {%- endif -%}
+true
+{%- endmacro -%}
+
+
+{#- Whether another run committed in the moment between that question and the statement. What the run has written may
+    rest on rows that are outdated, so what the table remembers is set back to what this run began with: the next run
+    takes the same in once more, and rebuilds it from the table as it is then. -#}
+{%- macro _delta_refuse_if_overtaken(relation, version, began_with) -%}
+    {%- if afterimage._delta_version(relation) | int > version | int + 1 -%}
+        {%- do afterimage._set_properties(relation, began_with) -%}
+        {%- do exceptions.raise_compiler_error(afterimage._overtaken(relation)) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _delta_is_rolled_back(relation, version, present) -%}
+    {{ return(false) }}
+{%- endmacro -%}
+
+
+{#- Statistics of a column let Delta skip files by it. By default it keeps them for a table's first 32 columns, which
+    are the fields of the images. A MERGE into a history marks rows as deleted, and does not rewrite their files. -#}
+{%- macro _delta_properties(kind, renamed) -%}
+    {%- set columns = {
+        'staging': ['change_seq', 'ingested_at'],
+        'history': ['is_current', 'valid_from_seq', 'valid_to_seq'],
+        'audit': ['change_seq'],
+    } -%}
+    {%- set names = [] -%}
+    {%- for name in columns[kind] -%}
+        {%- do names.append(afterimage._quote(renamed.get(name, name))) -%}
+    {%- endfor -%}
+    {%- set properties = {'delta.dataSkippingStatsColumns': names | join(',')} -%}
+    {%- if kind == 'history' -%}
+        {%- do properties.update({'delta.enableDeletionVectors': 'true'}) -%}
+    {%- endif -%}
+    {{ return(properties) }}
+{%- endmacro -%}
+
+
+{%- macro _delta_partitioning(kind, renamed) -%}
+    {{ return(
+        'partitioned by (' ~ afterimage._quote(renamed.get('closed_by', 'closed_by')) ~ ')' if kind == 'history' else none
+    ) }}
+{%- endmacro -%}
+
+
+{%- macro _delta_before_replace(existing_relation) -%}
+{%- endmacro -%}
+
+
+{#- Counts the commits that wrote rows since the table was built or compacted. Each run makes two commits. -#}
+{%- macro _delta_compact_when_due(relation, kind, most) -%}
+    {%- set seen = namespace(writes=0, is_over=false) -%}
+    {%- set commits = run_query('describe history ' ~ relation ~ ' limit ' ~ (2 * most + 2)).rows -%}
+    {%- for commit in commits if not seen.is_over -%}
+        {%- if commit['operation'] in ['MERGE', 'WRITE'] -%}
+            {%- set seen.writes = seen.writes + 1 -%}
+        {%- elif commit['operation'] == 'OPTIMIZE' or 'CREATE' in commit['operation'] -%}
+            {%- set seen.is_over = true -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- set is_due = seen.writes > most -%}
+    {%- if is_due -%}
+        {%- do run_query('optimize ' ~ relation) -%}
+    {%- endif -%}
+    {{ return(is_due) }}
+{%- endmacro -%}
+
+
+{#- Delta refuses to remove files that are younger than a week, since a reader or a writer may still need them. -#}
+{%- macro _delta_maintain(relation, retain_days) -%}
+    {%- set days = [retain_days, 7] | max -%}
+    {%- do run_query('optimize ' ~ relation) -%}
+    {%- do run_query('vacuum ' ~ relation ~ ' retain ' ~ (24 * days) ~ ' hours') -%}
+    {{ return('compacted; files that only versions older than ' ~ days ~ ' days need are gone') }}
+{%- endmacro -%}

@@ -1,0 +1,198 @@
+{#- Landed rows of a Delta table: those that the commits of its log have added since the version read last. The state is
+    the table's id, the version, and the time of its commit: a table that is made anew has another id, and begins again
+    with version 0. -#}
+{%- macro _delta_landed(side, read, is_incremental) -%}
+    {%- set relation = side.relation -%}
+    {%- set newest = run_query('describe history ' ~ relation ~ ' limit 1').rows[0] -%}
+    {%- set present = newest['version'] | int -%}
+    {%- set before = (read.state or '').split('@') -%}
+    {%- if before[1:] == [present | string, newest['timestamp'] | string] -%}
+        {{ return(afterimage._landed(relation, 'nothing', state=read.state, is_remembered=true, count=0)) }}
+    {%- endif -%}
+    {%- set table = run_query('describe detail ' ~ relation).rows[0] -%}
+    {%- set state = [table['id'], present, newest['timestamp']] | join('@') -%}
+    {%- set rows = afterimage._at_version(relation, present) -%}
+    {%- if not is_incremental -%}
+        {#- The first run, or a full refresh. -#}
+        {{ return(afterimage._landed(relation, 'all', rows, state=state)) }}
+    {%- endif -%}
+    {%- set found = {} -%}
+    {%- if before | length == 3 and before[0] != table['id'] -%}
+        {%- do found.update({'reason': 'it was replaced'}) -%}
+    {%- elif before | length == 3 or read.at -%}
+        {%- set commits = afterimage._delta_commits_since(relation, present, before, read.at) -%}
+        {%- if commits is none -%}
+            {%- do found.update({'reason': 'its log no longer holds all commits since'}) -%}
+        {%- elif afterimage._has_change_feed(relation, commits) -%}
+            {%- do found.update({'landed': afterimage._rows_by_change_feed(relation, commits)}) -%}
+        {%- else -%}
+            {%- do found.update(afterimage._rows_by_log(relation, rows, table['location'], commits, side.column)) -%}
+        {%- endif -%}
+    {%- else -%}
+        {%- do found.update({'reason': read.reason}) -%}
+    {%- endif -%}
+    {%- if found.is_empty -%}
+        {{ return(afterimage._landed(relation, 'nothing', rows, state=state, count=0)) }}
+    {%- elif found.landed -%}
+        {{ return(afterimage._landed(relation, 'new', rows, found.landed, state=state)) }}
+    {%- endif -%}
+    {#- Everything, with the reason and the number of rows in the log line. -#}
+    {%- set count = afterimage._value('select count(*) from ' ~ rows) if found.reason else none -%}
+    {{ return(afterimage._landed(relation, 'all', rows, state=state, count=count, reason=found.reason)) }}
+{%- endmacro -%}
+
+
+{#- The commits since the version read last, newest first: {version, operation, timestamp}. None if the log has lost
+    some of them: Delta keeps them for 30 days. With `at`, the time of the last run, they begin a day before it: the
+    clocks of writers differ, and so may the time zones in which a session shows times. -#}
+{%- macro _delta_commits_since(relation, present, before, at) -%}
+    {%- set commits = [] -%}
+    {%- if before | length == 3 -%}
+        {%- set start = before[1] | int -%}
+        {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ [present - start, 1] | max).rows
+            if start < commit['version'] | int <= present -%}
+            {%- do commits.append(commit) -%}
+        {%- endfor -%}
+        {{ return(commits if commits | length == present - start else none) }}
+    {%- endif -%}
+    {%- set moment = afterimage._value(
+        'select cast(timestamp_micros(' ~ at ~ ') - interval 1 day as string)'
+    ) -%}
+    {%- set is_earlier = namespace(found=false) -%}
+    {%- for commit in run_query('describe history ' ~ relation).rows if commit['version'] | int <= present -%}
+        {%- if (commit['timestamp'] | string)[:19] < moment[:19] -%}
+            {%- set is_earlier.found = true -%}
+        {%- elif not is_earlier.found -%}
+            {%- do commits.append(commit) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(commits if is_earlier.found or (commits and commits[-1]['version'] | int == 0) else none) }}
+{%- endmacro -%}
+
+
+{#- Whether Delta's change data feed has the rows of these commits: the table writes one, neither its properties nor its
+    columns changed meanwhile, and no file of it can have been removed. -#}
+{%- macro _has_change_feed(relation, commits) -%}
+    {%- if not commits or afterimage._table_properties(relation).get('delta.enableChangeDataFeed') != 'true' -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set week_ago = (run_started_at - modules.datetime.timedelta(days=6)).strftime('%Y-%m-%d %H:%M:%S') -%}
+    {%- for commit in commits if
+        (commit['timestamp'] | string)[:19] < week_ago
+        or modules.re.search('TBLPROPERTIES|PROTOCOL|COLUMN|VACUUM|RESTORE|CLONE|CREATE', commit['operation'])
+    -%}
+        {{ return(false) }}
+    {%- endfor -%}
+    {{ return(true) }}
+{%- endmacro -%}
+
+
+{#- Landed rows from the change data feed: inserted rows, and updated ones as they are after the update. -#}
+{%- macro _rows_by_change_feed(relation, commits) -%}
+    {%- set is_path = afterimage._is_read_by_path(relation) -%}
+    {{ return(
+        '(select * from ' ~ ('table_changes_by_path' if is_path else 'table_changes') ~ '('
+        ~ afterimage._literal(relation.identifier if is_path else relation | string) ~ ', ' ~ commits[-1]['version'] ~ ', '
+        ~ commits[0]['version'] ~ ") where _change_type in ('insert', 'update_postimage'))"
+    ) }}
+{%- endmacro -%}
+
+
+{#- Landed rows without a change data feed: those of the files that the commits added, as the log lists them. A file
+    that was merely rewritten (OPTIMIZE) counts only if a file that has landed was rewritten into it. `is_empty` if
+    there is no such file. The table's own statistics let other files be left out, if the order column has some. -#}
+{%- macro _rows_by_log(relation, rows, location, commits, column) -%}
+    {%- if not commits -%}
+        {{ return({'is_empty': true}) }}
+    {%- endif -%}
+    {%- set bounded = namespace(name=none, type=none) -%}
+    {%- for known in afterimage._relation_columns(relation)
+        if column and known.name | lower == column | replace('`', '') | lower
+        and modules.re.fullmatch('string|(tiny|small|big)?int|decimal[(][0-9]+,0[)]', known.type) -%}
+        {%- set bounded.name = known.name -%}
+        {%- set bounded.type = known.type -%}
+    {%- endfor -%}
+    {%- set query -%}
+        with
+
+        actions as (
+
+            select
+                cast(left(file, 20) as bigint) as version,
+                action.`add`.path as added,
+                action.`add`.dataChange as is_new,
+                action.remove.path as removed,
+                {%- for end in ['min', 'max'] %}
+                {%- if bounded.name %}
+                cast(
+                    from_json(
+                        action.`add`.stats,
+                        {{ afterimage._literal(end ~ 'Values struct<' ~ afterimage._quote(bounded.name) ~ ':string>') }}
+                    ).{{ end }}Values.{{ afterimage._quote(bounded.name) }} as {{ bounded.type }}
+                ) as {{ end }}_value,
+                {%- else %}
+                cast(null as string) as {{ end }}_value,
+                {%- endif %}
+                {%- endfor %}
+                action.commitInfo is not null as is_commit
+
+            from (
+                select
+                    _metadata.file_name as file,
+                    from_json(
+                        value,
+                        'add struct<path:string,dataChange:boolean,stats:string>, remove struct<path:string>,'
+                        || ' commitInfo struct<operation:string>'
+                    ) as action
+
+                from text.`{{ location | replace('`', '``') }}/_delta_log/*.json`
+                where
+                    _metadata.file_name between '{{ '%020d' % (commits[-1]['version'] | int) }}'
+                    and '{{ '%020d' % (commits[0]['version'] | int) }}.json'
+                    and length(_metadata.file_name) = 25
+            ) as logged
+
+        ),
+
+        -- Commits that rewrote a file which an earlier one of these commits added.
+        rewriting as (
+
+            select distinct rewritten.version
+            from actions as rewritten
+            left semi join actions as added
+                on rewritten.removed = added.added and added.version < rewritten.version
+
+        )
+
+        select
+            regexp_extract(added, '[^/]*$', 0) as file,
+            cast(min(min_value) over () as string) as first_value,
+            cast(max(max_value) over () as string) as last_value,
+            count_if(min_value is null or max_value is null) over () = 0 as is_bounded,
+            (select count(distinct version) from actions where is_commit) as commits
+
+        from actions
+        where added is not null and (is_new or version in (select version from rewriting))
+        limit 501
+    {%- endset -%}
+    {%- set files = run_query(query).rows -%}
+    {%- if not files -%}
+        {{ return({'is_empty': true}) }}
+    {%- elif files[0]['commits'] | int < commits | length -%}
+        {{ return({'reason': 'its log no longer holds all commits since'}) }}
+    {%- elif files | length > 500 and not files[0]['is_bounded'] -%}
+        {{ return({'reason': 'too many files have landed'}) }}
+    {%- endif -%}
+    {%- set conditions = [] -%}
+    {%- if files | length <= 500 -%}
+        {%- do conditions.append(
+            '_metadata.file_name in (' ~ afterimage._each(files | map(attribute='file'), '{name}') | join(', ') ~ ')'
+        ) -%}
+    {%- endif -%}
+    {%- if files[0]['is_bounded'] -%}
+        {%- do conditions.append(
+            afterimage._within_bounds(afterimage._quote(bounded.name), files[0]['first_value'], files[0]['last_value'])
+        ) -%}
+    {%- endif -%}
+    {{ return({'landed': '(select * from ' ~ rows ~ ' where ' ~ conditions | join(' and ') ~ ')'}) }}
+{%- endmacro -%}

@@ -1,0 +1,139 @@
+{#- What table formats do differently. Each of `iceberg`, `delta` and `files` (everything else: Parquet, ORC, CSV, JSON,
+    Avro, and Hudi) answers the same questions, in macros whose names begin with the format's:
+
+    | question | answer |
+    |---|---|
+    | `traits` | `merges`: whether a run can add to a table by MERGE; `replaces`: whether a table is replaced in one commit; |
+    | | `keeps_properties`: whether a rollback leaves properties as they are; `scratch`: the format of scratch tables |
+    | `version(relation)` | the table's present version, as a text; none if there is none |
+    | `is_at_version(relation, version)` | a condition for a writing statement: the table is still at this version |
+    | `refuse_if_overtaken(relation, version, began_with)` | after it: an error if another run has written in between; then the table gets the properties `began_with`, so that the next run repeats this one |
+    | `is_rolled_back(relation, version, present)` | whether rows were taken back since a version, but not what the properties remember |
+    | `properties(kind, renamed)` | the properties of a new table: `kind` is staging, history or audit, `renamed` what `meta_column_names` says |
+    | `partitioning(kind, renamed)` | how such a table is partitioned by default |
+    | `before_replace(existing)` | what must be done before a table is replaced |
+    | `compact_when_due(relation, kind, most)` | compacts a table that `most` runs have written to; returns whether it did |
+    | `maintain(relation, retain_days)` | compacts, and removes what only older versions need; returns what a log line says of it |
+    | `landed(side, read, is_incremental)` | what has landed in a raw table, as `_landed` lists it |
+
+    A further format is one more file with these answers, and its name in `_of_format`. -#}
+
+
+{#- The macro by which a format answers a question. -#}
+{%- macro _of_format(format, question) -%}
+    {{ return(afterimage['_' ~ (format if format in ['iceberg', 'delta'] else 'files') ~ '_' ~ question]) }}
+{%- endmacro -%}
+
+
+{#- The same for the format of the model's own table. -#}
+{%- macro _of_model_format(question) -%}
+    {{ return(afterimage._of_format(afterimage._model_format(), question)) }}
+{%- endmacro -%}
+
+
+{#- dbt-databricks makes Delta tables where nothing is said. -#}
+{%- macro _model_format() -%}
+    {{ return(model.config.get('file_format') or ('delta' if target.type == 'databricks' else none)) }}
+{%- endmacro -%}
+
+
+{#- Whether the model's table can be added to: by MERGE, which dbt's `incremental` needs too. -#}
+{%- macro _can_merge() -%}
+    {{ return(afterimage._of_model_format('traits')().merges) }}
+{%- endmacro -%}
+
+
+{#- The present version of the model's own table. -#}
+{%- macro _version(relation) -%}
+    {{ return(afterimage._of_model_format('version')(relation)) }}
+{%- endmacro -%}
+
+
+{#- The condition that a table is still at the version that the run has read. A run must not overwrite what another
+    run has committed since. -#}
+{%- macro _is_at_version(relation, version) -%}
+    {{ return(afterimage._of_model_format('is_at_version')(relation, version)) }}
+{%- endmacro -%}
+
+
+{#- Whether the rows of the model's own table were taken back since a version, but not its properties. -#}
+{%- macro _is_rolled_back(relation, version, present) -%}
+    {{ return(afterimage._of_model_format('is_rolled_back')(relation, version, present)) }}
+{%- endmacro -%}
+
+
+{#- What a run says if another one has written to its table. -#}
+{%- macro _overtaken(relation) -%}
+    {{ return(model.name ~ ': another run has changed ' ~ relation ~ '. Run again, one run at a time.') }}
+{%- endmacro -%}
+
+
+{#- How a relation finds its landed rows: `iceberg` and `delta` by versions, `files` by their times. Nothing else can:
+    not a CTE of a unit test, a sample, a view, or a branch of an Iceberg table. -#}
+{%- macro _landing_format(relation) -%}
+    {%- if relation is string or relation.identifier.startswith('__dbt__cte__') -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set whole = relation.replace(limit=none, event_time_filter=none) -%}
+    {%- if whole | string != relation | string -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- if afterimage._is_read_by_path(relation) -%}
+        {{ return('delta' if relation.schema | lower == 'delta' else 'files') }}
+    {%- elif '.' in relation.identifier -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set listed = afterimage._load_relation(whole) -%}
+    {%- if listed is not none and (listed.is_iceberg or listed.is_delta) -%}
+        {{ return('iceberg' if listed.is_iceberg else 'delta') }}
+    {%- endif -%}
+    {#- DESCRIBE EXTENDED lists the columns first. A column may be called Provider, so search from the end. -#}
+    {%- for row in run_query('describe table extended ' ~ whole).rows | list | reverse if row[0] == 'Provider' -%}
+        {%- set provider = row[1] | lower -%}
+        {{ return(
+            'files' if provider in afterimage._file_formats() else provider if provider in ['iceberg', 'delta'] else none
+        ) }}
+    {%- endfor -%}
+    {{ return(none) }}
+{%- endmacro -%}
+
+
+{#- What has landed in a raw table:
+    - `kind`: `all` (the first run, or nobody can tell), `new`, `nothing`, or `unknown` (nobody asks),
+    - `rows`: what to read from. For a table with versions this is the present one, so that later commits are left to
+      the next run,
+    - `landed`: for `new`, a query in brackets. It may return more rows than have landed: known change_ids are not
+      written again,
+    - `views`: temporary views that `landed` needs,
+    - `state`: what to remember about the table; `is_remembered` if that is already remembered,
+    - `count`: the number of landed rows; `reason`: why all are read. Both are for the log line,
+    - `extents`, `has_unplaced`: their places, and `digest_now`; _landed_summary says what they are,
+    - `name`: the table, as it is remembered. -#}
+{%- macro _landed(
+    relation, kind, rows=none, landed=none, views=[], state=none, is_remembered=false, count=none, reason=none
+) -%}
+    {{ return({
+        'kind': kind, 'name': relation | string, 'rows': rows or relation | string, 'landed': landed, 'views': views,
+        'state': state, 'is_remembered': is_remembered, 'count': count, 'reason': reason, 'extents': [],
+        'has_unplaced': false, 'digest_now': none,
+    }) }}
+{%- endmacro -%}
+
+
+{#- The condition that a text column or number is between two bounds, or NULL. For what has landed in files with known
+    bounds, it lets a format leave the other files out. -#}
+{%- macro _within_bounds(column, first, last) -%}
+    {{ return(
+        '(' ~ column ~ ' between ' ~ afterimage._literal(first) ~ ' and ' ~ afterimage._literal(last) ~ ' or ' ~ column
+        ~ ' is null)'
+    ) }}
+{%- endmacro -%}
+
+
+{#- A table at a version. A version has the columns of its time, but a macro names the current ones. If they changed
+    without a commit since, the table is read as it is; rows that land meanwhile are read twice. -#}
+{%- macro _at_version(relation, version) -%}
+    {%- set at = relation ~ ' version as of ' ~ version -%}
+    {%- set kept = afterimage._described('select * from ' ~ at) -%}
+    {{ return(at if kept == afterimage._described('select * from ' ~ relation) else relation | string) }}
+{%- endmacro -%}

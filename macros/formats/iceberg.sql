@@ -1,0 +1,152 @@
+{#- Iceberg tables that our materializations write. A version is a snapshot. -#}
+
+
+{%- macro _iceberg_traits() -%}
+    {{ return({'merges': true, 'replaces': true, 'keeps_properties': true, 'scratch': 'iceberg'}) }}
+{%- endmacro -%}
+
+
+{#- The current snapshot; none if the table never had a row. -#}
+{%- macro _iceberg_version(relation) -%}
+    {{ return(afterimage._value(
+        'select cast(max(snapshot_id) as string) from ' ~ relation ~ ".refs where name = 'main'"
+    )) }}
+{%- endmacro -%}
+
+
+{#- Iceberg refuses a MERGE if rows that it would have matched were committed since the statement was planned. The
+    condition is for what was committed between the run's first look and then. -#}
+{%- macro _iceberg_is_at_version(relation, version) -%}
+{%- if version is none -%}
+true
+{%- else -%}
+if(
+    (select max(snapshot_id) from {{ relation }}.refs where name = 'main') = {{ version }},
+    true,
+    raise_error({{ afterimage._literal(afterimage._overtaken(relation)) }})
+)
+{%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _iceberg_refuse_if_overtaken(relation, version, began_with) -%}
+{%- endmacro -%}
+
+
+{#- A rollback takes back the rows but not the properties. -#}
+{%- macro _iceberg_is_rolled_back(relation, version, present) -%}
+    {%- if not version or present == version -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {{ return(afterimage._value(
+        'select count_if(not is_current_ancestor) from ' ~ relation ~ '.history where snapshot_id = ' ~ version | int
+    ) > 0) }}
+{%- endmacro -%}
+
+
+{#- Full metrics of a column let Iceberg skip files by it, and answer for its newest value without reading a file. By
+    default Iceberg keeps metrics only for a table's first 100 columns, and only 16 characters of each.
+
+    A MERGE into a history writes deletes and updates to new files, and does not rewrite data files. Its versions are
+    partitioned by closed_by: a MERGE needs the open versions, and those closed ones whose row ended (closed_by is not
+    `update`). In a full build each task writes to all partitions, which saves a shuffle. -#}
+{%- macro _iceberg_properties(kind, renamed) -%}
+    {%- set properties = {} -%}
+    {%- if kind == 'staging' -%}
+        {%- do properties.update({'write.metadata.metrics.column.change_seq': 'full'}) -%}
+    {%- elif kind == 'history' -%}
+        {%- do properties.update({
+            'format-version': '2',
+            'write.merge.mode': 'merge-on-read',
+            'write.update.mode': 'merge-on-read',
+            'write.delete.mode': 'merge-on-read',
+            'write.distribution-mode': 'none',
+            'write.merge.distribution-mode': 'hash',
+            'write.spark.fanout.enabled': 'true',
+        }) -%}
+        {%- for name in ['is_current', 'valid_from_seq', 'valid_to_seq'] -%}
+            {%- do properties.update({'write.metadata.metrics.column.' ~ renamed.get(name, name): 'full'}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(properties) }}
+{%- endmacro -%}
+
+
+{%- macro _iceberg_partitioning(kind, renamed) -%}
+    {{ return(
+        'partitioned by (' ~ afterimage._quote(renamed.get('closed_by', 'closed_by')) ~ ')' if kind == 'history' else none
+    ) }}
+{%- endmacro -%}
+
+
+{#- A replaced table keeps its properties, and Iceberg refuses metrics of a column that is gone. -#}
+{%- macro _iceberg_before_replace(existing_relation) -%}
+    {%- set metrics = [] -%}
+    {%- for name in afterimage._table_properties(existing_relation)
+        if name.startswith('write.metadata.metrics.column.') -%}
+        {%- do metrics.append(afterimage._literal(name)) -%}
+    {%- endfor -%}
+    {%- if metrics -%}
+        {%- do run_query('alter table ' ~ existing_relation ~ ' unset tblproperties (' ~ metrics | join(', ') ~ ')') -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Counts `delete` files, because reading a data file also reads its delete files, or `data` files, if runs append to
+    the table. -#}
+{%- macro _iceberg_compact_when_due(relation, kind, most) -%}
+    {%- set query -%}
+        {%- if kind == 'history' -%}
+        select max_by(summary['total-delete-files'], committed_at)
+        from {{ relation }}.snapshots
+        {%- else -%}
+        select sum(summary['added-data-files'])
+        from {{ relation }}.snapshots
+        where
+            committed_at > (
+                select coalesce(max(committed_at), timestamp '1970-01-01')
+                from {{ relation }}.snapshots
+                -- A compaction, or a build; both may have expired.
+                where operation = 'replace' or parent_id is null
+            )
+        {%- endif -%}
+    {%- endset -%}
+    {%- set is_due = (afterimage._value(query) or 0) | int > most -%}
+    {%- if is_due -%}
+        {%- do afterimage._compact_iceberg(relation) -%}
+    {%- endif -%}
+    {{ return(is_due) }}
+{%- endmacro -%}
+
+
+{#- Snapshots that are expired cannot be reached by time travel or rollback. -#}
+{%- macro _iceberg_maintain(relation, retain_days) -%}
+    {%- do afterimage._compact_iceberg(relation) -%}
+    {%- set oldest = run_started_at - modules.datetime.timedelta(days=retain_days) -%}
+    {%- do afterimage._call_procedure(
+        'expire_snapshots', relation,
+        ", older_than => timestamp '" ~ oldest.strftime('%Y-%m-%d %H:%M:%S') ~ "', retain_last => 1"
+    ) -%}
+    {{ return('compacted; snapshots older than ' ~ retain_days ~ ' days are gone') }}
+{%- endmacro -%}
+
+
+{%- macro _compact_iceberg(relation) -%}
+    {%- do afterimage._call_procedure(
+        'rewrite_data_files', relation, ", options => map('delete-file-threshold', '1', 'min-input-files', '4')"
+    ) -%}
+    {%- do afterimage._call_procedure('rewrite_position_delete_files', relation) -%}
+{%- endmacro -%}
+
+
+{#- Calls one of Iceberg's procedures for a table. A catalog has procedures for its own tables only, and the schema may
+    begin with another catalog than the session's. -#}
+{%- macro _call_procedure(procedure, relation, arguments='') -%}
+    {%- set first = relation.schema.split('.')[0] -%}
+    {%- set is_catalog = '.' in relation.schema
+        and run_query('set `spark.sql.catalog.' ~ first ~ '`')[0][1] != '<undefined>' -%}
+    {%- do run_query(
+        'call ' ~ (first ~ '.' if is_catalog else '') ~ 'system.' ~ procedure ~ '(table => '
+        ~ afterimage._literal(relation | string) ~ arguments ~ ')'
+    ) -%}
+{%- endmacro -%}
