@@ -143,7 +143,7 @@ def complete(conf: dict[str, str]) -> None:
     conf.setdefault("spark.sql.variable.substitute", "false")
     # Spark's pages hide these values. A catalog's credential is not among Spark's defaults.
     conf.setdefault("spark.redaction.regex", _SECRETS)
-    jars.add(conf, in_one_process=_in_one_process(conf))
+    jars.add(conf, in_one_process=_in_one_process(conf), env=os.environ)
     for key in [k for k, value in conf.items() if value == ICEBERG_CATALOG]:
         location = conf.get(f"{key}.warehouse", "")
         folder = local_folder(location)
