@@ -32,8 +32,8 @@ _LIST = Path(__file__).with_name("jars.txt")
 _LOCK_FILE = ".lock"
 _UNFINISHED = ".fetching-"
 
-# A Java that comes by pip knows the usual authorities alone. The system's Java also knows those of a
-# company, and so do these files.
+# A Java that comes by pip knows the usual authorities alone. The system's Java also knows those of
+# a company, from these files.
 _TRUSTED = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacerts"))
 
 
@@ -163,7 +163,12 @@ def listed(spark: str, title: str) -> list[Jar]:
 def _read() -> list[Jar]:
     lines = _LIST.read_text(encoding="utf-8").splitlines()
     rows = [line.split() for line in lines if line and not line.startswith("#")]
-    return [Jar(spark, title, *name.split(":"), digest) for spark, title, name, digest in rows]
+    return [Jar(row[0], row[1], *_three(row[2]), row[3]) for row in rows]
+
+
+def _three(name: str) -> tuple[str, str, str]:
+    group, artifact, version = name.split(":")
+    return group, artifact, version
 
 
 def _paths(wanted: Format, conf: Mapping[str, str], env: Mapping[str, str]) -> Sequence[Path]:
