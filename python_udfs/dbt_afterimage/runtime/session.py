@@ -76,7 +76,8 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
     # PySpark starts the JVM with all settings on its command line, which every user can read. The
     # secret ones are passed once it runs.
     open_to_all = [(key, value) for key, value in conf.items() if not _SECRET.search(key)]
-    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(open_to_all))
+    with java.without_vector_module(chosen, os.environ):
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(open_to_all))
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
