@@ -1,10 +1,12 @@
 #!/bin/sh
-# Makes the environment in .venv from requirements.lock; does nothing where it is up to date.
+# Makes the environment in .venv from a lock file; does nothing where it is up to date.
 #
 #   ./setup.sh           make or heal .venv (what `make setup` calls)
 #   ./setup.sh --which   only print the Python that would be used ("uv" where uv has to bring one)
 #
 # AFTERIMAGE_VENV and AFTERIMAGE_LOCK name another environment and the lock file it is made from.
+# Where no lock file is named, the Python decides: 3.10 to 3.12 get Spark 3.5 (requirements.lock),
+# and 3.13, which Spark 3.5 does not know, gets Spark 4 (requirements-spark4.lock).
 # PYTHON=/path/to/python chooses one. Otherwise the first that fits on PATH is taken, then one of
 # pyenv's, then uv's. .venv/.ready says what a finished environment was made from, so a setup that
 # was killed, a changed lock file and a moved checkout all lead to a new one.
@@ -13,12 +15,19 @@ set -eu
 cd "$(dirname "$0")"
 
 VENV=${AFTERIMAGE_VENV:-.venv}
-LOCK=${AFTERIMAGE_LOCK:-requirements.lock}
+SPARK_4=requirements-spark4.lock
+LOCK=${AFTERIMAGE_LOCK:-}
 READY=$VENV/.ready
 
 # Of another Python, these would reach into the one that is made here.
 unset PYTHONHOME PYTHONPATH PIP_REQUIRE_VIRTUALENV PIP_USER PIP_TARGET PIP_PREFIX
 export PIP_DISABLE_PIP_VERSION_CHECK=1
+
+# Spark 3.5 runs on Python 3.10 to 3.12, Spark 4 and dbt 1.11 on 3.10 to 3.13.
+case $LOCK in
+    '' | "$SPARK_4") NEWEST=3.13 KNOWN="3.10, 3.11, 3.12 or 3.13" ;;
+    *) NEWEST=3.12 KNOWN="3.10, 3.11 or 3.12" ;;
+esac
 
 rejected=
 
@@ -33,12 +42,13 @@ PROBE='
 import os
 import sys
 version = "%d.%d.%d" % sys.version_info[:3]
-made = [os.path.realpath(folder) for folder in sys.argv[1:]]
+newest = tuple(map(int, sys.argv[1].split(".")))
+made = [os.path.realpath(folder) for folder in sys.argv[2:]]
 if os.path.realpath(sys.prefix) in made:
     print(version + " belongs to the environment that is rebuilt")
 elif sys.version_info < (3, 10):
     print(version + " is too old")
-elif sys.version_info >= (3, 13):
+elif sys.version_info[:2] > newest:
     print(version + " is too new")
 else:
     try:
@@ -52,12 +62,12 @@ else:
 
 # fits CANDIDATE: succeeds where it can make the environment, else remembers why it cannot.
 fits() {
-    answer=$("$1" -c "$PROBE" "$VENV" 2>/dev/null </dev/null) || answer=
+    answer=$("$1" -c "$PROBE" "$NEWEST" "$VENV" 2>/dev/null </dev/null) || answer=
     case $answer in
         fits) return 0 ;;
         '')
             # What it says last, in Python's way and in that of most shims, is what is wrong.
-            said=$("$1" -c "$PROBE" "$VENV" 2>&1 </dev/null) || :
+            said=$("$1" -c "$PROBE" "$NEWEST" "$VENV" 2>&1 </dev/null) || :
             said=${said##*"
 "}
             reject "$1: does not run as Python${said:+: $said}"
@@ -74,7 +84,7 @@ choose() {
         fits "$python" && return 0
         fail "PYTHON=$PYTHON cannot be used."
     fi
-    for name in python3.11 python3.12 python3.10 python3 python; do
+    for name in python3.11 python3.12 python3.10 python3.13 python3 python; do
         # All folders, not the first alone: a broken shim may hide a Python that works.
         rest=$PATH:
         while [ -n "$rest" ]; do
@@ -83,21 +93,21 @@ choose() {
             if [ -f "$python" ] && [ -x "$python" ] && fits "$python"; then return 0; fi
         done
     done
-    for version in 3.11 3.12 3.10; do
+    for version in 3.11 3.12 3.10 3.13; do
         for python in "${PYENV_ROOT:-${HOME:-}/.pyenv}/versions/$version"*/bin/python; do
             if [ -x "$python" ] && fits "$python"; then return 0; fi
         done
     done
     python=uv
     command -v uv >/dev/null && return 0
-    fail "No Python 3.10, 3.11 or 3.12 found."
+    fail "No Python $KNOWN found."
 }
 
 fail() {
     {
         echo "setup: $1"
         if [ -n "$rejected" ]; then echo "Looked at:$rejected"; fi
-        echo "Afterimage needs Python 3.10, 3.11 or 3.12 with venv. Do one of these and run it again:"
+        echo "Afterimage needs Python $KNOWN with venv. Do one of these and run it again:"
         echo "  - install one (Debian, Ubuntu: apt install python3 python3-venv; pyenv: pyenv install 3.11)"
         echo "  - name one:   make PYTHON=/path/to/python3.11 setup"
         echo "  - install uv, which brings a Python of its own"
@@ -108,6 +118,22 @@ fail() {
 # The base of a Python, by which a .venv is known to be made from it.
 base_of() {
     "$1" -c 'import os, sys; print(os.path.realpath(sys.base_prefix))' 2>/dev/null
+}
+
+# lock_for PYTHON: prints the lock file that goes with a Python.
+lock_for() {
+    if [ -n "$LOCK" ]; then
+        echo "$LOCK"
+    elif "$1" -c 'import sys; sys.exit(sys.version_info < (3, 13))' 2>/dev/null; then
+        echo "$SPARK_4"
+    else
+        echo requirements.lock # uv, too, brings a Python that it fits
+    fi
+}
+
+# identify LOCK: prints what an environment made from it here is known by.
+identify() {
+    echo "$here $(cksum <"$1")"
 }
 
 pip() {
@@ -128,7 +154,6 @@ case ${1:-} in
 esac
 
 here=$(pwd -P)
-locked="$here $(cksum <"$LOCK")"
 project=$(cat pyproject.toml "$0" | cksum)
 
 # Line 1 identifies the locked packages, line 2 the project itself.
@@ -139,24 +164,28 @@ if [ -f "$READY" ] && "$VENV/bin/python" -c '' 2>/dev/null; then
         ready=
     fi
 fi
+lock=$(lock_for "$VENV/bin/python")
+locked=$(identify "$lock")
 if [ "$ready" = "$locked" ] && [ "$(sed -n 2p "$READY")" = "$project" ]; then
     exit 0
 fi
 
 if [ "$ready" != "$locked" ]; then
     choose
+    lock=$(lock_for "$python")
+    locked=$(identify "$lock")
     rm -rf "$VENV"
-    echo "setup: making $VENV with $python (a few minutes the first time)"
+    echo "setup: making $VENV with $python from $lock (a few minutes the first time)"
     if [ "$python" = uv ]; then
         uv venv --quiet --python 3.11 --seed "$VENV" || fail "uv could not bring Python 3.11."
     else
         "$python" -m venv "$VENV"
     fi
     # setuptools first: what comes as source is built with the locked one, not with today's newest.
-    sed -n '/^setuptools==/,/[^\\]$/p' "$LOCK" >"$VENV/setuptools.lock"
+    sed -n '/^setuptools==/,/[^\\]$/p' "$lock" >"$VENV/setuptools.lock"
     pip install --require-hashes --no-deps -r "$VENV/setuptools.lock"
     # Most modules are never imported; Python compiles the others when they are.
-    pip install --no-compile --require-hashes --no-deps --no-build-isolation --use-pep517 -r "$LOCK"
+    pip install --no-compile --require-hashes --no-deps --no-build-isolation --use-pep517 -r "$lock"
     echo "$locked" >"$READY"
 fi
 

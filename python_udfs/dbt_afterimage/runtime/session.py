@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dbt_afterimage.runtime import class_archive, java
+from dbt_afterimage.runtime import class_archive, jars, java
 from dbt_afterimage.runtime.locks import check_system
 from dbt_afterimage.runtime.warehouse import local_folder, make_folder
 from dbt_afterimage.udfs.spark import register
@@ -29,8 +29,6 @@ _LOG4J = Path(__file__).with_name("log4j2.properties")
 
 _SECRETS = "(?i)password|secret|token|credential|access[.-]?key"
 _SECRET = re.compile(_SECRETS)
-
-_JAR_SETTINGS = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
 
 _lock = threading.Lock()
 _ready: SparkSession | None = None
@@ -78,7 +76,8 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
     # PySpark starts the JVM with all settings on its command line, which every user can read. The
     # secret ones are passed once it runs.
     open_to_all = [(key, value) for key, value in conf.items() if not _SECRET.search(key)]
-    SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(open_to_all))
+    with java.without_vector_module(chosen, os.environ):
+        SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(open_to_all))
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
@@ -145,10 +144,7 @@ def complete(conf: dict[str, str]) -> None:
     conf.setdefault("spark.sql.variable.substitute", "false")
     # Spark's pages hide these values. A catalog's credential is not among Spark's defaults.
     conf.setdefault("spark.redaction.regex", _SECRETS)
-    if ICEBERG_CATALOG in conf.values() and not any(
-        "iceberg-spark-runtime" in conf.get(key, "") for key in _JAR_SETTINGS
-    ):
-        _add_iceberg(conf, in_one_process=_in_one_process(conf))
+    jars.add(conf, in_one_process=_in_one_process(conf), env=os.environ)
     for key in [k for k, value in conf.items() if value == ICEBERG_CATALOG]:
         location = conf.get(f"{key}.warehouse", "")
         folder = local_folder(location)
@@ -173,19 +169,6 @@ def complete(conf: dict[str, str]) -> None:
     if "log4j2.configurationFile" not in options:
         quiet = f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"
         conf["spark.driver.extraJavaOptions"] = f"{options} {quiet}".strip()
-
-
-def _add_iceberg(conf: dict[str, str], *, in_one_process: bool) -> None:
-    try:
-        import snowpark_connect_deps_iceberg as wheel
-    except ModuleNotFoundError:
-        return  # The cluster's own Spark has Iceberg on its class path.
-    jar = Path(wheel.__file__).parent / "jars" / "iceberg-spark-runtime-3.5_2.12-1.10.2.jar"
-    # A jar on the class path is used in place. `spark.jars` would copy it at each start, but
-    # executors in processes of their own need it.
-    key = "spark.driver.extraClassPath" if in_one_process else "spark.jars"
-    separator = os.pathsep if in_one_process else ","
-    conf[key] = separator.join(filter(None, [conf.get(key), str(jar)]))
 
 
 def _use_utc() -> None:

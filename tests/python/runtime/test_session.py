@@ -132,18 +132,8 @@ def test_other_packages_of_the_profile_do_not_replace_iceberg() -> None:
     assert "iceberg-spark-runtime" in conf["spark.driver.extraClassPath"]
 
 
-def test_profile_without_an_iceberg_catalog_gets_no_iceberg() -> None:
-    conf = {"spark.master": "yarn", CATALOG: "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
-    complete(conf)
-    assert not any("iceberg" in value for value in conf.values())
-
-
-@pytest.mark.usefixtures("_own_environment")
-def test_machine_without_the_wheel_uses_the_iceberg_of_the_cluster(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "snowpark_connect_deps_iceberg", None)
-    conf = profile(spark__master="yarn")
+def test_profile_without_a_catalog_of_either_format_gets_no_jar() -> None:
+    conf = {"spark.master": "yarn", CATALOG: "org.example.Catalog"}
     complete(conf)
     assert "spark.jars" not in conf
 

@@ -24,8 +24,10 @@ def environment(**variables: str) -> dict[str, str]:
     java.apply(env)
     shared = {"NO_COLOR": "1", "AFTERIMAGE_DRIVER_MEMORY": "1g"}
     # Not one for each project that a test makes.
-    archive = Path(__file__).resolve().parents[3] / ".afterimage" / "cache"
-    return {**env, **shared, "AFTERIMAGE_CLASS_ARCHIVE": str(archive), **variables}
+    state = Path(__file__).resolve().parents[3] / ".afterimage"
+    shared["AFTERIMAGE_CLASS_ARCHIVE"] = str(state / "cache")
+    shared["AFTERIMAGE_JARS"] = str(state / "jars")
+    return {**env, **shared, **variables}
 
 
 def attempt(

