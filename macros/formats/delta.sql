@@ -62,6 +62,19 @@ true
 {%- endmacro -%}
 
 
+{#- Delta refuses names with some signs, also of a struct's fields, unless it maps them to names of its own. -#}
+{%- macro _delta_name_properties(sql) -%}
+    {%- set odd = namespace(is_found=false) -%}
+    {%- for column in afterimage._described(sql) -%}
+        {%- for name in [column.name] + modules.re.findall('`([^`]*)`', column.type)
+            if modules.re.search('[ ,;{}()\n\t=]', name) -%}
+            {%- set odd.is_found = true -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return({'delta.columnMapping.mode': 'name'} if odd.is_found else {}) }}
+{%- endmacro -%}
+
+
 {%- macro _delta_partitioning(kind, renamed) -%}
     {{ return(
         'partitioned by (' ~ afterimage._quote(renamed.get('closed_by', 'closed_by')) ~ ')' if kind == 'history' else none

@@ -186,7 +186,7 @@
     {%- set conditions = [] -%}
     {%- if files | length <= 500 -%}
         {%- do conditions.append(
-            '_metadata.file_name in (' ~ afterimage._each(files | map(attribute='file'), '{name}') | join(', ') ~ ')'
+            'landed_files._metadata.file_name in (' ~ afterimage._each(files | map(attribute='file'), '{name}') | join(', ') ~ ')'
         ) -%}
     {%- endif -%}
     {%- if files[0]['is_bounded'] -%}
@@ -194,5 +194,8 @@
             afterimage._within_bounds(afterimage._quote(bounded.name), files[0]['first_value'], files[0]['last_value'])
         ) -%}
     {%- endif -%}
-    {{ return({'landed': '(select * from ' ~ rows ~ ' where ' ~ conditions | join(' and ') ~ ')'}) }}
+    {#- The alias is needed: within a subquery Spark takes a bare `_metadata` for that of the outer query. -#}
+    {{ return({
+        'landed': '(select * from ' ~ rows ~ ' as landed_files where ' ~ conditions | join(' and ') ~ ')'
+    }) }}
 {%- endmacro -%}

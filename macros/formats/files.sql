@@ -33,6 +33,11 @@ true
 {%- endmacro -%}
 
 
+{%- macro _files_name_properties(sql) -%}
+    {{ return({}) }}
+{%- endmacro -%}
+
+
 {%- macro _files_partitioning(kind, renamed) -%}
     {{ return(none) }}
 {%- endmacro -%}
@@ -79,7 +84,7 @@ true
     {%- set state = tojson({'newest': newest, 'files': known.files}) -%}
     {%- if before.newest -%}
         {{ return(afterimage._landed(
-            relation, 'new', landed='(select * from ' ~ relation ~ ' where ' ~ unread ~ ')', state=state
+            relation, 'new', landed='(select * from ' ~ relation ~ ' as landed_files where ' ~ unread ~ ')', state=state
         )) }}
     {%- endif -%}
     {#- The first run, or one without a record, which says so. -#}
@@ -97,9 +102,9 @@ true
         from (
             select distinct
                 {{ afterimage._file_mark() }} as file,
-                _metadata.file_modification_time as modified_at
+                landed_files._metadata.file_modification_time as modified_at
 
-            from {{ relation }}
+            from {{ relation }} as landed_files
             where {{ condition }}
         ) as written
     {%- endset -%}
@@ -108,13 +113,13 @@ true
 {%- endmacro -%}
 
 
-{#- The condition that a file was written at most an hour before `moment`, or later, and is not one of `files`. -#}
+{#- The condition that a file of `landed_files` was written at most an hour before `moment`, or later, and is not one of `files`. -#}
 {%- macro _is_written_since(moment, files=none) -%}
     {%- if moment is none -%}
         {{ return('true') }}
     {%- endif -%}
     {%- set hour = 3600000000 -%}
-    {%- set is_written = '_metadata.file_modification_time >= timestamp_micros(' ~ (moment | int - hour) ~ ')' -%}
+    {%- set is_written = 'landed_files._metadata.file_modification_time >= timestamp_micros(' ~ (moment | int - hour) ~ ')' -%}
     {%- if not files -%}
         {{ return(is_written) }}
     {%- endif -%}
@@ -123,5 +128,8 @@ true
 
 
 {%- macro _file_mark() -%}
-    {{ return('hex(xxhash64(_metadata.file_path, _metadata.file_size, _metadata.file_modification_time))') }}
+    {%- set metadata = 'landed_files._metadata' -%}
+    {{ return(
+        'hex(xxhash64(' ~ metadata ~ '.file_path, ' ~ metadata ~ '.file_size, ' ~ metadata ~ '.file_modification_time))'
+    ) }}
 {%- endmacro -%}

@@ -10,6 +10,7 @@
     | `refuse_if_overtaken(relation, version, began_with)` | after it: an error if another run has written in between; then the table gets the properties `began_with`, so that the next run repeats this one |
     | `is_rolled_back(relation, version, present)` | whether rows were taken back since a version, but not what the properties remember |
     | `properties(kind, renamed)` | the properties of a new table: `kind` is staging, history or audit, `renamed` what `meta_column_names` says |
+    | `name_properties(sql)` | the properties that a table needs for the names of a query's columns |
     | `partitioning(kind, renamed)` | how such a table is partitioned by default |
     | `before_replace(existing)` | what must be done before a table is replaced |
     | `compact_when_due(relation, kind, most)` | compacts a table that `most` runs have written to; returns whether it did |

@@ -72,6 +72,11 @@ if(
 {%- endmacro -%}
 
 
+{%- macro _iceberg_name_properties(sql) -%}
+    {{ return({}) }}
+{%- endmacro -%}
+
+
 {%- macro _iceberg_partitioning(kind, renamed) -%}
     {{ return(
         'partitioned by (' ~ afterimage._quote(renamed.get('closed_by', 'closed_by')) ~ ')' if kind == 'history' else none

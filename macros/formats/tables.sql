@@ -4,6 +4,7 @@
 {#- Builds the table from a query in one statement, atomic if the format allows it. -#}
 {%- macro _create_table_as(target_relation, existing_relation, properties, sql, partitioned_by=none) -%}
     {%- set create = afterimage._create_or_replace(existing_relation) -%}
+    {%- set properties = dict(afterimage._of_model_format('name_properties')(sql), **properties) -%}
     {%- call statement('main') -%}
 {{ create }} {{ target_relation }}
 {%- if config.get('contract').enforced %}

@@ -22,6 +22,8 @@ from dbt_afterimage.runtime.session import open_session
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "afterimage"
+# What tables the tests make: those of dbt's target.
+FORMAT = "delta" if os.environ.get("DBT_TARGET") == "delta" else "iceberg"
 # The repository's own settings are those of a package, which has no models.
 SETTINGS = ROOT / "tests" / "python" / "support" / "dbt_project.yml"
 
@@ -177,7 +179,7 @@ class Lake:
 
     def create(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
         """Replace a table; `columns` maps names to Spark types, a missing value is NULL."""
-        self.frame(columns, rows).writeTo(f"{SCHEMA}.{table}").using("iceberg").createOrReplace()
+        self.frame(columns, rows).writeTo(f"{SCHEMA}.{table}").using(FORMAT).createOrReplace()
 
     def append(self, table: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
         """Add rows to a table."""
@@ -220,6 +222,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the share of slow tests; begin with the file that takes longest."""
+    for item in items:
+        needed = item.get_closest_marker("needs")
+        if needed and FORMAT not in needed.args:
+            item.add_marker(pytest.mark.skip(reason=f"of {' and '.join(needed.args)} tables"))
     share = config.getoption("--share")
     if share:
         place, count = map(int, share.split("/"))

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 _STACK_LINE = re.compile(r"\s+at |\t\.\.\. \d+ more|Driver stacktrace:$")
-# Iceberg refuses a commit that rests on rows to which another commit has added some.
-_CONFLICT = re.compile(r"[Ff]ound (new )?(conflicting|delete|position delete)")
+# Iceberg and Delta refuse a commit that rests on rows to which another commit has added some.
+_CONFLICT = re.compile(
+    r"[Ff]ound (new )?(conflicting|delete|position delete)"
+    r"|(Concurrent\w*|MetadataChanged|ProtocolChanged)Exception"
+)
 # Spark appends the statement's plan to an analysis error: thousands of lines for a wide one.
 _PLAN = re.compile(r";\n'?[A-Z].*", re.DOTALL)
 

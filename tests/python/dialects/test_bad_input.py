@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import dialect_netiq
-from conftest import SCHEMA, Lake, Project, column_list, relation
+from conftest import FORMAT, SCHEMA, Lake, Project, column_list, relation
 from generate import changes
 from inserts import DIALECTS
 from qlik_messages import headers, json_message, mask
@@ -57,7 +57,7 @@ def test_broken_rows_have_distinct_ids_and_cost_little(
     good = changes(spark, int(ROWS / 1.7)).selectExpr(
         "*", f"{WAY} as way", "hex(header__change_mask) as header__mask_text"
     )
-    good.writeTo(f"{SCHEMA}.million_marked").using("iceberg").createOrReplace()
+    good.writeTo(f"{SCHEMA}.million_marked").using(FORMAT).createOrReplace()
     names = [n for n in good.columns if n not in ("way", "header__mask_text")]
 
     def land(table: str, broken: dict[str, str], condition: str = "true") -> None:
@@ -65,7 +65,7 @@ def test_broken_rows_have_distinct_ids_and_cost_little(
         landed = {"header__change_mask": "header__mask_text"} | broken
         listed = ", ".join(f"{landed.get(n, n)} as {n}" for n in names)
         spark.sql(
-            f"create or replace table {SCHEMA}.{table} using iceberg as "
+            f"create or replace table {SCHEMA}.{table} using {FORMAT} as "
             f"select {listed} from {SCHEMA}.million_marked where {condition}"
         )
 

@@ -14,97 +14,13 @@ from urllib.parse import urlparse
 
 import pytest
 
-from conftest import ROOT, SCHEMA, DbtError, Lake, Project, relation
-
-RAW = "Stream__CT"
-TABLE = f"{SCHEMA}.stg_stream"
-COLUMNS = {
-    "header__change_seq": "string",
-    "header__change_oper": "string",
-    "header__timestamp": "timestamp",
-    "id": "int",
-    "name": "string",
-}
-STREAM = "materialized='change_stream', file_format='iceberg'"
-INCREMENTAL = (
-    "materialized='incremental', incremental_strategy='merge', unique_key='change_id',"
-    " file_format='iceberg'"
-)
+from conftest import FORMAT, ROOT, SCHEMA, DbtError, Lake, Project, relation
+from runs import COLUMNS, FIRST, INCREMENTAL, RAW, STREAM, TABLE, Runs, at, model, row
 
 
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
     return make_project("change_stream")
-
-
-def model(project: Project, config: str = STREAM, raw: str = RAW, key: str = "['id']") -> None:
-    raw = relation(raw)
-    project.file(
-        "models/stg_stream.sql",
-        f"{{{{ config({config}) }}}}\n{{{{ qlik_change_table({raw}, unique_key={key}) }}}}",
-    )
-
-
-def at(day: int, number: int = 1) -> str:
-    return f"202401{day:02}120000{'0' * 2}{number:019}"
-
-
-def row(seq: str | None, letter: str, name: str, id: int = 1) -> dict[str, Any]:
-    return {"header__change_seq": seq, "header__change_oper": letter, "id": id, "name": name}
-
-
-FIRST = [
-    row(None, "I", "loaded", 7),
-    row(at(1), "I", "a"),
-    row(at(2), "B", "a"),
-    row(at(2), "U", "b"),
-    row(at(3), "U", "c"),
-]
-
-
-class Runs:
-    """A staging table on a raw table, and the log lines of its runs."""
-
-    def __init__(
-        self, project: Project, lake: Lake, capfd: pytest.CaptureFixture[str], config: str = STREAM
-    ) -> None:
-        self.project, self.lake, self.capfd = project, lake, capfd
-        model(project, config)
-        lake.spark.sql(f"drop table if exists {TABLE}")
-        lake.create(RAW, COLUMNS, FIRST)
-        self.sql = ""
-        self.run()
-
-    def run(self, *arguments: str) -> str:
-        """Run the model and return its log line."""
-        self.capfd.readouterr()
-        result = self.project.dbt("--no-quiet", "run", "--select", "stg_stream", *arguments)
-        self.sql = result.results[0].node.compiled_code
-        views = [view["viewName"] for view in self.lake.rows("show views in spark_catalog.default")]
-        assert not [view for view in views if view.startswith("afterimage_")]
-        said = re.findall(r"stg_stream: (.*)", self.capfd.readouterr().out)
-        return said[-1].strip() if said else ""
-
-    def land(self, *rows: dict[str, Any]) -> None:
-        self.lake.append(RAW, COLUMNS, list(rows))
-
-    def staged(self) -> list[dict[str, Any]]:
-        """Return the table's rows without the time of the run."""
-        rows = self.lake.rows(f"select * from {TABLE} order by change_id")
-        return [{name: row[name] for name in row if name != "ingested_at"} for row in rows]
-
-    def snapshot(self) -> Any:
-        return self.lake.rows(f"select snapshot_id from {TABLE}.refs where name = 'main'")
-
-    def assert_as_a_full_refresh(self) -> None:
-        in_runs = self.staged()
-        self.run("--full-refresh")
-        assert self.staged() == in_runs
-
-    def assert_nothing_new(self) -> None:
-        before = self.snapshot()
-        assert self.run() == "nothing new"
-        assert self.snapshot() == before
 
 
 @pytest.fixture
@@ -174,6 +90,7 @@ def test_rows_without_a_place_are_compared_with_earlier_ones(runs: Runs) -> None
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_compacted_raw_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
     runs.land(row(at(4), "U", "d"))
@@ -191,6 +108,7 @@ def test_a_compacted_raw_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_recreated_raw_table_is_read_once(runs: Runs, lake: Lake) -> None:
     lake.create(RAW, COLUMNS, [*FIRST, row(at(4), "U", "d")])
@@ -206,6 +124,7 @@ def test_a_recreated_raw_table_is_read_once(runs: Runs, lake: Lake) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_raw_table_rolled_back_is_read_once(runs: Runs, lake: Lake) -> None:
     [first] = lake.rows(f"select snapshot_id from {SCHEMA}.{RAW}.refs")
@@ -218,6 +137,7 @@ def test_a_raw_table_rolled_back_is_read_once(runs: Runs, lake: Lake) -> None:
     assert {change["change_seq"] for change in runs.staged()} == {"", *map(at, range(1, 6))}
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_raw_table_with_expired_snapshots_is_read_once(runs: Runs, lake: Lake) -> None:
     for number in (4, 5):
@@ -231,6 +151,7 @@ def test_a_raw_table_with_expired_snapshots_is_read_once(runs: Runs, lake: Lake)
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])
 def test_rows_deleted_from_or_changed_in_the_raw_table(mode: str, runs: Runs, lake: Lake) -> None:
@@ -269,6 +190,7 @@ def test_a_run_killed_before_it_saves_its_state_is_repeated(runs: Runs, lake: La
     assert (runs.staged(), properties()) == (staged, after)
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_staging_table_rolled_back_reads_everything_once(runs: Runs, lake: Lake) -> None:
     [first] = runs.snapshot()
@@ -404,15 +326,16 @@ def test_a_model_that_is_not_a_change_stream_is_an_error(project: Project) -> No
         project.dbt("run", "--select", "stg_none")
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_staging_table_copied_to_another_schema_reads_everything_once(
     runs: Runs, lake: Lake
 ) -> None:
     """A copy by a query has no properties."""
     staged = runs.staged()
-    lake.spark.sql(f"create table {SCHEMA}.copied using iceberg as select * from {TABLE}")
+    lake.spark.sql(f"create table {SCHEMA}.copied using {FORMAT} as select * from {TABLE}")
     lake.spark.sql(f"drop table {TABLE}")
-    lake.spark.sql(f"create table {TABLE} using iceberg as select * from {SCHEMA}.copied")
+    lake.spark.sql(f"create table {TABLE} using {FORMAT} as select * from {SCHEMA}.copied")
     lake.spark.sql(f"drop table {SCHEMA}.copied")
     runs.land(row(at(4), "U", "d"))
     said = runs.run()
@@ -422,6 +345,7 @@ def test_a_staging_table_copied_to_another_schema_reads_everything_once(
     runs.assert_nothing_new()
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_dropped_partitions_remove_no_change(runs: Runs, lake: Lake) -> None:
     raw = f"{SCHEMA}.{RAW}"
@@ -434,6 +358,7 @@ def test_dropped_partitions_remove_no_change(runs: Runs, lake: Lake) -> None:
     assert runs.staged() == staged
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_branch_is_read_in_full(project: Project, runs: Runs, lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} create branch audited")
@@ -535,6 +460,7 @@ def test_files_may_have_a_column_like_a_detail_of_their_table(
     assert said == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_table_of_files_may_take_the_name_of_an_iceberg_table(
     project: Project, lake: Lake, runs: Runs
@@ -604,6 +530,7 @@ def test_incremental_reads_rows_that_land_a_year_late(
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs) -> None:
     model(runs.project, f"{STREAM}, compact_after=3")
@@ -619,6 +546,7 @@ def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs) -> Non
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_run_compacts_after_the_first_snapshots_have_expired(runs: Runs, lake: Lake) -> None:
     """The catalog's own upkeep expires snapshots, the build's among them."""
@@ -675,7 +603,7 @@ def test_a_sample_of_a_source_in_another_schema(project: Project, lake: Lake) ->
     now = datetime.now(timezone.utc).replace(tzinfo=None)
     rows = [row(at(1), "I", "old"), row(at(9), "I", "recent", 2) | {"header__timestamp": now}]
     lake.spark.sql("create namespace if not exists sampled")
-    lake.frame(COLUMNS, rows).writeTo("sampled.people__ct").using("iceberg").createOrReplace()
+    lake.frame(COLUMNS, rows).writeTo("sampled.people__ct").using(FORMAT).createOrReplace()
     project.file(
         "models/sampled.yml",
         "sources: [{name: sampled, tables: [{name: people__ct,"
@@ -712,6 +640,7 @@ def test_a_sample_is_no_gap(project: Project, lake: Lake) -> None:
     assert len(lake.rows(f"select * from {SCHEMA}.stg_sample")) == 2
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_upkeep_of_a_staging_table_is_no_news(runs: Runs) -> None:
     for day in range(4, 8):
@@ -756,7 +685,7 @@ def test_a_unit_test_may_give_the_rows_of_a_source(
     schema = table.split(".")[0]
     lake.spark.sql("drop table if exists landed.people__ct")
     lake.spark.sql(f"create namespace if not exists {schema}")
-    lake.frame(COLUMNS, []).writeTo(table).using("iceberg").createOrReplace()
+    lake.frame(COLUMNS, []).writeTo(table).using(FORMAT).createOrReplace()
     project.file(
         "models/landed.yml",
         f"sources: [{{name: landed, schema: {schema}, tables: [{{name: people__ct{place}}}]}}]",
@@ -778,6 +707,7 @@ def test_a_unit_test_may_give_the_rows_of_a_source(
     project.dbt("test", "--select", "stg_given")
 
 
+@pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_tables_may_be_in_another_catalog(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
@@ -791,7 +721,7 @@ def test_tables_may_be_in_another_catalog(
         lake.spark.conf.set(f"spark.sql.catalog.aside{name}", value)
     raw = f"aside.{SCHEMA}.raw__ct"
     lake.spark.sql(f"create namespace aside.{SCHEMA}")
-    lake.frame(COLUMNS, FIRST).writeTo(raw).using("iceberg").create()
+    lake.frame(COLUMNS, FIRST).writeTo(raw).using(FORMAT).create()
     project = make_project("aside")
     profiles = project.folder / "profiles"
     profile = (profiles / "profiles.yml").read_text()

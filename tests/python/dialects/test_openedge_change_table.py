@@ -296,7 +296,7 @@ def test_a_tracking_table_that_is_given_later_asks_for_a_full_refresh(
     def model(arguments: str) -> None:
         project.file(
             "models/stg_added.sql",
-            "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+            "{{ config(materialized='change_stream') }}\n"
             f"{{{{ openedge_change_table({relation('added__cdc')}, unique_key=['id'], "
             f"{arguments}) }}}}",
         )

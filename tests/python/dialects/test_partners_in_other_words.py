@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, relation
+from conftest import FORMAT, SCHEMA, Lake, Project, relation
 from dialect_db2 import DB2_HEADER
 from dialect_netiq import LOG
 from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
@@ -245,7 +245,7 @@ def test_texts_that_are_no_utf8_fail_no_run(project: Project, lake: Lake) -> Non
 
     raw = f"{SCHEMA}.bytes_ct"
     lake.spark.sql(
-        f"create or replace table {raw} using iceberg as select"
+        f"create or replace table {raw} using {FORMAT} as select"
         f" '{'2' * 35}' as header__change_seq, cast(X'C4' as string) as header__change_mask,"
         " 'U' as header__change_oper, 'x' as header__stream_position,"
         " 'UPDATE' as header__operation, 't' as header__transaction_id,"
@@ -258,7 +258,7 @@ def test_texts_that_are_no_utf8_fail_no_run(project: Project, lake: Lake) -> Non
 
     raw = f"{SCHEMA}.bytes_ccd"
     lake.spark.sql(
-        f"create or replace table {raw} using iceberg as select"
+        f"create or replace table {raw} using {FORMAT} as select"
         " cast(null as binary) as IBMSNAP_COMMITSEQ, cast(null as binary) as IBMSNAP_INTENTSEQ,"
         " 'I' as IBMSNAP_OPERATION, cast(null as timestamp) as IBMSNAP_LOGMARKER,"
         " cast(key as string) as id from values (X'C4'), (X'D6') as landed(key)"

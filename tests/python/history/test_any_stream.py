@@ -185,13 +185,13 @@ def test_a_history_that_is_deferred_to_keeps_its_column_names(project: Project, 
     )
     project.file(
         "models/contracts_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id'],"
+        "{{ config(materialized='history', unique_key=['id'],"
         " schema=var('where'), meta_column_names={'is_current': '_is_current'}) }}\n"
         f"select * from {SCHEMA}.any_stream",
     )
     project.file(
         "models/contracts.sql",
-        "{{ config(materialized='table', file_format='iceberg', schema=var('where')) }}\n"
+        "{{ config(materialized='table', schema=var('where')) }}\n"
         "{{ current_state(ref('contracts_history')) }}",
     )
     production, own = ["--vars", "{where: prod}"], ["--vars", "{where: dev}"]

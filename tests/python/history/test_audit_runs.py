@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, contract_columns
 from histories import change
 
 COLUMNS = contract_columns("id: int, name: string")
@@ -116,7 +116,7 @@ def test_a_table_of_another_materialization_needs_a_full_refresh(
     project: Project, lake: Lake
 ) -> None:
     lake.spark.sql(f"drop table {SCHEMA}.people_audit")
-    lake.spark.sql(f"create table {SCHEMA}.people_audit using iceberg as select 1 as id")
+    lake.spark.sql(f"create table {SCHEMA}.people_audit using {FORMAT} as select 1 as id")
     with pytest.raises(DbtError, match="was not built by this materialization"):
         project.dbt("run")
 

@@ -43,7 +43,7 @@ def test_every_history_is_as_worked_by_hand(project: Project, lake: Lake) -> Non
         places = ", ".join(f"'{prefix(number)}'" for number in numbers)
         project.file(
             f"models/cases_{model}.sql",
-            f"{{{{ config(materialized='history', file_format='iceberg', {chosen}) }}}}\n"
+            f"{{{{ config(materialized='history', {chosen}) }}}}\n"
             f"select * from {SCHEMA}.cases where substr(change_id, 1, 4) in ({places})",
         )
     project.dbt("run")

@@ -142,8 +142,7 @@ def test_incremental_runs_equal_the_reference_after_each_batch(
         )
         project.file(
             f"models/{name}.sql",
-            f"{{{{ config(file_format='iceberg', {config}) }}}}\n"
-            f"select * from {SCHEMA}.{name}_changes",
+            f"{{{{ config({config}) }}}}\nselect * from {SCHEMA}.{name}_changes",
         )
         delivered: dict[str, dict[str, Any]] = {}
         cases.append((name, stream, chosen, batches, delivered))

@@ -246,7 +246,7 @@ def test_a_unit_test_may_give_a_history_of_any_schema_and_name(
     project = make_project("history_in_a_unit_test")
     project.file(
         "models/given_history.sql",
-        "{{ config(materialized='history', file_format='iceberg', unique_key=['id'],"
+        "{{ config(materialized='history', unique_key=['id'],"
         " schema=var('where'), alias='given_past') }}\n"
         f"select * from {SCHEMA}.given_stream",
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql.types import StructType
 
-from conftest import SCHEMA, Lake, Project
+from conftest import FORMAT, SCHEMA, Lake, Project
 from generate import changes
 
 # A node of the plan by the word it begins with. A shuffle that is read again is no second one.
@@ -56,7 +56,7 @@ MEANT = {
 def project(make_project: Callable[[str], Project], lake: Lake) -> Iterator[Project]:
     """A project with a change table of 2,000 changes, its staging and its history."""
     project = make_project("plans")
-    changes(lake.spark, 2000).writeTo(f"{SCHEMA}.planned__ct").using("iceberg").createOrReplace()
+    changes(lake.spark, 2000).writeTo(f"{SCHEMA}.planned__ct").using(FORMAT).createOrReplace()
     project.file(
         "models/sources.yml",
         "sources: [{name: raw, schema: afterimage, tables: [{name: planned__ct}]}]",

@@ -1,0 +1,231 @@
+"""What has landed in a raw Delta table, whatever was done to it since the last run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pytest
+
+from conftest import SCHEMA, Lake, Project, relation
+from runs import COLUMNS, FIRST, INCREMENTAL, RAW, TABLE, Runs, at, model, row
+
+pytestmark = [pytest.mark.slow, pytest.mark.needs("delta")]
+
+TABLE_OF_ROWS = f"{SCHEMA}.{RAW}"
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("delta_raw_tables")
+
+
+@pytest.fixture
+def runs(project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]) -> Runs:
+    return Runs(project, lake, capfd)
+
+
+def location(lake: Lake) -> Path:
+    [detail] = lake.rows(f"describe detail {TABLE_OF_ROWS}")
+    return Path(urlparse(detail["location"]).path)
+
+
+def test_rows_that_landed_are_read_and_nothing_else(runs: Runs, lake: Lake) -> None:
+    runs.assert_nothing_new()
+    assert RAW not in runs.sql
+    runs.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(9), "U", "z"))
+    assert runs.run() == "2 rows landed, 2 changes: 2 new, 0 known, 0 rejected"
+    runs.land(row(at(3), "B", "b"))
+    runs.land(row(at(4), "U", "d"))
+    assert runs.run() == "2 rows landed, 2 changes: 1 new, 1 known, 0 rejected"
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_compacted_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
+    runs.land(row(at(4), "U", "d"))
+    runs.run()
+    lake.spark.sql(f"optimize {TABLE_OF_ROWS}")
+    runs.assert_nothing_new()
+    # What landed before the table was compacted again: the rows around it are read too, and known.
+    runs.land(row(at(5), "U", "e"))
+    lake.spark.sql(f"optimize {TABLE_OF_ROWS}")
+    assert "1 changes: 1 new" in runs.run()
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.parametrize("marks", ["true", "false"])
+def test_rows_deleted_and_changed(marks: str, runs: Runs, lake: Lake) -> None:
+    """With deletion vectors and with rewritten files."""
+    lake.spark.sql(
+        f"alter table {TABLE_OF_ROWS} set tblproperties ('delta.enableDeletionVectors' = '{marks}')"
+    )
+    kept = runs.staged()
+    lake.spark.sql(f"delete from {TABLE_OF_ROWS} where header__change_seq = '{at(1)}'")
+    assert runs.run().endswith("nothing new")
+    assert runs.staged() == kept
+    runs.land(row(at(4), "U", "d"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    lake.spark.sql(
+        f"update {TABLE_OF_ROWS} set name = 'mended' where header__change_seq = '{at(4)}'"
+    )
+    assert "1 changes: 0 new, 1 known, 0 rejected" in runs.run()
+    [mended] = [change for change in runs.staged() if change["change_seq"] == at(4)]
+    assert mended["after"]["name"] == "mended"
+    runs.assert_nothing_new()
+
+
+def test_a_table_overwritten_is_read_once(runs: Runs, lake: Lake) -> None:
+    rows = [*FIRST, row(at(4), "U", "d")]
+    lake.frame(COLUMNS, rows).write.format("delta").mode("overwrite").saveAsTable(TABLE_OF_ROWS)
+    assert runs.run() == "6 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_restored_table_keeps_what_was_read(runs: Runs, lake: Lake) -> None:
+    [first] = lake.rows(f"describe history {TABLE_OF_ROWS} limit 1")
+    runs.land(row(at(4), "U", "d"))
+    runs.run()
+    lake.spark.sql(f"restore table {TABLE_OF_ROWS} to version as of {first['version']}")
+    assert runs.run().endswith("nothing new")
+    runs.land(row(at(5), "U", "e"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    assert {change["change_seq"] for change in runs.staged()} == {"", *map(at, range(1, 6))}
+
+
+def test_a_restored_table_gives_back_rows_that_were_never_read(runs: Runs, lake: Lake) -> None:
+    """They landed and were deleted between two runs, and RESTORE brings them back."""
+    runs.land(row(at(4), "U", "d"))
+    [landed] = lake.rows(f"describe history {TABLE_OF_ROWS} limit 1")
+    lake.spark.sql(f"delete from {TABLE_OF_ROWS} where header__change_seq = '{at(4)}'")
+    assert runs.run().endswith("nothing new")
+    lake.spark.sql(f"restore table {TABLE_OF_ROWS} to version as of {landed['version']}")
+    assert "1 changes: 1 new" in runs.run()
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.parametrize("dropped", [True, False])
+def test_a_table_made_anew_is_read_once(dropped: bool, runs: Runs, lake: Lake) -> None:
+    runs.assert_nothing_new()
+    if dropped:
+        lake.spark.sql(f"drop table {TABLE_OF_ROWS}")
+    lake.create(RAW, COLUMNS, [*FIRST, row(at(4), "U", "d")])
+    assert runs.run() == (
+        f"read all 6 rows of {TABLE_OF_ROWS} because it was replaced,"
+        " 1 changes: 1 new, 0 known, 0 rejected"
+    )
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_log_that_is_cut_off_is_said(runs: Runs, lake: Lake) -> None:
+    """Delta removes the log of commits older than 30 days where a checkpoint stands for them."""
+    lake.spark.sql(
+        f"alter table {TABLE_OF_ROWS} set tblproperties ('delta.checkpointInterval' = '1')"
+    )
+    for number in (4, 5, 6):
+        runs.land(row(at(number), "U", f"{number}"))
+    log = location(lake) / "_delta_log"
+    commits = sorted(log.glob("0*.json"))
+    for commit in commits[:-1]:
+        commit.unlink()
+        for checksum in log.glob(f".{commit.name}.crc"):
+            checksum.unlink()
+    assert runs.run() == (
+        f"read all 8 rows of {TABLE_OF_ROWS} because its log no longer holds all commits since,"
+        " 3 changes: 3 new, 0 known, 0 rejected"
+    )
+    runs.assert_nothing_new()
+
+
+def test_a_vacuumed_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
+    lake.spark.sql(f"delete from {TABLE_OF_ROWS} where id = 7")
+    runs.land(row(at(4), "U", "d"))
+    lake.spark.conf.set("spark.databricks.delta.retentionDurationCheck.enabled", "false")
+    lake.spark.sql(f"vacuum {TABLE_OF_ROWS} retain 0 hours")
+    lake.spark.conf.unset("spark.databricks.delta.retentionDurationCheck.enabled")
+    assert "1 changes: 1 new" in runs.run()
+    runs.assert_nothing_new()
+
+
+def test_a_change_data_feed_gives_the_changed_rows_alone(runs: Runs, lake: Lake) -> None:
+    feed = f"alter table {TABLE_OF_ROWS} set tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    lake.spark.sql(feed)
+    # By files, because the feed begins here.
+    runs.land(row(at(4), "U", "d"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    lake.spark.sql(
+        f"update {TABLE_OF_ROWS} set name = 'mended' where header__change_seq = '{at(4)}'"
+    )
+    lake.spark.sql(f"delete from {TABLE_OF_ROWS} where header__change_seq = '{at(1)}'")
+    runs.land(row(at(5), "U", "e"))
+    lake.spark.sql(f"optimize {TABLE_OF_ROWS}")
+    assert runs.run() == "2 rows landed, 2 changes: 1 new, 1 known, 0 rejected"
+    assert "table_changes" in runs.sql
+    runs.assert_nothing_new()
+    lake.spark.sql(f"optimize {TABLE_OF_ROWS}")
+    lake.spark.sql(f"delete from {TABLE_OF_ROWS} where header__change_seq = '{at(5)}'")
+    assert runs.run().endswith("nothing new")
+
+
+def test_a_table_of_odd_column_names(project: Project, lake: Lake, runs: Runs) -> None:
+    """Delta stores such names by a mapping; partitions are folders named after a value."""
+    names = {**COLUMNS, "two words": "string", "a.b": "int"}
+    columns = ", ".join(f"`{name}` {kind}" for name, kind in names.items())
+    lake.spark.sql(f"drop table if exists {SCHEMA}.odd__ct")
+    lake.spark.sql(
+        f"create table {SCHEMA}.odd__ct ({columns}) using delta partitioned by (`two words`)"
+        " tblproperties ('delta.columnMapping.mode' = 'name')"
+    )
+    odd = {"two words": "x=y/z é", "a.b": 5}
+    lake.append("odd__ct", names, [row(at(1), "I", "a") | odd])
+    model(project, raw="odd__ct")
+    runs.run("--full-refresh")
+    lake.append("odd__ct", names, [row(at(2), "U", "b") | odd, row(at(2), "B", "a") | odd])
+    assert runs.run() == "2 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    [update] = [change for change in runs.staged() if change["change_seq"] == at(2)]
+    assert (update["after"]["two words"], update["after"]["a.b"]) == ("x=y/z é", 5)
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_table_that_is_named_by_its_path(project: Project, lake: Lake, runs: Runs) -> None:
+    project.stream(
+        "stg_stream",
+        f"qlik_change_table({relation(str(location(lake)), 'delta')}, unique_key=['id'])",
+    )
+    runs.run("--full-refresh")
+    runs.land(row(at(4), "U", "d"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+def test_many_files_are_read_by_their_bounds(runs: Runs, lake: Lake) -> None:
+    rows = [row(at(5, number), "U", f"{number}") for number in range(1, 511)]
+    frame = lake.frame(COLUMNS, rows).repartition(510)
+    frame.writeTo(TABLE_OF_ROWS).append()
+    assert runs.run() == "510 rows landed, 510 changes: 510 new, 0 known, 0 rejected"
+    runs.assert_nothing_new()
+
+
+def test_dbts_own_incremental_reads_by_the_time_of_commits(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(project, lake, capfd, INCREMENTAL)
+    runs.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(2), "U", "b"))
+    runs.run()
+    assert len(runs.staged()) == len(FIRST)
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_staging_table_that_was_restored_reads_what_it_lost(runs: Runs, lake: Lake) -> None:
+    [first] = lake.rows(f"describe history {TABLE} limit 1")
+    runs.land(row(at(4), "U", "d"))
+    runs.run()
+    staged = runs.staged()
+    lake.spark.sql(f"restore table {TABLE} to version as of {first['version']}")
+    assert "1 changes: 1 new" in runs.run()
+    assert runs.staged() == staged
+    runs.assert_nothing_new()

@@ -1,0 +1,160 @@
+"""A run that ends at any statement, or that another run overtakes: the next one puts it right.
+
+The session stays; what a killed process leaves in tables is what it had sent. tests/python/runtime
+kills real processes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
+from dbt_afterimage.runtime.cursor import AfterimageCursor
+from runs import COLUMNS, at, row
+
+RAW = "killed__ct"
+TABLES = ("stg_killed", "killed_history", "killed_audit", "killed_current")
+
+
+@contextmanager
+def statements(watch: Callable[[str], bool], after: bool = False) -> Iterator[list[str]]:
+    """End the run before, or after, the first statement that `watch` chooses."""
+    execute = AfterimageCursor.execute
+    sent: list[str] = []
+
+    def watched(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
+        if sent and sent[-1] == "killed":
+            raise DbtError("the run has ended")
+        is_chosen = watch(sql)
+        if not is_chosen or after:
+            execute(self, sql, *parameters)
+            sent.append(sql)
+        if is_chosen:
+            sent.append("killed")
+            raise DbtError("the run has ended")
+
+    AfterimageCursor.execute = watched  # type: ignore[method-assign]
+    try:
+        yield sent
+    finally:
+        AfterimageCursor.execute = execute  # type: ignore[method-assign]
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project]) -> Project:
+    project = make_project("killed_runs")
+    project.stream("stg_killed", f"qlik_change_table({relation(RAW)}, unique_key=['id'])")
+    project.history("killed_history", "stg_killed")
+    project.model(
+        "killed_audit",
+        "select * from {{ ref('stg_killed') }}",
+        materialized="audit",
+        unique_key=["id"],
+    )
+    project.model("killed_current", "{{ current_state(ref('killed_history')) }}")
+    return project
+
+
+def batch(number: int) -> list[dict[str, Any]]:
+    """A new row, an update of row 1, and now and then a late change and a row without news."""
+    rows = [row(at(2 * number), "I", "new", number)]
+    if number > 1:
+        rows.append(row(at(2 * number, 5), "U", f"name {number}", 1))
+    if number % 3 == 0:
+        rows.append(row(at(2 * number - 3, 9), "U", "late", 1))
+        rows.append(row(at(2 * number), "I", "new", number))
+    return rows
+
+
+def is_work(sql: str) -> bool:
+    """Whether a statement of a run writes, or asks what a run goes by."""
+    words = sql.lower()
+    return any(
+        verb in words for verb in ("create", "merge into", "alter table", "drop table", "call ")
+    )
+
+
+@pytest.mark.minutes
+def test_a_run_that_ends_at_any_statement_is_repeated(project: Project, lake: Lake) -> None:
+    seed = int(os.environ.get("AFTERIMAGE_SEED", "50"))
+    source = random.Random(seed)
+    lake.create(RAW, COLUMNS, batch(1))
+    project.dbt("run", "--full-refresh")
+    for number in range(2, 2 + int(os.environ.get("AFTERIMAGE_KILLS", "4"))):
+        lake.append(RAW, COLUMNS, batch(number))
+        # A run of these models sends some twenty such statements.
+        left = [source.randrange(22)]
+        after = source.random() < 0.5
+
+        def watch(sql: str, left: list[int] = left) -> bool:
+            left[0] -= is_work(sql)
+            return left[0] == 0
+
+        with statements(watch, after) as sent:
+            try:
+                project.dbt("run", "--threads", "1")
+            except DbtError:
+                assert sent[-1] == "killed"
+        project.dbt("run")
+        found = lake.contents(*TABLES)
+        names = [one["tableName"] for one in lake.rows(f"show tables in {SCHEMA} like '*killed*'")]
+        assert len(found["killed_current"]) == number
+        project.dbt("run", "--full-refresh")
+        assert found == lake.contents(*TABLES), (seed, number)
+        for name in names:
+            if "__scratch_" in name:
+                lake.spark.sql(f"drop table {SCHEMA}.{name}")
+
+
+@pytest.mark.minutes
+@pytest.mark.needs("delta")
+@pytest.mark.parametrize("model", ["stg_killed", "killed_history", "killed_audit"])
+@pytest.mark.parametrize("moment", ["before the run asks", "before it writes"])
+def test_a_run_that_another_one_overtakes_says_so(
+    moment: str, model: str, project: Project, lake: Lake
+) -> None:
+    """Another run's commit lies between what this run has read and what it writes."""
+    lake.create(RAW, COLUMNS, batch(1))
+    project.dbt("run", "--full-refresh")
+    lake.append(RAW, COLUMNS, batch(2))
+    if model != "stg_killed":
+        project.dbt("run", "--select", "stg_killed")
+    execute = AfterimageCursor.execute
+    is_overtaken: list[str] = []
+    table = f"{SCHEMA}.{model}"
+
+    def overtaken(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
+        is_writing = "merge into" in sql
+        if moment == "before it writes":
+            is_due = is_writing
+        else:
+            is_due = "create table" in sql and "__scratch_" in sql
+        if is_due and not is_overtaken:
+            is_overtaken.append(sql)
+            # It changes no row, and is a commit all the same.
+            lake.spark.sql(f"alter table {table} set tblproperties ('another' = 'run')")
+        execute(self, sql, *parameters)
+
+    AfterimageCursor.execute = overtaken  # type: ignore[method-assign]
+    try:
+        with pytest.raises(DbtError, match="another run has changed"):
+            project.dbt("run", "--select", model)
+    finally:
+        AfterimageCursor.execute = execute  # type: ignore[method-assign]
+    assert is_overtaken
+    project.dbt("run")
+    found = lake.contents(*TABLES)
+    project.dbt("run", "--full-refresh")
+    assert found == lake.contents(*TABLES)
+
+
+def test_the_format_is_the_one_of_the_target(lake: Lake) -> None:
+    lake.create("of_format", {"id": "int"}, [])
+    said = lake.rows(f"describe table extended {SCHEMA}.of_format")
+    assert [row["data_type"] for row in said if row["col_name"] == "Provider"] == [FORMAT]
