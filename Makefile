@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest test-real real bench lint docs lock clean distclean
+.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest test-databricks test-real real bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -30,7 +30,7 @@ docs: setup ## Build the pages in docs/ as a site below .afterimage/site
 lint: setup docs ## Check style, formatting and types of Python, and the SQL's style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy python_udfs tests/python tests/mutations tests/sqlfluff docs/hooks.py docs/arguments.py
+	$(BIN)/mypy python_udfs tests/python tests/databricks tests/mutations tests/sqlfluff docs/hooks.py docs/arguments.py
 	$(BIN)/sqlfluff lint --disable-progress-bar models
 # The body of a macro renders to nothing, so sqlfluff takes its indents and its end for wrong.
 	$(BIN)/sqlfluff lint --disable-progress-bar --exclude-rules layout.indent,layout.end_of_file macros tests/generic
@@ -46,10 +46,10 @@ test: lint ## Run lint and the quick tests, as before each commit (minutes)
 
 # Of the tests marked minutes one in twenty, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
-test-share: lint real ## Run these, the slow tests, and a share of those that take longest, as CI does
+test-share: lint real test-databricks ## Run these, the slow tests, and a share of those that take longest, as CI does
 	$(PYTEST) -m "not long" --share=$(TURN)/20 --hypothesis-seed=$(TURN)
 
-test-all: lint real ## Run these and all that take minutes
+test-all: lint real test-databricks ## Run these and all that take minutes
 	$(PYTEST) -m "not long"
 
 # AFTERIMAGE_SECONDS=600 ends sooner. The last --hypothesis-seed printed repeats a failure.
@@ -60,7 +60,7 @@ test-random: setup ## Run the property tests for an hour, with new random cases 
 		$(PYTEST) -m "hypothesis and not long" --hypothesis-seed=$$seed || exit 1; done
 
 # Ten times as many random cases, and new ones in each run. Then the SQL is broken, one rule at a time.
-test-long: lint real ## Run lint and all tests (hours)
+test-long: lint real test-databricks ## Run lint and all tests (hours)
 	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
 	$(BIN)/python tests/mutations/mutate.py
 
@@ -75,6 +75,11 @@ test-lowest: ## Run the tests of Python's side with the oldest versions allowed 
 	@AFTERIMAGE_VENV=.venv-lowest AFTERIMAGE_LOCK=requirements-lowest.lock ./setup.sh
 	.venv-lowest/bin/python -m pytest -q -m "not minutes and not long" \
 		tests/python/unit tests/python/runtime/test_udfs_in_spark.py tests/python/commands
+
+# In an environment of its own, with dbt-databricks: what it parses, compiles and would send to a warehouse.
+test-databricks: ## Run the tests of the package under dbt-databricks (makes .venv-databricks)
+	@AFTERIMAGE_VENV=.venv-databricks AFTERIMAGE_LOCK=requirements-databricks.lock ./setup.sh
+	.venv-databricks/bin/python -m pytest -q -W ignore tests/databricks
 
 # A connector's engine, with all its jars and a Java, in an environment of its own.
 real:
@@ -96,6 +101,7 @@ lock: ## Rewrite the lock files from pyproject.toml (UPGRADE=1: newest versions)
 	$(COMPILE) --python-version 3.11 --extra spark4 --extra dev --output-file requirements-spark4.lock pyproject.toml
 	$(COMPILE) --python-version 3.10 --resolution lowest-direct --extra local --extra server --extra pages --extra dev \
 		--output-file requirements-lowest.lock pyproject.toml
+	$(COMPILE) --python-version 3.10 --extra databricks --extra dev --output-file requirements-databricks.lock pyproject.toml
 	$(COMPILE) --python-version 3.10 --group pyproject.toml:real --output-file requirements-real.lock
 
 clean: ## Remove all state: warehouse, dbt's output, caches
@@ -103,4 +109,4 @@ clean: ## Remove all state: warehouse, dbt's output, caches
 	find . -name ".venv*" -prune -o -name __pycache__ -prune -exec rm -rf {} +
 
 distclean: clean ## Remove the environment too
-	rm -rf .venv .venv-lowest .venv-real .venv-spark4 python_udfs/*.egg-info build dist
+	rm -rf .venv .venv-databricks .venv-lowest .venv-real .venv-spark4 python_udfs/*.egg-info build dist

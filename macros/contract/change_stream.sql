@@ -36,6 +36,7 @@
             ~ " macro does. For any other table use dbt's `table` or `incremental`. Missing: " ~ missing | join(', ')
         ) -%}
     {%- endif -%}
+    {%- do afterimage._check_model_contract(sql) -%}
     {%- set properties = afterimage._of_model_format('properties')('staging', {}) -%}
     {%- if afterimage._tracks_reads() -%}
         {%- do properties.update({

@@ -124,12 +124,19 @@ from (
         change_mask,
         decode_change_mask(
             {{ afterimage._valid_text('change_mask') if is_text else 'change_mask' }},
-            {{ header_columns }}{{ ", '" ~ encoding ~ "'" if encoding }}
+            {{ header_columns }}, {{ afterimage._mask_encoding(encoding, is_text) }}
         ) as positions,
         {{ afterimage._string_array(ordinals) }} as names
 
     from ({{ masks }}) as distinct_masks
 ) as decoded
+{%- endmacro -%}
+
+
+{#- How `decode_change_mask` is to read a mask, as a literal. It could tell text from bytes itself, but not as a
+    function of Unity Catalog, where each argument has one type. -#}
+{%- macro _mask_encoding(encoding, is_text) -%}
+    {{ return(afterimage._literal(encoding or ('hex' if is_text else 'bytes'))) }}
 {%- endmacro -%}
 
 

@@ -1,26 +1,42 @@
 {#- Statements that write tables, for all materializations and formats. -#}
 
 
-{#- Builds the table from a query in one statement, atomic if the format allows it. -#}
+{#- Builds the table from a query in one statement, atomic if the format allows it. The caller has compared the query
+    with the model's contract, before it wrote anything. -#}
 {%- macro _create_table_as(target_relation, existing_relation, properties, sql, partitioned_by=none) -%}
     {%- set create = afterimage._create_or_replace(existing_relation) -%}
     {%- set properties = dict(afterimage._of_model_format('name_properties')(sql), **properties) -%}
+    {#- Options of dbt-databricks. Such a table must not be partitioned. -#}
+    {%- set is_liquid = config.get('liquid_clustered_by') or config.get('auto_liquid_cluster') -%}
     {%- call statement('main') -%}
 {{ create }} {{ target_relation }}
 {%- if config.get('contract').enforced %}
-{{ get_assert_columns_equivalent(sql) }}
 {%- set sql = get_select_subquery(sql) %}
 {%- endif %}
 {{ file_format_clause() }}
 {{ options_clause() }}
 {{ afterimage._tblproperties(properties) }}
-{{ partitioned_by or partition_cols(label="partitioned by") }}
-{{ clustered_cols(label="clustered by") }}
-{{ location_clause() }}
+{{ partitioned_by if partitioned_by and not is_liquid else partition_cols(label="partitioned by") }}
+{{ afterimage._clustered_and_located() }}
 {{ comment_clause() }}
 as
 {{ sql }}
     {%- endcall -%}
+    {#- In a build alone: Delta would refuse to add a CHECK that the table has. -#}
+    {%- do persist_constraints(target_relation, model) -%}
+{%- endmacro -%}
+
+
+{#- How a new table is clustered and where it lies, as the model's config says. dbt-databricks has its own options. -#}
+{%- macro _clustered_and_located() -%}
+{%- if target.type == 'databricks' %}
+{{ liquid_clustered_cols() }}
+{{ clustered_cols(label="clustered by") }}
+{{ location_clause(adapter.build_catalog_relation(config.model)) }}
+{%- else %}
+{{ clustered_cols(label="clustered by") }}
+{{ location_clause() }}
+{%- endif %}
 {%- endmacro -%}
 
 
@@ -130,18 +146,18 @@ values (
     disk). -#}
 {%- macro _drop_scratch_tables(tables) -%}
     {%- for table in tables if table -%}
-        {%- do run_query('drop table ' ~ table ~ ' purge') -%}
+        {#- Databricks documents no PURGE. -#}
+        {%- do run_query('drop table ' ~ table ~ (' purge' if target.type == 'spark' else '')) -%}
     {%- endfor -%}
 {%- endmacro -%}
 
 
-{#- Applies grants, docs and constraints, after the rows are written. -#}
+{#- Applies grants and docs, after the rows are written. -#}
 {%- macro _complete_table(target_relation, existing_relation) -%}
     {%- do apply_grants(
         target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
     ) -%}
     {%- do persist_docs(target_relation, model) -%}
-    {%- do persist_constraints(target_relation, model) -%}
 {%- endmacro -%}
 
 

@@ -58,7 +58,7 @@
     -%}
         {%- for place in [input, input.defer_relation] if place -%}
             {%- set stored = afterimage._load_relation(
-                api.Relation.create(schema=place.schema, identifier=place.alias)
+                api.Relation.create(database=place.database, schema=place.schema, identifier=place.alias)
             ) -%}
             {%- if stored is not none -%}
                 {{ return(stored) }}
@@ -189,9 +189,10 @@ select 1 as nothing
 {%- endmacro -%}
 
 
-{#- For a statement with so many steps that Spark needs more than its default 100 rounds to resolve it. -#}
+{#- For a statement with so many steps that Spark needs more than its default 100 rounds to resolve it. A
+    warehouse of Databricks takes no such setting. -#}
 {%- macro _allow_many_steps() -%}
-    {%- if execute -%}
+    {%- if execute and target.type == 'spark' -%}
         {%- do run_query('set spark.sql.analyzer.maxIterations = 1000') -%}
     {%- endif -%}
 {%- endmacro -%}

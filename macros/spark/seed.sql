@@ -80,3 +80,15 @@
     {%- endfor -%}
     {{ return(types) }}
 {%- endmacro -%}
+
+
+{#- dbt takes the macros of a package that a project's `dispatch` names before those of the adapter. These two are no
+    better than dbt-databricks' own. -#}
+{% macro databricks__create_csv_table(model, agate_table) %}
+    {{ return(dbt.databricks__create_csv_table(model, agate_table)) }}
+{% endmacro %}
+
+
+{% macro databricks__load_csv_rows(model, agate_table) %}
+    {{ return(dbt.databricks__load_csv_rows(model, agate_table)) }}
+{% endmacro %}

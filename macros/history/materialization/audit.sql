@@ -35,6 +35,7 @@
 
 {%- macro _build_audit(target_relation, existing_relation, stream, options) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- do afterimage._check_audit_contract(stream, columns, options) -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
     {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
     {%- set carried = afterimage._follow_rows(
@@ -74,9 +75,21 @@
 {%- endmacro -%}
 
 
+{#- Compares the audit's columns with the model's contract. The model's own SQL is the stream. -#}
+{%- macro _check_audit_contract(stream, columns, options) -%}
+    {%- if config.get('contract').enforced -%}
+        {#- The facts that need the fewest steps: the columns are the same with all others. -#}
+        {%- set facts = afterimage._facts([], truncates=false, trades=false, carries=false) -%}
+        {%- do afterimage._check_model_contract(afterimage._audit_of_keys(stream, columns, options, facts)) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {%- macro _update_audit(target_relation, stream, options) -%}
     {%- set snapshot = afterimage._version(target_relation) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
+    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- do afterimage._check_audit_contract(stream, columns, options) -%}
     {%- set condition = afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
     {%- if pending.changes == 0 -%}
@@ -85,7 +98,6 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set condition = afterimage._runs_condition(pending) -%}
-    {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_key_types(target_relation, columns, options) -%}
 
     {#- This skips the query whether rows take each other's keys: it takes as long as assuming that they do. -#}

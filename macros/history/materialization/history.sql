@@ -32,12 +32,6 @@
             ~ " rebuilds, such as 'parquet'. A Hudi table would keep one version per key. Got: hudi"
         ) -%}
     {%- endif -%}
-    {%- if config.get('contract') and config.get('contract').enforced -%}
-        {%- do exceptions.raise_compiler_error(
-            'history ' ~ model.name ~ ": `contract` must not be enforced, because this materialization does not check"
-            ~ " its columns against a contract. Use data tests instead. Got: enforced"
-        ) -%}
-    {%- endif -%}
 
     {{ run_hooks(pre_hooks) }}
 
@@ -58,6 +52,7 @@
 {#- Builds the whole history from the whole stream, in one atomic statement if the format allows it. -#}
 {%- macro _build_history(target_relation, existing_relation, stream, options) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- do afterimage._check_history_contract(stream, columns, options) -%}
     {%- set renamed = options.meta_column_names or {} -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
     {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
@@ -79,12 +74,23 @@
 {%- endmacro -%}
 
 
+{#- Compares the history's columns with the model's contract. The model's own SQL is the stream. -#}
+{%- macro _check_history_contract(stream, columns, options) -%}
+    {%- if config.get('contract').enforced -%}
+        {#- The facts that need the fewest steps: the columns are the same with all others. -#}
+        {%- set facts = afterimage._facts([], truncates=false, trades=false, carries=false) -%}
+        {%- do afterimage._check_model_contract(afterimage._versions(stream, columns, options, facts=facts)) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {#- One incremental run of a history. The materialization `history` says what it does; _key_events says how some
     keys are rebuilt from a place on. -#}
 {%- macro _update_history(target_relation, stream, options) -%}
     {%- set snapshot = afterimage._version(target_relation) -%}
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
+    {%- do afterimage._check_history_contract(stream, columns, options) -%}
     {%- set added = afterimage._check_columns_kept(target_relation, columns, options) -%}
     {%- if added -%}
         {%- do afterimage._add_columns(target_relation, columns, added) -%}

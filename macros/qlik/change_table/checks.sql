@@ -37,8 +37,8 @@
 
             select
                 decode_change_mask(
-                    first(if(is_update, {{ mask }}, null), true), 0
-                    {%- if mask_encoding is not none %}, '{{ mask_encoding }}'{% endif %}
+                    first(if(is_update, {{ mask }}, null), true), 0,
+                    {{ afterimage._mask_encoding(mask_encoding, not layout.mask_is_binary) }}
                 ) as ordinals,
                 first(if(is_update, image, null), true) as after_image,
                 first(if(is_update, null, image), true) as before_image

@@ -404,7 +404,6 @@ def test_a_wrong_config_is_refused(project: Project) -> None:
         ({"overwrite_columns": ["ctiy"]}, f"`overwrite_columns` {misspelt}"),
         ({"unique_key": None}, r"config\(materialized='history', unique_key=\['id'\]\)"),
         ({"file_format": "hudi"}, r"`file_format` must be one of \['iceberg', 'delta'\].*Got: hud"),
-        ({"contract": {"enforced": True}}, "`contract` must not be enforced"),
         ({"valid_to_current": "never"}, "`valid_to_current` must be a date or time.*Got: never"),
     ]
     for config, message in wrong:

@@ -26,8 +26,12 @@ BELOW = {
 }
 # Readers of a history stand beside what they all use; these make their SQL from events.
 READERS = {"scd2", "change_audit", "change_accounting", "known_at"}
-# One override of dbt-spark in two macros.
-TOGETHER = {"spark__create_csv_table": "seed", "spark__load_csv_rows": "seed"}
+# One override of dbt-spark in two macros, and where dbt-databricks keeps its own.
+TOGETHER = {
+    f"{adapter}__{macro}": "seed"
+    for adapter in ("spark", "databricks")
+    for macro in ("create_csv_table", "load_csv_rows")
+}
 
 
 def files() -> list[Path]:

@@ -1,0 +1,34 @@
+{#- A model's contract of dbt, for all materializations. -#}
+
+
+{#- Compares the columns that a model yields with its contract, if that is enforced: the error is dbt's own. Constraints
+    that the format cannot have are a warning, which dbt-spark leaves out. -#}
+{%- macro _check_model_contract(sql) -%}
+    {%- if config.get('contract').enforced -%}
+        {%- do get_assert_columns_equivalent(sql) -%}
+        {%- set unsupported = [] if afterimage._model_format() == 'delta' else afterimage._constraint_names(model) -%}
+        {%- if unsupported -%}
+            {%- do exceptions.warn(
+                model.name ~ ': constraints are added to Delta tables alone. Not added: ' ~ unsupported | join(', ')
+                ~ '. Use data tests, or set `warn_unsupported: false` on each constraint.'
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- The constraints of a model of which dbt is to warn, as people read them. -#}
+{%- macro _constraint_names(node) -%}
+    {%- set names = [] -%}
+    {%- for column in node.columns.values() -%}
+        {%- for constraint in column.constraints if constraint.warn_unsupported -%}
+            {%- do names.append(constraint.type ~ ' (' ~ column.name ~ ')') -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {%- for constraint in node.constraints if constraint.warn_unsupported -%}
+        {%- do names.append(
+            constraint.type ~ ' (' ~ (constraint.expression or constraint.columns | join(', ')) ~ ')'
+        ) -%}
+    {%- endfor -%}
+    {{ return(names) }}
+{%- endmacro -%}
