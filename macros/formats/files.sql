@@ -113,13 +113,16 @@ true
 {%- endmacro -%}
 
 
-{#- The condition that a file of `landed_files` was written at most an hour before `moment`, or later, and is not one of `files`. -#}
+{#- The condition that a file of `landed_files` was written at most an hour before `moment`, or later, and is not one
+    of `files`. The alias is needed: within a subquery Spark may take a bare `_metadata` for that of the outer query. -#}
 {%- macro _is_written_since(moment, files=none) -%}
     {%- if moment is none -%}
         {{ return('true') }}
     {%- endif -%}
     {%- set hour = 3600000000 -%}
-    {%- set is_written = 'landed_files._metadata.file_modification_time >= timestamp_micros(' ~ (moment | int - hour) ~ ')' -%}
+    {%- set is_written =
+        'landed_files._metadata.file_modification_time >= timestamp_micros(' ~ (moment | int - hour) ~ ')'
+    -%}
     {%- if not files -%}
         {{ return(is_written) }}
     {%- endif -%}
