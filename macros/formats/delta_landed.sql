@@ -92,7 +92,7 @@
     {%- set is_path = afterimage._is_read_by_path(relation) -%}
     {{ return(
         '(select * from ' ~ ('table_changes_by_path' if is_path else 'table_changes') ~ '('
-        ~ afterimage._literal(relation.identifier if is_path else relation | string) ~ ', ' ~ commits[-1]['version'] ~ ', '
+        ~ afterimage._literal(relation.identifier | replace('`', '') if is_path else relation | string) ~ ', ' ~ commits[-1]['version'] ~ ', '
         ~ commits[0]['version'] ~ ") where _change_type in ('insert', 'update_postimage'))"
     ) }}
 {%- endmacro -%}

@@ -193,7 +193,7 @@ def test_a_table_of_odd_column_names(project: Project, lake: Lake, runs: Runs) -
 def test_a_table_that_is_named_by_its_path(project: Project, lake: Lake, runs: Runs) -> None:
     project.stream(
         "stg_stream",
-        f"qlik_change_table({relation(str(location(lake)), 'delta')}, unique_key=['id'])",
+        f"qlik_change_table({relation(f'`{location(lake)}`', 'delta')}, unique_key=['id'])",
     )
     runs.run("--full-refresh")
     runs.land(row(at(4), "U", "d"))
