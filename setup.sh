@@ -2,7 +2,8 @@
 # Makes the environment in .venv from a lock file; does nothing where it is up to date.
 #
 #   ./setup.sh           make or heal .venv (what `make setup` calls)
-#   ./setup.sh --which   only print the Python that would be used ("uv" where uv has to bring one)
+#   ./setup.sh --which   only print the Python that would be used ("uv" where uv has to bring one),
+#                        and the lock file that goes with it
 #
 # AFTERIMAGE_VENV and AFTERIMAGE_LOCK name another environment and the lock file it is made from.
 # Where no lock file is named, the Python decides: 3.10 to 3.12 get Spark 3.5 (requirements.lock),
@@ -124,10 +125,11 @@ base_of() {
 lock_for() {
     if [ -n "$LOCK" ]; then
         echo "$LOCK"
-    elif "$1" -c 'import sys; sys.exit(sys.version_info < (3, 13))' 2>/dev/null; then
+    elif [ "$1" != uv ] && "$1" -c 'import sys; sys.exit(sys.version_info < (3, 13))' 2>/dev/null
+    then
         echo "$SPARK_4"
     else
-        echo requirements.lock # uv, too, brings a Python that it fits
+        echo requirements.lock # what uv brings is a 3.11
     fi
 }
 
@@ -144,6 +146,7 @@ case ${1:-} in
     --which)
         choose
         echo "$python"
+        lock_for "$python"
         exit
         ;;
     '') ;;

@@ -47,7 +47,8 @@ class Machine:
             return self.program(name, f'exec "{sys.executable}" "$@"', folder)
         numbers = version.replace(".", ", ")
         pose = f"import sys; sys.version_info = ({numbers})"
-        return self.program(name, f'exec "{sys.executable}" -c "{pose}\n$2"', folder)
+        script = f'script=$2; shift 2; exec "{sys.executable}" -c "{pose}\n$script" "$@"'
+        return self.program(name, script, folder)
 
     def which(self, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `setup.sh --which`."""
@@ -67,10 +68,14 @@ class Machine:
         )
 
     def chosen(self, **variables: str) -> str:
+        return self.chosen_with_lock(**variables)[0]
+
+    def chosen_with_lock(self, **variables: str) -> tuple[str, str]:
         result = self.which(**variables)
         assert result.returncode == 0, result.stderr
         assert result.stderr == ""
-        return result.stdout.strip()
+        python, lock = result.stdout.splitlines()
+        return python, lock
 
     def refused(self, **variables: str) -> str:
         result = self.which(**variables)
@@ -141,9 +146,46 @@ def test_pyenv_root_is_respected(machine: Machine) -> None:
 
 
 def test_uv_installs_a_python_if_none_fits(machine: Machine) -> None:
-    machine.python("python3", version="3.13.0")
+    machine.python("python3", version="3.14.0")
     machine.program("uv", "exit 0")
-    assert machine.chosen() == "uv"
+    assert machine.chosen_with_lock() == ("uv", "requirements.lock")
+
+
+@pytest.mark.parametrize("version", ["3.10.0", "3.11.9", "3.12.13"])
+def test_python_of_spark_35_gets_spark_35(machine: Machine, version: str) -> None:
+    wanted = machine.python("python3", version=version)
+    assert machine.chosen_with_lock() == (str(wanted), "requirements.lock")
+
+
+def test_python_313_alone_gets_spark_4(machine: Machine) -> None:
+    wanted = machine.python("python3", version="3.13.0")
+    assert machine.chosen_with_lock() == (str(wanted), "requirements-spark4.lock")
+
+
+def test_python_313_of_pyenv_alone_gets_spark_4(machine: Machine) -> None:
+    wanted = machine.python("python", "home/.pyenv/versions/3.13.0/bin", version="3.13.0")
+    assert machine.chosen_with_lock() == (str(wanted), "requirements-spark4.lock")
+
+
+def test_python_of_spark_35_is_preferred_to_a_newer_one(machine: Machine) -> None:
+    machine.python("python3", "first", version="3.13.0")
+    machine.python("python3.13", "first", version="3.13.0")
+    wanted = machine.python("python3.10", "last", version="3.10.4")
+    assert machine.chosen_with_lock() == (str(wanted), "requirements.lock")
+
+
+@pytest.mark.parametrize("version", ["3.10.0", "3.13.0"])
+def test_spark_4_may_be_asked_for(machine: Machine, version: str) -> None:
+    wanted = machine.python("python3", version=version)
+    lock = "requirements-spark4.lock"
+    assert machine.chosen_with_lock(AFTERIMAGE_LOCK=lock) == (str(wanted), lock)
+
+
+def test_spark_35_asked_for_does_not_take_python_313(machine: Machine) -> None:
+    wrong = machine.python("python3", version="3.13.0")
+    message = machine.refused(AFTERIMAGE_LOCK="requirements.lock")
+    assert f"{wrong}: 3.13.0 is too new" in message
+    assert "Afterimage needs Python 3.10, 3.11 or 3.12 with venv." in message
 
 
 def test_python_that_fits_is_preferred_to_uv(machine: Machine) -> None:
@@ -153,12 +195,12 @@ def test_python_that_fits_is_preferred_to_uv(machine: Machine) -> None:
 
 
 def test_message_names_every_python_that_was_found(machine: Machine) -> None:
-    newer = machine.python("python3", version="3.13.0")
+    newer = machine.python("python3", version="3.14.0")
     older = machine.python("python", version="2.7.18")
     shim = machine.program("python3.11", BROKEN)
     message = machine.refused()
-    assert "setup: No Python 3.10, 3.11 or 3.12 found." in message
-    assert f"{newer}: 3.13.0 is too new" in message
+    assert "setup: No Python 3.10, 3.11, 3.12 or 3.13 found." in message
+    assert f"{newer}: 3.14.0 is too new" in message
     assert f"{older}: 2.7.18 is too old" in message
     assert f"{shim}: does not run as Python: pyenv: python3.11: command not found" in message
     assert "apt install python3 python3-venv" in message
@@ -173,7 +215,7 @@ def test_message_without_any_python_names_what_to_install(machine: Machine) -> N
 
 def test_python_without_ensurepip_is_named_with_the_remedy(machine: Machine) -> None:
     block = "import sys; sys.modules['ensurepip'] = None"
-    bare = machine.program("python3", f'exec "{sys.executable}" -c "{block}\n$2"')
+    bare = machine.program("python3", f'exec "{sys.executable}" -c "{block}\n$2" "$3"')
     version = ".".join(map(str, sys.version_info[:3]))
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
     message = machine.refused()
