@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).resolve().parents[3]
 TOOLS = ["cat", "dirname", "sh"]
@@ -68,14 +70,10 @@ class Machine:
         )
 
     def chosen(self, **variables: str) -> str:
-        return self.chosen_with_lock(**variables)[0]
-
-    def chosen_with_lock(self, **variables: str) -> tuple[str, str]:
         result = self.which(**variables)
         assert result.returncode == 0, result.stderr
         assert result.stderr == ""
-        python, lock = result.stdout.splitlines()
-        return python, lock
+        return result.stdout.strip()
 
     def refused(self, **variables: str) -> str:
         result = self.which(**variables)
@@ -99,7 +97,7 @@ def test_311_is_preferred(machine: Machine) -> None:
     assert machine.chosen() == str(wanted)
 
 
-@pytest.mark.parametrize("version", ["3.10.0", "3.11.9", "3.12.13"])
+@pytest.mark.parametrize("version", ["3.10.0", "3.11.9", "3.12.13", "3.13.0"])
 def test_plain_python3_is_chosen_by_its_version(machine: Machine, version: str) -> None:
     wanted = machine.python("python3", version=version)
     assert machine.chosen() == str(wanted)
@@ -148,44 +146,64 @@ def test_pyenv_root_is_respected(machine: Machine) -> None:
 def test_uv_installs_a_python_if_none_fits(machine: Machine) -> None:
     machine.python("python3", version="3.14.0")
     machine.program("uv", "exit 0")
-    assert machine.chosen_with_lock() == ("uv", "requirements.lock")
-
-
-@pytest.mark.parametrize("version", ["3.10.0", "3.11.9", "3.12.13"])
-def test_python_of_spark_35_gets_spark_35(machine: Machine, version: str) -> None:
-    wanted = machine.python("python3", version=version)
-    assert machine.chosen_with_lock() == (str(wanted), "requirements.lock")
-
-
-def test_python_313_alone_gets_spark_4(machine: Machine) -> None:
-    wanted = machine.python("python3", version="3.13.0")
-    assert machine.chosen_with_lock() == (str(wanted), "requirements-spark4.lock")
-
-
-def test_python_313_of_pyenv_alone_gets_spark_4(machine: Machine) -> None:
-    wanted = machine.python("python", "home/.pyenv/versions/3.13.0/bin", version="3.13.0")
-    assert machine.chosen_with_lock() == (str(wanted), "requirements-spark4.lock")
+    assert machine.chosen() == "uv"
 
 
 def test_python_of_spark_35_is_preferred_to_a_newer_one(machine: Machine) -> None:
     machine.python("python3", "first", version="3.13.0")
     machine.python("python3.13", "first", version="3.13.0")
     wanted = machine.python("python3.10", "last", version="3.10.4")
-    assert machine.chosen_with_lock() == (str(wanted), "requirements.lock")
+    assert machine.chosen() == str(wanted)
 
 
-@pytest.mark.parametrize("version", ["3.10.0", "3.13.0"])
-def test_spark_4_may_be_asked_for(machine: Machine, version: str) -> None:
-    wanted = machine.python("python3", version=version)
-    lock = "requirements-spark4.lock"
-    assert machine.chosen_with_lock(AFTERIMAGE_LOCK=lock) == (str(wanted), lock)
+def test_python_313_of_pyenv_alone_is_found(machine: Machine) -> None:
+    wanted = machine.python("python", "home/.pyenv/versions/3.13.0/bin", version="3.13.0")
+    assert machine.chosen() == str(wanted)
 
 
-def test_spark_35_asked_for_does_not_take_python_313(machine: Machine) -> None:
+@pytest.mark.parametrize("lock", ["requirements-lowest.lock", "requirements-real.lock"])
+def test_environment_that_313_has_nothing_for_does_not_take_it(machine: Machine, lock: str) -> None:
     wrong = machine.python("python3", version="3.13.0")
-    message = machine.refused(AFTERIMAGE_LOCK="requirements.lock")
+    message = machine.refused(AFTERIMAGE_LOCK=lock)
     assert f"{wrong}: 3.13.0 is too new" in message
     assert "Afterimage needs Python 3.10, 3.11 or 3.12 with venv." in message
+
+
+def locked(lock: str, python: str) -> dict[str, str]:
+    """Return the versions that a lock file has for a Python."""
+    requirements = [
+        Requirement(line.removesuffix("\\").strip())
+        for line in (PROJECT / lock).read_text().splitlines()
+        if re.match(r"\w", line)
+    ]
+    here = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
+    return {
+        one.name: str(one.specifier)
+        for one in requirements
+        if one.marker is None or one.marker.evaluate(here)
+    }
+
+
+@pytest.mark.parametrize(
+    ("lock", "python", "spark"),
+    [
+        ("requirements.lock", "3.10", "==3.5.8"),
+        ("requirements.lock", "3.12", "==3.5.8"),
+        ("requirements.lock", "3.13", "==4.1.4"),
+        ("requirements-spark4.lock", "3.10", "==4.1.4"),
+        ("requirements-spark4.lock", "3.13", "==4.1.4"),
+    ],
+)
+def test_python_gets_a_spark_that_knows_it(lock: str, python: str, spark: str) -> None:
+    """Spark 3.5 ends at Python 3.12."""
+    packages = locked(lock, python)
+    assert packages["pyspark"] == spark
+    assert ("snowpark-connect-deps-iceberg" in packages) == (spark == "==3.5.8")
+
+
+@pytest.mark.parametrize("lock", sorted(PROJECT.glob("*.lock")), ids=lambda lock: lock.name)
+def test_lock_file_names_no_host(lock: Path) -> None:
+    assert "//" not in lock.read_text()
 
 
 def test_python_that_fits_is_preferred_to_uv(machine: Machine) -> None:
