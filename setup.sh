@@ -22,10 +22,10 @@ READY=$VENV/.ready
 unset PYTHONHOME PYTHONPATH PIP_REQUIRE_VIRTUALENV PIP_USER PIP_TARGET PIP_PREFIX
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# The other lock files hold what has nothing for Python 3.13.
+# The oldest versions allowed have nothing for Python 3.13.
 case $LOCK in
-    requirements.lock | requirements-spark4.lock) NEWEST=3.13 KNOWN="3.10, 3.11, 3.12 or 3.13" ;;
-    *) NEWEST=3.12 KNOWN="3.10, 3.11 or 3.12" ;;
+    requirements-lowest.lock) NEWEST=3.12 KNOWN="3.10, 3.11 or 3.12" ;;
+    *) NEWEST=3.13 KNOWN="3.10, 3.11, 3.12 or 3.13" ;;
 esac
 
 rejected=
