@@ -66,11 +66,11 @@ test-long: lint real ## Run lint and all tests (hours)
 	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
 	$(BIN)/python tests/mutations/mutate.py
 
-# In an environment of its own, with Parquet tables and ANSI mode: the examples with all their tests, and the UDFs.
+# In an environment of its own, with Iceberg: the examples with all their tests in ANSI mode, and the runtime.
 test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
-	DBT_TARGET=parquet AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q \
-		-m "not long" tests/python/packaging/test_project.py tests/python/runtime/test_udfs_in_spark.py -k "not executors"
+	AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q -m "not long" tests/python/packaging/test_project.py
+	.venv-spark4/bin/python -m pytest -q -m "not long" tests/python/runtime
 
 # In an environment of its own, with the oldest versions that pyproject.toml allows.
 test-lowest: ## Run the tests of Python's side with the oldest versions allowed (makes .venv-lowest)
