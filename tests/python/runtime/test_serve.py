@@ -670,3 +670,10 @@ def test_error_of_a_task_keeps_its_cause() -> None:
         "org.apache.spark.SparkException: Job aborted\n"
         "Caused by: java.lang.RuntimeException: in a task"
     )
+
+
+def test_warehouse_of_a_metastore_is_not_moved_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    options = serve.Options(10000, "127.0.0.1", None, "elsewhere", "delta")
+    with pytest.raises(AfterimageError, match="set AFTERIMAGE_WAREHOUSE, which moves both"):
+        serve._settings(options)
