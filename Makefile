@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest test-databricks test-real real bench lint docs lock clean distclean
 
-# A Python 3.10, 3.11 or 3.12 for .venv; setup.sh looks for one where this is empty.
+# A Python 3.10, 3.11, 3.12 or 3.13 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
 export PYTHON
 
@@ -21,8 +21,10 @@ help: ## Print this list
 setup: ## Make or heal the environment in .venv (PYTHON=/path/to/python chooses the Python)
 	@./setup.sh
 
-demo: setup ## Show what Afterimage does, on this machine alone
-	@$(BIN)/python -m dbt_afterimage.commands.demo
+# The formats are targets of the profile: local has Iceberg.
+TARGET ?= local
+demo: setup ## Show what Afterimage does, on this machine alone (TARGET=delta: with Delta)
+	@DBT_TARGET=$(TARGET) $(BIN)/python -m dbt_afterimage.commands.demo
 
 docs: setup ## Build the pages in docs/ as a site below .afterimage/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
@@ -64,11 +66,11 @@ test-long: lint real test-databricks ## Run lint and all tests (hours)
 	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
 	$(BIN)/python tests/mutations/mutate.py
 
-# In an environment of its own, with Parquet tables and ANSI mode: the examples with all their tests, and the UDFs.
+# In an environment of its own, with Iceberg: the examples with all their tests in ANSI mode, and the runtime.
 test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
-	DBT_TARGET=parquet AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q \
-		-m "not long" tests/python/packaging/test_project.py tests/python/runtime/test_udfs_in_spark.py -k "not executors"
+	AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q -m "not long" tests/python/packaging/test_project.py
+	.venv-spark4/bin/python -m pytest -q -m "not long" tests/python/runtime
 
 # In an environment of its own, with the oldest versions that pyproject.toml allows.
 test-lowest: ## Run the tests of Python's side with the oldest versions allowed (makes .venv-lowest)
@@ -94,11 +96,12 @@ bench: setup ## Measure against the engine's limit, hand-written SQL and DuckDB 
 	$(BIN)/python tests/benchmark/bench.py $(BENCH)
 
 # Needs uv on PATH (pip install uv). The newest versions that pyproject.toml allows, for Python
-# 3.10 to 3.12 on every platform; a version already locked stays unless UPGRADE=1 is given.
+# 3.10 to 3.13 on every platform; a version already locked stays unless UPGRADE=1 is given.
 lock: ## Rewrite the lock files from pyproject.toml (UPGRADE=1: newest versions)
 	$(COMPILE) --python-version 3.10 --extra local --extra server --extra pages --extra bench --extra docs --extra dev \
 		--output-file requirements.lock pyproject.toml
-	$(COMPILE) --python-version 3.11 --extra spark4 --extra dev --output-file requirements-spark4.lock pyproject.toml
+	$(COMPILE) --python-version 3.10 --extra spark4 --extra server --extra pages --extra dev \
+		--output-file requirements-spark4.lock pyproject.toml
 	$(COMPILE) --python-version 3.10 --resolution lowest-direct --extra local --extra server --extra pages --extra dev \
 		--output-file requirements-lowest.lock pyproject.toml
 	$(COMPILE) --python-version 3.10 --extra databricks --extra dev --output-file requirements-databricks.lock pyproject.toml

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes the environment in .venv from a lock file; does nothing where it is up to date.
+# Makes the environment in .venv from requirements.lock; does nothing where it is up to date.
 #
 #   ./setup.sh           make or heal .venv (what `make setup` calls)
 #   ./setup.sh --which   only print the Python that would be used ("uv" where uv has to bring one)
 #
 # AFTERIMAGE_VENV and AFTERIMAGE_LOCK name another environment and the lock file it is made from.
-# Where no lock file is named, the Python decides: 3.10 to 3.12 get Spark 3.5 (requirements.lock),
-# and 3.13, which Spark 3.5 does not know, gets Spark 4 (requirements-spark4.lock).
+# In requirements.lock the Python decides: 3.10 to 3.12 get Spark 3.5, and 3.13, which Spark 3.5
+# does not know, gets Spark 4. requirements-spark4.lock has Spark 4 for all of them.
 # PYTHON=/path/to/python chooses one. Otherwise the first that fits on PATH is taken, then one of
 # pyenv's, then uv's. .venv/.ready says what a finished environment was made from, so a setup that
 # was killed, a changed lock file and a moved checkout all lead to a new one.
@@ -15,18 +15,17 @@ set -eu
 cd "$(dirname "$0")"
 
 VENV=${AFTERIMAGE_VENV:-.venv}
-SPARK_4=requirements-spark4.lock
-LOCK=${AFTERIMAGE_LOCK:-}
+LOCK=${AFTERIMAGE_LOCK:-requirements.lock}
 READY=$VENV/.ready
 
 # Of another Python, these would reach into the one that is made here.
 unset PYTHONHOME PYTHONPATH PIP_REQUIRE_VIRTUALENV PIP_USER PIP_TARGET PIP_PREFIX
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 
-# Spark 3.5 runs on Python 3.10 to 3.12, Spark 4 and dbt 1.11 on 3.10 to 3.13.
+# The oldest versions allowed have nothing for Python 3.13.
 case $LOCK in
-    '' | "$SPARK_4") NEWEST=3.13 KNOWN="3.10, 3.11, 3.12 or 3.13" ;;
-    *) NEWEST=3.12 KNOWN="3.10, 3.11 or 3.12" ;;
+    requirements-lowest.lock) NEWEST=3.12 KNOWN="3.10, 3.11 or 3.12" ;;
+    *) NEWEST=3.13 KNOWN="3.10, 3.11, 3.12 or 3.13" ;;
 esac
 
 rejected=
@@ -120,22 +119,6 @@ base_of() {
     "$1" -c 'import os, sys; print(os.path.realpath(sys.base_prefix))' 2>/dev/null
 }
 
-# lock_for PYTHON: prints the lock file that goes with a Python.
-lock_for() {
-    if [ -n "$LOCK" ]; then
-        echo "$LOCK"
-    elif "$1" -c 'import sys; sys.exit(sys.version_info < (3, 13))' 2>/dev/null; then
-        echo "$SPARK_4"
-    else
-        echo requirements.lock # uv, too, brings a Python that it fits
-    fi
-}
-
-# identify LOCK: prints what an environment made from it here is known by.
-identify() {
-    echo "$here $(cksum <"$1")"
-}
-
 pip() {
     "$VENV/bin/python" -m pip -qq "$@" # errors only
 }
@@ -154,6 +137,7 @@ case ${1:-} in
 esac
 
 here=$(pwd -P)
+locked="$here $(cksum <"$LOCK")"
 project=$(cat pyproject.toml "$0" | cksum)
 
 # Line 1 identifies the locked packages, line 2 the project itself.
@@ -164,28 +148,24 @@ if [ -f "$READY" ] && "$VENV/bin/python" -c '' 2>/dev/null; then
         ready=
     fi
 fi
-lock=$(lock_for "$VENV/bin/python")
-locked=$(identify "$lock")
 if [ "$ready" = "$locked" ] && [ "$(sed -n 2p "$READY")" = "$project" ]; then
     exit 0
 fi
 
 if [ "$ready" != "$locked" ]; then
     choose
-    lock=$(lock_for "$python")
-    locked=$(identify "$lock")
     rm -rf "$VENV"
-    echo "setup: making $VENV with $python from $lock (a few minutes the first time)"
+    echo "setup: making $VENV with $python (a few minutes the first time)"
     if [ "$python" = uv ]; then
         uv venv --quiet --python 3.11 --seed "$VENV" || fail "uv could not bring Python 3.11."
     else
         "$python" -m venv "$VENV"
     fi
     # setuptools first: what comes as source is built with the locked one, not with today's newest.
-    sed -n '/^setuptools==/,/[^\\]$/p' "$lock" >"$VENV/setuptools.lock"
+    sed -n '/^setuptools==/,/[^\\]$/p' "$LOCK" >"$VENV/setuptools.lock"
     pip install --require-hashes --no-deps -r "$VENV/setuptools.lock"
     # Most modules are never imported; Python compiles the others when they are.
-    pip install --no-compile --require-hashes --no-deps --no-build-isolation --use-pep517 -r "$lock"
+    pip install --no-compile --require-hashes --no-deps --no-build-isolation --use-pep517 -r "$LOCK"
     echo "$locked" >"$READY"
 fi
 

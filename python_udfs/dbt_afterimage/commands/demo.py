@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -45,7 +46,7 @@ SCREENS = (
 
 NEXT = """
 Next:
-  . .venv/bin/activate
+  . .venv/bin/activate{chosen}
   dbt show --select customers_history --limit 20      the whole history
   dbt build                                           all examples, with their tests
   cat models/staging/qlik/stg_qlik__customers.sql     all that was written for it
@@ -60,7 +61,9 @@ def main() -> int:
         The exit code: 0 if the build passed.
     """
     started = time.monotonic()
-    print(f"dbt build --select {SELECTED} (Spark and Iceberg, on this machine) ...", flush=True)
+    target = os.environ.get("DBT_TARGET", "local")
+    tables = {"delta": "Delta", "parquet": "Parquet"}.get(target, "Iceberg")
+    print(f"dbt build --select {SELECTED} (Spark and {tables}, on this machine) ...", flush=True)
     # Nothing that is not shown: tests take as long as the tables.
     command = ("build", "--select", *SELECTED.split())
     command += ("--exclude-resource-type", "test", "unit_test")
@@ -78,7 +81,8 @@ def main() -> int:
         frame = spark.sql(query)
         print(f"\n{title}\n")
         print(table(frame.columns, [tuple(row) for row in frame.collect()]))
-    print(NEXT)
+    chosen = "" if target == "local" else f"\n  export DBT_TARGET={target}"
+    print(NEXT.format(chosen=chosen))
     return 0
 
 

@@ -236,10 +236,15 @@ def _already_runs(server: _Server) -> AfterimageError:
 def _settings(options: Options) -> tuple[dict[str, str], str]:
     """Return all settings of the session, and the location of its tables."""
     conf = _profile_settings(options.target)
-    catalog = f"spark.sql.catalog.{conf.get('spark.sql.defaultCatalog', 'spark_catalog')}"
+    catalog = f"spark.sql.catalog.{conf.get('spark.sql.defaultCatalog') or 'spark_catalog'}"
     if options.memory:
         conf["spark.driver.memory"] = options.memory
     if options.warehouse:
+        if catalog == "spark.sql.catalog.spark_catalog":
+            raise AfterimageError(
+                "--warehouse is for a catalog of Iceberg. The tables of this target are where its"
+                " metastore says: set AFTERIMAGE_WAREHOUSE, which moves both"
+            )
         conf[f"{catalog}.warehouse"] = options.warehouse
     conf.setdefault(_AUTHENTICATION, "NONE")
     _check_bind(options.bind, conf[_AUTHENTICATION])

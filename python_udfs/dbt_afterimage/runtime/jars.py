@@ -8,6 +8,7 @@ starts as fast as with jars of its own, without a network. What is fetched is ch
 from __future__ import annotations
 
 import hashlib
+import html
 import os
 import re
 import shutil
@@ -19,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
-from xml.sax.saxutils import quoteattr
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime import java
@@ -335,7 +335,7 @@ def _ivy_settings(conf: Mapping[str, str]) -> str:
     """
     roots = filter(None, map(str.strip, conf.get("spark.jars.repositories", "").split(",")))
     own = "".join(
-        f'<ibiblio name="own-{number}" m2compatible="true" root={quoteattr(root)}'
+        f'<ibiblio name="own-{number}" m2compatible="true" root="{html.escape(root)}"'
         ' timeoutConstraint="patience"/>'
         for number, root in enumerate(roots)
     )
@@ -356,8 +356,8 @@ def _ivy_settings(conf: Mapping[str, str]) -> str:
 
 def _ivy_module(jars: Sequence[Jar]) -> str:
     names = "\n".join(
-        f"    <dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)}"
-        f' rev={quoteattr(jar.version)} transitive="false"/>'
+        f'    <dependency org="{jar.group}" name="{jar.artifact}"'
+        f' rev="{jar.version}" transitive="false"/>'
         for jar in jars
     )
     return f"""\

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 PROJECT = Path(__file__).resolve().parents[3]
 TOOLS = ["cat", "dirname", "sh"]
@@ -47,7 +49,8 @@ class Machine:
             return self.program(name, f'exec "{sys.executable}" "$@"', folder)
         numbers = version.replace(".", ", ")
         pose = f"import sys; sys.version_info = ({numbers})"
-        return self.program(name, f'exec "{sys.executable}" -c "{pose}\n$2"', folder)
+        script = f'script=$2; shift 2; exec "{sys.executable}" -c "{pose}\n$script" "$@"'
+        return self.program(name, script, folder)
 
     def which(self, **variables: str) -> subprocess.CompletedProcess[str]:
         """Run `setup.sh --which`."""
@@ -94,7 +97,7 @@ def test_311_is_preferred(machine: Machine) -> None:
     assert machine.chosen() == str(wanted)
 
 
-@pytest.mark.parametrize("version", ["3.10.0", "3.11.9", "3.12.13"])
+@pytest.mark.parametrize("version", ["3.10.0", "3.11.9", "3.12.13", "3.13.0"])
 def test_plain_python3_is_chosen_by_its_version(machine: Machine, version: str) -> None:
     wanted = machine.python("python3", version=version)
     assert machine.chosen() == str(wanted)
@@ -141,9 +144,66 @@ def test_pyenv_root_is_respected(machine: Machine) -> None:
 
 
 def test_uv_installs_a_python_if_none_fits(machine: Machine) -> None:
-    machine.python("python3", version="3.13.0")
+    machine.python("python3", version="3.14.0")
     machine.program("uv", "exit 0")
     assert machine.chosen() == "uv"
+
+
+def test_python_of_spark_35_is_preferred_to_a_newer_one(machine: Machine) -> None:
+    machine.python("python3", "first", version="3.13.0")
+    machine.python("python3.13", "first", version="3.13.0")
+    wanted = machine.python("python3.10", "last", version="3.10.4")
+    assert machine.chosen() == str(wanted)
+
+
+def test_python_313_of_pyenv_alone_is_found(machine: Machine) -> None:
+    wanted = machine.python("python", "home/.pyenv/versions/3.13.0/bin", version="3.13.0")
+    assert machine.chosen() == str(wanted)
+
+
+def test_oldest_versions_do_not_take_python_313(machine: Machine) -> None:
+    """NumPy 1.26 and others of them have no wheel for it."""
+    wrong = machine.python("python3", version="3.13.0")
+    message = machine.refused(AFTERIMAGE_LOCK="requirements-lowest.lock")
+    assert f"{wrong}: 3.13.0 is too new" in message
+    assert "Afterimage needs Python 3.10, 3.11 or 3.12 with venv." in message
+
+
+def locked(lock: str, python: str) -> dict[str, str]:
+    """Return the versions that a lock file has for a Python."""
+    requirements = [
+        Requirement(line.removesuffix("\\").strip())
+        for line in (PROJECT / lock).read_text().splitlines()
+        if re.match(r"\w", line)
+    ]
+    here = {"python_version": python, "python_full_version": f"{python}.0", "extra": ""}
+    return {
+        one.name: str(one.specifier)
+        for one in requirements
+        if one.marker is None or one.marker.evaluate(here)
+    }
+
+
+@pytest.mark.parametrize(
+    ("lock", "python", "spark"),
+    [
+        ("requirements.lock", "3.10", "==3.5.8"),
+        ("requirements.lock", "3.12", "==3.5.8"),
+        ("requirements.lock", "3.13", "==4.1.4"),
+        ("requirements-spark4.lock", "3.10", "==4.1.4"),
+        ("requirements-spark4.lock", "3.13", "==4.1.4"),
+    ],
+)
+def test_python_gets_a_spark_that_knows_it(lock: str, python: str, spark: str) -> None:
+    """Spark 3.5 ends at Python 3.12."""
+    packages = locked(lock, python)
+    assert packages["pyspark"] == spark
+    assert ("snowpark-connect-deps-iceberg" in packages) == (spark == "==3.5.8")
+
+
+@pytest.mark.parametrize("lock", sorted(PROJECT.glob("*.lock")), ids=lambda lock: lock.name)
+def test_lock_file_names_no_host(lock: Path) -> None:
+    assert "//" not in lock.read_text()
 
 
 def test_python_that_fits_is_preferred_to_uv(machine: Machine) -> None:
@@ -153,12 +213,12 @@ def test_python_that_fits_is_preferred_to_uv(machine: Machine) -> None:
 
 
 def test_message_names_every_python_that_was_found(machine: Machine) -> None:
-    newer = machine.python("python3", version="3.13.0")
+    newer = machine.python("python3", version="3.14.0")
     older = machine.python("python", version="2.7.18")
     shim = machine.program("python3.11", BROKEN)
     message = machine.refused()
-    assert "setup: No Python 3.10, 3.11 or 3.12 found." in message
-    assert f"{newer}: 3.13.0 is too new" in message
+    assert "setup: No Python 3.10, 3.11, 3.12 or 3.13 found." in message
+    assert f"{newer}: 3.14.0 is too new" in message
     assert f"{older}: 2.7.18 is too old" in message
     assert f"{shim}: does not run as Python: pyenv: python3.11: command not found" in message
     assert "apt install python3 python3-venv" in message
@@ -173,7 +233,7 @@ def test_message_without_any_python_names_what_to_install(machine: Machine) -> N
 
 def test_python_without_ensurepip_is_named_with_the_remedy(machine: Machine) -> None:
     block = "import sys; sys.modules['ensurepip'] = None"
-    bare = machine.program("python3", f'exec "{sys.executable}" -c "{block}\n$2"')
+    bare = machine.program("python3", f'exec "{sys.executable}" -c "{block}\n$2" "$3"')
     version = ".".join(map(str, sys.version_info[:3]))
     package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
     message = machine.refused()

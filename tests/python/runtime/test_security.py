@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import sysconfig
 from collections.abc import Callable
 from importlib.metadata import distributions
@@ -228,9 +229,14 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+# The Makefile's environments, and the lock file of each.
+LOCKS = {".venv-spark4": "requirements-spark4.lock", ".venv-lowest": "requirements-lowest.lock"}
+
+
 def locked() -> dict[str, set[str]]:
     """Return the versions of each package in the lock, and see that each has its hashes."""
-    text = re.sub(r"\\\n\s*", "", (ROOT / "requirements.lock").read_text())
+    lock = LOCKS.get(Path(sys.prefix).name, "requirements.lock")
+    text = re.sub(r"\\\n\s*", "", (ROOT / lock).read_text())
     packages: dict[str, set[str]] = {}
     for line in text.splitlines():
         if not line.strip() or line.lstrip().startswith("#"):

