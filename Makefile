@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest test-databricks test-real real bench lint docs lock clean distclean
+.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest test-databricks test-combinations test-real real spark4 bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11, 3.12 or 3.13 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -48,11 +48,13 @@ test: lint ## Run lint and the quick tests, as before each commit (minutes)
 
 # Of the tests marked minutes one in twenty, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
-test-share: lint real test-databricks ## Run these, the slow tests, and a share of those that take longest, as CI does
+test-share: lint real test-databricks spark4 ## Run these, the slow tests, and a share of those that take longest, as CI does
 	$(PYTEST) -m "not long" --share=$(TURN)/20 --hypothesis-seed=$(TURN)
+	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/100 --hypothesis-seed=$(TURN)
 
-test-all: lint real test-databricks ## Run these and all that take minutes
+test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"
+	$(BIN)/python tests/python/support/combinations.py
 
 # AFTERIMAGE_SECONDS=600 ends sooner. The last --hypothesis-seed printed repeats a failure.
 AFTERIMAGE_SECONDS ?= 3600
@@ -66,9 +68,15 @@ test-long: lint real test-databricks ## Run lint and all tests (hours)
 	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
 	$(BIN)/python tests/mutations/mutate.py
 
-# In an environment of its own, with Iceberg: the examples with all their tests in ANSI mode, and the runtime.
-test-spark4: ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
+spark4:
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
+
+# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws one in a hundred tests for each.
+test-combinations: setup spark4 ## Run the tests of tables on each other Spark and table format (hours)
+	$(BIN)/python tests/python/support/combinations.py --only="$(ONLY)"
+
+# In an environment of its own, with Iceberg: the examples with all their tests in ANSI mode, and the runtime.
+test-spark4: spark4 ## Run the tests that Spark 4 has a part in (makes .venv-spark4)
 	AFTERIMAGE_ANSI=true .venv-spark4/bin/python -m pytest -q -m "not long" tests/python/packaging/test_project.py
 	.venv-spark4/bin/python -m pytest -q -m "not long" tests/python/runtime
 

@@ -25,6 +25,9 @@
             {%- do found.update({'reason': 'its log no longer holds all commits since'}) -%}
         {%- elif afterimage._has_change_feed(relation, commits) -%}
             {%- do found.update({'landed': afterimage._rows_by_change_feed(relation, commits)}) -%}
+        {%- elif target.type == 'databricks' -%}
+            {#- Unity Catalog does not let anyone read the log of its managed tables by its path. -#}
+            {%- do found.update({'reason': 'it has no change data feed (delta.enableChangeDataFeed)'}) -%}
         {%- else -%}
             {%- do found.update(afterimage._rows_by_log(relation, rows, table['location'], commits, side.column)) -%}
         {%- endif -%}

@@ -212,6 +212,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="K/N",
         help="of the tests marked minutes, run the K-th of N shares, besides all others",
     )
+    parser.addoption("--draw", metavar="K/N", help="of all tests, run the K-th of N shares")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -220,19 +221,23 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("random" if is_random else "fixed")
 
 
+def leave_out(some: set[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect some of the tests."""
+    config.hook.pytest_deselected(items=list(some))
+    items[:] = [item for item in items if item not in some]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the share of slow tests; begin with the file that takes longest."""
-    for item in items:
-        needed = item.get_closest_marker("needs")
-        if needed and FORMAT not in needed.args:
-            item.add_marker(pytest.mark.skip(reason=f"of {' and '.join(needed.args)} tables"))
-    share = config.getoption("--share")
-    if share:
-        place, count = map(int, share.split("/"))
-        slow = [item for item in items if item.get_closest_marker("minutes")]
-        left_out = {i for n, i in enumerate(slow) if n % count != place % count}
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [item for item in items if item not in left_out]
+    of_others = {
+        item for item in items for needed in item.iter_markers("needs") if FORMAT not in needed.args
+    }
+    leave_out(of_others, config, items)
+    for option, marker in (("--share", "minutes"), ("--draw", None)):
+        if share := config.getoption(option):
+            place, count = map(int, share.split("/"))
+            drawn = [item for item in items if not marker or item.get_closest_marker(marker)]
+            leave_out({i for n, i in enumerate(drawn) if n % count != place % count}, config, items)
     # So that no process is left alone with them.
     first = ["test_project", "test_netiq_event_log", "test_change_stream", "test_init"]
     items.sort(key=lambda i: first.index(i.path.stem) if i.path.stem in first else len(first))

@@ -1,0 +1,83 @@
+"""Runs the tests of tables on each combination of Spark and table format, all of them or a share.
+
+`make test` and its like run everything on Spark 3.5 with Iceberg; this is for the others. The list
+is what docs/reference/configuration.md says is tested (tests/python/docs/test_combinations.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+# What a table format or a Spark may do otherwise. Commands, pages and documentation are the same.
+ROOMS = ["formats", "history", "dialects", "packaging/test_project.py"]
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A Spark and a table format.
+
+    Attributes:
+        spark: The version of PySpark in the environment.
+        tables: The format and its version.
+        environment: The folder of the environment.
+        target: dbt's target.
+    """
+
+    spark: str
+    tables: str
+    environment: str
+    target: str
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return f"Spark {self.spark}, {self.tables}"
+
+
+FIRST = Combination("3.5.8", "Iceberg 1.10.2", ".venv", "local")
+OTHERS = [
+    Combination("3.5.8", "Delta 3.3.3", ".venv", "delta"),
+    Combination("4.1.4", "Iceberg 1.12.0", ".venv-spark4", "local"),
+    Combination("4.1.4", "Delta 4.3.1", ".venv-spark4", "delta"),
+]
+
+
+def run(combination: Combination, arguments: list[str]) -> bool:
+    """Run the tests on a combination and return whether they passed."""
+    print(f"== {combination.name}", flush=True)
+    python = ROOT / combination.environment / "bin" / "python"
+    tests = [f"tests/python/{room}" for room in ROOMS]
+    command = [str(python), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *tests]
+    variables = {**os.environ, "DBT_TARGET": combination.target}
+    return (
+        subprocess.run([*command, *arguments], cwd=ROOT, env=variables, check=False).returncode == 0
+    )
+
+
+def main() -> int:
+    """Run the combinations that the command line chooses."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--draw", metavar="K/N", help="the K-th of N shares of the tests")
+    parser.add_argument(
+        "--only", metavar="TEXT", default="", help="combinations with this in their name"
+    )
+    chosen, arguments = parser.parse_known_args()
+    if chosen.draw:
+        arguments += ["--draw", chosen.draw]
+    named = [
+        one for one in OTHERS if chosen.only.lower() in f"spark {one.spark} {one.tables}".lower()
+    ]
+    failed = [one for one in named if not run(one, ["-m", "not long", *arguments])]
+    for one in failed:
+        print(f"failed: Spark {one.spark}, {one.tables}")
+    return 1 if failed or not named else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
