@@ -47,7 +47,7 @@ true
 {%- macro _delta_properties(kind, renamed) -%}
     {%- set columns = {
         'staging': ['change_seq', 'ingested_at'],
-        'history': ['is_current', 'valid_from_seq', 'valid_to_seq'],
+        'history': ['valid_from_seq', 'valid_to_seq'],
         'audit': ['change_seq'],
     } -%}
     {%- set names = [] -%}

@@ -52,7 +52,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH
 
 import fleet  # noqa: E402
 import textbook  # noqa: E402
-from conftest import SCHEMA, Project  # noqa: E402
+from conftest import FORMAT, SCHEMA, Project  # noqa: E402
 from generate import COLUMNS, KEY, changes  # noqa: E402
 
 WAYS = ["ours", "limit", "textbook", "textbook_udf", "duckdb"]
@@ -80,11 +80,12 @@ class Bench:
         self.project = project
         self.count = count
         self.raw = "_".join(["raw", str(count), *(f"{k}_{int(v)}" for k, v in data.items())])
-        self.files = warehouse / SCHEMA / self.raw / "data" / "*.parquet"
+        place = (f"{SCHEMA}.db", self.raw) if FORMAT == "delta" else (SCHEMA, self.raw, "data")
+        self.files = warehouse.joinpath(*place) / "*.parquet"
         self.duck_folder = warehouse / "duckdb"
         self.duck_folder.mkdir(exist_ok=True)
         if not spark.catalog.tableExists(f"{SCHEMA}.{self.raw}"):
-            changes(spark, count, **data).writeTo(f"{SCHEMA}.{self.raw}").using("iceberg").create()
+            changes(spark, count, **data).writeTo(f"{SCHEMA}.{self.raw}").using(FORMAT).create()
         self.stage("staged", self.raw, "materialized='table'")
         project.file("models/history.sql", history_of("{{ ref('staged') }}"))
 
@@ -92,7 +93,7 @@ class Bench:
         """Write the model that stages a raw table."""
         self.project.file(
             f"models/{name}.sql",
-            f"{{{{ config({config}, file_format='iceberg') }}}}\n"
+            f"{{{{ config({config}, file_format='{FORMAT}') }}}}\n"
             f"{{{{ qlik_change_table(source('raw', '{raw}'), unique_key=['{KEY}']) }}}}",
         )
         tables = ", ".join(f"{{name: {name}}}" for name in (self.raw, "arriving"))
@@ -125,7 +126,7 @@ class Bench:
 
     def create(self, table: str, query: str) -> None:
         """Replace a table with the rows of a query."""
-        self.spark.sql(f"create or replace table {SCHEMA}.{table} using iceberg as {query}")
+        self.spark.sql(f"create or replace table {SCHEMA}.{table} using {FORMAT} as {query}")
 
     def duck(self, table: str, query: str) -> None:
         """Write a query's rows into a Parquet file with DuckDB."""
@@ -311,7 +312,7 @@ class Bench:
         self.spark.sql(f"create table {files} using parquet as select * from {raw}")
         self.project.file(
             "models/from_files.sql",
-            "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
+            "{{ config(materialized='change_stream') }}\n"
             "{{ qlik_change_table(api.Relation.create(schema='spark_catalog.default',"
             f" identifier='files'), unique_key=['{KEY}']) }}}}",
         )
@@ -363,7 +364,7 @@ SPARK = SparkClock()
 
 def history_of(stream: str) -> str:
     """Return the text of a history model."""
-    config = f"materialized='history', unique_key=['{KEY}'], file_format='iceberg'"
+    config = f"materialized='history', unique_key=['{KEY}'], file_format='{FORMAT}'"
     return f"{{{{ config({config}) }}}}\nselect * from {stream}"
 
 
