@@ -59,8 +59,8 @@
 {#- One incremental run. The model's SQL runs once, into a scratch table that later statements count and write. -#}
 {%- macro _update_stream(target_relation, sql, intakes) -%}
     {%- set landed = afterimage._landed_text(intakes) -%}
-    {%- for intake in intakes if intake.new_columns -%}
-        {%- do afterimage._add_new_columns(target_relation, intake.new_columns.columns, intake.new_columns.types) -%}
+    {%- for intake in intakes if intake.new_shape -%}
+        {%- do afterimage._alter_images(target_relation, intake.new_shape) -%}
     {%- endfor -%}
     {%- if intakes | length == 1 and sql | trim == intakes[0].idle | trim -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
@@ -121,24 +121,37 @@
 {%- endmacro -%}
 
 
-{#- Adds the new columns to both images. What was read is forgotten first, so that this run, or the next if it is
-    killed, reads all rows that the raw table still holds: they may have values in the new columns. -#}
-{%- macro _add_new_columns(target_relation, columns, types) -%}
-    {%- do run_query('alter table ' ~ target_relation ~ " unset tblproperties if exists ('afterimage.read')") -%}
+{#- Gives both images their new shape, see _check_drift. A run that is killed in between leaves a part of it, and the
+    next one adds the rest: `after` comes last, because the check looks there. If all rows must be read again, what was
+    read is forgotten first, so that this run, or the next if it is killed, reads all that the raw table still holds. -#}
+{%- macro _alter_images(target_relation, shape) -%}
+    {%- if shape.reason -%}
+        {%- do run_query('alter table ' ~ target_relation ~ " unset tblproperties if exists ('afterimage.read')") -%}
+    {%- endif -%}
     {%- for image in ['before', 'after'] -%}
-        {%- set known = get_columns_in_query('select `' ~ image ~ '`.* from ' ~ target_relation ~ ' where false') -%}
+        {%- set known = afterimage._column_types(
+            afterimage._described('select `' ~ image ~ '`.* from ' ~ target_relation)
+        ) -%}
         {%- set position = namespace(after='first') -%}
-        {%- for name in columns -%}
-            {%- if name not in known -%}
+        {%- for name in shape.columns -%}
+            {%- if name in known -%}
+                {%- do afterimage._widen_columns(
+                    target_relation, afterimage._widenings(known[name], shape.types[name], [image, name])
+                ) -%}
+            {%- else -%}
                 {%- do run_query(
                     'alter table ' ~ target_relation ~ ' add columns (`' ~ image ~ '`.' ~ afterimage._quote(name) ~ ' '
-                    ~ types[name] ~ ' ' ~ position.after ~ ')'
+                    ~ shape.types[name] ~ ' ' ~ position.after ~ ')'
                 ) -%}
             {%- endif -%}
             {%- set position.after = 'after ' ~ afterimage._quote(name) -%}
         {%- endfor -%}
     {%- endfor -%}
-    {%- do log(model.name ~ ': added the new columns of the raw table', info=true) -%}
+    {%- for what, names in {
+        'added the new columns': shape.added, 'widened': shape.widened | map(attribute='name') | list
+    }.items() if names -%}
+        {%- do log(model.name ~ ': ' ~ what ~ ' ' ~ names | join(', '), info=true) -%}
+    {%- endfor -%}
 {%- endmacro -%}
 
 

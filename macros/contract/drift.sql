@@ -3,11 +3,16 @@
 
 
 {#- Raises an error with a remedy if the data columns differ from those the staging table was built with. The run
-    would fail anyway, since images are structs, but with an unreadable message. If columns were only added and the
-    model's `on_schema_change` allows it, it returns all columns and their types instead (none if nothing has changed):
-    the materialization adds them before it writes. `columns` is a list of names, typed as in `relation`, or of
-    {name, type}. `further_columns` are the columns that the macro adds to the contract. `dbt docs
-    generate` skips this check, so that one changed model does not keep the docs of all others from being written. -#}
+    would fail anyway, since images are structs, but with an unreadable message. If columns were only added or have
+    wider types and the model's `on_schema_change` allows it, it returns the new shape of the images instead (none if
+    nothing has changed), to which the materialization alters them before it writes:
+    - `columns`, `types`: all columns, and their types by name,
+    - `added`: the new columns; `widened`: those with a wider type, as _retyped lists them,
+    - `reason`: why all rows must be read again; none if what was read has the same values in the new shape.
+
+    `columns` is a list of names, typed as in `relation`, or of {name, type}. `further_columns` are the columns that the
+    macro adds to the contract. `dbt docs generate` skips this check, so that one changed model does not keep the docs
+    of all others from being written. -#}
 {%- macro _check_drift(macro_name, relation, columns, further_columns=[]) -%}
     {%- if flags.WHICH == 'generate' or not afterimage._is_incremental() -%}
         {{ return(none) }}
@@ -30,34 +35,94 @@
     {%- set query -%}
         select
             typeof((select first(`after`) from {{ this }} where false)) as built,
-            typeof(cast(null as {{ afterimage._row_type(columns, types) }})) as found,
-            typeof(cast(null as {{ afterimage._row_type(kept, types) }})) as found_of_known
+            typeof(cast(null as {{ afterimage._row_type(columns, types) }})) as found
     {%- endset -%}
     {%- set images = run_query(query).rows[0] -%}
-    {%- set built = afterimage._stored_type(images['built']) -%}
-    {%- if known == columns | list and built == afterimage._stored_type(images['found']) -%}
+    {%- set is_same_type = afterimage._stored_type(images['built']) == afterimage._stored_type(images['found']) -%}
+    {%- if known == columns | list and is_same_type -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set can_append =
-        known == kept and built == afterimage._stored_type(images['found_of_known']) and afterimage._tracks_reads()
-    -%}
-    {%- if can_append and config.get('on_schema_change') == 'append_new_columns' -%}
-        {{ return({'columns': columns | list, 'types': types}) }}
-    {%- endif -%}
+    {%- set retyped = afterimage._retyped(kept, types) -%}
     {%- set added = columns | reject('in', known) | list -%}
     {%- set dropped = known | reject('in', columns) | list -%}
+    {%- set can_follow = known == kept and retyped | selectattr('widenings', 'none') | list == []
+        and afterimage._tracks_reads() -%}
+    {%- if can_follow and config.get('on_schema_change') == 'append_new_columns' -%}
+        {%- do types.update(dict(zip(retyped | map(attribute='name'), retyped | map(attribute='found')))) -%}
+        {#- A message may have a value that did not fit the narrow type. -#}
+        {%- set keeps_values = is_named and afterimage._keeps_values(relation) -%}
+        {{ return({
+            'columns': columns | list,
+            'types': types,
+            'added': added,
+            'widened': retyped,
+            'reason': 'it has new columns' if added else none if keeps_values else 'its columns have wider types',
+        }) }}
+    {%- endif -%}
     {%- set differences = [] -%}
-    {%- if added -%}
-        {%- do differences.append('added: ' ~ added | join(', ')) -%}
+    {%- for what, names in {
+        'added': added, 'dropped': dropped, 'of another type': afterimage._shown_types(retyped)
+    }.items() if names -%}
+        {%- do differences.append(what ~ ': ' ~ names | join(', ')) -%}
+    {%- endfor -%}
+    {%- do afterimage._refuse_drift(
+        macro_name, relation, differences or ['in another order'],
+        "Or set `on_schema_change: append_new_columns`." if can_follow
+    ) -%}
+{%- endmacro -%}
+
+
+{#- The columns that have another type in the raw table than in the staging table: a list of {name, built, found,
+    widenings}; see _widenings. -#}
+{%- macro _retyped(columns, types) -%}
+    {%- set built = afterimage._column_types(afterimage._described('select `after`.* from ' ~ this)) -%}
+    {#- In Spark's words, as a model may call an int `integer`. -#}
+    {%- set row = 'select cast(null as ' ~ afterimage._row_type(columns, types) ~ ') as value' -%}
+    {%- set found = afterimage._column_types(
+        afterimage._described('select value.* from (' ~ row ~ ') as typed')
+    ) if columns else {} -%}
+    {%- set retyped = [] -%}
+    {%- for name in columns if afterimage._stored_type(built[name]) != afterimage._stored_type(found[name]) -%}
+        {%- do retyped.append({
+            'name': name, 'built': built[name], 'found': found[name],
+            'widenings': afterimage._widenings(built[name], found[name], [name]),
+        }) -%}
+    {%- endfor -%}
+    {{ return(retyped) }}
+{%- endmacro -%}
+
+
+{#- Columns of another type as a message shows them. -#}
+{%- macro _shown_types(retyped) -%}
+    {%- set shown = [] -%}
+    {%- for column in retyped -%}
+        {%- do shown.append(column.name ~ ' (' ~ column.built ~ ', now ' ~ column.found ~ ')') -%}
+    {%- endfor -%}
+    {{ return(shown) }}
+{%- endmacro -%}
+
+
+{#- Raises an error if a key column has a wider type in which its values have other texts: change_ids are made of
+    these. -#}
+{%- macro _check_widened_key(macro_name, relation, unique_key, new_shape) -%}
+    {%- set reworded = [] -%}
+    {%- for column in (new_shape or {}).get('widened', []) if column.name in unique_key -%}
+        {%- do reworded.append(column) if afterimage._rewords(column.widenings) -%}
+    {%- endfor -%}
+    {%- if reworded -%}
+        {%- do afterimage._refuse_drift(
+            macro_name, relation, ['of another type: ' ~ afterimage._shown_types(reworded) | join(', ')],
+            "A column of the key cannot follow: 0.1 of a float is 0.10000000149011612 of a double."
+        ) -%}
     {%- endif -%}
-    {%- if dropped -%}
-        {%- do differences.append('dropped: ' ~ dropped | join(', ')) -%}
-    {%- endif -%}
+{%- endmacro -%}
+
+
+{%- macro _refuse_drift(macro_name, relation, differences, advice=none) -%}
     {%- do exceptions.raise_compiler_error(
         macro_name ~ ": the columns of " ~ relation ~ " have changed since " ~ this ~ " was built ("
-        ~ (differences | join('; ') or 'a type: ' ~ images['built'] ~ ' is now ' ~ images['found'])
-        ~ "). Run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table first if rows of the raw table"
-        ~ " have been deleted." ~ (" Or set `on_schema_change: append_new_columns`." if can_append else "")
+        ~ differences | join('; ') ~ "). Run `dbt run --full-refresh --select " ~ model.name
+        ~ "+`; copy the table first if rows of the raw table have been deleted." ~ (' ' ~ advice if advice else '')
     ) -%}
 {%- endmacro -%}
 

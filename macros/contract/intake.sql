@@ -1,7 +1,7 @@
 {#- Decides what a run reads from its raw tables: the rows that have landed since the last run, whatever the source's
     clock says, and the earlier rows that must be read together with them.
 
-    `sides` are the raw tables, each as arguments of _side. `new_columns` is what _check_drift returns. `also` are
+    `sides` are the raw tables, each as arguments of _side. `new_shape` is what _check_drift returns. `also` are
     queries for further groups to read. `extents` are further places ([beginning, first, last]) to read if anything has
     landed. With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
     to the contract.
@@ -14,13 +14,14 @@
     - `has_unplaced`: whether some landed rows have no place,
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
-    - `new_columns`: as given,
+    - `new_shape`: as given,
     - `idle`: the model's query if there is nothing to read. -#}
 {%- macro _intake(
-    macro_name, unique_key, sides, new_columns=none, also=[], extents=[], whole=false, further_columns=[]
+    macro_name, unique_key, sides, new_shape=none, also=[], extents=[], whole=false, further_columns=[]
 ) -%}
-    {%- set remembered = afterimage._remembered_reads(new_columns) -%}
+    {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- do afterimage._check_key(sides[0].relation, unique_key, remembered.built_with) -%}
+    {%- do afterimage._check_widened_key(macro_name, sides[0].relation, unique_key, new_shape) -%}
     {%- set read = namespace(sides=[], is_woken=false) -%}
     {%- for given in sides -%}
         {%- set side = afterimage._side(**given) -%}
@@ -71,7 +72,7 @@
         'has_unplaced': has_unplaced,
         'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
         'is_woken': read.is_woken,
-        'new_columns': new_columns,
+        'new_shape': new_shape,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
     } -%}
     {%- do afterimage._note_intake(intake, unique_key) -%}

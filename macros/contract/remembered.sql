@@ -21,8 +21,8 @@
     - `read`: raw table -> its state,
     - `built_with`: by which key each raw table was read, a list of {name, key},
     - `reason`: why there is no state, for the log line.
-    `new_columns` (see _check_drift) may have values in all rows, so that nothing counts as read. -#}
-{%- macro _remembered_reads(new_columns=none) -%}
+    With a `new_shape` (see _check_drift) all rows may have other values, so that nothing counts as read. -#}
+{%- macro _remembered_reads(new_shape=none) -%}
     {%- if not (afterimage._tracks_reads() and afterimage._is_incremental()) or flags.WHICH not in ['run', 'build'] -%}
         {{ return({'read': {}, 'built_with': [], 'reason': none}) }}
     {%- endif -%}
@@ -32,9 +32,9 @@
     {%- if afterimage._is_rolled_back(this, properties.get('afterimage.snapshot', ''), afterimage._version(this)) -%}
         {%- set read = {} -%}
         {%- set reason = this ~ ' was rolled back' -%}
-    {%- elif new_columns -%}
+    {%- elif new_shape and new_shape.reason -%}
         {%- set read = {} -%}
-        {%- set reason = 'it has new columns' -%}
+        {%- set reason = new_shape.reason -%}
     {%- endif -%}
     {{ return({
         'read': read,
@@ -91,7 +91,7 @@
         'key': unique_key | map('lower') | sort,
         'sides': sides,
         'is_woken': intake.is_woken,
-        'new_columns': intake.new_columns,
+        'new_shape': intake.new_shape,
         'idle': intake.idle,
     } -%}
     {%- do config.model.config.meta.update({'afterimage_intakes': afterimage._noted_intakes() + [note]}) -%}

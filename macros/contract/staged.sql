@@ -10,9 +10,9 @@
     {%- set types = afterimage._column_types(
         afterimage._relation_columns(this) if afterimage._is_incremental() else []
     ) -%}
-    {%- if intake.new_columns -%}
+    {%- if intake.new_shape -%}
         {#- The table gets them before this statement runs. -#}
-        {%- set row_type = afterimage._row_type(intake.new_columns.columns, intake.new_columns.types) -%}
+        {%- set row_type = afterimage._row_type(intake.new_shape.columns, intake.new_shape.types) -%}
         {%- do types.update({'before': row_type, 'after': row_type}) -%}
     {%- endif -%}
 select

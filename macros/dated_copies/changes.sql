@@ -1,6 +1,6 @@
 {#- The CTEs from `compared_rows` to `described`, the rows that `_finish` takes. Rows that are as before make one
     rejected change per copy, so that every landed row is in the stream. -#}
-{%- macro _copies_changes(plan) -%}
+{%- macro _copies_changes(plan, columns, types) -%}
 paired_changes as (
 
     select
@@ -30,7 +30,9 @@ paired_changes as (
     ) as changes
     union all
     select
-        concat(coalesce(place, 'rejected'), '-', md5({{ afterimage._exact_json('struct(landed_date, image)') }})),
+        concat(coalesce(place, 'rejected'), '-', md5({{ afterimage._exact_json(
+            'struct(landed_date, ' ~ afterimage._row_to_name('image', columns, types) ~ ' as image)'
+        ) }})),
         coalesce(place, ''),
         place,
         'unknown',

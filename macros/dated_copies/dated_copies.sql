@@ -15,7 +15,7 @@
     {%- set columns = afterimage._match_column_case(columns or found, found) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
-    {%- set new_columns = afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
     {#- A copy's place is its time, as a text that sorts like it. -#}
     {%- set column = afterimage._quote(date) -%}
     {%- set time = afterimage._landed_time(column, types[date]) -%}
@@ -25,7 +25,7 @@
         'has_place': time ~ ' is not null',
         'reach': 26,
         'column': column,
-    }], new_columns) -%}
+    }], new_shape) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
@@ -41,7 +41,7 @@ with
 
 {{ afterimage._copies_compared() }},
 
-{{ afterimage._copies_changes(plan) }},
+{{ afterimage._copies_changes(plan, columns, types) }},
 
 {{ afterimage._finish(
     intake, columns, unique_key,

@@ -55,7 +55,7 @@ classified_rows as (
     select
         *,
         {{ afterimage._struct(unique_key, 'image.') }} as own_key,
-        {{ afterimage._hash_of_values(afterimage._comparable_columns(columns, types, 'image.')) | indent(8) }} as row_id,
+        {{ afterimage._hash_of_values(afterimage._hashable_columns(columns, types, 'image.')) | indent(8) }} as row_id,
         case
             when place is null then concat('the copy has no date: ', coalesce(landed_date, 'NULL'))
             when {{ afterimage._has_null_key(unique_key) }} then {{ afterimage._null_key_reason(unique_key) }}

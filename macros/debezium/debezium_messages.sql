@@ -32,7 +32,7 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
-    {%- set new_columns = afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
     {%- set message = afterimage._debezium_message(landing.value) -%}
     {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key) -%}
     {%- set side = {
@@ -54,7 +54,7 @@
             'wakes': afterimage._debezium_schema_came(schemas),
         }) -%}
     {%- endif -%}
-    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_columns) -%}
+    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_shape) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}

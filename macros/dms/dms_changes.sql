@@ -16,7 +16,7 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set new_columns = afterimage._check_drift('dms_changes', relation, layout.columns) -%}
+    {%- set new_shape = afterimage._check_drift('dms_changes', relation, layout.columns) -%}
     {#- Changes of one place are read together. Rows of a full load and rows without a place are read with those of
         their key. -#}
     {%- set has_place = '(not ' ~ layout.is_load ~ ' and ' ~ layout.order.place ~ ' is not null)' -%}
@@ -34,7 +34,7 @@
         'keeps': 1000,
     } -%}
     {%- set intake = afterimage._intake(
-        'dms_changes', layout.unique_key, [side], new_columns
+        'dms_changes', layout.unique_key, [side], new_shape
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
@@ -79,7 +79,9 @@ source_rows as (
         {{ afterimage._struct(layout.columns) }} as image,
         {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }}
             as landed_before,
-        {{ afterimage._hash_of_values(afterimage._quoted(layout.columns + images)) | indent(8) }} as row_id
+        {{ afterimage._hash_of_values(
+            afterimage._hashable_columns(layout.columns + images, layout.types)
+        ) | indent(8) }} as row_id
 
     from {{ side.rows }}
     where {{ side.condition or 'true' }}
@@ -102,7 +104,10 @@ classified_rows as (
         {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
         case
             when row_reason is not null
-                then concat('rejected-', md5({{ afterimage._exact_json('struct(operation, order_values, image)') }}))
+                then concat('rejected-', md5({{ afterimage._exact_json(
+                    'struct(operation, order_values, ' ~ afterimage._row_to_name('image', layout.columns, layout.types)
+                    ~ ' as image)'
+                ) }}))
             when is_load then concat('load-', {{ afterimage._key_hash('own_key') }})
             else place
         end as change_group

@@ -112,3 +112,32 @@ true
     {%- do run_query('vacuum ' ~ relation ~ ' retain ' ~ (24 * days) ~ ' hours') -%}
     {{ return('compacted; files that only versions older than ' ~ days ~ ' days need are gone') }}
 {%- endmacro -%}
+
+
+{%- macro _delta_stored_type(type) -%}
+    {{ return(type) }}
+{%- endmacro -%}
+
+
+{#- With Spark 3.5 (Delta 3.3) only small whole numbers become wider ones, up to int. The others, which Delta 4 has, are
+    errors there. -#}
+{%- macro _delta_widens(built, found) -%}
+    {%- set numbers = ['tinyint', 'smallint', 'int', 'bigint'] -%}
+    {%- set is_wider = built in numbers and found in numbers and numbers.index(found) > numbers.index(built) -%}
+    {%- if is_wider and found != 'bigint' -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- set can_more = afterimage._value('select version()').split('.')[0] | int >= 4 -%}
+    {{ return(can_more and (
+        is_wider or afterimage._is_wider_decimal(built, found) or built ~ ' to ' ~ found == 'float to double'
+    )) }}
+{%- endmacro -%}
+
+
+{#- A table allows it by a property, which is set once. -#}
+{%- macro _delta_widen_column(relation, column, type) -%}
+    {%- if afterimage._table_properties(relation).get('delta.enableTypeWidening') != 'true' -%}
+        {%- do afterimage._set_properties(relation, {'delta.enableTypeWidening': 'true'}) -%}
+    {%- endif -%}
+    {%- do run_query('alter table ' ~ relation ~ ' alter column ' ~ column ~ ' type ' ~ type) -%}
+{%- endmacro -%}

@@ -136,3 +136,18 @@ true
         'hex(xxhash64(' ~ metadata ~ '.file_path, ' ~ metadata ~ '.file_size, ' ~ metadata ~ '.file_modification_time))'
     ) }}
 {%- endmacro -%}
+
+
+{#- Parquet stores small whole numbers as int32. -#}
+{%- macro _files_stored_type(type) -%}
+    {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type)) }}
+{%- endmacro -%}
+
+
+{%- macro _files_widens(built, found) -%}
+    {{ return(false) }}
+{%- endmacro -%}
+
+
+{%- macro _files_widen_column(relation, column, type) -%}
+{%- endmacro -%}

@@ -15,6 +15,9 @@
     | `before_replace(existing)` | what must be done before a table is replaced |
     | `compact_when_due(relation, kind, most)` | compacts a table that `most` runs have written to; returns whether it did |
     | `maintain(relation, retain_days)` | compacts, and removes what only older versions need; returns what a log line says of it |
+    | `stored_type(type)` | the type that a table has where it was given this one |
+    | `widens(built, found)` | whether a column of a table may get another type, which is wider |
+    | `widen_column(relation, column, type)` | gives it that type, or a field inside it |
     | `landed(side, read, is_incremental)` | what has landed in a raw table, as `_landed` lists it |
 
     A further format is one more file with these answers, and its name in `_of_format`. -#}

@@ -136,6 +136,25 @@ if(
 {%- endmacro -%}
 
 
+{%- macro _iceberg_stored_type(type) -%}
+    {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type)) }}
+{%- endmacro -%}
+
+
+{#- Tables of versions 1 and 2: https://iceberg.apache.org/spec/#schema-evolution -#}
+{%- macro _iceberg_widens(built, found) -%}
+    {{ return(
+        afterimage._is_wider_decimal(built, found)
+        or afterimage._iceberg_stored_type(built) ~ ' to ' ~ found in ['int to bigint', 'float to double']
+    ) }}
+{%- endmacro -%}
+
+
+{%- macro _iceberg_widen_column(relation, column, type) -%}
+    {%- do run_query('alter table ' ~ relation ~ ' alter column ' ~ column ~ ' type ' ~ type) -%}
+{%- endmacro -%}
+
+
 {%- macro _compact_iceberg(relation) -%}
     {%- do afterimage._call_procedure(
         'rewrite_data_files', relation, ", options => map('delete-file-threshold', '1', 'min-input-files', '4')"

@@ -117,13 +117,6 @@
 {%- endmacro -%}
 
 
-{#- The form in which types are compared. Iceberg stores tinyint and smallint as int. Names of struct fields become
-    lower case. -#}
-{%- macro _stored_type(type) -%}
-    {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type | lower)) }}
-{%- endmacro -%}
-
-
 {#- Whether a query that depends on the columns of these relations must do without them: while dbt parses, and when
     `dbt compile` or `dbt docs generate` runs before they are built. -#}
 {%- macro _needs_placeholder(relations) -%}

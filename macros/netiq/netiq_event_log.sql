@@ -32,10 +32,10 @@
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
-    {%- set new_columns = afterimage._check_drift('netiq_event_log', relation, layout.columns, ['event_ids']) -%}
+    {%- set new_shape = afterimage._check_drift('netiq_event_log', relation, layout.columns, ['event_ids']) -%}
     {%- set side = afterimage._netiq_side(layout) -%}
     {%- set intake = afterimage._intake(
-        'netiq_event_log', layout.unique_key, [side], new_columns, also=afterimage._netiq_due(layout, side),
+        'netiq_event_log', layout.unique_key, [side], new_shape, also=afterimage._netiq_due(layout, side),
         further_columns=['event_ids']
     ) -%}
     {%- if intake.kind == 'nothing' -%}

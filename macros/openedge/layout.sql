@@ -6,7 +6,7 @@
       columns),
     - `change`, `tracking`: for each metadata column of the two tables the SQL that reads it,
     - `tracks`, `details`: whether tracking columns are there, and which are put out,
-    - `image_fields`, `tracking_fields`: the columns within `image` and `tracking`,
+    - `image_fields`, `tracking_fields`: the columns within `image` and `tracking`, as values to hash,
     - `field_map_type`, and the arguments of the macro of the same names. -#}
 {%- macro _openedge_layout(
     relation, unique_key, columns, tracking, source_table_number, policy_level, partition_resets, field_map,
@@ -100,7 +100,7 @@
         'change': afterimage._openedge_expressions(landed.metadata),
         'tracking': afterimage._openedge_expressions(source.metadata),
         'details': details,
-        'image_fields': afterimage._quoted(columns, 'image.'),
+        'image_fields': afterimage._hashable_columns(columns, afterimage._column_types(landed.data), 'image.'),
         'tracking_fields': afterimage._quoted(details, 'tracking.'),
         'field_map_type': source.metadata.field_map.type if 'field_map' in source.metadata else 'string',
         'field_map_encoding': field_map_encoding,

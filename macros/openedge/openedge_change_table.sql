@@ -21,11 +21,11 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set further_columns = ['tracking'] if layout.tracks else [] -%}
-    {%- set new_columns = afterimage._check_drift(
+    {%- set new_shape = afterimage._check_drift(
         'openedge_change_table', relation, layout.columns, further_columns
     ) -%}
     {%- set intake = afterimage._intake(
-        'openedge_change_table', layout.unique_key, afterimage._openedge_sides(layout), new_columns,
+        'openedge_change_table', layout.unique_key, afterimage._openedge_sides(layout), new_shape,
         further_columns=further_columns
     ) -%}
     {%- if intake.kind == 'nothing' -%}

@@ -21,9 +21,9 @@
     {%- set common = columns | select('in', instances[-1].columns) | list -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, common) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
-    {%- set new_columns = afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
     {%- set sides = (instances + ([commits] if commits else [])) | map(attribute='side') | list -%}
-    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_columns) -%}
+    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_shape) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif %}
@@ -136,11 +136,16 @@ classified_rows as (
         if(has_place, concat(start_lsn, lpad(coalesce(command_id, '9999999999'), 10, '0'), seqval), '') as row_place,
         -- The delete and the insert of an update share a seqval, but not always a command.
         if(row_reason is null, concat(start_lsn, seqval), concat('rejected-', md5(
-            {{ afterimage._exact_json('struct(start_lsn, seqval, command_id, operation, image)') }}
+            {{ afterimage._exact_json(
+                'struct(start_lsn, seqval, command_id, operation, '
+                ~ afterimage._row_to_name('image', columns, instances[0].types) ~ ' as image)'
+            ) }}
         ))) as change_group,
         {{ afterimage._struct(unique_key, 'image.') }} as own_key,
         -- Only columns that both instances have count, so that the rows of one change in both are copies.
-        {{ afterimage._hash_of_values(afterimage._quoted(common, 'image.')) | indent(8) }} as row_id
+        {{ afterimage._hash_of_values(
+            afterimage._hashable_columns(common, instances[0].types, 'image.')
+        ) | indent(8) }} as row_id
 
     from source_rows
     {%- if commits %}

@@ -20,10 +20,10 @@
     {%- endif -%}
     {%- set uow = afterimage._db2_uow(uow) if uow is not none else none -%}
     {%- set complete = complete if complete is not none else layout.has_logmarker -%}
-    {%- set new_columns = afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
+    {%- set new_shape = afterimage._check_drift('db2_change_data', relation, layout.columns) -%}
     {#- A condensed table is as small as its source, and one of its rows may replace a row of any age. -#}
     {%- set intake = afterimage._intake(
-        'db2_change_data', layout.unique_key, afterimage._db2_sides(layout, relation, uow, condensed, time_zone), new_columns,
+        'db2_change_data', layout.unique_key, afterimage._db2_sides(layout, relation, uow, condensed, time_zone), new_shape,
         whole=condensed
     ) -%}
     {%- if intake.kind == 'nothing' -%}

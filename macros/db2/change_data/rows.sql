@@ -58,7 +58,9 @@ source_rows as (
         {{ afterimage._before_image(layout.columns, layout.unique_key, layout.types, layout.image_of) }}
             as landed_before,
         {{ afterimage._each(image_columns, '{column} is not null') | join(' or ') or 'false' }} as has_before_values,
-        {{ afterimage._hash_of_values(afterimage._quoted(layout.columns + image_columns)) | indent(8) }} as image_hash
+        {{ afterimage._hash_of_values(
+            afterimage._hashable_columns(layout.columns + image_columns, layout.types)
+        ) | indent(8) }} as image_hash
 
     from {{ rows }}
     {%- if condition %}
@@ -105,7 +107,7 @@ identified as (
                 then concat('rejected-', md5({{ afterimage._exact_json('struct(
                     coalesce(commit_place, commit_digits) as c,
                     coalesce(intent_place, intent_digits) as i,
-                    operation_code, image, image_hash
+                    operation_code, ' ~ afterimage._row_to_name('image', layout.columns, layout.types) ~ ' as image, image_hash
                 )') }}))
             when kind = 'load' then concat('load-', key_hash)
             else concat(commit_place, intent_place)

@@ -4,12 +4,12 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set new_columns = afterimage._check_drift('db2_text_log', base, layout.columns) -%}
+    {%- set new_shape = afterimage._check_drift('db2_text_log', base, layout.columns) -%}
     {%- set keys = layout.unique_key -%}
     {#- Each key has one row. Every run that finds landed rows writes it again. The base may land before or after the
         log. -#}
     {%- set intake = afterimage._intake(
-        'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_columns, whole=true
+        'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_shape, whole=true
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

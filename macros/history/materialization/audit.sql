@@ -1,7 +1,8 @@
 {#- Keeps an audit of a change stream: the rows of `change_audit`. The model's body selects the stream.
 
     The first run and a full refresh build it. Any other run takes the changes that are new by `ingested_at`, audits
-    the keys that they touch again from their first change, and writes the differences in one commit. -#}
+    the keys that they touch again from their first change, and writes the differences in one commit. If a float has
+    become a double, whose texts are others, it audits all keys again. -#}
 {% materialization audit, adapter='spark', supported_languages=['sql'] %}
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing_relation = load_relation(this) -%}
@@ -37,7 +38,9 @@
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_audit_contract(stream, columns, options) -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
-    {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
+    {%- set remembered = dict(
+        afterimage._remember_all(stream, options, pending), types=afterimage._types_by_width(columns)
+    ) -%}
     {%- set carried = afterimage._follow_rows(
         target_relation, stream, columns, options, afterimage._facts_of(remembered)
     ) -%}
@@ -90,20 +93,30 @@
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_audit_contract(stream, columns, options) -%}
+    {%- set widenings = afterimage._check_key_types(target_relation, columns, options) -%}
+    {%- if widenings -%}
+        {%- do afterimage._widen_columns(target_relation, widenings) -%}
+        {#- To Delta, a table with other columns is another version. -#}
+        {%- set snapshot = afterimage._version(target_relation) -%}
+        {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
+    {%- endif -%}
+    {%- set types = afterimage._types_by_width(columns) -%}
+    {%- set is_reworded = afterimage._is_reworded(taken_in, types) -%}
     {%- set condition = afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
-    {%- if pending.changes == 0 -%}
+    {%- if pending.changes == 0 and not is_reworded -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': nothing new', info=true) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set condition = afterimage._runs_condition(pending) -%}
-    {%- do afterimage._check_key_types(target_relation, columns, options) -%}
 
     {#- This skips the query whether rows take each other's keys: it takes as long as assuming that they do. -#}
-    {%- set remembered = afterimage._remember(taken_in, pending, true, pending.sparse_moves > 0) -%}
+    {%- set remembered = dict(
+        afterimage._remember(taken_in, pending, true, pending.sparse_moves > 0), types=types
+    ) -%}
     {#- A truncation touches every key. -#}
-    {%- set touched = none if pending.truncates > 0 else afterimage._scratch_table(
+    {%- set touched = none if pending.truncates > 0 or is_reworded else afterimage._scratch_table(
         target_relation, 'touched',
         'select distinct ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ('
         ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if remembered.carries) ~ ') as touching'
@@ -196,13 +209,40 @@
 {%- endmacro -%}
 
 
-{#- Raises an error if the type of a key column has changed. All other columns of an audit are texts. -#}
+{#- Raises an error if the type of a key column has changed, and not to a wider one. Returns the widenings. All other
+    columns of an audit are texts. -#}
 {%- macro _check_key_types(target_relation, columns, options) -%}
     {%- set known = {} -%}
     {%- for column in afterimage._relation_columns(target_relation) -%}
         {%- do known.update({column.name | lower: column.type}) -%}
     {%- endfor -%}
+    {%- set widenings = [] -%}
     {%- for column in columns if column.name | lower in options.unique_key | map('lower') -%}
-        {%- do afterimage._check_same_type(options.macro_name, target_relation, column, known[column.name | lower]) -%}
+        {%- do widenings.extend(
+            afterimage._check_type_kept(target_relation, column, known[column.name | lower], options)
+        ) -%}
     {%- endfor -%}
+    {{ return(widenings) }}
+{%- endmacro -%}
+
+
+{#- The types of columns with values whose text depends on the width, by name. An audit remembers these. -#}
+{%- macro _types_by_width(columns) -%}
+    {%- set types = {} -%}
+    {%- for column in columns if 'float' in column.type or 'double' in column.type -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
+    {{ return(types) }}
+{%- endmacro -%}
+
+
+{#- Whether values of earlier changes have another text now, because a float has become a double. A table of an earlier
+    release does not say which types it was built with. -#}
+{%- macro _is_reworded(taken_in, types) -%}
+    {%- for name, type in types.items() if 'double' in type -%}
+        {%- if type != taken_in.get('types', {name: 'float'}).get(name, type) -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
 {%- endmacro -%}

@@ -91,9 +91,9 @@
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_history_contract(stream, columns, options) -%}
-    {%- set added = afterimage._check_columns_kept(target_relation, columns, options) -%}
-    {%- if added -%}
-        {%- do afterimage._add_columns(target_relation, columns, added) -%}
+    {%- set altered = afterimage._check_columns_kept(target_relation, columns, options) -%}
+    {%- if altered.added or altered.widenings -%}
+        {%- do afterimage._alter_columns(target_relation, columns, altered) -%}
         {#- To Delta, a table with other columns is another version. -#}
         {%- set snapshot = afterimage._version(target_relation) -%}
         {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}

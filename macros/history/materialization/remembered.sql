@@ -31,8 +31,8 @@
 {%- endmacro -%}
 
 
-{#- Raises an error if the table has a column that the stream no longer has, or has with another type. Returns the
-    names of the columns that are new. -#}
+{#- Raises an error if the table has a column that the stream no longer has, or has with a type that is not wider.
+    Returns what must be altered: the names of the columns that are `added`, and the `widenings` (see _widenings). -#}
 {%- macro _check_columns_kept(target_relation, columns, options) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set meta = afterimage._meta_columns(options.macro_name, options.meta_column_names, names) -%}
@@ -43,8 +43,11 @@
             {%- do known.update({column.name | lower: column.type}) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- set widenings = [] -%}
     {%- for column in columns if column.name | lower in known -%}
-        {%- do afterimage._check_same_type(options.macro_name, target_relation, column, known[column.name | lower]) -%}
+        {%- do widenings.extend(
+            afterimage._check_type_kept(target_relation, column, known[column.name | lower], options)
+        ) -%}
     {%- endfor -%}
     {%- for name in known if name not in names | map('lower') -%}
         {%- do exceptions.raise_compiler_error(
@@ -52,27 +55,34 @@
             ~ ". Select it again, or run `dbt run --full-refresh --select " ~ model.name ~ "`."
         ) -%}
     {%- endfor -%}
-    {{ return(names | map('lower') | reject('in', known) | list) }}
+    {{ return({'added': names | map('lower') | reject('in', known) | list, 'widenings': widenings}) }}
 {%- endmacro -%}
 
 
-{#- Raises an error if a column of the stream has another type than in the table that was built from it. -#}
-{%- macro _check_same_type(macro_name, target_relation, column, built_type) -%}
-    {%- if afterimage._stored_type(built_type) != afterimage._stored_type(column.type) -%}
+{#- Raises an error if a column of the stream has another type than in the table that was built from it, and not one
+    that the table can follow to. Returns how it follows. The values of a key must keep their texts, because history_id
+    is made of these. -#}
+{%- macro _check_type_kept(target_relation, column, built_type, options) -%}
+    {%- set widenings = afterimage._widenings(built_type, column.type, [column.name]) -%}
+    {%- set is_key = column.name | lower in options.unique_key | map('lower') -%}
+    {%- if widenings is none or (is_key and afterimage._rewords(widenings)) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": the column `" ~ column.name ~ "` is " ~ built_type ~ " in " ~ target_relation ~ " but "
-            ~ column.type ~ " in the stream. Run `dbt run --full-refresh --select " ~ model.name ~ "`."
+            options.macro_name ~ ": the column `" ~ column.name ~ "` is " ~ built_type ~ " in " ~ target_relation
+            ~ " but " ~ column.type ~ " in the stream. Run `dbt run --full-refresh --select " ~ model.name ~ "`."
         ) -%}
     {%- endif -%}
+    {{ return(widenings) }}
 {%- endmacro -%}
 
 
-{#- Adds new columns of the stream, each at its place; earlier versions hold NULL there. -#}
-{%- macro _add_columns(target_relation, columns, added) -%}
+{#- Widens columns as the stream has them, and adds its new ones, each at its place; earlier versions hold NULL
+    there. -#}
+{%- macro _alter_columns(target_relation, columns, altered) -%}
+    {%- do afterimage._widen_columns(target_relation, altered.widenings) -%}
     {%- set position = namespace(after='first') -%}
     {%- for column in columns -%}
         {%- set name = afterimage._quote(column.name) -%}
-        {%- if column.name | lower in added -%}
+        {%- if column.name | lower in altered.added -%}
             {%- do run_query(
                 'alter table ' ~ target_relation ~ ' add columns (' ~ name ~ ' ' ~ column.type ~ ' ' ~ position.after ~ ')'
             ) -%}

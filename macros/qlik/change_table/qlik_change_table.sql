@@ -13,9 +13,9 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set new_columns = afterimage._check_drift('qlik_change_table', relation, layout.columns) -%}
+    {%- set new_shape = afterimage._check_drift('qlik_change_table', relation, layout.columns) -%}
     {%- set intake = afterimage._intake(
-        'qlik_change_table', layout.unique_key, [afterimage._qlik_side(relation, layout)], new_columns
+        'qlik_change_table', layout.unique_key, [afterimage._qlik_side(relation, layout)], new_shape
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

@@ -71,7 +71,8 @@ classified as (
             when kind = 'load' then concat('load-', {{ afterimage._key_hash(afterimage._struct(unique_key, 'image.')) }})
             when has_seq then landed_seq
             else concat('unordered-', md5({{ afterimage._exact_json('struct(
-                landed_seq, change_oper, operation_word, landed_at, transaction_id, image
+                landed_seq, change_oper, operation_word, landed_at, transaction_id, '
+                ~ afterimage._row_to_name('image', layout.columns, layout.types) ~ ' as image
             )') }}))
         end as change_group
 
@@ -104,7 +105,7 @@ grouped as (
 {#- The CTEs from `grouped` to `paired`: each row once, with an update's before-image beside it. With
     `has_short_way` only those of `complex_groups`. -#}
 {%- macro _qlik_pairs(layout, has_short_way) -%}
-{%- set values = afterimage._comparable_columns(layout.columns, layout.types, 'image.') -%}
+{%- set values = afterimage._hashable_columns(layout.columns, layout.types, 'image.') -%}
 complex_rows as (
 
     select

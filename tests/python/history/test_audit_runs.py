@@ -131,7 +131,7 @@ def test_other_names_of_our_columns_need_a_full_refresh(project: Project, lake: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "value"), [("bigint", 2**40), ("string", "x")])
+@pytest.mark.parametrize(("kind", "value"), [("double", 2.5), ("string", "x")])
 def test_a_key_of_another_type_needs_a_full_refresh(
     kind: str, value: Any, project: Project, lake: Lake
 ) -> None:

@@ -1,0 +1,246 @@
+"""What a change is called does not depend on the width of its values, and messages are read again.
+
+Each table of a source lands twice: with narrow types, and the same rows again after its columns
+have widened. Values that are messages have no type; a model declares one, and somebody edits it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyspark
+import pytest
+
+from conftest import FORMAT, SCHEMA, Lake, Project, relation
+from dialect_db2 import DB2_HEADER
+from dialect_netiq import LOG
+from dialect_openedge import CHANGE_COLUMNS
+from dialect_sqlserver import HEADER as SQLSERVER_HEADER
+from reference import Row
+
+pytestmark = pytest.mark.skipif(
+    FORMAT == "delta" and pyspark.__version__ < "4", reason="Delta 3.3 widens no int to bigint"
+)
+
+NARROW = {"id": "int", "size": "int", "weight": "float", "price": "decimal(5,2)"}
+WIDE = {"id": "bigint", "size": "bigint", "weight": "double", "price": "decimal(20,2)"}
+KEYS = range(1, 9)
+
+
+def data(key: int | None, size: int) -> Row:
+    return {"id": key, "size": size, "weight": 0.1, "price": Decimal("1.50")}
+
+
+# Of each source two rows of each key that share all but their data, so that their order, or what
+# sets them apart, comes from the data; and a row that nobody can understand.
+
+
+def qlik_rows() -> list[Row]:
+    rows = [
+        {"header__change_seq": f"{key:035d}", "header__change_oper": "U", **data(key, size)}
+        for key in KEYS
+        for size in (key, key + 1)
+    ]
+    malformed = {"header__change_seq": "no place", "header__change_oper": "U", **data(1, 1)}
+    return [*rows, malformed]
+
+
+def db2_rows() -> list[Row]:
+    def row(code: str, place: int, key: int | None, size: int) -> Row:
+        header = {
+            "IBMSNAP_COMMITSEQ": (1000 + place).to_bytes(16, "big"),
+            "IBMSNAP_INTENTSEQ": (2000 + place).to_bytes(16, "big"),
+            "IBMSNAP_OPERATION": code,
+        }
+        return {**header, **data(key, size)}
+
+    rows = [row("U", key, key, size) for key in KEYS for size in (key, key + 1)]
+    return [*rows, row("X", 90, 1, 1), row("I", 91, None, 1)]
+
+
+def dms_rows() -> list[Row]:
+    def row(code: str, place: int, key: int, size: int) -> Row:
+        return {"Op": code, "dms_change_seq": f"{place:035d}", **data(key, size)}
+
+    rows = [row("U", key, key, size) for key in KEYS for size in (key, key + 1)]
+    loads = [{"Op": None, "dms_change_seq": None, **data(key + 100, key)} for key in KEYS]
+    return [*rows, *loads, row("X", 90, 1, 1)]
+
+
+def copies_rows() -> list[Row]:
+    first, second = date(2024, 2, 28), date(2024, 2, 29)
+    rows = [{"copied_on": first, **data(key, key)} for key in KEYS]
+    changed = [{"copied_on": second, **data(key, key + key % 2)} for key in KEYS]
+    twice = [{"copied_on": second, **data(20, size)} for size in (1, 2)]
+    return [*rows, *changed, *twice, {"copied_on": None, **data(1, 1)}]
+
+
+def sqlserver_rows() -> list[Row]:
+    def row(code: int, place: int, key: int, size: int) -> Row:
+        lsn = (1000 + place).to_bytes(10, "big")
+        return {
+            "__$start_lsn": lsn,
+            "__$seqval": lsn,
+            "__$operation": code,
+            "__$update_mask": b"\x0f",
+            **data(key, size),
+        }
+
+    rows = [row(2, key, key, size) for key in KEYS for size in (key, key + 1)]
+    return [*rows, row(7, 90, 1, 1)]
+
+
+def openedge_rows() -> list[Row]:
+    def row(code: int, place: int, key: int, size: int) -> Row:
+        return {"_Change-Sequence": place, "_Operation": code, **data(key, size)}
+
+    return [row(4, key, key, size) for key in KEYS for size in (key, key + 1)]
+
+
+QLIK_HEADER = {"header__change_seq": "string", "header__change_oper": "string"}
+DMS_HEADER = {"Op": "string", "dms_change_seq": "string"}
+SOURCES: dict[str, tuple[str, dict[str, str], list[Row]]] = {
+    "qlik": ("qlik_change_table({})", QLIK_HEADER, qlik_rows()),
+    "db2": ("db2_change_data({}, before_prefix=none)", DB2_HEADER, db2_rows()),
+    "dms": ("dms_changes({})", DMS_HEADER, dms_rows()),
+    "copies": ("dated_copies({}, copy_column='copied_on')", {"copied_on": "date"}, copies_rows()),
+    "sqlserver": ("sqlserver_change_table({})", SQLSERVER_HEADER, sqlserver_rows()),
+    "openedge": ("openedge_change_table({})", CHANGE_COLUMNS, openedge_rows()),
+}
+MODELS = {name: (f"stg_wide_{name}", f"wide_{name}_history") for name in SOURCES}
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
+    return make_project("widened_dialects")
+
+
+# What each model holds: with narrow types, after it has read the rows again, and when built anew.
+Runs = dict[str, list[list[Row]]]
+
+
+@pytest.fixture(scope="module")
+def runs(project: Project, lake: Lake) -> Runs:
+    """Land all sources, widen their columns, and land the same rows again."""
+    for name, (call, header, rows) in SOURCES.items():
+        lake.create(f"wide_{name}", {**header, **NARROW}, rows)
+        macro, rest = call.split("{}")
+        arguments = f"{relation(f'wide_{name}')}, unique_key=['id']"
+        staging, history = MODELS[name]
+        project.stream(staging, macro + arguments + rest, on_schema_change="append_new_columns")
+        project.history(history, staging)
+    project.dbt("run")
+    models = [model for of_source in MODELS.values() for model in of_source]
+    first = lake.contents(*models)
+    for name in SOURCES:
+        table = f"{SCHEMA}.wide_{name}"
+        if FORMAT == "delta":
+            lake.spark.sql(
+                f"alter table {table} set tblproperties ('delta.enableTypeWidening' = 'true')"
+            )
+        for column, kind in WIDE.items():
+            lake.spark.sql(f"alter table {table} alter column {column} type {kind}")
+        lake.spark.sql(f"insert into {table} select * from {table}")
+    project.dbt("run")
+    second = lake.contents(*models)
+    project.dbt("run", "--full-refresh")
+    third = lake.contents(*models)
+    return {model: [first[model], second[model], third[model]] for model in models}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", SOURCES)
+def test_rows_read_again_after_a_widening_are_the_same_changes(source: str, runs: Runs) -> None:
+    staging, history = MODELS[source]
+    first, second, anew = runs[staging]
+    assert len(first) >= len(KEYS)
+    assert by_name(second) == by_name(first)
+    assert second == anew
+    assert runs[history][1] == runs[history][2]
+    assert runs[history][0] == runs[history][1]
+
+
+def by_name(changes: list[Row]) -> dict[str, tuple[Any, ...]]:
+    names = ("change_seq", "operation", "before", "after", "reject_reason")
+    return {change["change_id"]: tuple(change[name] for name in names) for change in changes}
+
+
+# --- values that are texts, whose types the model declares --------------------------------------
+
+MANY = 3_000_000_000  # more than an int can hold
+AT = 1709283600000  # 2024-03-01 09:00:00
+
+
+def debezium(key: int, size: int) -> Row:
+    source = {"ts_ms": AT, "snapshot": "false", "file": "binlog.000009", "pos": key, "row": 0}
+    after = {"id": key, "size": size, "weight": 0.1, "price": "12345.50"}
+    return {"value": json.dumps({"before": None, "after": after, "source": source, "op": "c"})}
+
+
+def qlik_message(key: int, size: int) -> Row:
+    headers = {"operation": "INSERT", "changeSequence": f"20240229{key:027d}"}
+    values = {"id": key, "size": size, "weight": 0.1, "price": "12345.50"}
+    body = {"data": values, "beforeData": None, "headers": headers}
+    return {"value": json.dumps({"magic": "atMSG", "type": "DT", "message": body})}
+
+
+def events(key: int, size: int) -> list[Row]:
+    values = {"size": str(size), "weight": "0.1", "price": "12345.50"}
+    return [
+        {
+            "record_id": key * 10 + number,
+            "table_key": f"id={key}",
+            "status": "N",
+            "event_type": 1,
+            "event_time": datetime(2024, 2, 29, 12, key),
+            "table_name": "ITEMS",
+            "column_name": column,
+            "new_value": value,
+        }
+        for number, (column, value) in enumerate(values.items())
+    ]
+
+
+DECLARED: dict[str, tuple[str, dict[str, str], list[Row]]] = {
+    "debezium": ("debezium_messages", {"value": "string"}, [debezium(1, 1), debezium(2, MANY)]),
+    "qlik": ("qlik_messages", {"value": "string"}, [qlik_message(1, 1), qlik_message(2, MANY)]),
+    "netiq": ("netiq_event_log", LOG, [*events(1, 1), *events(2, MANY)]),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("source", DECLARED)
+def test_a_wider_type_in_the_model_takes_in_values_that_did_not_fit(
+    source: str, project: Project, lake: Lake
+) -> None:
+    macro, columns, rows = DECLARED[source]
+    lake.create("declared", columns, rows)
+
+    def declare(types: dict[str, str]) -> None:
+        listed = [{"name": name, "type": kind} for name, kind in types.items()]
+        table = ", table='items'" if source == "netiq" else ""
+        call = f"{macro}({relation('declared')}, unique_key=['id'], columns={listed}{table})"
+        project.stream("stg_declared", call, on_schema_change="append_new_columns")
+
+    models = ["stg_declared", "declared_history", "declared_audit"]
+    project.history(models[1], models[0])
+    select = f"select * from {{{{ ref('{models[0]}') }}}}"
+    project.model(models[2], select, materialized="audit", unique_key=["id"])
+    declare(NARROW)
+    project.dbt("run", "--full-refresh", "--select", *models)
+    assert MANY not in {
+        row["size"] for row in lake.contents("declared_history")["declared_history"]
+    }
+    declare(WIDE)
+    project.dbt("run", "--select", *models)
+    found = lake.contents(*models)
+    assert {change["reject_reason"] for change in found["stg_declared"]} == {None}
+    values = sorted((row["id"], row["size"], row["weight"]) for row in found["declared_history"])
+    assert values == [(1, 1, 0.1), (2, MANY, 0.1)]
+    assert {row["price"] for row in found["declared_history"]} == {Decimal("12345.50")}
+    project.dbt("run", "--full-refresh", "--select", *models)
+    assert lake.contents(*models) == found
