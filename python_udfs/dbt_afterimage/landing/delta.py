@@ -130,7 +130,7 @@ class Delta:
             memory.pending = Pending(mark, self._version(), rows, load.path, load.contents)
             self._target.remember(memory)
             if query:
-                self._target.insert("", load.columns, query, {_MARK: mark})
+                self._target.insert(load.columns, query, settings={_MARK: mark})
             # Read again: another project may have asked about this load meanwhile.
             now = self._target.memory() or memory
             if now.pending and now.pending.id == mark:

@@ -67,7 +67,7 @@ class Iceberg:
         """
         self._target.rows(f"alter table {{}} create branch {_BRANCH}")
         for select in load.selects:
-            self._target.insert(f".branch_{_BRANCH}", load.columns, select)
+            self._target.insert(load.columns, select, branch=f".branch_{_BRANCH}")
         for file in load.files:
             file.check_unchanged()
         memory.add(load.path, load.contents)

@@ -100,22 +100,22 @@ class Target:
         """
         self._project, self._name, self.shown = project, name, shown
 
-    def rows(
-        self, statement: str, settings: Mapping[str, str] | None = None
-    ) -> list[Sequence[Any]]:
+    def rows(self, statement: str) -> list[Sequence[Any]]:
         """Run a statement in which `{}` stands for the table."""
-        sql = statement.replace("{}", self._name)
-        return self._project.rows(sql, settings) if settings else self._project.rows(sql)
+        return self._project.rows(statement.replace("{}", self._name))
 
     def insert(
-        self, branch: str, columns: str, query: str, settings: Mapping[str, str] | None = None
+        self, columns: str, query: str, branch: str = "", settings: Mapping[str, str] | None = None
     ) -> None:
-        """Add the rows of a query, in which any name may stand, even `{}`."""
-        sql = f"insert into {self._name}{branch} ({columns}) {query}"
-        if settings:
-            self._project.rows(sql, settings)
-        else:
-            self._project.rows(sql)
+        """Add the rows of a query, in which any name may stand, even `{}`.
+
+        Args:
+            columns: The table's columns, as a list in SQL.
+            query: The query.
+            branch: The end of the table's name, if the rows are not for the table itself.
+            settings: Settings of Spark for this statement alone.
+        """
+        self._project.rows(f"insert into {self._name}{branch} ({columns}) {query}", settings)
 
     def count(self, query: str) -> int:
         """Return how many rows a query has."""

@@ -159,7 +159,7 @@ class Table:
         selects = [self._select(group, columns, present) for group, columns in read]
         if new:
             self._format.allow_names(new)
-            self._target.rows(f"alter table {{}} add columns ({_listed(new)})")
+            self._project.rows(f"alter table {self._name} add columns ({_listed(new)})")
         contents = {file.name: [file.size, file.modified, file.content()] for file in files}
         columns = ", ".join(quote(one.name) for one in present)
         self._format.load(Load(path, files, contents, columns, selects), memory)

@@ -544,8 +544,8 @@ def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
     landings.csv("killed/3.csv", "n,id\nz,3\n")
     run = Asked.rows
 
-    def dies(self: Asked, sql: str) -> list[Sequence[Any]]:
-        rows = run(self, sql)
+    def dies(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
+        rows = run(self, sql, *settings)
         if after in sql:
             raise Killed
         return rows
@@ -581,10 +581,10 @@ def test_another_writer_in_between(
     run = Asked.rows
     done: list[Any] = []
 
-    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+    def writes(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
         if before in sql and not done:
             done.append(run(self, statement))
-        return run(self, sql)
+        return run(self, sql, *settings)
 
     with monkeypatch.context() as patched:
         patched.setattr(Asked, "rows", writes)
@@ -804,11 +804,11 @@ def test_rows_of_another_writer_stay_where_the_first_landing_failed(
     landings.csv("first/a.csv", "id,n{}\n1,x\n")
     run = Asked.rows
 
-    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+    def writes(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
         if "set tblproperties" in sql:
             run(self, "insert into raw.first values (9, 'theirs')")
             raise Killed
-        return run(self, sql)
+        return run(self, sql, *settings)
 
     with monkeypatch.context() as patched:
         patched.setattr(Asked, "rows", writes)
@@ -831,10 +831,10 @@ def test_a_file_that_is_written_while_it_is_loaded(
     # Into a Delta table go the rows of a copy that was made before.
     last = "insert into" if FORMAT == "iceberg" else "create table"
 
-    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+    def writes(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
         if last in sql:
             file.write_text("id\n1\n2\n")
-        return run(self, sql)
+        return run(self, sql, *settings)
 
     with monkeypatch.context() as patched:
         patched.setattr(Asked, "rows", writes)
