@@ -1,3 +1,3 @@
-{{ config(materialized='table') }}
+{{ config(materialized='view' if target.name == 'delta' else 'table') }}
 
 {{ afterimage.current_state(ref('usr_history')) }}

@@ -41,7 +41,7 @@ _TEXTS = {
     "tracking": "OpenEdge's change tracking table.",
     "uow": "Db2's IBMSNAP_UOW.",
     "lsn_times": "SQL Server's cdc.lsn_time_mapping.",
-    "file_format": "Table format of the models that merge (default: iceberg).",
+    "file_format": "Table format of the models that merge (default: the target's).",
 }
 
 _GITIGNORE = """\
@@ -60,16 +60,22 @@ require-dbt-version: [">=1.11.0", "<1.12.0"]
 flags:
   send_anonymous_usage_stats: false
 
-# The local catalog has no views.
+# The local catalog has no views. A target that is not called after its format takes that from
+# AFTERIMAGE_FORMAT.
 models:
   +materialized: table
-  +file_format: iceberg
+  +file_format: {file_format}
 
 # Seeds are loaded exactly: an empty cell is NULL, and wide numbers keep all digits.
 dispatch:
   - macro_namespace: dbt
     search_order: [{name}, afterimage, dbt]
 """
+
+_FORMAT_OF_TARGET = (
+    "\"{{ target.name if target.name in ['parquet', 'delta']"
+    " else env_var('AFTERIMAGE_FORMAT', 'iceberg') }}\""
+)
 
 _PACKAGES = """\
 packages:
@@ -427,7 +433,7 @@ def begin(folder: Path) -> None:
         "profiles.yml": profiles,
         "packages.yml": _PACKAGES.format(package=package.as_posix()),
         # Written last, because it makes the folder a project.
-        "dbt_project.yml": _DBT_PROJECT.format(name=name),
+        "dbt_project.yml": _DBT_PROJECT.format(name=name, file_format=_FORMAT_OF_TARGET),
     }
     written = {path: text for path, text in texts.items() if not os.path.lexists(folder / path)}
     files.write(folder, written)

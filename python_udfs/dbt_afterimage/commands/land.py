@@ -66,7 +66,7 @@ class Raw:
 @click.option(
     "--copy",
     is_flag=True,
-    help="Load the rows into an Iceberg table; run again to add new files."
+    help="Load the rows into a table; run again to add new files."
     " CSV is always loaded, and Avro if Spark has no reader for it.",
 )
 @where_options

@@ -1,8 +1,8 @@
 """Puts the files to be loaded into a folder of their own, in a form that Spark reads by path.
 
-Parquet, ORC and JSON files are linked. CSV and Avro files become Parquet: for CSV Spark needs
-options, for Avro a jar that pip does not install. PyArrow also rejects a row that does not fit,
-which Spark would fill up with NULL.
+Parquet, ORC and JSON files are linked or copied. CSV and Avro files become Parquet: for CSV Spark
+needs options, for Avro a jar that pip does not install. PyArrow also rejects a row that does not
+fit, which Spark would fill up with NULL.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import shutil
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,13 +50,16 @@ class Group:
     texts: tuple[str, ...] = ()
 
 
-def stage(format_name: str, files: Sequence[File], folder: Path) -> list[Group]:
+def stage(
+    format_name: str, files: Sequence[File], folder: Path, *, links: bool = True
+) -> list[Group]:
     """Make files readable by path.
 
     Args:
         format_name: Their format.
         files: The files.
         folder: An empty folder.
+        links: Whether files that Spark reads itself may be links, which change with the files.
 
     Returns:
         The files by their columns, in the order of their names.
@@ -77,7 +81,11 @@ def stage(format_name: str, files: Sequence[File], folder: Path) -> list[Group]:
         else:
             link = group.folder / file.name
             link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(file.path)
+            if links:
+                link.symlink_to(file.path)
+            else:
+                with _refusing(file, format_name):
+                    shutil.copyfile(file.path, link)
         kinds[columns] = group
     return list(kinds.values())
 

@@ -1,34 +1,29 @@
-"""Loads landed files into an Iceberg table, each of them once.
+"""Loads landed files into a table of the target's format, each of them once.
 
-The table remembers its files in the property `afterimage.landed`. Iceberg cannot commit rows and a
-property together. So the rows go into a branch first. Then the property is set to the files and the
-branch's snapshot, and then `main` moves to that snapshot. If a process is killed in between, the
-next run drops a branch that the property does not name, and publishes one that it names. If a
-statement of a killed process still runs on a server, it writes to its branch only.
+The table remembers its files in a property. How rows and property come in together is a matter of
+the format: `iceberg.py` and `delta.py`.
 """
 
 from __future__ import annotations
 
-import json
 import shutil
 import uuid
-import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing.delta import Delta
 from dbt_afterimage.landing.files import File, Landing, shown, sql_path
+from dbt_afterimage.landing.iceberg import Iceberg
+from dbt_afterimage.landing.memory import PROPERTY, Load, Memory, Target, assignments
 from dbt_afterimage.landing.stage import Group, stage
 from dbt_afterimage.runtime.locks import lock
 from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.runtime.state import state_folder
 from dbt_afterimage.text import visible
-
-_PROPERTY = "afterimage.landed"
-_BRANCH = "afterimage_land"
 
 # The texts that may become values of a type: those that can be turned back without a difference,
 # apart from zeros at the end of a fraction. Leading zeros, signs and exponents stay text.
@@ -48,21 +43,6 @@ _NESTED = ("struct<", "array<", "map<")
 _WIDER = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("int", "double"))
 
 
-@dataclass
-class _Memory:
-    """What a table remembers.
-
-    Attributes:
-        files: Landed path -> name of a file -> [size, time of writing, content].
-        latest: Landed path and names of the newest files.
-        snapshot: The snapshot that added them.
-    """
-
-    files: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
-    latest: tuple[str, list[str]] = ("", [])
-    snapshot: str = ""
-
-
 class Table:
     """A raw table that landed files are loaded into."""
 
@@ -72,6 +52,7 @@ class Table:
         self._schema = quote(schema)
         self._name = f"{quote(schema)}.{quote(name)}"
         self._shown = f"{schema}.{name}"
+        self._target = Target(project, self._name, self._shown)
         self._state = state_folder(project.folder) / "landing" / f"{schema}.{name}"
 
     def columns(self) -> list[Column] | None:
@@ -98,7 +79,8 @@ class Table:
                 folder = self._state / uuid.uuid4().hex
                 folder.mkdir()
                 with _removed(folder):
-                    groups = stage(landing.format, new, folder)
+                    links = self._format.takes_back
+                    groups = stage(landing.format, new, folder, links=links)
                     self._load(str(landing.path), new, groups, memory)
         return new
 
@@ -113,32 +95,25 @@ class Table:
                     shutil.rmtree(left)
             yield
 
-    def _remembered(self) -> _Memory:
+    @cached_property
+    def _format(self) -> Iceberg | Delta:
+        kind = Delta if self._project.table_format == "delta" else Iceberg
+        return kind(self._target)
+
+    def _remembered(self) -> Memory:
         """Return what the table remembers, after finishing what a killed process left half done."""
         if self.columns() is None:
-            return _Memory()
-        properties = {row[0]: row[1] for row in self._rows("show tblproperties {}")}
-        if _PROPERTY not in properties:
+            return Memory()
+        memory = self._target.memory()
+        if memory is None:
             raise AfterimageError(
                 f"{self._shown} already exists and was not made from landed files;"
                 " choose another name: --as SCHEMA.TABLE"
             )
-        found = json.loads(zlib.decompress(bytes.fromhex(properties[_PROPERTY])))
-        memory = _Memory(found["files"], tuple(found["latest"]), found["snapshot"])
-        if branch := self._branch():
-            if branch == memory.snapshot and not self._publish(memory):
-                self._forget_latest(memory)
-            self._drop_branch()
+        self._format.settle(memory)
         return memory
 
-    def _branch(self) -> str:
-        """Return the branch's snapshot; an empty text if there is no branch."""
-        found = self._rows(
-            f"select cast(snapshot_id as string) from {{}}.refs where name = '{_BRANCH}'"
-        )
-        return str(found[0][0]) if found else ""
-
-    def _new(self, landing: Landing, memory: _Memory, *, more: bool) -> list[File]:
+    def _new(self, landing: Landing, memory: Memory, *, more: bool) -> list[File]:
         path = str(landing.path)
         if path not in memory.files and memory.files and not more:
             raise AfterimageError(
@@ -166,13 +141,13 @@ class Table:
         return new
 
     def _load(
-        self, path: str, files: Sequence[File], groups: Sequence[Group], memory: _Memory
+        self, path: str, files: Sequence[File], groups: Sequence[Group], memory: Memory
     ) -> None:
         read = [(group, self._columns_in(group)) for group in groups]
         read = [(group, columns) for group, columns in read if columns]
         # Where an earlier process was killed before the first file was in, this begins again.
         present = self.columns()
-        if present and not memory.files and not self._rows("select 1 from {}.refs"):
+        if present and not memory.files and not self._format.has_rows():
             present = None
         types = self._types(read, {one.name.lower() for one in present or []})
         if present is None:
@@ -183,25 +158,11 @@ class Table:
         present = [*present, *new]
         selects = [self._select(group, columns, present) for group, columns in read]
         if new:
+            self._format.allow_names(new)
             self._project.rows(f"alter table {self._name} add columns ({_listed(new)})")
-        contents = [[file.size, file.modified, file.content()] for file in files]
-        self._rows(f"alter table {{}} create branch {_BRANCH}")
-        for select in selects:
-            self._project.rows(f"insert into {self._name}.branch_{_BRANCH} {select}")
-        for file in files:
-            file.check_unchanged()
-        loaded = [file.name for file in files]
-        memory.files.setdefault(path, {}).update(zip(loaded, contents, strict=True))
-        memory.latest = (path, loaded)
-        memory.snapshot = self._branch()
-        self._remember(memory)
-        if not self._publish(memory):
-            self._forget_latest(memory)
-            self._drop_branch()
-            raise AfterimageError(
-                f"another program has written to {self._shown} in the meantime; land again"
-            )
-        self._drop_branch()
+        contents = {file.name: [file.size, file.modified, file.content()] for file in files}
+        columns = ", ".join(quote(one.name) for one in present)
+        self._format.load(Load(path, files, contents, columns, selects), memory)
 
     def _made(
         self, read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
@@ -211,18 +172,19 @@ class Table:
         if not columns:
             raise AfterimageError(f"no file for {self._shown} has a column; land them once one has")
         self._project.rows(f"create schema if not exists {self._schema}")
+        properties = {PROPERTY: Memory().text(), **self._format.name_properties(columns)}
         verb = "create table" if self.columns() is None else "create or replace table"
         try:
             self._project.rows(
-                f"{verb} {self._name} ({_listed(columns)}) using iceberg"
-                f" tblproperties ('{_PROPERTY}' = '{_as_property(_Memory())}')"
+                f"{verb} {self._name} ({_listed(columns)}) using {self._format.name}"
+                f" tblproperties ({assignments(properties)})"
             )
         except AfterimageError as error:
             if "data source: iceberg" not in str(error):
                 raise
             raise AfterimageError(
-                f"{self._project.target} has no Iceberg, which --copy needs (and CSV and Avro are"
-                " always copied); choose another --target, or land Parquet in place"
+                f"{self._project.target} has neither Iceberg nor Delta, and --copy needs one (CSV"
+                " and Avro are always copied); choose another --target, or land Parquet in place"
             ) from None
         made = self.columns()
         assert made is not None
@@ -305,8 +267,7 @@ class Table:
                 if count:
                     plural = "s"[: count != 1]
                     raise self._misfit(f"{count} value{plural}", own, column)
-        names = ", ".join(quote(one.name) for one in present)
-        return f"({names}) select {', '.join(expressions)} from {_source(group)}"
+        return f"select {', '.join(expressions)} from {_source(group)}"
 
     def _misfit(self, what: str, own: Column, column: Column) -> AfterimageError:
         return AfterimageError(
@@ -321,43 +282,6 @@ class Table:
         described = columns_at(self._project, group.format, group.folder, self._shown)
         return [Column(one.name, "string" if one.type == "void" else one.type) for one in described]
 
-    def _publish(self, memory: _Memory) -> bool:
-        """Move `main` to the branch; false if another program has written to it since."""
-        if not memory.snapshot:
-            return False
-        current = self._rows(
-            "select 1 from {}.history where is_current_ancestor and snapshot_id = "
-            + str(int(memory.snapshot))
-        )
-        if current:
-            return True
-        try:
-            self._rows(f"call system.fast_forward('{{}}', 'main', '{_BRANCH}')")
-        except AfterimageError as error:
-            # After a commit to `main`, or if another project took the branch for a leftover.
-            if "Cannot fast-forward" in str(error) or "Ref does not exist" in str(error):
-                return False
-            raise
-        return True
-
-    def _forget_latest(self, memory: _Memory) -> None:
-        path, names = memory.latest
-        for name in names:
-            del memory.files[path][name]
-        if not memory.files[path]:
-            del memory.files[path]
-        memory.latest, memory.snapshot = ("", []), ""
-        self._remember(memory)
-
-    def _remember(self, memory: _Memory) -> None:
-        self._rows(f"alter table {{}} set tblproperties ('{_PROPERTY}' = '{_as_property(memory)}')")
-
-    def _drop_branch(self) -> None:
-        self._rows(f"alter table {{}} drop branch if exists {_BRANCH}")
-
-    def _rows(self, statement: str) -> list[Sequence[Any]]:
-        return self._project.rows(statement.replace("{}", self._name))
-
 
 @contextmanager
 def _removed(folder: Path) -> Iterator[None]:
@@ -365,12 +289,6 @@ def _removed(folder: Path) -> Iterator[None]:
         yield
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _as_property(memory: _Memory) -> str:
-    # As hex: `show tblproperties` hides values with `token` or the like in them.
-    said = {"files": memory.files, "latest": memory.latest, "snapshot": memory.snapshot}
-    return zlib.compress(json.dumps(said, separators=(",", ":")).encode()).hex()
 
 
 def _united(read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]) -> list[Column]:

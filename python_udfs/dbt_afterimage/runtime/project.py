@@ -11,7 +11,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -197,6 +197,18 @@ class Project:
         """Spark's current catalog."""
         return str(self.rows("select current_catalog()")[0][0])
 
+    @cached_property
+    def table_format(self) -> str:
+        """The format of the target's tables: `delta` in a catalog of Delta, else `iceberg`."""
+        # The session knows it, whoever has started it.
+        [[_, kind]] = self.rows(f"set spark.sql.catalog.{self.catalog}")
+        return "delta" if str(kind).endswith("DeltaCatalog") else "iceberg"
+
+    @property
+    def has_views(self) -> bool:
+        """Whether the catalog keeps views: Spark's own does, be it of Hive or of Delta."""
+        return self.catalog == "spark_catalog"
+
     def models(self) -> list[Any]:
         """Return the manifest's nodes of the project's models."""
         return [n for n in self._manifest.nodes.values() if n.resource_type == "model"]
@@ -298,18 +310,30 @@ class Project:
         """
         return [json.loads(row[0]) for row in self.rows(sql)]
 
-    def rows(self, sql: str) -> list[Sequence[Any]]:
+    def rows(self, sql: str, settings: Mapping[str, str] | None = None) -> list[Sequence[Any]]:
         """Run a statement on dbt's connection, and return the rows.
 
         Args:
             sql: The statement.
+            settings: Settings of Spark for this statement alone.
 
         Raises:
             AfterimageError: It failed. The text is Spark's message.
         """
         with self._connection() as adapter:
-            _, cursor = adapter.connections.add_query(sql, auto_begin=False)
-            return list(cursor.fetchall() or [])
+
+            def run(statement: str) -> list[Sequence[Any]]:
+                _, cursor = adapter.connections.add_query(statement, auto_begin=False)
+                return list(cursor.fetchall() or [])
+
+            # On the same connection: another one may have a session of its own.
+            for name, value in (settings or {}).items():
+                run(f"set {name}={value}")
+            try:
+                return run(sql)
+            finally:
+                for name in settings or {}:
+                    run(f"reset {name}")
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:

@@ -314,7 +314,7 @@ class _Writer:
         return _render("source.yml", source=table.source, description=description, columns=columns)
 
     def _model(self, kind: str, values: Mapping[str, Any]) -> str:
-        file_format = self.entry.file_format
+        file_format = self.entry.file_format or self.project.table_format
         if kind == "staging":
             given = {"unique_key": repr(self.plan.key), **self.plan.call}
             for argument, value in self.entry.arguments.items():
@@ -327,7 +327,12 @@ class _Writer:
                 file_format=file_format,
             )
         if kind == "current":
-            return _render("current.sql", history=self.names["history"], meta=values["meta"])
+            return _render(
+                "current.sql",
+                materialized="view" if self.project.has_views else "table",
+                history=self.names["history"],
+                meta=values["meta"],
+            )
         meta = values["meta"] if kind == "history" else values["audit_meta"]
         options = {"meta_column_names": meta} if meta else {}
         if kind == "history":

@@ -36,6 +36,7 @@ class Entry:
         name: Base name of the models; by default the source table's.
         table: The source table, if the relation holds messages or events of several.
         system: The source macro, if the table is not recognised.
+        file_format: The format of the models that merge; by default the target's.
         arguments: Further arguments of the source macro.
         history: Further options of the history, such as `grain` or `deletes`.
         models: Which models to write behind the staging model.
@@ -51,7 +52,7 @@ class Entry:
     tracking: str | None = None
     uow: str | None = None
     lsn_times: str | None = None
-    file_format: str = "iceberg"
+    file_format: str | None = None
     arguments: Mapping[str, Any] = field(default_factory=dict)
     history: Mapping[str, Any] = field(default_factory=dict)
     models: Sequence[str] = _ALL

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pyspark.sql import SparkSession
 
 import qlik_messages
 import registry_messages
 from command_line import environment
-from conftest import ROOT, Lake, Project, inside
+from conftest import FORMAT, ROOT, Lake, Project, inside
 from dbt_afterimage import cli
 from dbt_afterimage.commands.init import PACKAGE
 from dbt_afterimage.runtime import files
@@ -62,6 +63,11 @@ class Landed:
 
 # Another header prefix, five header columns, a key that is not the first column, and columns that
 # have names of ours: one of the history's, and the key one of the audit's.
+FORMAT_OF_TARGET = (
+    "{{ target.name if target.name in ['parquet', 'delta']"
+    " else env_var('AFTERIMAGE_FORMAT', 'iceberg') }}"
+)
+
 POLICIES = Landed(
     tables={
         "policies__ct": (
@@ -593,7 +599,7 @@ def land_table(
 ) -> None:
     lake.spark.sql(f"create namespace if not exists {schema}")
     frame = lake.frame(columns, rows)
-    frame.writeTo(f"{schema}.{name}").using("iceberg").createOrReplace()
+    frame.writeTo(f"{schema}.{name}").using(FORMAT).createOrReplace()
 
 
 def land(lake: Lake, landed: Landed) -> None:
@@ -662,9 +668,35 @@ def test_table_that_no_fixture_has_becomes_models_that_build_as_they_are(
     check(POLICIES, project, lake, init)
     current = (project.folder / "models/current/policies_current.sql").read_text()
     assert "meta_column_names={'version': 'history_version'}" in current
+    assert lake.rows("select change_id, holder from afterimage.policies_current") == [
+        {"change_id": 70, "holder": "Ann B."}
+    ]
     audited = lake.rows("select change_id, audit_change_id from afterimage.policies_audit")
     assert {row["change_id"] for row in audited} == {70, 71}
     assert all(row["audit_change_id"].startswith("2024050108") for row in audited)
+
+
+@pytest.mark.slow
+def test_models_are_of_the_format_of_the_target_unless_another_is_asked_for(
+    empty: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    init = Init(capsys)
+    land(lake, POLICIES)
+    init.ok("landing.policies__ct", "--name", "own")
+    models = empty.folder / "models"
+    for kind in ("history", "audit"):
+        assert f"file_format='{FORMAT}'" in (models / kind / f"own_{kind}.sql").read_text()
+    staging = models / "staging" / "qlik" / "stg_qlik__own.sql"
+    assert f"file_format='{FORMAT}'" in staging.read_text()
+    # Iceberg's catalog on a disk has no views.
+    kind = "view" if FORMAT == "delta" else "table"
+    current = (models / "current" / "own_current.sql").read_text()
+    assert f"config(materialized='{kind}')" in current
+    assert "file_format" not in (empty.folder / "afterimage.yml").read_text()
+    shutil.rmtree(models)
+    (empty.folder / "afterimage.yml").unlink()
+    init.ok("landing.policies__ct", "--file-format", "hudi")
+    assert "file_format='hudi'" in (models / "history" / "policies_history.sql").read_text()
 
 
 @pytest.mark.slow
@@ -930,7 +962,9 @@ def test_new_project_is_complete_and_is_never_written_twice(
     folder.mkdir()
     monkeypatch.chdir(folder)
     assert cli.main(["init"]) == 0
-    assert "name: my_crm\n" in (folder / "dbt_project.yml").read_text()
+    settings = (folder / "dbt_project.yml").read_text()
+    assert "name: my_crm\n" in settings
+    assert yaml.safe_load(settings)["models"]["+file_format"] == FORMAT_OF_TARGET
     assert (folder / "profiles.yml").read_text().count("\nmy_crm:\n") == 1
     assert str(PACKAGE) in (folder / "packages.yml").read_text()
     (folder / "packages.yml").write_text("packages: []\n")

@@ -7,10 +7,13 @@ import gzip
 import json
 import os
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import date, datetime, timezone
 from decimal import Decimal
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import fastavro
@@ -18,7 +21,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc, parquet
 
-from conftest import Lake, Project
+from conftest import FORMAT, Lake, Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime import files
@@ -75,6 +78,11 @@ class Landings:
 
     def types(self, relation: str) -> dict[str, str]:
         return {row["col_name"]: row["data_type"] for row in self.lake.rows(f"describe {relation}")}
+
+    def writes(self, table: str) -> list[dict[str, Any]]:
+        """Return the commits of a Delta table that wrote rows, the newest first."""
+        commits = self.lake.rows(f"describe history {table}")
+        return [one for one in commits if one["operation"] == "WRITE"]
 
     def csv(self, path: str, text: str) -> Path:
         return self.file(path, text.encode())
@@ -469,9 +477,13 @@ def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
         {"id": 2, "name": "b", "more": 0.5},
     ]
     # Rows are appended: what an intake of the table has read, it does not read again.
-    operations = landings.lake.rows("select distinct operation from raw.people.snapshots")
-    assert operations == [{"operation": "append"}]
-    assert landings.lake.rows("select name from raw.people.refs") == [{"name": "main"}]
+    if FORMAT == "iceberg":
+        operations = landings.lake.rows("select distinct operation from raw.people.snapshots")
+        assert operations == [{"operation": "append"}]
+        assert landings.lake.rows("select name from raw.people.refs") == [{"name": "main"}]
+    else:
+        writes = landings.writes("raw.people")
+        assert [one["isBlindAppend"] for one in writes] == [True, True]
     landings.csv("people/1.csv", "id,name\n1,changed\n")
     assert "1.csv has changed since it was loaded into raw.people" in landings.refused(folder)
     # A file of another path, by the name that was given.
@@ -519,6 +531,7 @@ STATEMENTS = ("create table", "create branch", "insert into", "set tblproperties
 
 
 @pytest.mark.long
+@pytest.mark.needs("iceberg")
 @pytest.mark.parametrize("after", [*STATEMENTS, "drop branch"])
 def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
     after: str, landings: Landings, monkeypatch: pytest.MonkeyPatch
@@ -531,8 +544,8 @@ def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
     landings.csv("killed/3.csv", "n,id\nz,3\n")
     run = Asked.rows
 
-    def dies(self: Asked, sql: str) -> list[Sequence[Any]]:
-        rows = run(self, sql)
+    def dies(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
+        rows = run(self, sql, *settings)
         if after in sql:
             raise Killed
         return rows
@@ -553,6 +566,7 @@ def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
 
 
 @pytest.mark.minutes
+@pytest.mark.needs("iceberg")
 @pytest.mark.parametrize(
     "statement",
     ["insert into raw.shared values (9)", "alter table raw.shared drop branch afterimage_land"],
@@ -567,10 +581,10 @@ def test_another_writer_in_between(
     run = Asked.rows
     done: list[Any] = []
 
-    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+    def writes(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
         if before in sql and not done:
             done.append(run(self, statement))
-        return run(self, sql)
+        return run(self, sql, *settings)
 
     with monkeypatch.context() as patched:
         patched.setattr(Asked, "rows", writes)
@@ -583,17 +597,218 @@ def test_another_writer_in_between(
     assert [row["id"] for row in landings.rows("raw.shared")] == [1, 2, *others]
 
 
+@contextmanager
+def ended(
+    monkeypatch: pytest.MonkeyPatch, place: int, meanwhile: Callable[[], object] = lambda: None
+) -> Iterator[list[str]]:
+    """End commands before the statement at a place among those that write, or do so in between."""
+    run = Asked.rows
+    written: list[str] = []
+
+    def watched(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
+        if sql.startswith(("create", "alter", "insert")):
+            if len(written) == place:
+                meanwhile()
+                raise Killed
+            written.append(sql)
+        return run(self, sql, *settings)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", watched)
+        yield written
+
+
+def begun(*statements: str) -> list[str]:
+    """Return the first two words of statements."""
+    return [" ".join(one.split()[:2]) for one in statements]
+
+
+LOAD = ["alter table", "insert into", "alter table"]
+FIRST_LOAD = ["create schema", "create table", *LOAD]
+
+
+@pytest.mark.minutes
+@pytest.mark.needs("delta")
+@pytest.mark.parametrize("had_some", [False, True])
+def test_killed_at_any_statement_of_delta_nothing_is_loaded_twice_or_lost(
+    had_some: bool, landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    statements = LOAD if had_some else FIRST_LOAD
+    # At the last place nothing is killed.
+    for place in range(len(statements) + 1):
+        name = f"killed_{place}"
+        folder, expected = landings.folder / name, []
+        if had_some:
+            landings.csv(f"{name}/1.csv", "id,n\n1,x\n")
+            landings.land(folder)
+            expected = [{"id": 1, "n": "x"}]
+        landings.csv(f"{name}/2.csv", "id,n\n2,y\n")
+        landings.csv(f"{name}/3.csv", "n,id\nz,3\n")
+        with ended(monkeypatch, place) as written:
+            if place < len(statements):
+                with pytest.raises(Killed):
+                    landings.land(folder)
+            else:
+                landings.land(folder)
+            assert begun(*written) == statements[:place]
+        there = landings.lake.spark.catalog.tableExists(f"raw.{name}")
+        if there:
+            # None of the rows can be seen before all can.
+            assert len(landings.rows(f"raw.{name}")) in (len(expected), len(expected) + 2)
+        landings.csv(f"{name}/4.csv", "id,n\n4,w\n")
+        landings.land(folder)
+        assert "nothing new" in landings.land(folder)
+        expected += [{"id": id, "n": n} for id, n in ((2, "y"), (3, "z"), (4, "w"))]
+        assert landings.rows(f"raw.{name}") == expected, place
+    left = landings.project.folder.glob(".afterimage/landing/*/*")
+    assert {one.name for one in left} == {"lock"}
+    # The mark is of these commits alone.
+    landings.lake.spark.sql("insert into raw.killed_0 values (5, 'v')")
+    assert [one["userMetadata"] is None for one in landings.writes("raw.killed_0")][:2] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.minutes
+@pytest.mark.needs("delta")
+@pytest.mark.parametrize("is_in", [False, True])
+def test_killed_again_while_it_asks_what_became_of_a_killed_load(
+    is_in: bool, landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.csv("again/1.csv", "id\n1\n")
+    landings.land(landings.folder / "again")
+    landings.csv("again/2.csv", "id\n2\n")
+    # The load itself, then the two statements of those that ask about it.
+    for place in (1 + is_in, 0, 1):
+        with ended(monkeypatch, place), pytest.raises(Killed):
+            landings.land(landings.folder / "again")
+    landings.csv("again/3.csv", "id\n3\n")
+    landings.land(landings.folder / "again")
+    assert [row["id"] for row in landings.rows("raw.again")] == [1, 2, 3]
+
+
+@pytest.mark.minutes
+@pytest.mark.needs("delta")
+@pytest.mark.parametrize("place", [1, 2])
+def test_another_writer_of_delta_in_between(
+    place: int, landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It adds as many rows as the load, before the load's own and after them."""
+    landings.csv("shared/1.csv", "id\n1\n")
+    landings.land(landings.folder / "shared")
+    landings.csv("shared/2.csv", "id\n2\n")
+
+    def writes() -> None:
+        landings.lake.spark.sql("insert into raw.shared values (9)")
+
+    with ended(monkeypatch, place, writes), pytest.raises(Killed):
+        landings.land(landings.folder / "shared")
+    landings.land(landings.folder / "shared")
+    assert [row["id"] for row in landings.rows("raw.shared")] == [1, 2, 9]
+
+
+@pytest.mark.minutes
+@pytest.mark.needs("delta")
+def test_a_killed_load_whose_rows_were_taken_back(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.csv("back/1.csv", "id\n1\n")
+    landings.land(landings.folder / "back")
+    landings.csv("back/2.csv", "id\n2\n")
+    with ended(monkeypatch, 2), pytest.raises(Killed):
+        landings.land(landings.folder / "back")
+    [added, *_] = landings.writes("raw.back")
+    assert [row["id"] for row in landings.rows("raw.back")] == [1, 2]
+    landings.lake.spark.sql(f"restore table raw.back to version as of {added['version'] - 1}")
+    landings.land(landings.folder / "back")
+    assert [row["id"] for row in landings.rows("raw.back")] == [1, 2]
+    # The property goes back with the rows, so what is landed again is loaded again.
+    landings.lake.spark.sql("restore table raw.back to version as of 3")
+    assert [row["id"] for row in landings.rows("raw.back")] == [1]
+    landings.land(landings.folder / "back")
+    assert [row["id"] for row in landings.rows("raw.back")] == [1, 2]
+
+
+@pytest.mark.minutes
+@pytest.mark.needs("delta")
+def test_a_statement_of_a_killed_load_that_still_runs_is_refused(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a server, which ends a statement that was sent whatever became of the client."""
+    landings.csv("running/1.csv", "id\n1\n")
+    landings.land(landings.folder / "running")
+    landings.csv("running/2.csv", "id\n2\n")
+    is_read, may_go_on = landings.folder / "is_read", landings.folder / "may_go_on"
+
+    def wait(path: str, other: str) -> bool:
+        Path(path).touch()
+        while not Path(other).exists():
+            time.sleep(0.05)
+        return True
+
+    landings.lake.spark.udf.register("wait_for", wait, "boolean")
+    run = Asked.rows
+    said: list[str] = []
+
+    def go(sql: str) -> None:
+        try:
+            landings.lake.spark.sql(sql)
+        except Exception as error:
+            said.append(str(error))
+
+    def dies(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
+        if not sql.startswith("insert"):
+            return run(self, sql, *settings)
+        sent.append(Thread(target=go, args=(f"{sql} where wait_for('{is_read}', '{may_go_on}')",)))
+        sent.append(Thread(target=go, args=(sql,)))
+        sent[0].start()
+        while not is_read.exists():
+            time.sleep(0.05)
+        raise Killed
+
+    sent: list[Thread] = []
+    with monkeypatch.context() as patched:
+        patched.setattr(Asked, "rows", dies)
+        with pytest.raises(Killed):
+            landings.land(landings.folder / "running")
+    landings.land(landings.folder / "running")
+    # One that has read the rows, and one that has not begun yet.
+    may_go_on.touch()
+    sent[0].join()
+    sent[1].start()
+    sent[1].join()
+    assert [row["id"] for row in landings.rows("raw.running")] == [1, 2]
+    assert "METADATA_CHANGED" in said[0]
+    assert "PATH_NOT_FOUND" in said[1]
+
+
+@pytest.mark.needs("delta")
+def test_names_that_delta_must_map(landings: Landings) -> None:
+    landings.csv("odd/1.csv", "id,first name\n1,a\n")
+    landings.csv("plain/1.csv", "id\n1\n")
+    for name in ("odd", "plain"):
+        landings.land(landings.folder / name)
+    landings.csv("plain/2.csv", "id,(last) name\n2,b\n")
+    landings.land(landings.folder / "plain")
+    assert landings.rows("raw.odd") == [{"id": 1, "first name": "a"}]
+    assert landings.rows("raw.plain") == [
+        {"id": 1, "(last) name": None},
+        {"id": 2, "(last) name": "b"},
+    ]
+
+
 def test_rows_of_another_writer_stay_where_the_first_landing_failed(
     landings: Landings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     landings.csv("first/a.csv", "id,n{}\n1,x\n")
     run = Asked.rows
 
-    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
+    def writes(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
         if "set tblproperties" in sql:
             run(self, "insert into raw.first values (9, 'theirs')")
             raise Killed
-        return run(self, sql)
+        return run(self, sql, *settings)
 
     with monkeypatch.context() as patched:
         patched.setattr(Asked, "rows", writes)
@@ -613,11 +828,13 @@ def test_a_file_that_is_written_while_it_is_loaded(
 ) -> None:
     file = landings.csv("grows.csv", "id\n1\n")
     run = Asked.rows
+    # Into a Delta table go the rows of a copy that was made before.
+    last = "insert into" if FORMAT == "iceberg" else "create table"
 
-    def writes(self: Asked, sql: str) -> list[Sequence[Any]]:
-        if "insert into" in sql:
+    def writes(self: Asked, sql: str, *settings: Any) -> list[Sequence[Any]]:
+        if last in sql:
             file.write_text("id\n1\n2\n")
-        return run(self, sql)
+        return run(self, sql, *settings)
 
     with monkeypatch.context() as patched:
         patched.setattr(Asked, "rows", writes)
@@ -679,7 +896,7 @@ def test_a_name_that_is_taken(landings: Landings) -> None:
     assert "already has a source raw.one, for parquet." in landings.refused(first, "--copy")
     landings.land(second, "--copy", "--as", "raw.two")
     assert "the table raw.two already exists" in landings.refused(first, "--as", "raw.two")
-    landings.lake.spark.sql("create table raw.three (id int) using iceberg")
+    landings.lake.spark.sql(f"create table raw.three (id int) using {FORMAT}")
     refused = landings.refused(first, "--copy", "--as", "raw.three")
     assert "raw.three already exists and was not made from landed files" in refused
     landings.project.file("models/src.yml", "sources: [{name: raw, tables: [{name: four}]}]\n")

@@ -1,3 +1,3 @@
-{{ config(materialized='table') }}
+{{ config(materialized='<< materialized >>') }}
 
 {{ afterimage.current_state(ref('<< history >>')<% if meta %>, meta_column_names=<< meta >><% endif %>) }}

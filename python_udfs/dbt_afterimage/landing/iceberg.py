@@ -1,0 +1,119 @@
+"""Rows of landed files come into an Iceberg table once, by way of a branch.
+
+Iceberg cannot commit rows and a property together. So the rows go into a branch first. Then the
+property is set to the files and the branch's snapshot, and then `main` moves to that snapshot. If a
+process is killed in between, the next run drops a branch that the property does not name, and
+publishes one that it names. If a statement of a killed process still runs on a server, it writes to
+its branch only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing.memory import Load, Memory, Target
+from dbt_afterimage.runtime.project import Column
+
+_BRANCH = "afterimage_land"
+
+
+class Iceberg:
+    """An Iceberg table.
+
+    Attributes:
+        name: The format, as in SQL.
+        takes_back: Whether rows can be taken back after they were written.
+    """
+
+    name = "iceberg"
+    takes_back = True
+
+    def __init__(self, target: Target) -> None:
+        """Name the table; nothing is asked yet."""
+        self._target = target
+
+    def name_properties(self, columns: Sequence[Column]) -> dict[str, str]:
+        """Return the properties that a table needs for the names of its columns: none."""
+        return {}
+
+    def allow_names(self, columns: Sequence[Column]) -> None:
+        """Let the table have columns of these names: it may have any."""
+
+    def has_rows(self) -> bool:
+        """Whether anybody has ever written to the table."""
+        return bool(self._target.rows("select 1 from {}.refs"))
+
+    def settle(self, memory: Memory) -> None:
+        """Finish, or drop, what a killed process left half done.
+
+        Args:
+            memory: What the table remembers, changed in place.
+        """
+        if branch := self._branch():
+            if branch == memory.snapshot and not self._publish(memory):
+                self._forget_latest(memory)
+            self._drop_branch()
+
+    def load(self, load: Load, memory: Memory) -> None:
+        """Add the rows of files, and remember the files.
+
+        Args:
+            load: The files and their rows.
+            memory: What the table remembers, changed in place.
+
+        Raises:
+            AfterimageError: A file is still being written, or another program was faster.
+        """
+        self._target.rows(f"alter table {{}} create branch {_BRANCH}")
+        for select in load.selects:
+            self._target.insert(load.columns, select, branch=f".branch_{_BRANCH}")
+        for file in load.files:
+            file.check_unchanged()
+        memory.add(load.path, load.contents)
+        memory.latest = (load.path, list(load.contents))
+        memory.snapshot = self._branch()
+        self._target.remember(memory)
+        if not self._publish(memory):
+            self._forget_latest(memory)
+            self._drop_branch()
+            raise self._target.overtaken()
+        self._drop_branch()
+
+    def _branch(self) -> str:
+        """Return the branch's snapshot; an empty text if there is no branch."""
+        found = self._target.rows(
+            f"select cast(snapshot_id as string) from {{}}.refs where name = '{_BRANCH}'"
+        )
+        return str(found[0][0]) if found else ""
+
+    def _publish(self, memory: Memory) -> bool:
+        """Move `main` to the branch; false if another program has written to it since."""
+        if not memory.snapshot:
+            return False
+        current = self._target.rows(
+            "select 1 from {}.history where is_current_ancestor and snapshot_id = "
+            + str(int(memory.snapshot))
+        )
+        if current:
+            return True
+        try:
+            self._target.rows(f"call system.fast_forward('{{}}', 'main', '{_BRANCH}')")
+        except AfterimageError as error:
+            # After a commit to `main`, or if another project took the branch for a leftover.
+            if "Cannot fast-forward" in str(error) or "Ref does not exist" in str(error):
+                return False
+            raise
+        return True
+
+    def _forget_latest(self, memory: Memory) -> None:
+        path, names = memory.latest
+        for name in names:
+            del memory.files[path][name]
+        if not memory.files[path]:
+            del memory.files[path]
+        memory.latest, memory.snapshot = ("", []), ""
+        self._target.remember(memory)
+
+    def _drop_branch(self) -> None:
+        self._target.rows(f"alter table {{}} drop branch if exists {_BRANCH}")

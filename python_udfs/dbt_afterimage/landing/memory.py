@@ -1,0 +1,154 @@
+"""What a raw table remembers of the files that were loaded into it, in one of its properties."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing.files import File
+from dbt_afterimage.runtime.project import Project
+
+PROPERTY = "afterimage.landed"
+
+# What is known of a file: [size, time of writing, content].
+Contents = dict[str, list[Any]]
+
+
+@dataclass
+class Pending:
+    """A load that has begun, and of which it is not known yet whether its rows are in.
+
+    Attributes:
+        id: What marks its commit.
+        since: The table's version before it.
+        rows: How many rows it adds.
+        path: The landed path.
+        files: The files, by their names.
+        asked: How often a later load has asked about it.
+    """
+
+    id: str
+    since: int
+    rows: int
+    path: str
+    files: Contents
+    asked: int = 0
+
+
+@dataclass
+class Memory:
+    """What a table remembers.
+
+    Attributes:
+        files: Landed path -> name of a file -> [size, time of writing, content].
+        latest: Landed path and names of the newest files (Iceberg).
+        snapshot: The snapshot that added them (Iceberg).
+        pending: The load that has begun (Delta).
+    """
+
+    files: dict[str, Contents] = field(default_factory=dict)
+    latest: tuple[str, list[str]] = ("", [])
+    snapshot: str = ""
+    pending: Pending | None = None
+
+    def add(self, path: str, contents: Contents) -> None:
+        """Note that files were loaded."""
+        self.files.setdefault(path, {}).update(contents)
+
+    def text(self) -> str:
+        """Return it as the property's value."""
+        said = {"files": self.files, "latest": self.latest, "snapshot": self.snapshot}
+        if self.pending:
+            said["pending"] = asdict(self.pending)
+        # As hex: `show tblproperties` hides values with `token` or the like in them.
+        return zlib.compress(json.dumps(said, separators=(",", ":")).encode()).hex()
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is to be loaded.
+
+    Attributes:
+        path: The landed path.
+        files: The files.
+        contents: What is known of them.
+        columns: The table's columns, as a list in SQL.
+        selects: Queries that return these columns.
+    """
+
+    path: str
+    files: Sequence[File]
+    contents: Contents
+    columns: str
+    selects: Sequence[str]
+
+
+class Target:
+    """A raw table, for the statements of its format."""
+
+    def __init__(self, project: Project, name: str, shown: str) -> None:
+        """Name the table.
+
+        Args:
+            project: The dbt project.
+            name: The table, as in SQL.
+            shown: The table, as in messages.
+        """
+        self._project, self._name, self.shown = project, name, shown
+
+    def rows(self, statement: str) -> list[Sequence[Any]]:
+        """Run a statement in which `{}` stands for the table."""
+        return self._project.rows(statement.replace("{}", self._name))
+
+    def insert(
+        self, columns: str, query: str, branch: str = "", settings: Mapping[str, str] | None = None
+    ) -> None:
+        """Add the rows of a query, in which any name may stand, even `{}`.
+
+        Args:
+            columns: The table's columns, as a list in SQL.
+            query: The query.
+            branch: The end of the table's name, if the rows are not for the table itself.
+            settings: Settings of Spark for this statement alone.
+        """
+        self._project.rows(f"insert into {self._name}{branch} ({columns}) {query}", settings)
+
+    def count(self, query: str) -> int:
+        """Return how many rows a query has."""
+        return int(self._project.rows(f"select count(*) from ({query})")[0][0])
+
+    def properties(self) -> dict[str, str]:
+        """Return the table's properties."""
+        return {row[0]: row[1] for row in self.rows("show tblproperties {}")}
+
+    def memory(self) -> Memory | None:
+        """Return what the table remembers; none if it was not made from landed files."""
+        text = self.properties().get(PROPERTY)
+        if text is None:
+            return None
+        found = json.loads(zlib.decompress(bytes.fromhex(text)))
+        pending = Pending(**found["pending"]) if "pending" in found else None
+        return Memory(found["files"], tuple(found["latest"]), found["snapshot"], pending)
+
+    def remember(self, memory: Memory) -> None:
+        """Write what the table is to remember."""
+        self.set_properties({PROPERTY: memory.text()})
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set properties of the table."""
+        self.rows(f"alter table {{}} set tblproperties ({assignments(properties)})")
+
+    def overtaken(self) -> AfterimageError:
+        """Return the error that another program was faster."""
+        return AfterimageError(
+            f"another program has written to {self.shown} in the meantime; land again"
+        )
+
+
+def assignments(properties: Mapping[str, str]) -> str:
+    """Return properties as a list in SQL."""
+    return ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
