@@ -12,6 +12,7 @@ LIST = r"information_schema`\.`tables"
 HISTORY = described(
     DATA | {"valid_from": "timestamp", "valid_to": "timestamp", "is_current": "boolean"}
 )
+AUDIT = described({"id": "int", "change_id": "string", "column_name": "string"})
 RAW_TABLE = ["orders__ct", "table", "delta", "me", "managed"]
 
 
@@ -106,6 +107,7 @@ def test_a_second_run_replaces_no_table(shop: Warehouse) -> None:
             for name, found in stored.items()
         ),
         (r"^\s*describe query select \* from `main`\.`cdc`\.`orders_history`", DESCRIBED, HISTORY),
+        (r"^\s*describe query select \* from `main`\.`cdc`\.`orders_audit`", DESCRIBED, AUDIT),
     ]
     shop.statements.clear()
     shop.dbt("run", "--select", "orders_history", "orders_audit")
