@@ -143,6 +143,6 @@
     ) or '{}') if keeps_earlier else {} -%}
     {%- do afterimage._set_properties(target_relation, {
         'afterimage.read': afterimage._as_property(tojson(dict(read, **afterimage._read_states(tables)))),
-        'afterimage.snapshot': afterimage._version(target_relation) or '',
+        'afterimage.snapshot': afterimage._noted_version(target_relation),
     }) -%}
 {%- endmacro -%}

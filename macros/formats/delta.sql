@@ -19,7 +19,7 @@
 {#- Delta refuses a commit if rows that the statement read were changed since it began. No SQL can ask for the version
     that a statement began with, so a run asks right before it. `_delta_refuse_if_overtaken` asks again. -#}
 {%- macro _delta_is_at_version(relation, version) -%}
-    {%- if afterimage._delta_version(relation) != version -%}
+    {%- if afterimage._delta_commits_of_others(relation, version) -%}
         {%- do exceptions.raise_compiler_error(afterimage._overtaken(relation)) -%}
     {%- endif -%}
 true
@@ -30,10 +30,28 @@ true
     rest on rows that are outdated, so what the table remembers is set back to what this run began with: the next run
     takes the same in once more, and rebuilds it from the table as it is then. -#}
 {%- macro _delta_refuse_if_overtaken(relation, version, began_with) -%}
-    {%- if afterimage._delta_version(relation) | int > version | int + 1 -%}
+    {%- if afterimage._delta_commits_of_others(relation, version, own=1) -%}
         {%- do afterimage._set_properties(relation, began_with) -%}
         {%- do exceptions.raise_compiler_error(afterimage._overtaken(relation)) -%}
     {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Whether more than a run's `own` commits followed a version. Compaction, which a table may do by itself after a
+    write, changes no row. -#}
+{%- macro _delta_commits_of_others(relation, version, own=0) -%}
+    {%- set count = afterimage._delta_version(relation) | int - version | int -%}
+    {%- if 0 <= count <= own -%}
+        {{ return(false) }}
+    {%- elif count < 0 -%}
+        {{ return(true) }}
+    {%- endif -%}
+    {%- set changing = [] -%}
+    {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ count).rows
+        if not modules.re.match('OPTIMIZE|VACUUM', commit['operation']) -%}
+        {%- do changing.append(commit['version']) -%}
+    {%- endfor -%}
+    {{ return(changing | length > own) }}
 {%- endmacro -%}
 
 
@@ -86,20 +104,14 @@ true
 {%- endmacro -%}
 
 
-{#- Counts the commits that wrote rows since the table was built or compacted. Each run makes two commits. -#}
+{#- Each run makes two commits: its rows, and what it remembers. -#}
 {%- macro _delta_compact_when_due(relation, kind, most) -%}
-    {%- set seen = namespace(writes=0, is_over=false) -%}
-    {%- set commits = run_query('describe history ' ~ relation ~ ' limit ' ~ (2 * most + 2)).rows -%}
-    {%- for commit in commits if not seen.is_over -%}
-        {%- if commit['operation'] in ['MERGE', 'WRITE'] -%}
-            {%- set seen.writes = seen.writes + 1 -%}
-        {%- elif commit['operation'] == 'OPTIMIZE' or 'CREATE' in commit['operation'] -%}
-            {%- set seen.is_over = true -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- set is_due = seen.writes > most -%}
+    {%- set version = afterimage._delta_version(relation) | int -%}
+    {%- set compacted = afterimage._table_properties(relation).get('afterimage.compacted', 0) | int -%}
+    {%- set is_due = version - compacted > 2 * most -%}
     {%- if is_due -%}
         {%- do run_query('optimize ' ~ relation) -%}
+        {%- do afterimage._set_properties(relation, {'afterimage.compacted': version | string}) -%}
     {%- endif -%}
     {{ return(is_due) }}
 {%- endmacro -%}

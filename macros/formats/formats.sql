@@ -53,6 +53,14 @@
 {%- endmacro -%}
 
 
+{#- The version to note with what a table remembers; an empty text where a rollback takes the properties back too. -#}
+{%- macro _noted_version(relation) -%}
+    {{ return(
+        (afterimage._version(relation) if afterimage._of_model_format('traits')().keeps_properties else none) or ''
+    ) }}
+{%- endmacro -%}
+
+
 {#- The condition that a table is still at the version that the run has read. A run must not overwrite what another
     run has committed since. -#}
 {%- macro _is_at_version(relation, version) -%}

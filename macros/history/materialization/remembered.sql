@@ -130,7 +130,7 @@
 {#- After the rows are written: stores what the table has taken in, and the snapshot for which that holds. -#}
 {%- macro _remember_taken_in(target_relation, remembered) -%}
     {%- do afterimage._set_properties(target_relation, {
-        'afterimage.snapshot': afterimage._version(target_relation) or '',
+        'afterimage.snapshot': afterimage._noted_version(target_relation),
         'afterimage.taken_in': afterimage._as_property(tojson(remembered)),
     }) -%}
 {%- endmacro -%}

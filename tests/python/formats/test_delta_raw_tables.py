@@ -9,7 +9,7 @@ from urllib.parse import urlparse
 import pytest
 
 from conftest import SCHEMA, Lake, Project, relation
-from runs import COLUMNS, FIRST, INCREMENTAL, RAW, TABLE, Runs, at, model, row
+from runs import COLUMNS, FIRST, INCREMENTAL, RAW, STREAM, TABLE, Runs, at, model, row
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("delta")]
 
@@ -229,3 +229,17 @@ def test_a_staging_table_that_was_restored_reads_what_it_lost(runs: Runs, lake: 
     assert "1 changes: 1 new" in runs.run()
     assert runs.staged() == staged
     runs.assert_nothing_new()
+
+
+def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs, lake: Lake) -> None:
+    model(runs.project, f"{STREAM}, compact_after=3")
+    said = []
+    for day in range(4, 9):
+        runs.land(row(at(day), "U", f"day {day}"))
+        said.append(runs.run())
+    # The fourth run is one more than may gather.
+    assert [line == "compacted" for line in said] == [False, False, False, True, False]
+    operations = [one["operation"] for one in lake.rows(f"describe history {TABLE}")]
+    assert operations.count("OPTIMIZE") == 1
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -149,6 +150,33 @@ def test_a_run_that_another_one_overtakes_says_so(
         AfterimageCursor.execute = execute  # type: ignore[method-assign]
     assert is_overtaken
     project.dbt("run")
+    found = lake.contents(*TABLES)
+    project.dbt("run", "--full-refresh")
+    assert found == lake.contents(*TABLES)
+
+
+@pytest.mark.minutes
+@pytest.mark.needs("delta")
+def test_a_compaction_meanwhile_is_no_other_run(project: Project, lake: Lake) -> None:
+    """Tables may compact themselves after each write, and somebody may do it at any time."""
+    lake.create(RAW, COLUMNS, batch(1))
+    project.dbt("run", "--full-refresh")
+    lake.append(RAW, COLUMNS, batch(2))
+    execute = AfterimageCursor.execute
+
+    def compacting(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
+        table = re.search(r"merge into (\S+)", sql)
+        if table:
+            lake.spark.sql(f"optimize {table[1]}")
+        execute(self, sql, *parameters)
+        if table:
+            lake.spark.sql(f"optimize {table[1]}")
+
+    AfterimageCursor.execute = compacting  # type: ignore[method-assign]
+    try:
+        project.dbt("run")
+    finally:
+        AfterimageCursor.execute = execute  # type: ignore[method-assign]
     found = lake.contents(*TABLES)
     project.dbt("run", "--full-refresh")
     assert found == lake.contents(*TABLES)
