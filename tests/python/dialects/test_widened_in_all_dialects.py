@@ -152,7 +152,7 @@ def runs(project: Project, lake: Lake) -> Runs:
     return {model: [first[model], second[model], third[model]] for model in models}
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 @pytest.mark.parametrize("source", SOURCES)
 def test_rows_read_again_after_a_widening_are_the_same_changes(source: str, runs: Runs) -> None:
     staging, history = MODELS[source]
@@ -212,7 +212,7 @@ DECLARED: dict[str, tuple[str, dict[str, str], list[Row]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 @pytest.mark.parametrize("source", DECLARED)
 def test_a_wider_type_in_the_model_takes_in_values_that_did_not_fit(
     source: str, project: Project, lake: Lake

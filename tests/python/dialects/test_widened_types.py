@@ -157,7 +157,7 @@ def see_full_refresh_agrees(
     return in_runs
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_wider_types_are_taken_in_and_what_was_pruned_is_kept(
     parcels: Callable[..., None], project: Project, lake: Lake
 ) -> None:
@@ -188,7 +188,7 @@ def test_wider_types_are_taken_in_and_what_was_pruned_is_kept(
     assert lake.contents(*BUILT) == contents
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 @pytest.mark.parametrize("lands", [True, False], ids=["with new rows", "with none"])
 def test_tables_with_wider_types_equal_those_of_a_full_refresh(
     lands: bool, parcels: Callable[..., None], project: Project, lake: Lake
@@ -203,7 +203,7 @@ def test_tables_with_wider_types_equal_those_of_a_full_refresh(
     assert len(found["stg_parcels"]) == (5 if lands else 3)
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_new_and_wider_columns_in_one_run(
     parcels: Callable[..., None], project: Project, lake: Lake
 ) -> None:
@@ -279,7 +279,7 @@ def test_tables_that_every_run_rebuilds_have_the_wider_types(
     see_full_refresh_agrees(project, lake, (*BUILT, *rebuilt))
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_wider_type_stops_the_run_where_no_setting_allows_it(
     parcels: Callable[..., None], project: Project, lake: Lake
 ) -> None:
@@ -309,7 +309,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_what_cannot_widen_is_an_error_with_a_remedy(project: Project, lake: Lake) -> None:
     for number, (kind, _, key) in enumerate(REFUSED.values()):
         lake.create(f"retyped_{number}", {**HEADER, "id": "int", "value": kind}, [])

@@ -142,7 +142,7 @@ def test_a_history_is_not_built_against_its_contract(
     assert "declared_history" not in tables(lake)
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_new_column_of_the_stream_waits_for_the_contract(project: Project, lake: Lake) -> None:
     declare(project, "declared_history", DATA | OURS)
     project.dbt("run", "--select", "declared_history")
@@ -156,7 +156,7 @@ def test_a_new_column_of_the_stream_waits_for_the_contract(project: Project, lak
     assert found == [{"fax": None}, {"fax": "7"}]
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_a_contract_names_our_columns_as_the_model_does(project: Project, lake: Lake) -> None:
     project.model(
         "declared_history",
@@ -190,7 +190,7 @@ def test_an_audit_keeps_its_contract_in_every_run(project: Project, lake: Lake) 
     assert "| old_value | string | int | data type mismatch |" in said
 
 
-@pytest.mark.slow
+@pytest.mark.minutes
 def test_constraints_that_iceberg_cannot_keep_are_a_warning(project: Project, lake: Lake) -> None:
     """Iceberg has no CHECK, and no NOT NULL for a column that exists."""
     not_null: dict[str, Any] = {"type": "not_null"}
