@@ -39,11 +39,6 @@ class Combination:
         """What it is called."""
         return f"Spark {self.spark}, {self.tables}"
 
-    @property
-    def name(self) -> str:
-        """What it is called."""
-        return f"Spark {self.spark}, {self.tables}"
-
 
 FIRST = Combination("3.5.8", "Iceberg 1.10.2", ".venv", "local")
 OTHERS = [
