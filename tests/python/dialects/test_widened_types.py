@@ -31,7 +31,7 @@ NARROW = {
     "id": "int",
     "weight": "float",
     "price": "decimal(5,2)",
-    "size of": "struct<tall: int, `wide-x`: float>",
+    "size-of": "struct<tall: int, `wide-x`: float>",
     "counts": "array<int>",
     "stops": "array<struct<place: string, minutes: int>>",
     "marks": "map<string, int>",
@@ -41,7 +41,7 @@ WIDE = {
     "id": "bigint",
     "weight": "double",
     "price": "decimal(9,2)",
-    "size of": "struct<tall: bigint, `wide-x`: double>",
+    "size-of": "struct<tall: bigint, `wide-x`: double>",
     "counts": "array<bigint>",
     "stops": "array<struct<place: string, minutes: bigint>>",
     "marks": "map<string, bigint>",
@@ -51,8 +51,8 @@ ALTERS = {
     "id": "bigint",
     "weight": "double",
     "price": "decimal(9,2)",
-    "`size of`.tall": "bigint",
-    "`size of`.`wide-x`": "double",
+    "`size-of`.tall": "bigint",
+    "`size-of`.`wide-x`": "double",
     "counts.element": "bigint",
     "stops.element.minutes": "bigint",
     "marks.value": "bigint",
@@ -93,7 +93,7 @@ def row(place: int, letter: str, key: int, weight: float, price: str, few: int) 
         "id": key,
         "weight": weight,
         "price": Decimal(price),
-        "size of": {"tall": few, "wide-x": 0.25},
+        "size-of": {"tall": few, "wide-x": 0.25},
         "counts": [few],
         "stops": [{"place": "Rome", "minutes": few}],
         "marks": {"x": few},
@@ -138,7 +138,7 @@ WIDE_TYPES = {
     "id": "bigint",
     "weight": "double",
     "price": "decimal(9,2)",
-    "size of": "struct<tall:bigint,wide-x:double>",
+    "size-of": "struct<tall:bigint,wide-x:double>",
     "counts": "array<bigint>",
     "stops": "array<struct<place:string,minutes:bigint>>",
     "marks": "map<string,bigint>",
@@ -170,7 +170,7 @@ def test_wider_types_are_taken_in_and_what_was_pruned_is_kept(
         found = types_of(lake, f"select `{image}`.* from {SCHEMA}.stg_parcels")
         assert found == WIDE_TYPES
     versions = lake.rows(
-        "select id, version, weight, price, `size of`.tall, counts[0], stops[0].minutes, marks['x']"
+        "select id, version, weight, price, `size-of`.tall, counts[0], stops[0].minutes, marks['x']"
         f" from {SCHEMA}.parcels_history order by id, version"
     )
     tenth = 0.10000000149011612  # what a float holds of 0.1
@@ -193,7 +193,7 @@ def test_wider_types_are_taken_in_and_what_was_pruned_is_kept(
 def test_tables_with_wider_types_equal_those_of_a_full_refresh(
     lands: bool, parcels: Callable[..., None], project: Project, lake: Lake
 ) -> None:
-    parcels(overwrite_columns=["weight"], track_columns=["price", "size of"])
+    parcels(overwrite_columns=["weight"], track_columns=["price", "size-of"])
     widen(lake)
     project.dbt("run", "--select", *BUILT)
     if lands:
