@@ -212,6 +212,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="K/N",
         help="of the tests marked minutes, run the K-th of N shares, besides all others",
     )
+    parser.addoption("--share-slow", metavar="K/N", help="the same of those marked slow")
     parser.addoption("--draw", metavar="K/N", help="of all tests, run the K-th of N shares")
 
 
@@ -233,7 +234,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         item for item in items for needed in item.iter_markers("needs") if FORMAT not in needed.args
     }
     leave_out(of_others, config, items)
-    for option, marker in (("--share", "minutes"), ("--draw", None)):
+    for option, marker in (("--share", "minutes"), ("--share-slow", "slow"), ("--draw", None)):
         if share := config.getoption(option):
             place, count = map(int, share.split("/"))
             drawn = [item for item in items if not marker or item.get_closest_marker(marker)]
