@@ -1,5 +1,5 @@
 {#- Landed rows of a Delta table: those that the commits of its log have added since the version read last. The state is
-    the table's id, the version, and the time of its commit: a table that is made anew has another id, and begins again
+    the table's id, the version, and the time of its commit: a table that was created again has another id, and begins
     with version 0. -#}
 {%- macro _delta_landed(side, read, is_incremental) -%}
     {%- set relation = side.relation -%}

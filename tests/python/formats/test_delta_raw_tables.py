@@ -107,7 +107,7 @@ def test_a_restored_table_gives_back_rows_that_were_never_read(runs: Runs, lake:
 
 
 @pytest.mark.parametrize("dropped", [True, False])
-def test_a_table_made_anew_is_read_once(dropped: bool, runs: Runs, lake: Lake) -> None:
+def test_a_table_created_again_is_read_once(dropped: bool, runs: Runs, lake: Lake) -> None:
     runs.assert_nothing_new()
     if dropped:
         lake.spark.sql(f"drop table {TABLE_OF_ROWS}")
