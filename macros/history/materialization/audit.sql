@@ -47,7 +47,10 @@
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(
         target_relation, existing_relation,
-        dict(afterimage._of_model_format('properties')('audit', {}), **afterimage._bookkeeping(options, remembered)),
+        dict(
+            afterimage._of_model_format('properties')('audit', config.get('meta_column_names') or {}),
+            **afterimage._bookkeeping(options, remembered)
+        ),
         afterimage._audit_of_keys(stream, columns, options, afterimage._facts_of(remembered, carried))
     ) -%}
     {%- do afterimage._drop_scratch_tables([carried]) -%}
