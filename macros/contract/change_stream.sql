@@ -117,7 +117,7 @@
     {%- endif -%}
     {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
     {%- do afterimage._drop_scratch_tables([staged]) -%}
-    {%- do afterimage._compact_when_due(target_relation, 'staging') -%}
+    {%- do afterimage._compact_when_due(target_relation, 'staging', snapshot) -%}
 {%- endmacro -%}
 
 

@@ -29,7 +29,8 @@
     {%- set properties = afterimage._table_properties(this) -%}
     {%- set read = fromjson(afterimage._from_property(properties.get('afterimage.read')) or '{}') -%}
     {%- set reason = 'there is no record of what was read before' -%}
-    {%- if afterimage._is_rolled_back(this, properties.get('afterimage.snapshot', ''), afterimage._version(this)) -%}
+    {%- set noted = properties.get('afterimage.snapshot') -%}
+    {%- if noted and afterimage._is_rolled_back(this, noted, afterimage._version(this)) -%}
         {%- set read = {} -%}
         {%- set reason = this ~ ' was rolled back' -%}
     {%- elif new_shape and new_shape.reason -%}

@@ -104,14 +104,12 @@ true
 {%- endmacro -%}
 
 
-{#- Each run makes two commits: its rows, and what it remembers. -#}
-{%- macro _delta_compact_when_due(relation, kind, most) -%}
-    {%- set version = afterimage._delta_version(relation) | int -%}
-    {%- set compacted = afterimage._table_properties(relation).get('afterimage.compacted', 0) | int -%}
-    {%- set is_due = version - compacted > 2 * most -%}
+{#- Each run makes two commits: its rows, and what it remembers. A table is compacted by the run that goes past a
+    multiple of so many, so that nothing needs to be asked or noted. -#}
+{%- macro _delta_compact_when_due(relation, kind, most, version) -%}
+    {%- set is_due = (version | int + 2) // (2 * most) > version | int // (2 * most) -%}
     {%- if is_due -%}
         {%- do run_query('optimize ' ~ relation) -%}
-        {%- do afterimage._set_properties(relation, {'afterimage.compacted': version | string}) -%}
     {%- endif -%}
     {{ return(is_due) }}
 {%- endmacro -%}

@@ -47,7 +47,7 @@ true
 {%- endmacro -%}
 
 
-{%- macro _files_compact_when_due(relation, kind, most) -%}
+{%- macro _files_compact_when_due(relation, kind, most, version) -%}
     {{ return(false) }}
 {%- endmacro -%}
 

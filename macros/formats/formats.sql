@@ -13,7 +13,7 @@
     | `name_properties(sql)` | the properties that a table needs for the names of a query's columns |
     | `partitioning(kind, renamed)` | how such a table is partitioned by default |
     | `before_replace(existing)` | what must be done before a table is replaced |
-    | `compact_when_due(relation, kind, most)` | compacts a table that `most` runs have written to; returns whether it did |
+    | `compact_when_due(relation, kind, most, version)` | compacts a table that `most` runs have written to, after a run that began with `version`; returns whether it did |
     | `maintain(relation, retain_days)` | compacts, and removes what only older versions need; returns what a log line says of it |
     | `stored_type(type)` | the type that a table has where it was given this one |
     | `widens(built, found)` | whether a column of a table may get another type, which is wider |

@@ -99,7 +99,7 @@ if(
 
 {#- Counts `delete` files, because reading a data file also reads its delete files, or `data` files, if runs append to
     the table. -#}
-{%- macro _iceberg_compact_when_due(relation, kind, most) -%}
+{%- macro _iceberg_compact_when_due(relation, kind, most, version) -%}
     {%- set query -%}
         {%- if kind == 'history' -%}
         select max_by(summary['total-delete-files'], committed_at)

@@ -161,13 +161,14 @@ values (
 {%- endmacro -%}
 
 
-{#- Compacts the table of a `kind` (staging, history, audit) after a run if past runs have left many small files. -#}
-{%- macro _compact_when_due(relation, kind) -%}
+{#- Compacts the table of a `kind` (staging, history, audit) if past runs have left many small files. It comes after a
+    run, which began with a `version`. -#}
+{%- macro _compact_when_due(relation, kind, version) -%}
     {%- set most = config.get('compact_after', 50) -%}
     {%- do afterimage._check_number(
         config.get('materialized') ~ ' ' ~ model.name, 'compact_after', most, required=true
     ) -%}
-    {%- if most > 0 and afterimage._of_model_format('compact_when_due')(relation, kind, most) -%}
+    {%- if most > 0 and afterimage._of_model_format('compact_when_due')(relation, kind, most, version) -%}
         {%- do log(model.name ~ ': compacted', info=true) -%}
     {%- endif -%}
 {%- endmacro -%}

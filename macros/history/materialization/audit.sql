@@ -197,7 +197,7 @@
     {%- do afterimage._refuse_if_overtaken(target_relation, snapshot, taken_in) -%}
     {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- do afterimage._drop_scratch_tables([difference, touched, carried]) -%}
-    {%- do afterimage._compact_when_due(target_relation, 'audit') -%}
+    {%- do afterimage._compact_when_due(target_relation, 'audit', snapshot) -%}
 {%- endmacro -%}
 
 

@@ -131,5 +131,5 @@
         {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
     {%- endif -%}
     {%- do afterimage._drop_scratch_tables([difference, rebuilt.touched, carried]) -%}
-    {%- do afterimage._compact_when_due(target_relation, 'history') -%}
+    {%- do afterimage._compact_when_due(target_relation, 'history', snapshot) -%}
 {%- endmacro -%}
