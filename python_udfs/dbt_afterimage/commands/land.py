@@ -1,4 +1,4 @@
-"""`afterimage land`: turns landed files into raw tables."""
+"""`afterimage land`: turns landed files, and topics of Kafka, into raw tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ import click
 
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing import broker as kafka
+from dbt_afterimage.landing.broker import Broker
 from dbt_afterimage.landing.files import Landing, is_hidden, look, shown, sql_path
 from dbt_afterimage.landing.stage import check_same_columns
 from dbt_afterimage.landing.tables import Table, columns_at
-from dbt_afterimage.runtime import files
+from dbt_afterimage.landing.topics import COLUMNS, TopicTable, spark_of, table_name
+from dbt_afterimage.runtime import files, jars
 from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
 from dbt_afterimage.scaffold.drafts import yaml_name
@@ -55,6 +58,13 @@ class Raw:
         return f"{self.schema}.{self.table}"
 
 
+accept_gap_option = click.option(
+    "--accept-gap",
+    is_flag=True,
+    help="Go on where a broker has deleted messages before they were landed, and note the gap.",
+)
+
+
 @click.command("land")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
@@ -63,6 +73,7 @@ class Raw:
     metavar="SCHEMA.TABLE",
     help="Name of the table, for one PATH (default: schema raw, and the name of the PATH).",
 )
+@accept_gap_option
 @click.option(
     "--copy",
     is_flag=True,
@@ -70,17 +81,102 @@ class Raw:
     " CSV is always loaded, and Avro if Spark has no reader for it.",
 )
 @where_options
-def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) -> None:
-    """Turn landed files into raw tables.
+def command(
+    paths: Sequence[str], name: str | None, copy: bool, accept_gap: bool, where: Where
+) -> None:
+    """Turn landed files and topics into raw tables.
 
     The files are Parquet, ORC, CSV, JSON or Avro. Each PATH is a file, or a folder with the
     files of one table. Without --copy nothing is loaded: a dbt source names the path, and each
-    `dbt run` takes in what has landed there since.
+    `dbt run` takes in what has landed there since. A PATH such as kafka://HOST:PORT/TOPIC, or
+    'kafka://HOST:PORT/crm.*', is a topic of Kafka; run again to load the new messages.
     """
-    raws = named(paths, name)
-    land(Project(where), raws, copy=copy)
-    names = " ".join(map(str, raws))
-    print(f"Next: afterimage init {names}" if len(raws) <= 5 else "Next: afterimage up")
+    landed = land_all(where, paths, name, copy=copy, accept_gap=accept_gap)
+    names = " ".join(landed)
+    print(f"Next: afterimage init {names}" if len(landed) <= 5 else "Next: afterimage up")
+
+
+def land_all(
+    where: Where, paths: Sequence[str], name: str | None, *, copy: bool, accept_gap: bool
+) -> list[str]:
+    """Make raw tables of files and topics, print what they are, and return their names.
+
+    Args:
+        where: The dbt project.
+        paths: Files, folders with the files of one table, and topics.
+        name: The name of the table, for one path; by default each is named after its path.
+        copy: Whether to load files that Spark could read in place.
+        accept_gap: Whether to go on where a broker has deleted messages.
+
+    Raises:
+        AfterimageError: A path cannot be landed, or two would have one name.
+    """
+    addresses = [kafka.address(path) for path in paths if kafka.is_address(path)]
+    of_files = [path for path in paths if not kafka.is_address(path)]
+    if name is not None and addresses and len(paths) > 1:
+        raise AfterimageError("--as names one table; give one PATH with it")
+    raws = named(of_files, name) if of_files else []
+    if addresses:
+        jars.want(jars.KAFKA)
+    project = Project(where)
+    land(project, raws, copy=copy)
+    landed = [str(raw) for raw in raws]
+    for one in addresses:
+        landed += _land_topics(project, one, name, accept_gap=accept_gap)
+    return list(dict.fromkeys(landed))
+
+
+def _land_topics(
+    project: Project, where: kafka.Address, name: str | None, *, accept_gap: bool
+) -> list[str]:
+    with step(f"asking {where.servers} for its topics"):
+        broker = Broker(spark_of(project), where.servers)
+        topics = broker.topics(where.topics)
+    try:
+        tables: dict[str, str] = {}
+        for topic in topics:
+            schema, table = (SCHEMA, table_name(topic)) if name is None else _parts(name)
+            other = tables.setdefault(f"{schema}.{table}", topic)
+            if other != topic:
+                raise AfterimageError(
+                    f"topics {other} and {topic} would both become {schema}.{table}; land one of"
+                    " them separately: --as SCHEMA.TABLE"
+                )
+        for shown_name, topic in tables.items():
+            _land_topic(project, broker, topic, shown_name, accept_gap=accept_gap)
+        return list(tables)
+    finally:
+        broker.close()
+
+
+def _land_topic(
+    project: Project, broker: Broker, topic: str, shown_name: str, *, accept_gap: bool
+) -> None:
+    schema, _, table = shown_name.partition(".")
+    source = project.source(schema, table)
+    if source is not None and _is_path(source):
+        raise AfterimageError(
+            f"the project already has a source {shown_name}, for {visible(source.identifier)}"
+            f" ({source.original_file_path}); choose another name: --as SCHEMA.TABLE"
+        )
+    with step(f"loading {shown_name}"):
+        read = TopicTable(project, schema, table).load_topic(broker, topic, accept_gap=accept_gap)
+    loaded = "nothing new"
+    if read.messages:
+        plural = "s"[: read.messages != 1]
+        loaded = f"{read.messages:,} message{plural} loaded ({_size(read.size)})"
+    print(f"{shown_name}: Kafka, topic {topic}, {loaded}, lag {read.lag:,}")
+    for note in read.notes:
+        print(f"  {note}")
+    relation = f"{quote(schema)}.{quote(table)}"
+    found = recognise(list(COLUMNS), {}, None, partial(shows, project, relation))
+    if found:
+        print(f"  looks like {found.system.title}")
+
+
+def _size(size: int) -> str:
+    power = min((len(str(size)) - 1) // 3, 3)
+    return f"{size / 1000**power:.{min(power, 1)}f} {('bytes', 'kB', 'MB', 'GB')[power]}"
 
 
 def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
