@@ -18,10 +18,10 @@ from dbt_afterimage.scaffold.entries import FILE
 
 @click.command("up")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
-@land.accept_gap_option
+@land.topic_options
 @where_options
 @click.pass_context
-def command(context: click.Context, paths: Sequence[str], accept_gap: bool, where: Where) -> int:
+def command(context: click.Context, paths: Sequence[str], how: land.How, where: Where) -> int:
     """Land, init, build and health in one.
 
     Lands files and topics, writes models for all change tables, builds them, and writes a health
@@ -33,7 +33,7 @@ def command(context: click.Context, paths: Sequence[str], accept_gap: bool, wher
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
         init.begin(Path.cwd())
     if paths:
-        land.land_all(where, paths, None, copy=False, accept_gap=accept_gap)
+        land.land_all(where, paths, None, how, copy=False)
     stagings, open_questions = init.add(Project(where), [], True, {})
     if stagings:
         failure = None

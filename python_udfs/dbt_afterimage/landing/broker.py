@@ -127,6 +127,14 @@ def seconds() -> int:
     return int(text)
 
 
+def lost(topic: str) -> AfterimageError:
+    """Return the error that a broker has deleted messages under the reader's hands."""
+    return AfterimageError(
+        f"topic {visible(topic)} has lost messages while they were read; nothing was landed. Run"
+        " again"
+    )
+
+
 class Broker:
     """A Kafka broker, or several of one cluster."""
 
@@ -258,6 +266,25 @@ class Broker:
                 offsets.append({n: int(told[place(name, n)].offset()) for n in numbers})
         return Topic(cluster, name, str(described.topicId()), *offsets)
 
+    def failure(self, topic: str, text: str) -> AfterimageError:
+        """Return what failed while a topic was read, in few words.
+
+        Args:
+            topic: The topic.
+            text: Spark's message.
+        """
+        if "TimeoutException" in text:
+            return self._away()
+        if "out of range" in text or "data may have been lost" in text:
+            return lost(topic)
+        return AfterimageError(self.hidden(text))
+
+    def _away(self) -> AfterimageError:
+        return AfterimageError(
+            f"{self.servers} does not answer within {self._seconds} s; check the address and the"
+            f" options ({OPTIONS}), or wait longer ({TIMEOUT}, in seconds)"
+        )
+
     def close(self) -> None:
         """Close the connection, if there is one."""
         if "_client" in self.__dict__:
@@ -298,10 +325,7 @@ class Broker:
         if "No resolvable bootstrap urls" in text:
             return AfterimageError(f"no host of {self.servers} is known; check the address")
         if any(name == "TimeoutException" for name in names):
-            return AfterimageError(
-                f"{self.servers} does not answer within {self._seconds} s; check the address and"
-                f" the options ({OPTIONS}), or wait longer ({TIMEOUT}, in seconds)"
-            )
+            return self._away()
         return AfterimageError(f"{self.servers}: {names[-1]}: {text}")
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.landing.broker import Broker, Topic
+from dbt_afterimage.landing.broker import Broker, Topic, lost
 from dbt_afterimage.landing.memory import Contents, Load, Memory
 from dbt_afterimage.landing.tables import Table, names_in
 from dbt_afterimage.runtime.project import Column, Project
@@ -108,6 +108,12 @@ class Read:
     size: int
     lag: int
     notes: list[str]
+
+
+def _lacking(number: int, partition: Partition) -> str:
+    offsets = ", ".join(f"{first} to {end - 1}" for first, end in partition.gaps)
+    count = sum(end - first for first, end in partition.gaps)
+    return f"lacks {count} messages of partition {number} (offsets {offsets}): an accepted gap"
 
 
 class TopicTable(Table):
@@ -261,6 +267,8 @@ class TopicTable(Table):
             if number in gone:
                 one.gaps.append(list(gone[number]))
                 one.next = topic.first[number]
+            elif one.gaps:
+                notes.append(_lacking(number, one))
             if one.next < end:
                 wanted[number] = (one.next, end)
         return wanted
@@ -300,12 +308,9 @@ class TopicTable(Table):
 
         def check() -> None:
             now = broker.topic(topic.name)
-            lost = [n for n, (start, _) in wanted.items() if now.first.get(n, start + 1) > start]
-            if now.id != topic.id or lost:
-                raise AfterimageError(
-                    f"topic {visible(topic.name)} has lost messages while they were read; nothing"
-                    " was landed. Run again"
-                )
+            gone = [n for n, (start, _) in wanted.items() if now.first.get(n, start + 1) > start]
+            if now.id != topic.id or gone:
+                raise lost(topic.name)
 
         with self._view(broker, topic, wanted) as (view, size):
             columns = names_in(COLUMNS)
@@ -321,7 +326,7 @@ class TopicTable(Table):
             try:
                 self._format.load(load, memory)
             except AfterimageError as error:
-                raise AfterimageError(broker.hidden(str(error))) from None
+                raise broker.failure(topic.name, str(error)) from None
             return messages, size()
 
     @contextmanager

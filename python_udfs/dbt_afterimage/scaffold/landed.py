@@ -146,6 +146,49 @@ def shows(project: Project, relation: Any, sign: str, column: Column) -> bool:
     return bool(found)
 
 
+def is_framed(project: Project, landed: Landed, name: str) -> bool:
+    """Whether a column has messages in Avro, as those of a schema registry begin.
+
+    Args:
+        project: The dbt project.
+        landed: The landed table.
+        name: The column.
+    """
+    types = {column.name.lower(): column.type for column in landed.columns}
+    if types.get(name.lower()) != "binary":
+        return False
+    value = quote(name)
+    [(found,)] = project.rows(
+        f"select count_if(startswith({value}, X'00') and length({value}) >= 5) > 0"
+        f" from (select {value} from {landed.relation} where {value} is not null limit 100)"
+    )
+    return bool(found)
+
+
+def holds_metadata(project: Project, relation: str, name: str) -> tuple[bool, bool]:
+    """Whether the first messages of Qlik are metadata: some of them, and all.
+
+    Args:
+        project: The dbt project.
+        relation: The landed table, as in SQL.
+        name: The column with the messages.
+    """
+    value = quote(name)
+    text = f"cast({value} as string)"
+    kind = f"coalesce(get_json_object({text}, '$.type'), 'DT')"
+    columns = {one.name.lower(): one.type for one in project.columns_of(relation) or []}
+    if columns.get(name.lower()) == "binary":
+        is_json = f"substring({value}, 1, 1) = X'7B'"
+        kind = f"if({is_json}, {kind}, decode_avro_message({value}).type)"
+    bare = f"get_json_object({text}, '$.schemaId') is not null"
+    [(some, every)] = project.rows(
+        f"select coalesce(bool_or(is_metadata), false), coalesce(bool_and(is_metadata), false)"
+        f" from (select coalesce({kind} = 'MD', false) or {bare} as is_metadata from (select"
+        f" {value} from {relation} where {value} is not null limit 100))"
+    )
+    return bool(some), bool(every)
+
+
 def rows_of(landed: Landed, condition: str | None = None) -> str:
     """Return a query for the rows of a landed table, for a test."""
     where = f" where {condition}" if condition else ""

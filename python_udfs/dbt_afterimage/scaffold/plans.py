@@ -18,6 +18,21 @@ from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, text_liter
 from dbt_afterimage.scaffold.systems import before_images, header_name, header_prefix, sequences
 
 
+class SeveralTables(AfterimageError):
+    """A landed table holds the messages, or the events, of several tables.
+
+    Attributes:
+        tables: Their names.
+    """
+
+    def __init__(self, what: str, tables: Sequence[str]) -> None:
+        """Say what belongs to them."""
+        self.tables = sorted(tables)
+        super().__init__(
+            f"{what} belong to several tables: choose one with --table: {', '.join(self.tables)}"
+        )
+
+
 @dataclass(frozen=True)
 class Question:
     """The input of a plan.
@@ -135,10 +150,7 @@ def qlik_messages(question: Question) -> Plan:
             for r in rows
         }
         if len(tables) > 1:
-            raise AfterimageError(
-                f"the metadata messages in {metadata.name} belong to several tables: choose one"
-                f" with --table: {', '.join(sorted(tables))}"
-            )
+            raise SeveralTables(f"the metadata messages in {metadata.name}", list(tables))
         [(full_name, plan.table)] = tables.items()
         newest = [row for row in rows if row["schema_id"] == rows[0]["schema_id"]]
         plan.columns = [Column(row["column_name"], row["spark_type"]) for row in newest]
@@ -265,13 +277,10 @@ def debezium_messages(question: Question) -> Plan:
     if not kinds:
         raise AfterimageError(
             f"{landed.name} has no Debezium message with a row, or it is in Avro: give --metadata,"
-            " the table with the registry's schemas (id, schema)"
+            " the table with the registry's schemas (id, schema), or land its topic with --registry"
         )
     if len(tables) > 1:
-        raise AfterimageError(
-            f"the messages in {landed.name} belong to several tables: choose one with --table:"
-            f" {', '.join(sorted(tables))}"
-        )
+        raise SeveralTables(f"the messages in {landed.name}", list(tables))
     typed = [Column(name, declared.get(name) or _widest(kind)) for name, kind in kinds.items()]
     plan = Plan(
         next(iter(tables), landed.identifier).rpartition(".")[2],

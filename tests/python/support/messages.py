@@ -10,13 +10,18 @@ from pyspark.sql import SparkSession
 from broker import PATIENCE, Broker
 
 
+def java_of(spark: SparkSession) -> Any:
+    """Return the Java of a session."""
+    return spark.sparkContext._jvm
+
+
 class Topics:
     """The topics of a broker."""
 
     def __init__(self, spark: SparkSession, broker: Broker) -> None:
-        self.java: Any = spark.sparkContext._jvm
+        self.java = java_of(spark)
         self.broker = broker
-        self.admin = self.java.org.apache.kafka.clients.admin.AdminClient.create(
+        self.admin: Any = self.java.org.apache.kafka.clients.admin.AdminClient.create(
             self._properties({})
         )
 
