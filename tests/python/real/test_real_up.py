@@ -1,0 +1,250 @@
+"""From topics of a real broker to histories, in an empty folder, by one command."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import broker as kafka
+from broker import Broker, options_file, running_broker
+from command_line import BIN, environment
+from conftest import Lake
+from dbt_afterimage.landing.broker import OPTIONS
+from messages import Topics
+from pages import page, typed
+from registry import running_registry
+from registry_messages import envelope, framed
+
+pytestmark = pytest.mark.minutes
+
+AUTH = "reader:marker-of-a-secret-9215"
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    """A broker of one process."""
+    why = kafka.lacking()
+    if why:
+        pytest.skip(why)
+    with running_broker() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def topics(broker: Broker, lake: Lake) -> Topics:
+    return Topics(lake.spark, broker)
+
+
+class Folder:
+    """An empty folder with a warehouse of its own, in which commands are typed."""
+
+    def __init__(self, folder: Path, lake: Lake, broker: Broker) -> None:
+        self.folder, self.lake, self.broker = folder / "depot", lake, broker
+        self.folder.mkdir()
+        self.warehouse = str(folder / "warehouse")
+        for option, value in {
+            "": "org.apache.iceberg.spark.SparkCatalog",
+            ".type": "hadoop",
+            ".warehouse": self.warehouse,
+            ".cache-enabled": "false",
+        }.items():
+            lake.spark.conf.set(f"spark.sql.catalog.{folder.name}{option}", value)
+        self.catalog = folder.name
+
+    def type(self, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of `afterimage`."""
+        return subprocess.run(
+            [str(BIN / "afterimage"), *words],
+            cwd=self.folder,
+            env=self.environment(**variables),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        """Return the variables of a shell there."""
+        return environment(
+            AFTERIMAGE_WAREHOUSE=self.warehouse,
+            PYTHONPATH=os.environ.get("PYTHONPATH", ""),
+            **variables,
+        )
+
+    def rows(self, columns: str, table: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a table of the project, in order."""
+        found = self.lake.rows(f"select {columns} from {self.catalog}.depot.{table}")
+        return sorted((tuple(row.values()) for row in found), key=repr)
+
+
+@pytest.fixture
+def folder(tmp_path_factory: pytest.TempPathFactory, lake: Lake, broker: Broker) -> Folder:
+    return Folder(tmp_path_factory.mktemp("own"), lake, broker)
+
+
+SOURCE = {"lsn": "long", "ts_ms": "long", "schema": "string", "table": "string"}
+
+
+def change(place: int, table: str, op: str, before: Any, after: Any) -> dict[str, Any]:
+    """Return a message of Debezium."""
+    source = {"lsn": place, "ts_ms": place * 1000, "schema": "public", "table": table}
+    source |= {"txId": place, "snapshot": "false", "sequence": f'["{place}","{place}"]'}
+    return {"before": before, "after": after, "source": source, "op": op, "ts_ms": place}
+
+
+def in_json(place: int, table: str, op: str, before: Any, after: Any) -> dict[str, Any]:
+    """Return a record of a topic, in JSON."""
+    key = {"id": (after or before)["id"]}
+    said = change(place, table, op, before, after)
+    return {"key": json.dumps(key), "value": json.dumps(said)}
+
+
+def qlik_record(number: int, operation: str, mask: str, **data: Any) -> dict[str, Any]:
+    headers = {
+        "operation": operation,
+        "changeSequence": f"2024050108000000{number:019d}",
+        "timestamp": f"2024-05-01T08:{number:02d}:00.000",
+        "changeMask": mask,
+    }
+    body = {"data": data, "beforeData": None, "headers": headers}
+    return {"value": json.dumps({"magic": "atMSG", "type": "DT", "message": body})}
+
+
+def test_three_systems_in_one_command(
+    folder: Folder, topics: Topics, broker: Broker, tmp_path: Path
+) -> None:
+    topics.create("shop.meters", 2)
+    topics.send(
+        "shop.meters",
+        [
+            qlik_record(1, "INSERT", "03", ID=8, READING=1) | {"partition": 0},
+            qlik_record(2, "UPDATE", "02", ID=8, READING=2) | {"partition": 0},
+            qlik_record(3, "INSERT", "03", ID=9, READING=5) | {"partition": 1},
+            qlik_record(4, "DELETE", "01", ID=9, READING=5) | {"partition": 1},
+        ],
+    )
+    # Two tables on one topic.
+    topics.create("shop.public")
+    ada, bob = {"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}
+    topics.send(
+        "shop.public",
+        [
+            in_json(10, "people", "c", None, ada),
+            in_json(11, "vans", "c", None, {"id": 7, "plate": "AB"}),
+            in_json(12, "people", "u", ada, ada | {"name": "Ada L."}),
+            in_json(13, "people", "c", None, bob),
+            in_json(14, "people", "d", bob, None),
+            {"key": json.dumps({"id": 2}), "value": None},
+        ],
+    )
+    source = SOURCE | {"txId": "long", "snapshot": "string", "sequence": "string"}
+    schema = envelope({"id": "int", "total": ["null", "double"]}, source)
+    key_schema = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}
+    old, new = {"id": 1, "total": 1.5}, {"id": 1, "total": 2.5}
+    changes = [change(20, "orders", "c", None, old), change(21, "orders", "u", old, new)]
+    topics.create("shop.orders")
+    topics.send(
+        "shop.orders",
+        [
+            {
+                "key": framed(4, key_schema, {"id": 1}),
+                "value": framed(5, schema, {**one, "transaction": None}),
+            }
+            for one in changes
+        ],
+    )
+    options = options_file(tmp_path / "options", {"registry.basic.auth": AUTH})
+    path = f"kafka://{broker.address}/shop.*"
+    with running_registry({4: json.dumps(key_schema), 5: json.dumps(schema)}, AUTH) as registry:
+        command = ("up", path, "--registry", registry.url)
+        done = folder.type(*command, **{OPTIONS: options})
+        print(done.stdout, done.stderr)
+        assert done.returncode == 0
+        assert AUTH.split(":")[1] not in done.stdout + done.stderr
+        assert "raw.registry_schemas: 2 schemas added" in done.stdout
+        histories: dict[str, tuple[str, list[tuple[Any, ...]]]] = {
+            "meters": ("ID, READING, version", [(8, 1, 1), (8, 2, 2), (9, 5, 1)]),
+            "people": (
+                "id, name, version, closed_by",
+                [(1, "Ada L.", 2, None), (1, "Ada", 1, "update"), (2, "Bob", 1, "delete")],
+            ),
+            "vans": ("id, plate, version", [(7, "AB", 1)]),
+            "orders": ("id, total, version", [(1, 1.5, 1), (1, 2.5, 2)]),
+        }
+        for table, (columns, expected) in histories.items():
+            name = "shop_meters" if table == "meters" else table
+            assert folder.rows(columns, f"{name}_history") == sorted(expected, key=repr), table
+
+        # What comes later is taken in by the same command; known schemas are not asked for again.
+        topics.send(
+            "shop.meters", [{**qlik_record(5, "UPDATE", "02", ID=8, READING=3), "partition": 0}]
+        )
+        done = folder.type(*command, **{OPTIONS: options})
+        print(done.stdout, done.stderr)
+        assert done.returncode == 0
+        assert registry.asked == [4, 5]
+    rows = folder.rows("ID, READING, version", "shop_meters_history")
+    assert rows == [(8, 1, 1), (8, 2, 2), (8, 3, 3), (9, 5, 1)]
+
+
+def test_the_page_followed_to_the_letter(folder: Folder, lake: Lake) -> None:
+    """But for the ports, which may be taken."""
+    text = page("docs/start/from_kafka.md")
+    with socket.socket() as one, socket.socket() as other:
+        for free in (one, other):
+            free.bind(("127.0.0.1", 0))
+        ports = {"9092": str(one.getsockname()[1]), "9093": str(other.getsockname()[1])}
+
+    def here(text: str) -> str:
+        return re.sub("909[23]", lambda found: ports[found[0]], text)
+
+    [settings] = [
+        block for block in re.findall(r"```properties\n(.*?)```", text, re.S) if "log.dirs" in block
+    ]
+    (folder.folder / "server.properties").write_text(here(settings))
+    *_, broker, message = typed(text)
+    env = folder.environment()
+    env["PATH"] = f"{BIN}:{env['PATH']}"
+    server = None
+    try:
+        for line in [*broker, *message]:
+            if line.endswith("&"):
+                words = ["sh", "-c", f"exec {here(line.rstrip('& '))}"]
+                server = subprocess.Popen(words, cwd=folder.folder, env=env)
+                wait_for(int(ports["9092"]))
+                continue
+            if line.startswith("for "):
+                line = f"{broker[0]}; {line}"
+            done = subprocess.run(
+                here(line),
+                shell=True,
+                cwd=folder.folder,
+                env=env,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    finally:
+        if server is not None:
+            server.kill()
+            server.wait()
+    assert folder.rows("id, reading, version", "meters_history") == [(1, 5, 1)]
+
+
+def wait_for(port: int) -> None:
+    """Wait until something listens at a port."""
+    end = time.monotonic() + kafka.PATIENCE
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+            return
+        time.sleep(0.2)
