@@ -16,12 +16,18 @@ from typing import Any
 import pytest
 
 import broker as kafka
+import postgres
+import real_run
 from broker import Broker, options_file, running_broker
 from command_line import BIN, environment
 from conftest import Lake
 from dbt_afterimage.landing.broker import OPTIONS
 from messages import Topics
 from pages import page, typed
+from real_connector import PYTHON
+from real_differences import wrong_history
+from real_run import MODES, Told
+from real_source import TABLES
 from registry import running_registry
 from registry_messages import envelope, framed
 
@@ -38,6 +44,21 @@ def broker() -> Iterator[Broker]:
         pytest.skip(why)
     with running_broker() as found:
         yield found
+
+
+# A connector that writes JSON with schemas, and one that writes Avro.
+CONNECTORS = ("isostring", "avro")
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What the connectors sent, and what the database says of the same changes."""
+    if postgres.binaries() is None:
+        pytest.skip("no server of PostgreSQL on this machine")
+    if not PYTHON.exists():
+        pytest.skip("no .venv-real: `make test-real` makes it")
+    modes = [MODES[name] for name in CONNECTORS]
+    return real_run.told_by(modes, tmp_path_factory.mktemp("connectors"))
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +215,45 @@ def test_three_systems_in_one_command(
         assert registry.asked == [4, 5]
     rows = folder.rows("ID, READING, version", "shop_meters_history")
     assert rows == [(8, 1, 1), (8, 2, 2), (8, 3, 3), (9, 5, 1)]
+
+
+@pytest.mark.parametrize("mode", CONNECTORS)
+def test_histories_of_a_real_connector_are_the_database_s_record(
+    mode: str, told: Told, folder: Folder, topics: Topics, broker: Broker, lake: Lake
+) -> None:
+    is_avro = MODES[mode].form == "Avro"
+
+    def sent(text: str | None) -> str | bytes | None:
+        return bytes.fromhex(text) if text and is_avro else text
+
+    for table in TABLES:
+        records = told.records[mode, table]
+        topics.create(records[0]["topic"], MODES[mode].partitions)
+        topics.send(
+            records[0]["topic"],
+            [
+                {
+                    "key": sent(record["key"]),
+                    "value": sent(record["value"]),
+                    "headers": dict(record["headers"]),
+                    "partition": record["partition"],
+                }
+                for record in records
+            ],
+        )
+    with running_registry({row["id"]: row["schema"] for row in told.schemas}) as registry:
+        path = f"kafka://{broker.address}/{mode}.public.*"
+        done = folder.type("up", path, "--registry", registry.url)
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0
+    assert f"{len(told.records[mode, 'plain_things']):,} messages loaded" in done.stdout
+    wrong = {
+        table: wrong_history(
+            lake, f"{folder.catalog}.depot.{table}_history", told, MODES[mode], table
+        )
+        for table in TABLES
+    }
+    assert wrong == dict.fromkeys(TABLES)
 
 
 def test_the_page_followed_to_the_letter(folder: Folder, lake: Lake) -> None:
