@@ -40,6 +40,8 @@ _PLAIN = re.compile(
     r"(security\.protocol|sasl\.mechanism|ssl\.\w+\.type|isolation\.level|.*\.(ms|bytes))"
 )
 _SEVERAL = "*?["
+# What a broker that knows no identities of topics says.
+NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 @dataclass(frozen=True)

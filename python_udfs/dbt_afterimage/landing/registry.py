@@ -12,7 +12,7 @@ import re
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,7 +89,7 @@ class Schemas:
         """
         notes: list[str] = []
 
-        def schemas(new: str) -> Iterable[tuple[int, str]]:
+        def schemas(new: str, waiting: Collection[int]) -> Iterator[tuple[int, str | None]]:
             ids = " union ".join(
                 f"select cast(conv(hex(substring({column}, 2, 4)), 16, 10) as bigint) as id from"
                 f" {new} and startswith({column}, X'00') and length({column}) >= 5"
@@ -97,9 +97,8 @@ class Schemas:
             )
             known = f"select id from {self._name}"
             rows = self._project.rows(f"select id from ({ids}) where id not in ({known})")
-            for number in sorted(int(row[0]) for row in rows):
-                if text := _asked(url, number, broker, notes):
-                    yield number, text
+            for number in sorted({*waiting, *(int(row[0]) for row in rows)}):
+                yield number, _asked(url, number, broker, notes)
 
         return Found(self._add(table, url, schemas), notes)
 
@@ -110,7 +109,7 @@ class Schemas:
             table: The raw table.
         """
 
-        def schemas(new: str) -> Iterable[tuple[int, str]]:
+        def schemas(new: str, _: Collection[int]) -> Iterator[tuple[int, str | None]]:
             text = "cast(value as string)"
             rows = self._project.rows(
                 "select id, max(`schema`) from ("
@@ -120,40 +119,46 @@ class Schemas:
                 f" where `schema` is not null and id not in (select id from {self._name})"
                 " group by id order by id"
             )
-            return [(int(number), str(text)) for number, text in rows]
+            yield from ((int(number), str(text)) for number, text in rows)
 
         return Found(self._add(table, f"the topic in {self._schema}.{table}", schemas), [])
 
     def _add(
-        self, table: str, origin: str, schemas: Callable[[str], Iterable[tuple[int, str]]]
+        self,
+        table: str,
+        origin: str,
+        schemas: Callable[[str, Collection[int]], Iterator[tuple[int, str | None]]],
     ) -> int:
         """Add the schemas that rows show which were not looked through yet.
 
         Args:
             table: The raw table.
             origin: Where the schemas come from.
-            schemas: Returns them, for the end of a query: `TABLE where CONDITION`.
+            schemas: Returns ids with their schemas, or none where one is still missing. It gets the
+                end of a query, `TABLE where CONDITION`, and the ids that were missing before.
         """
         identity = self._ready(origin)
         raw = Target(self._project, f"{quote(self._schema)}.{quote(table)}", table)
-        looked = _looked(raw, identity)
+        looked = _Looked.of(raw, identity)
+        unseen = looked.unseen()
         ends = {
             str(number): int(end)
             for number, end in raw.rows(
                 "select `partition`, max(`offset`) + 1 from {} where "
-                + _unseen(looked)
+                + unseen
                 + " group by `partition`"
             )
         }
-        if not ends:
+        if not ends and not looked.waiting:
             return 0
-        found = list(schemas(f"{raw.name} where {_unseen(looked)}"))
-        if found:
-            rows = ", ".join(f"({number}, {literal(text)})" for number, text in found)
+        found = list(schemas(f"{raw.name} where {unseen}", looked.waiting))
+        there = [(number, text) for number, text in found if text is not None]
+        if there:
+            rows = ", ".join(f"({number}, {literal(text)})" for number, text in there)
             self._target.insert("`id`, `schema`", f"values {rows}")
-        text = json.dumps({"of": identity, "ends": {**looked, **ends}})
-        raw.set_properties({_LOOKED: text.encode().hex()})
-        return len(found)
+        waiting = [number for number, text in found if text is None]
+        _Looked(identity, {**looked.ends, **ends}, waiting).keep(raw)
+        return len(there)
 
     def _ready(self, origin: str) -> str:
         """Make the table if it is not there, and return its identity."""
@@ -192,23 +197,51 @@ def is_topic_of_registry(project: Project, relation: str) -> bool:
     return bool(found)
 
 
-def _looked(raw: Target, identity: str) -> dict[str, int]:
-    text = raw.properties().get(_LOOKED)
-    said = json.loads(bytes.fromhex(text)) if text else {}
-    # A table of schemas that was dropped and made anew has none of them.
-    return dict(said["ends"]) if said.get("of") == identity else {}
+@dataclass(frozen=True)
+class _Looked:
+    """What a raw table remembers of having been looked through.
 
+    Attributes:
+        identity: That of the table of schemas. One that was made anew has none of them.
+        ends: Partition -> the offset up to which it was looked through.
+        waiting: The ids that the registry did not have.
+    """
 
-def _unseen(looked: Mapping[str, int]) -> str:
-    """Return the condition for the rows that were not looked through yet."""
-    if not looked:
-        return "true"
-    seen = " or ".join(f"(`partition` = {n} and `offset` < {end})" for n, end in looked.items())
-    return f"not ({seen})"
+    identity: str
+    ends: Mapping[str, int]
+    waiting: Collection[int]
+
+    @classmethod
+    def of(cls, raw: Target, identity: str) -> _Looked:
+        text = raw.properties().get(_LOOKED)
+        said = json.loads(bytes.fromhex(text)) if text else {}
+        if said.get("of") != identity:
+            return cls(identity, {}, [])
+        return cls(identity, said["ends"], said["waiting"])
+
+    def keep(self, raw: Target) -> None:
+        said = {"of": self.identity, "ends": self.ends, "waiting": self.waiting}
+        raw.set_properties({_LOOKED: json.dumps(said).encode().hex()})
+
+    def unseen(self) -> str:
+        """Return the condition for the rows that were not looked through yet."""
+        if not self.ends:
+            return "true"
+        seen = " or ".join(
+            f"(`partition` = {number} and `offset` < {end})" for number, end in self.ends.items()
+        )
+        return f"not ({seen})"
 
 
 def _asked(url: str, number: int, broker: Broker, notes: list[str]) -> str | None:
-    """Return a schema; none, with a note, if the registry has none that can be read."""
+    """Return a schema; none, with a note, if the registry has none that can be read.
+
+    Args:
+        url: The registry.
+        number: The schema's id.
+        broker: The broker, whose options have those of the registry.
+        notes: Takes what to tell.
+    """
     try:
         said = _get(f"{url}/schemas/ids/{number}", broker.options.get(_AUTH))
     except urllib.error.HTTPError as error:

@@ -175,10 +175,19 @@ class Table:
         columns = _united(read, types)
         if not columns:
             raise AfterimageError(f"no file for {self._shown} has a column; land them once one has")
-        return self._create(columns)
+        return self._create(
+            columns,
+            "--copy needs one (CSV and Avro are always copied); choose another --target, or land"
+            " Parquet in place",
+        )
 
-    def _create(self, columns: Sequence[Column]) -> list[Column]:
-        """Make the table, empty; where there is one, replace it."""
+    def _create(self, columns: Sequence[Column], remedy: str) -> list[Column]:
+        """Make the table, empty; where there is one, replace it.
+
+        Args:
+            columns: Its columns.
+            remedy: What to do where no such table can be made.
+        """
         self._project.rows(f"create schema if not exists {self._schema}")
         properties = {PROPERTY: Memory().text(), **self._format.name_properties(columns)}
         verb = "create table" if self.columns() is None else "create or replace table"
@@ -191,8 +200,7 @@ class Table:
             if "data source: iceberg" not in str(error):
                 raise
             raise AfterimageError(
-                f"{self._project.target} has neither Iceberg nor Delta, and --copy needs one (CSV"
-                " and Avro are always copied); choose another --target, or land Parquet in place"
+                f"{self._project.target} has neither Iceberg nor Delta, and {remedy}"
             ) from None
         made = self.columns()
         assert made is not None

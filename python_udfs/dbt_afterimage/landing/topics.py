@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.landing.broker import Broker, Topic, lost
-from dbt_afterimage.landing.memory import Contents, Load, Memory
+from dbt_afterimage.landing.broker import NO_ID, Broker, Topic, lost
+from dbt_afterimage.landing.memory import Contents, Load, Memory, Target
 from dbt_afterimage.landing.tables import Table, names_in
 from dbt_afterimage.runtime.project import Column, Project
 from dbt_afterimage.text import visible
@@ -31,6 +33,7 @@ COLUMNS = (
     Column("timestamp", "timestamp"),
     Column("timestamp_type", "int"),
 )
+_PROGRESS_SECONDS = 10.0  # as often as Spark's tasks tell it
 # As Spark's reader names them.
 _READ = {"timestamp_type": "timestampType"}
 
@@ -113,7 +116,25 @@ class Read:
 def _lacking(number: int, partition: Partition) -> str:
     offsets = ", ".join(f"{first} to {end - 1}" for first, end in partition.gaps)
     count = sum(end - first for first, end in partition.gaps)
-    return f"lacks {count} messages of partition {number} (offsets {offsets}): an accepted gap"
+    messages = f"{count} message{'s'[: count != 1]}"
+    return f"lacks {messages} of partition {number} (offsets {offsets}): an accepted gap"
+
+
+def lacking(project: Project, relation: str) -> list[str]:
+    """Return what a landed topic lacks, because the broker had deleted it before.
+
+    Args:
+        project: The dbt project.
+        relation: The raw table, as in SQL. It may be one that was not landed by us.
+    """
+    memory = Target(project, relation, relation).memory()
+    return [
+        _lacking(int(number), partition)
+        for path, known in (memory.files if memory else {}).items()
+        if path.startswith("kafka:")
+        for number, partition in ((n, Partition.of(one)) for n, one in known.items())
+        if partition.gaps
+    ]
 
 
 class TopicTable(Table):
@@ -161,7 +182,7 @@ class TopicTable(Table):
         """Make the table if it is not there."""
         present = self.columns()
         if present is None or (not memory.files and not self._format.has_rows()):
-            self._create(COLUMNS)
+            self._create(COLUMNS, "topics land in one of these; choose another --target")
             return
         there = {one.name.lower(): one.type.replace(" ", "") for one in present}
         for one in COLUMNS:
@@ -229,7 +250,9 @@ class TopicTable(Table):
         Raises:
             AfterimageError: Messages are gone, or the topic is another one.
         """
-        other = next((one for one in known.values() if one.topic != topic.id), None)
+        # A broker before Kafka 2.8 knows no identities.
+        ids = {topic.id, NO_ID}
+        other = topic.id != NO_ID and any(one.topic not in ids for one in known.values())
         shorter = [n for n, one in known.items() if topic.end.get(n, -1) < one.next]
         if other or shorter:
             what = "was made anew" if other else f"has lost its end (partition {shorter[0]})"
@@ -357,7 +380,43 @@ class TopicTable(Table):
         bytes_of = expr("sum(coalesce(octet_length(key), 0) + coalesce(octet_length(value), 0))")
         rows = reader.load().selectExpr(*columns).observe(size, bytes_of.alias("size"))
         rows.createOrReplaceTempView(name)
+        ahead = sum(end - start for start, end in wanted.values())
         try:
-            yield name, lambda: size.get["size"] or 0
+            with _progress(spark, self._shown, ahead):
+                yield name, lambda: size.get["size"] or 0
         finally:
             spark.catalog.dropTempView(name)
+
+
+@contextmanager
+def _progress(spark: Any, table: str, ahead: int) -> Iterator[None]:
+    """Print now and then how many messages were read.
+
+    Args:
+        spark: The Spark session.
+        table: The table.
+        ahead: How many messages there are, or fewer: offsets are counted.
+    """
+    from py4j.protocol import Py4JError
+
+    done = threading.Event()
+    store = spark.sparkContext._jsc.sc().statusStore()
+
+    def read() -> int:
+        stages = store.activeStages()
+        return sum(int(stages.apply(n).inputRecords()) for n in range(stages.size()))
+
+    def tell() -> None:
+        # The statement itself reports that Spark has ended.
+        with suppress(Py4JError, OSError):
+            while not done.wait(_PROGRESS_SECONDS):
+                said = f"afterimage: {table}: {read():,} of {ahead:,} messages read"
+                print(said, file=sys.stderr, flush=True)
+
+    teller = threading.Thread(target=tell, name="afterimage-topic", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        done.set()
+        teller.join()

@@ -124,10 +124,11 @@ def _with_metadata(project: Project, entry: Entry, landed: Landed, found: Found)
         name = f"{schema}.{REGISTRY_SCHEMAS}"
         return entry if project.columns_of(name) is None else replace(entry, metadata=name)
     if found.system.macro == "qlik_messages":
-        own, _ = tables.holds_metadata(project, str(landed.relation), value)
-        beside = [] if own else metadata_beside(project, schema, value)
-        if len(beside) == 1:
-            return replace(entry, metadata=beside[0])
+        ids = tables.schema_ids(project, str(landed.relation), value)
+        if ids and not tables.holds_metadata(project, str(landed.relation), value)[0]:
+            for name in metadata_beside(project, schema, value):
+                if ids & plans.described_ids(project, name, value):
+                    return replace(entry, metadata=name)
     return entry
 
 

@@ -173,20 +173,46 @@ def holds_metadata(project: Project, relation: str, name: str) -> tuple[bool, bo
         relation: The landed table, as in SQL.
         name: The column with the messages.
     """
-    value = quote(name)
-    text = f"cast({value} as string)"
-    kind = f"coalesce(get_json_object({text}, '$.type'), 'DT')"
-    columns = {one.name.lower(): one.type for one in project.columns_of(relation) or []}
-    if columns.get(name.lower()) == "binary":
-        is_json = f"substring({value}, 1, 1) = X'7B'"
-        kind = f"if({is_json}, {kind}, decode_avro_message({value}).type)"
-    bare = f"get_json_object({text}, '$.schemaId') is not null"
+    kind = _qlik(project, relation, name, ("type",), "type")
+    bare = f"get_json_object(cast({quote(name)} as string), '$.schemaId') is not null"
     [(some, every)] = project.rows(
-        f"select coalesce(bool_or(is_metadata), false), coalesce(bool_and(is_metadata), false)"
-        f" from (select coalesce({kind} = 'MD', false) or {bare} as is_metadata from (select"
-        f" {value} from {relation} where {value} is not null limit 100))"
+        "select coalesce(bool_or(is_metadata), false), coalesce(bool_and(is_metadata), false)"
+        f" from (select coalesce({kind} = 'MD', false) or {bare} as is_metadata"
+        f" from {_first(relation, name)})"
     )
     return bool(some), bool(every)
+
+
+def schema_ids(project: Project, relation: str, name: str) -> set[str]:
+    """Return the ids of the schemas that the first messages of Qlik name.
+
+    Args:
+        project: The dbt project.
+        relation: The landed table, as in SQL.
+        name: The column with the messages.
+    """
+    paths = ("messageSchemaId", "message.headers.externalSchemaId", "headers.externalSchemaId")
+    found = _qlik(project, relation, name, paths, "schema_id")
+    rows = project.rows(f"select distinct {found} from {_first(relation, name, 1000)}")
+    return {str(row[0]) for row in rows if row[0] is not None}
+
+
+def _first(relation: str, name: str, count: int = 100) -> str:
+    value = quote(name)
+    return f"(select {value} from {relation} where {value} is not null limit {count})"
+
+
+def _qlik(project: Project, relation: str, name: str, paths: Sequence[str], field: str) -> str:
+    """Return SQL for what messages say, in JSON at one of some paths, or in Avro's envelope."""
+    value = quote(name)
+    text = f"cast({value} as string)"
+    in_json = ", ".join(f"get_json_object({text}, '$.{path}')" for path in paths)
+    columns = {one.name.lower(): one.type for one in project.columns_of(relation) or []}
+    if columns.get(name.lower()) != "binary":
+        return f"coalesce({in_json})"
+    is_json = f"substring({value}, 1, 1) = X'7B'"
+    in_avro = f"decode_avro_message(if({is_json}, null, {value})).{field}"
+    return f"if({is_json}, coalesce({in_json}), {in_avro})"
 
 
 def rows_of(landed: Landed, condition: str | None = None) -> str:

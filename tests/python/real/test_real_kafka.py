@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -22,6 +23,7 @@ from dbt_afterimage.cli import main
 from dbt_afterimage.landing.broker import OPTIONS, TIMEOUT
 from dbt_afterimage.runtime.project import Project as Asked
 from messages import Topics, numbered
+from registry import running_registry
 
 pytestmark = pytest.mark.minutes
 
@@ -284,7 +286,8 @@ def test_a_second_project_at_the_same_time_is_told(
     path = f"kafka://{landings.broker.address}/shared"
 
     def land_there() -> None:
-        subprocess.run(typed(path), cwd=other.folder, env=same(), check=True)
+        done = subprocess.run(typed(path), cwd=other.folder, env=same(), capture_output=True)
+        assert done.returncode == 0, done.stderr
 
     landings.land("shared")
     topics.send("shared", numbered([3]))
@@ -542,3 +545,73 @@ def test_rows_that_were_taken_back_are_landed_again(landings: Landings, topics: 
     landings.lake.spark.sql("truncate table raw.taken")
     landings.land("taken")
     assert landings.values("raw.taken") == texts(1, 2, 3, 10, 11)
+
+
+def avro(number: int) -> bytes:
+    """Return a message with the id of a schema."""
+    return b"\0" + number.to_bytes(4, "big") + b"x"
+
+
+def test_schemas_of_a_registry(
+    landings: Landings, topics: Topics, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    topics.create("framed")
+    messages = [(1, avro(7)), (2, avro(300)), (3, avro(7)), (4, b"{}"), (5, b"\0\0")]
+    topics.send("framed", [{"key": avro(9), "value": value} for _, value in messages])
+    # Messages of runs without --registry are looked through by the first that has it.
+    landings.land("framed")
+    schemas = "select id, schema from raw.registry_schemas order by id"
+    text = '{"type": "string"}'
+    with running_registry({7: text, 9: '"int"'}, "me:right") as registry:
+        monkeypatch.setenv(OPTIONS, options_file(tmp_path / "o", {"registry.basic.auth": "me:no"}))
+        said = landings.refused("framed", "--registry", registry.url)
+        assert f"{registry.url} answers 401" in said
+        assert "check registry.basic.auth in the file" in said
+        right = {"registry.basic.auth": "me:right"}
+        monkeypatch.setenv(OPTIONS, options_file(tmp_path / "o", right))
+        said = landings.land("framed", "--registry", registry.url)
+        assert "raw.registry_schemas: 2 schemas added" in said
+        assert f"{registry.url} has no schema with the id 300: its messages wait" in said
+        expected = [{"id": 7, "schema": text}, {"id": 9, "schema": '"int"'}]
+        assert landings.lake.rows(schemas) == expected
+        assert registry.asked == [7, 9]
+        registry.answers[301] = {"schema": "message A {}", "schemaType": "PROTOBUF"}
+        topics.send("framed", [{"value": avro(301)}])
+        said = landings.land("framed", "--registry", f"{registry.url}/")
+        assert "the schema with the id 301 is PROTOBUF, which is not read" in said
+        assert "no schema with the id 300" in said
+        # What was missing is asked for again.
+        registry.answers[300] = {"schema": '"long"'}
+        landings.land("framed", "--registry", registry.url)
+        expected.append({"id": 300, "schema": '"long"'})
+        assert landings.lake.rows(schemas) == expected
+        landings.lake.spark.sql("drop table raw.registry_schemas")
+        landings.land("framed", "--registry", registry.url)
+        assert landings.lake.rows(schemas) == expected
+    with running_registry({}) as other:
+        said = landings.refused("framed", "--registry", other.url)
+        assert "raw.registry_schemas has the schemas of http" in said
+    said = landings.refused("framed", "--registry", "http://127.0.0.1:9")
+    assert "ids of two registries are not the same" in said
+
+
+def test_the_topic_of_a_registry(landings: Landings, topics: Topics) -> None:
+    """As Confluent's registry writes it: a message for each version of a subject."""
+
+    def record(number: int, schema: str, **more: Any) -> dict[str, Any]:
+        key = {"keytype": "SCHEMA", "subject": "s", "version": number, "magic": 1}
+        value = {"subject": "s", "version": number, "id": number, "schema": schema, **more}
+        return {"key": json.dumps(key), "value": json.dumps(value)}
+
+    topics.create("_schemas")
+    noop = {"key": '{"keytype":"NOOP","magic":0}', "value": None}
+    topics.send("_schemas", [noop, record(1, '"int"'), record(2, "m", schemaType="PROTOBUF")])
+    said = landings.land("_schemas")
+    assert "looks like the topic of a schema registry" in said
+    assert "raw.registry_schemas: 1 schema added" in said
+    topics.send("_schemas", [record(1, '"int"', deleted=True), record(3, '"long"')])
+    landings.land("_schemas")
+    assert landings.lake.rows("select * from raw.registry_schemas order by id") == [
+        {"id": 1, "schema": '"int"'},
+        {"id": 3, "schema": '"long"'},
+    ]

@@ -17,6 +17,7 @@ import pytest
 
 import broker as kafka
 import postgres
+import qlik_messages as qlik
 import real_run
 from broker import Broker, options_file, running_broker
 from command_line import BIN, environment
@@ -140,6 +141,20 @@ def qlik_record(number: int, operation: str, mask: str, **data: Any) -> dict[str
     return {"value": json.dumps({"magic": "atMSG", "type": "DT", "message": body})}
 
 
+def in_avro(number: int, table: str, **data: Any) -> dict[str, Any]:
+    """Return a message of Qlik in Avro, which names its schema."""
+    columns = [qlik.column("ID", "INT8", key=1), qlik.column("CITY", "STRING")]
+    headers = qlik.headers(
+        "INSERT",
+        changeSequence=f"2024050108000000{number:019d}",
+        timestamp=f"2024-05-01T08:{number:02d}:00.000",
+        changeMask="03",
+    )
+    body = {"data": data, "beforeData": None, "headers": headers}
+    schema = qlik.data_schema(columns)
+    return {"value": qlik.avro_message("DT", schema, body, f"{table}-v1")}
+
+
 def test_three_systems_in_one_command(
     folder: Folder, topics: Topics, broker: Broker, tmp_path: Path
 ) -> None:
@@ -183,6 +198,21 @@ def test_three_systems_in_one_command(
             for one in changes
         ],
     )
+    # Data of two tables in Avro, and a topic with the metadata of three.
+    sites = [qlik.column("ID", "INT8", key=1), qlik.column("CITY", "STRING")]
+    topics.create("shop.crm")
+    topics.create("shop.crm_metadata")
+    topics.send(
+        "shop.crm_metadata",
+        [
+            qlik.metadata("avro", f"{table}-v1", table, 1, sites)
+            for table in ("SITES", "CLIENTS", "OTHERS")
+        ],
+    )
+    topics.send(
+        "shop.crm",
+        [in_avro(1, "SITES", ID=1, CITY="Bern"), in_avro(2, "CLIENTS", ID=2, CITY="Ulm")],
+    )
     options = options_file(tmp_path / "options", {"registry.basic.auth": AUTH})
     path = f"kafka://{broker.address}/shop.*"
     with running_registry({4: json.dumps(key_schema), 5: json.dumps(schema)}, AUTH) as registry:
@@ -200,6 +230,8 @@ def test_three_systems_in_one_command(
             ),
             "vans": ("id, plate, version", [(7, "AB", 1)]),
             "orders": ("id, total, version", [(1, 1.5, 1), (1, 2.5, 2)]),
+            "sites": ("ID, CITY, version", [(1, "Bern", 1)]),
+            "clients": ("ID, CITY, version", [(2, "Ulm", 1)]),
         }
         for table, (columns, expected) in histories.items():
             name = "shop_meters" if table == "meters" else table
@@ -213,8 +245,23 @@ def test_three_systems_in_one_command(
         print(done.stdout, done.stderr)
         assert done.returncode == 0
         assert registry.asked == [4, 5]
+
+        # What the broker has deleted stays in the account of the table.
+        gone = [qlik_record(n, "UPDATE", "02", ID=8, READING=n) for n in (6, 7)]
+        topics.send("shop.meters", [one | {"partition": 0} for one in gone])
+        topics.forget("shop.meters", 0, 4)
+        done = folder.type(*command, **{OPTIONS: options})
+        assert done.returncode == 1
+        assert "no longer has up to 1 messages: 1 of partition 0 (offsets 3 to 3)" in done.stderr
+        done = folder.type(*command, "--accept-gap", **{OPTIONS: options})
+        print(done.stdout, done.stderr)
+        assert done.returncode == 0
+        [health] = [line for line in done.stdout.splitlines() if "shop_meters: look here" in line]
+        assert "raw.shop_meters lacks 1 message of partition 0 (offsets 3 to 3)" in health.replace(
+            "`", ""
+        )
     rows = folder.rows("ID, READING, version", "shop_meters_history")
-    assert rows == [(8, 1, 1), (8, 2, 2), (8, 3, 3), (9, 5, 1)]
+    assert rows == [(8, 1, 1), (8, 2, 2), (8, 3, 3), (8, 7, 4), (9, 5, 1)]
 
 
 @pytest.mark.parametrize("mode", CONNECTORS)
