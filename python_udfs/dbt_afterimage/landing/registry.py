@@ -9,8 +9,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import urllib.error
-import urllib.request
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -242,9 +240,12 @@ def _asked(url: str, number: int, broker: Broker, notes: list[str]) -> str | Non
         broker: The broker, whose options have those of the registry.
         notes: Takes what to tell.
     """
+    # Importing it takes a while, which commands without a registry need not spend.
+    from urllib.error import HTTPError
+
     try:
         said = _get(f"{url}/schemas/ids/{number}", broker.options.get(_AUTH))
-    except urllib.error.HTTPError as error:
+    except HTTPError as error:
         if error.code == 404 and _code(error) == _NO_SCHEMA:
             notes.append(f"{url} has no schema with the id {number}: its messages wait")
             return None
@@ -264,19 +265,21 @@ def _asked(url: str, number: int, broker: Broker, notes: list[str]) -> str | Non
 
 
 def _get(url: str, auth: str | None) -> dict[str, Any]:
-    request = urllib.request.Request(url, headers={"Accept": "application/json"})
+    from urllib.request import Request, urlopen
+
+    request = Request(url, headers={"Accept": "application/json"})
     if auth:
         # Not for another host that the registry may name.
         value = base64.b64encode(auth.encode()).decode()
         request.add_unredirected_header("Authorization", f"Basic {value}")
-    with urllib.request.urlopen(request, timeout=seconds()) as answer:
+    with urlopen(request, timeout=seconds()) as answer:
         said = json.loads(answer.read())
     if not isinstance(said, dict) or "schema" not in said:
         raise ValueError("the answer has no schema")
     return said
 
 
-def _code(error: urllib.error.HTTPError) -> Any:
+def _code(error: Any) -> Any:
     try:
         return json.loads(error.read()).get("error_code")
     except (ValueError, AttributeError):

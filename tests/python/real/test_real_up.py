@@ -113,12 +113,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory, lake: Lake, broker: Broker)
     return Folder(tmp_path_factory.mktemp("own"), lake, broker)
 
 
-SOURCE = {"lsn": "long", "ts_ms": "long", "schema": "string", "table": "string"}
+SOURCE = {
+    "version": "string",
+    "lsn": "long",
+    "ts_ms": "long",
+    "schema": "string",
+    "table": "string",
+}
 
 
 def change(place: int, table: str, op: str, before: Any, after: Any) -> dict[str, Any]:
     """Return a message of Debezium."""
-    source = {"lsn": place, "ts_ms": place * 1000, "schema": "public", "table": table}
+    source = {
+        "version": "3.0.0.Final",
+        "lsn": place,
+        "ts_ms": place * 1000,
+        "schema": "public",
+        "table": table,
+    }
     source |= {"txId": place, "snapshot": "false", "sequence": f'["{place}","{place}"]'}
     return {"before": before, "after": after, "source": source, "op": op, "ts_ms": place}
 
