@@ -51,7 +51,9 @@ class Iceberg:
         Args:
             memory: What the table remembers, changed in place.
         """
-        for name, snapshot in self._branches().items():
+        for name, snapshot in self._heads().items():
+            if not name.startswith(_BRANCH):
+                continue
             if snapshot == memory.snapshot and not self._publish(memory, name):
                 self._forget_latest(memory)
             self._drop(name)
@@ -67,6 +69,7 @@ class Iceberg:
             AfterimageError: What is loaded has changed meanwhile, or another program was faster.
         """
         branch = f"{_BRANCH}_{uuid.uuid4().hex[:12]}"
+        before = self._heads().get("main")
         self._target.rows(f"alter table {{}} create branch {branch}")
         try:
             for select in load.selects:
@@ -74,10 +77,16 @@ class Iceberg:
             load.check()
             seen = load.seen(f"{self._target.name}.branch_{branch}") if load.seen else load.contents
         except AfterimageError:
-            if branch not in self._branches():
+            if branch not in self._heads():
                 raise self._target.overtaken() from None
             raise
-        memory.add_latest(load.path, seen, self._branches().get(branch, ""))
+        heads = self._heads()
+        if heads.get("main") != before:
+            # Another project may have dropped the branch as a leftover. Iceberg then makes it anew
+            # for the rows, on what the other one has published, and would publish them too.
+            self._drop(branch)
+            raise self._target.overtaken()
+        memory.add_latest(load.path, seen, heads.get(branch, ""))
         self._target.remember(memory)
         if not self._publish(memory, branch):
             self._forget_latest(memory)
@@ -85,11 +94,10 @@ class Iceberg:
             raise self._target.overtaken()
         self._drop(branch)
 
-    def _branches(self) -> dict[str, str]:
-        """Return the branches of loads, each with its snapshot; an empty one has none."""
+    def _heads(self) -> dict[str, str]:
+        """Return the branches, each with its snapshot."""
         found = self._target.rows(
-            "select name, cast(snapshot_id as string) from {}.refs"
-            f" where type = 'BRANCH' and startswith(name, '{_BRANCH}')"
+            "select name, cast(snapshot_id as string) from {}.refs where type = 'BRANCH'"
         )
         return {str(name): str(snapshot) for name, snapshot in found}
 
