@@ -95,8 +95,8 @@ test-databricks: ## Run the tests of the package under dbt-databricks (makes .ve
 real:
 	@AFTERIMAGE_VENV=.venv-real AFTERIMAGE_LOCK=requirements-real.lock ./setup.sh
 
-# PostgreSQL is the machine's: without it these tests are skipped, and say so.
-test-real: setup real ## Run a real Debezium on a real PostgreSQL (makes .venv-real)
+# PostgreSQL is the machine's, and the broker's jars come from Maven Central: without them tests are skipped, and say so.
+test-real: setup real ## Run real parts: Debezium on PostgreSQL, a Kafka broker (makes .venv-real)
 	$(PYTEST) -rs -m "not long" tests/python/real
 
 # BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.

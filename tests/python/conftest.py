@@ -18,6 +18,7 @@ from hypothesis import settings
 from hypothesis.internal.conjecture import engine
 from pyspark.sql import SparkSession
 
+from dbt_afterimage.runtime import jars
 from dbt_afterimage.runtime.session import open_session
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -245,8 +246,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _state(tmp_path_factory: pytest.TempPathFactory) -> None:
+def _state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
     # Set before anything starts a session: the profile reads it.
+    if any("broker" in getattr(item, "fixturenames", ()) for item in request.session.items):
+        jars.want(jars.KAFKA)
     os.environ["AFTERIMAGE_WAREHOUSE"] = str(tmp_path_factory.mktemp("warehouse"))
     os.environ["AFTERIMAGE_CLASS_ARCHIVE"] = str(ROOT / ".afterimage" / "cache")
     os.environ.setdefault("AFTERIMAGE_JARS", str(ROOT / ".afterimage" / "jars"))

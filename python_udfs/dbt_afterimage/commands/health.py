@@ -12,6 +12,7 @@ import click
 
 from dbt_afterimage.commands.options import found_at, output_option, where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing.topics import lacking
 from dbt_afterimage.pages import page
 from dbt_afterimage.pages.health import HOUR, Health, Run, counted, document, worst_first
 from dbt_afterimage.runtime.project import CONTRACT, Project, Where, step
@@ -123,6 +124,8 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
             f"{node.name} is not a staging model, as it has no column {', '.join(missing)};"
             " name one with --model"
         )
+    for source in _topics(project, node):
+        health.missing += [f"{source} {text}" for text in lacking(project, source)]
     warnings = "warnings" if "warnings" in columns else "cast(null as array<string>)"
     source_rows = "source_rows" if "source_rows" in columns else "cast(null as int)"
     # One line per hour, kind and run, so that no task reads all changes.
@@ -189,6 +192,17 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
         health.runs.append(Run(at, changes, newest, late))
     if not health.runs:
         health.problem = "it is empty: no row has arrived yet"
+
+
+def _topics(project: Any, node: Any) -> list[str]:
+    """Return the tables of topics that a model reads, as in SQL."""
+    if not any(name.endswith("_messages") for name in node.depends_on.macros):
+        return []
+    return [
+        str(source.relation_name)
+        for source in project.sources()
+        if source.unique_id in node.depends_on.nodes and "/" not in source.identifier
+    ]
 
 
 def summary(health: Health) -> str:

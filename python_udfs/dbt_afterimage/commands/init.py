@@ -23,6 +23,7 @@ from dbt_afterimage.runtime.run_dbt import run_dbt
 from dbt_afterimage.scaffold import drafts, entries
 from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
+from dbt_afterimage.scaffold.plans import SeveralTables
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"
@@ -171,11 +172,16 @@ class _Outcome:
 def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False) -> _Outcome:
     """Look at tables, one after the other, and print what was found."""
     outcome = _Outcome([], [])
-    for entry in wanted:
+    ahead = list(wanted)
+    while ahead:
+        entry = ahead.pop(0)
         started = time.monotonic()
         try:
-            made = drafts.draft(project, entry)
+            made = drafts.draft(project, entry, is_searched=is_pattern)
         except AfterimageError as error:
+            if is_pattern and isinstance(error, SeveralTables) and not entry.table:
+                ahead = [replace(entry, table=table) for table in error.tables] + ahead
+                continue
             if is_pattern and isinstance(error, drafts.NoChangeTable):
                 continue
             outcome.problems.append((entry, str(error)))
@@ -185,7 +191,7 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
         models = made.texts.models
         if models and any(models == other.texts.models for _, other in outcome.drafts):
             continue  # The same table under another name.
-        outcome.drafts.append((entry, made))
+        outcome.drafts.append((made.entry, made))
         if len(wanted) == 1:
             print(f"{made.texts.table} is {made.found}")
         else:

@@ -1,12 +1,12 @@
-"""`afterimage land`: turns landed files into raw tables."""
+"""`afterimage land`: turns landed files, and topics of Kafka, into raw tables."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,14 @@ import click
 
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing import broker as kafka
+from dbt_afterimage.landing.broker import Broker
 from dbt_afterimage.landing.files import Landing, is_hidden, look, shown, sql_path
+from dbt_afterimage.landing.registry import Schemas, check_url, is_topic_of_registry
 from dbt_afterimage.landing.stage import check_same_columns
 from dbt_afterimage.landing.tables import Table, columns_at
-from dbt_afterimage.runtime import files
+from dbt_afterimage.landing.topics import COLUMNS, TopicTable, spark_of, table_name
+from dbt_afterimage.runtime import files, jars
 from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
 from dbt_afterimage.scaffold.drafts import yaml_name
@@ -55,6 +59,39 @@ class Raw:
         return f"{self.schema}.{self.table}"
 
 
+def topic_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of topics to a command, which gets them as one argument, `how`."""
+
+    @wraps(function)
+    def with_how(registry: str | None, accept_gap: bool, **options: Any) -> Any:
+        url = None if registry is None else check_url(registry)
+        return function(**options, how=How(url, accept_gap))
+
+    with_how = click.option(
+        "--accept-gap",
+        is_flag=True,
+        help="Go on where a broker has deleted messages before they landed, and note the gap.",
+    )(with_how)
+    return click.option(
+        "--registry",
+        metavar="URL",
+        help="The schema registry that has the schemas of the messages in Avro.",
+    )(with_how)
+
+
+@dataclass(frozen=True)
+class How:
+    """How to land topics.
+
+    Attributes:
+        registry: The schema registry, if it is to be asked.
+        accept_gap: Whether to go on where a broker has deleted messages.
+    """
+
+    registry: str | None = None
+    accept_gap: bool = False
+
+
 @click.command("land")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option(
@@ -63,6 +100,7 @@ class Raw:
     metavar="SCHEMA.TABLE",
     help="Name of the table, for one PATH (default: schema raw, and the name of the PATH).",
 )
+@topic_options
 @click.option(
     "--copy",
     is_flag=True,
@@ -70,17 +108,116 @@ class Raw:
     " CSV is always loaded, and Avro if Spark has no reader for it.",
 )
 @where_options
-def command(paths: Sequence[str], name: str | None, copy: bool, where: Where) -> None:
-    """Turn landed files into raw tables.
+def command(paths: Sequence[str], name: str | None, copy: bool, how: How, where: Where) -> None:
+    """Turn landed files and topics into raw tables.
 
     The files are Parquet, ORC, CSV, JSON or Avro. Each PATH is a file, or a folder with the
     files of one table. Without --copy nothing is loaded: a dbt source names the path, and each
-    `dbt run` takes in what has landed there since.
+    `dbt run` takes in what has landed there since. A PATH such as kafka://HOST:PORT/TOPIC, or
+    'kafka://HOST:PORT/crm.*', is a topic of Kafka; run again to load the new messages.
     """
-    raws = named(paths, name)
-    land(Project(where), raws, copy=copy)
-    names = " ".join(map(str, raws))
-    print(f"Next: afterimage init {names}" if len(raws) <= 5 else "Next: afterimage up")
+    landed = land_all(where, paths, name, how, copy=copy)
+    names = " ".join(landed)
+    print(f"Next: afterimage init {names}" if len(landed) <= 5 else "Next: afterimage up")
+
+
+def land_all(
+    where: Where, paths: Sequence[str], name: str | None, how: How, *, copy: bool
+) -> list[str]:
+    """Make raw tables of files and topics, print what they are, and return their names.
+
+    Args:
+        where: The dbt project.
+        paths: Files, folders with the files of one table, and topics.
+        name: The name of the table, for one path; by default each is named after its path.
+        how: How to land topics.
+        copy: Whether to load files that Spark could read in place.
+
+    Raises:
+        AfterimageError: A path cannot be landed, or two would have one name.
+    """
+    addresses = [kafka.address(path) for path in paths if kafka.is_address(path)]
+    of_files = [path for path in paths if not kafka.is_address(path)]
+    if name is not None and addresses and len(paths) > 1:
+        raise AfterimageError("--as names one table; give one PATH with it")
+    raws = named(of_files, name) if of_files else []
+    if addresses:
+        jars.want(jars.KAFKA)
+    project = Project(where)
+    land(project, raws, copy=copy)
+    landed = [str(raw) for raw in raws]
+    for one in addresses:
+        landed += _land_topics(project, one, name, how)
+    return list(dict.fromkeys(landed))
+
+
+def _land_topics(project: Project, where: kafka.Address, name: str | None, how: How) -> list[str]:
+    with step(f"asking {where.servers} for its topics"):
+        broker = Broker(spark_of(project), where.servers)
+        topics = broker.topics(where.topics)
+    try:
+        tables: dict[str, str] = {}
+        for topic in topics:
+            schema, table = (SCHEMA, table_name(topic)) if name is None else _parts(name)
+            other = tables.setdefault(f"{schema}.{table}", topic)
+            if other != topic:
+                raise AfterimageError(
+                    f"topics {other} and {topic} would both become {schema}.{table}; land one of"
+                    " them separately: --as SCHEMA.TABLE"
+                )
+        for shown_name, topic in tables.items():
+            _land_topic(project, broker, topic, shown_name, how)
+        return list(tables)
+    finally:
+        broker.close()
+
+
+def _land_topic(project: Project, broker: Broker, topic: str, shown_name: str, how: How) -> None:
+    schema, _, table = shown_name.partition(".")
+    source = project.source(schema, table)
+    if source is not None and _is_path(source):
+        raise AfterimageError(
+            f"the project already has a source {shown_name}, for {visible(source.identifier)}"
+            f" ({source.original_file_path}); choose another name: --as SCHEMA.TABLE"
+        )
+    with step(f"loading {shown_name}"):
+        read = TopicTable(project, schema, table).load_topic(
+            broker, topic, accept_gap=how.accept_gap
+        )
+    loaded = "nothing new"
+    if read.messages:
+        plural = "s"[: read.messages != 1]
+        loaded = f"{read.messages:,} message{plural} loaded ({_size(read.size)})"
+    print(f"{shown_name}: Kafka, topic {topic}, {loaded}, lag {read.lag:,}")
+    for note in read.notes:
+        print(f"  {note}")
+    relation = f"{quote(schema)}.{quote(table)}"
+    found = recognise(list(COLUMNS), {}, None, partial(shows, project, relation))
+    if found:
+        print(f"  looks like {found.system.title}")
+    _land_schemas(project, broker, schema, table, how)
+
+
+def _land_schemas(project: Project, broker: Broker, schema: str, table: str, how: How) -> None:
+    """Keep the schemas of a topic's messages, or those that the topic itself has."""
+    schemas = Schemas(project, schema)
+    if is_topic_of_registry(project, f"{quote(schema)}.{quote(table)}"):
+        print("  looks like the topic of a schema registry")
+        found = schemas.add_from_topic(table)
+    elif how.registry:
+        with step(f"asking {how.registry} for schemas"):
+            found = schemas.add_from_registry(table, how.registry, broker)
+    else:
+        return
+    if found.added:
+        print(f"  {schemas.shown}: {found.added} schema{'s'[: found.added != 1]} added")
+    for note in found.notes:
+        print(f"  {note}")
+
+
+def _size(size: int) -> str:
+    power = min((len(str(size)) - 1) // 3, 3)
+    return f"{size / 1000**power:.{min(power, 1)}f} {('bytes', 'kB', 'MB', 'GB')[power]}"
 
 
 def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:

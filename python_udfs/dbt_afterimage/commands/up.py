@@ -18,21 +18,22 @@ from dbt_afterimage.scaffold.entries import FILE
 
 @click.command("up")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@land.topic_options
 @where_options
 @click.pass_context
-def command(context: click.Context, paths: Sequence[str], where: Where) -> int:
+def command(context: click.Context, paths: Sequence[str], how: land.How, where: Where) -> int:
     """Land, init, build and health in one.
 
-    Lands files, writes models for all change tables, builds them, and writes a health page. PATH is
-    a file or a folder of one table, as for `land`. Without it: the tables of the project's sources,
-    of the catalog, and of afterimage.yml. In an empty folder it creates a dbt project. Everything
-    runs in one Spark session; run it again to take in what has landed since. The exit code is 1 if
-    a table has an open question, or a test fails.
+    Lands files and topics, writes models for all change tables, builds them, and writes a health
+    page. PATH is a file, a folder of one table, or a topic, as for `land`. Without it: the tables
+    of the project's sources, of the catalog, and of afterimage.yml. In an empty folder it creates a
+    dbt project. Everything runs in one Spark session; run it again to take in what has landed
+    since. The exit code is 1 if a table has an open question, or a test fails.
     """
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
         init.begin(Path.cwd())
     if paths:
-        land.land(Project(where), land.named(paths, None), copy=False)
+        land.land_all(where, paths, None, how, copy=False)
     stagings, open_questions = init.add(Project(where), [], True, {})
     if stagings:
         failure = None

@@ -112,31 +112,45 @@ class Delta:
             self._target.remember(memory)
 
     def load(self, load: Load, memory: Memory) -> None:
-        """Add the rows of files, and remember the files.
+        """Add the rows, and remember what they are of.
 
         Args:
-            load: The files, which are copies, and their rows.
+            load: The files, which are copies, or the messages, and their rows.
             memory: What the table remembers, changed in place.
 
         Raises:
-            AfterimageError: A file is still being written, or another program was faster.
+            AfterimageError: What is loaded has changed, or another program was faster.
         """
-        for file in load.files:
-            file.check_unchanged()
+        load.check()
         query = " union all ".join(load.selects)
-        rows = self._target.count(query) if query else 0
+        rows = None
+        if load.is_copy:
+            rows = self._target.count(query) if query else 0
         mark = f"afterimage-land-{uuid.uuid4().hex}"
         with self._unless_overtaken():
             memory.pending = Pending(mark, self._version(), rows, load.path, load.contents)
             self._target.remember(memory)
             if query:
                 self._target.insert(load.columns, query, settings={_MARK: mark})
+            if not load.is_copy:
+                self._check_again(load, memory.pending)
             # Read again: another project may have asked about this load meanwhile.
             now = self._target.memory() or memory
             if now.pending and now.pending.id == mark:
                 now.pending = None
-            now.add(load.path, load.contents)
+            now.add(load.path, load.seen(self._target.name) if load.seen else load.contents)
             self._target.remember(now)
+
+    def _check_again(self, load: Load, pending: Pending) -> None:
+        """Take the rows back if what they were read from has changed meanwhile."""
+        try:
+            load.check()
+        except AfterimageError:
+            # The version of the property, and that of the rows.
+            if self._version() != pending.since + 2:
+                raise self._unclear(pending, "another program has written meanwhile") from None
+            self._target.rows(f"restore table {{}} to version as of {pending.since}")
+            raise
 
     def _is_in(self, pending: Pending) -> bool:
         """Whether a commit with the load's mark is part of the table as it is."""
@@ -157,7 +171,7 @@ class Delta:
             elif shared and commit.operation == "WRITE":
                 # Another client of the session may have set another mark.
                 written = commit.metrics.get("numOutputRows")
-                if written is None or int(written) == pending.rows:
+                if written is None or pending.rows in (None, int(written)):
                     why = f"version {commit.version} may be of this load, but lacks its mark"
                     raise self._unclear(pending, why)
         return False
@@ -175,10 +189,11 @@ class Delta:
 
     def _unclear(self, pending: Pending, why: str) -> AfterimageError:
         count = len(pending.files)
+        what = "partition" if pending.path.startswith("kafka:") else "file"
         return AfterimageError(
-            f"a load of {count} file{'s'[: count != 1]} into {self._target.shown} was killed after"
-            f" version {pending.since}, and nobody can tell whether their rows are in: {why};"
-            f" restore version {pending.since}, or drop the table, and land all files again"
+            f"a load of {count} {what}{'s'[: count != 1]} into {self._target.shown} was killed"
+            f" after version {pending.since}, and nobody can tell whether their rows are in: {why};"
+            f" restore version {pending.since}, or drop the table, and land all {what}s again"
         )
 
     @contextmanager

@@ -4,11 +4,12 @@ Iceberg cannot commit rows and a property together. So the rows go into a branch
 property is set to the files and the branch's snapshot, and then `main` moves to that snapshot. If a
 process is killed in between, the next run drops a branch that the property does not name, and
 publishes one that it names. If a statement of a killed process still runs on a server, it writes to
-its branch only.
+its branch only: each load has a branch of its own.
 """
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 
 from dbt_afterimage.errors import AfterimageError
@@ -50,44 +51,57 @@ class Iceberg:
         Args:
             memory: What the table remembers, changed in place.
         """
-        if branch := self._branch():
-            if branch == memory.snapshot and not self._publish(memory):
+        for name, snapshot in self._heads().items():
+            if not name.startswith(_BRANCH):
+                continue
+            if snapshot == memory.snapshot and not self._publish(memory, name):
                 self._forget_latest(memory)
-            self._drop_branch()
+            self._drop(name)
 
     def load(self, load: Load, memory: Memory) -> None:
-        """Add the rows of files, and remember the files.
+        """Add the rows, and remember what they are of.
 
         Args:
-            load: The files and their rows.
+            load: The files, or the messages, and their rows.
             memory: What the table remembers, changed in place.
 
         Raises:
-            AfterimageError: A file is still being written, or another program was faster.
+            AfterimageError: What is loaded has changed meanwhile, or another program was faster.
         """
-        self._target.rows(f"alter table {{}} create branch {_BRANCH}")
-        for select in load.selects:
-            self._target.insert(load.columns, select, branch=f".branch_{_BRANCH}")
-        for file in load.files:
-            file.check_unchanged()
-        memory.add(load.path, load.contents)
-        memory.latest = (load.path, list(load.contents))
-        memory.snapshot = self._branch()
-        self._target.remember(memory)
-        if not self._publish(memory):
-            self._forget_latest(memory)
-            self._drop_branch()
+        branch = f"{_BRANCH}_{uuid.uuid4().hex[:12]}"
+        before = self._heads().get("main")
+        self._target.rows(f"alter table {{}} create branch {branch}")
+        try:
+            for select in load.selects:
+                self._target.insert(load.columns, select, branch=f".branch_{branch}")
+            load.check()
+            seen = load.seen(f"{self._target.name}.branch_{branch}") if load.seen else load.contents
+        except AfterimageError:
+            if branch not in self._heads():
+                raise self._target.overtaken() from None
+            raise
+        heads = self._heads()
+        if heads.get("main") != before:
+            # Another project may have dropped the branch as a leftover. Iceberg then makes it anew
+            # for the rows, on what the other one has published, and would publish them too.
+            self._drop(branch)
             raise self._target.overtaken()
-        self._drop_branch()
+        memory.add_latest(load.path, seen, heads.get(branch, ""))
+        self._target.remember(memory)
+        if not self._publish(memory, branch):
+            self._forget_latest(memory)
+            self._drop(branch)
+            raise self._target.overtaken()
+        self._drop(branch)
 
-    def _branch(self) -> str:
-        """Return the branch's snapshot; an empty text if there is no branch."""
+    def _heads(self) -> dict[str, str]:
+        """Return the branches, each with its snapshot."""
         found = self._target.rows(
-            f"select cast(snapshot_id as string) from {{}}.refs where name = '{_BRANCH}'"
+            "select name, cast(snapshot_id as string) from {}.refs where type = 'BRANCH'"
         )
-        return str(found[0][0]) if found else ""
+        return {str(name): str(snapshot) for name, snapshot in found}
 
-    def _publish(self, memory: Memory) -> bool:
+    def _publish(self, memory: Memory, branch: str) -> bool:
         """Move `main` to the branch; false if another program has written to it since."""
         if not memory.snapshot:
             return False
@@ -98,7 +112,7 @@ class Iceberg:
         if current:
             return True
         try:
-            self._target.rows(f"call system.fast_forward('{{}}', 'main', '{_BRANCH}')")
+            self._target.rows(f"call system.fast_forward('{{}}', 'main', '{branch}')")
         except AfterimageError as error:
             # After a commit to `main`, or if another project took the branch for a leftover.
             if "Cannot fast-forward" in str(error) or "Ref does not exist" in str(error):
@@ -107,13 +121,8 @@ class Iceberg:
         return True
 
     def _forget_latest(self, memory: Memory) -> None:
-        path, names = memory.latest
-        for name in names:
-            del memory.files[path][name]
-        if not memory.files[path]:
-            del memory.files[path]
-        memory.latest, memory.snapshot = ("", []), ""
+        memory.forget_latest()
         self._target.remember(memory)
 
-    def _drop_branch(self) -> None:
-        self._target.rows(f"alter table {{}} drop branch if exists {_BRANCH}")
+    def _drop(self, branch: str) -> None:
+        self._target.rows(f"alter table {{}} drop branch if exists {branch}")

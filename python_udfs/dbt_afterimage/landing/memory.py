@@ -1,20 +1,23 @@
-"""What a raw table remembers of the files that were loaded into it, in one of its properties."""
+"""What a raw table remembers of what was loaded into it, in one of its properties.
+
+Of files it remembers each file, and of a topic how far each partition was read.
+"""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.landing.files import File
 from dbt_afterimage.runtime.project import Project
 
 PROPERTY = "afterimage.landed"
 
-# What is known of a file: [size, time of writing, content].
+# What is known of each file, [size, time of writing, content]; of the partitions of a topic see
+# `topics.py`.
 Contents = dict[str, list[Any]]
 
 
@@ -25,15 +28,15 @@ class Pending:
     Attributes:
         id: What marks its commit.
         since: The table's version before it.
-        rows: How many rows it adds.
+        rows: How many rows it adds; none if nobody has counted them.
         path: The landed path.
-        files: The files, by their names.
+        files: The files, or partitions, by their names.
         asked: How often a later load has asked about it.
     """
 
     id: str
     since: int
-    rows: int
+    rows: int | None
     path: str
     files: Contents
     asked: int = 0
@@ -44,20 +47,39 @@ class Memory:
     """What a table remembers.
 
     Attributes:
-        files: Landed path -> name of a file -> [size, time of writing, content].
-        latest: Landed path and names of the newest files (Iceberg).
+        files: Landed path -> name of a file, or partition -> what is known of it.
+        latest: Landed path and names of the newest ones, with what was known before (Iceberg).
         snapshot: The snapshot that added them (Iceberg).
         pending: The load that has begun (Delta).
     """
 
     files: dict[str, Contents] = field(default_factory=dict)
-    latest: tuple[str, list[str]] = ("", [])
+    latest: tuple[str, dict[str, list[Any] | None]] = ("", {})
     snapshot: str = ""
     pending: Pending | None = None
 
     def add(self, path: str, contents: Contents) -> None:
-        """Note that files were loaded."""
+        """Note that files, or messages, were loaded."""
         self.files.setdefault(path, {}).update(contents)
+
+    def add_latest(self, path: str, contents: Contents, snapshot: str) -> None:
+        """Note them, so that they can be forgotten if their snapshot is never published."""
+        known = self.files.get(path, {})
+        self.latest = (path, {name: known.get(name) for name in contents})
+        self.snapshot = snapshot
+        self.add(path, contents)
+
+    def forget_latest(self) -> None:
+        """Go back to what was known before the latest were added."""
+        path, before = self.latest
+        for name, known in before.items():
+            if known is None:
+                del self.files[path][name]
+            else:
+                self.files[path][name] = known
+        if not self.files[path]:
+            del self.files[path]
+        self.latest, self.snapshot = ("", {}), ""
 
     def text(self) -> str:
         """Return it as the property's value."""
@@ -74,17 +96,21 @@ class Load:
 
     Attributes:
         path: The landed path.
-        files: The files.
-        contents: What is known of them.
+        contents: What is known of what is loaded.
         columns: The table's columns, as a list in SQL.
         selects: Queries that return these columns.
+        check: Raises an error if what is loaded has changed since it was looked at.
+        is_copy: Whether what is loaded stays as it is, however often it is read.
+        seen: Returns what is known once the rows are in; asks the table, or its branch.
     """
 
     path: str
-    files: Sequence[File]
     contents: Contents
     columns: str
     selects: Sequence[str]
+    check: Callable[[], None]
+    is_copy: bool = True
+    seen: Callable[[str], Contents] | None = None
 
 
 class Target:
@@ -99,6 +125,11 @@ class Target:
             shown: The table, as in messages.
         """
         self._project, self._name, self.shown = project, name, shown
+
+    @property
+    def name(self) -> str:
+        """The table, as in SQL."""
+        return self._name
 
     def rows(self, statement: str) -> list[Sequence[Any]]:
         """Run a statement in which `{}` stands for the table."""
@@ -132,7 +163,10 @@ class Target:
             return None
         found = json.loads(zlib.decompress(bytes.fromhex(text)))
         pending = Pending(**found["pending"]) if "pending" in found else None
-        return Memory(found["files"], tuple(found["latest"]), found["snapshot"], pending)
+        path, latest = found["latest"]
+        if isinstance(latest, list):  # as it was written when only files could be loaded
+            latest = dict.fromkeys(latest)
+        return Memory(found["files"], (path, latest), found["snapshot"], pending)
 
     def remember(self, memory: Memory) -> None:
         """Write what the table is to remember."""

@@ -161,8 +161,12 @@ class Table:
             self._format.allow_names(new)
             self._project.rows(f"alter table {self._name} add columns ({_listed(new)})")
         contents = {file.name: [file.size, file.modified, file.content()] for file in files}
-        columns = ", ".join(quote(one.name) for one in present)
-        self._format.load(Load(path, files, contents, columns, selects), memory)
+
+        def check() -> None:
+            for file in files:
+                file.check_unchanged()
+
+        self._format.load(Load(path, contents, names_in(present), selects, check), memory)
 
     def _made(
         self, read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
@@ -171,6 +175,19 @@ class Table:
         columns = _united(read, types)
         if not columns:
             raise AfterimageError(f"no file for {self._shown} has a column; land them once one has")
+        return self._create(
+            columns,
+            "--copy needs one (CSV and Avro are always copied); choose another --target, or land"
+            " Parquet in place",
+        )
+
+    def _create(self, columns: Sequence[Column], remedy: str) -> list[Column]:
+        """Make the table, empty; where there is one, replace it.
+
+        Args:
+            columns: Its columns.
+            remedy: What to do where no such table can be made.
+        """
         self._project.rows(f"create schema if not exists {self._schema}")
         properties = {PROPERTY: Memory().text(), **self._format.name_properties(columns)}
         verb = "create table" if self.columns() is None else "create or replace table"
@@ -183,8 +200,7 @@ class Table:
             if "data source: iceberg" not in str(error):
                 raise
             raise AfterimageError(
-                f"{self._project.target} has neither Iceberg nor Delta, and --copy needs one (CSV"
-                " and Avro are always copied); choose another --target, or land Parquet in place"
+                f"{self._project.target} has neither Iceberg nor Delta, and {remedy}"
             ) from None
         made = self.columns()
         assert made is not None
@@ -301,6 +317,11 @@ def _united(read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
             known = columns.setdefault(name, Column(column.name, kind))
             columns[name] = Column(known.name, _wider(known.type, kind))
     return list(columns.values())
+
+
+def names_in(columns: Sequence[Column]) -> str:
+    """Return the names of columns as a list in SQL."""
+    return ", ".join(quote(one.name) for one in columns)
 
 
 def _listed(columns: Sequence[Column]) -> str:

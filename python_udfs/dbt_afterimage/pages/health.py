@@ -49,8 +49,8 @@ class Run:
 
 
 # Why rows are rejected that are no change and no fault: the message behind a delete of Debezium;
-# rows of a copy that are as in the copy before.
-NO_CHANGE = {"tombstone", "unchanged"}
+# rows of a copy that are as in the copy before; messages of other tables on the same topic.
+NO_CHANGE = {"tombstone", "unchanged", "of another table"}
 
 
 @dataclass
@@ -65,6 +65,7 @@ class Health:
         untimed: Changes that have no time.
         rejects: Rejected rows by reason, without what is particular to a row.
         delays: Between change and arrival, after the first run: how many changes took how long.
+        missing: What its topic had lost before it was landed.
         problem: Why nothing could be read.
     """
 
@@ -79,6 +80,7 @@ class Health:
     warnings: Counter[str] = field(default_factory=Counter)
     runs: list[Run] = field(default_factory=list)
     delays: Counter[int] = field(default_factory=Counter)
+    missing: list[str] = field(default_factory=list)
     problem: str = ""
 
     @property
@@ -131,7 +133,7 @@ class Health:
         """Why to look at this table, the worst first; none where it is well."""
         if self.problem:
             return [Reason(2, self.problem)]
-        found = []
+        found = [Reason(2, text) for text in self.missing]
         not_understood = Counter(
             {text: count for text, count in self.rejects.items() if text not in NO_CHANGE}
         )

@@ -1,6 +1,6 @@
-"""Finds the jars of the table formats for the Spark that is installed, and fetches them once.
+"""Finds the jars of table formats and of Kafka for the installed Spark, and fetches them once.
 
-Spark brings neither Iceberg nor Delta. Their jars are kept in a folder and used in place: a session
+Spark brings none of them. Their jars are kept in a folder and used in place: a session
 starts as fast as with jars of its own, without a network. What is fetched is checked against
 `jars.txt`, which holds what was tested.
 """
@@ -39,7 +39,7 @@ _TRUSTED = (Path("/etc/ssl/certs/java/cacerts"), Path("/etc/pki/java/cacerts"))
 
 @dataclass(frozen=True)
 class Format:
-    """A table format.
+    """A table format, or another source of rows.
 
     Attributes:
         title: Its name.
@@ -49,7 +49,7 @@ class Format:
 
     title: str
     artifact: str
-    catalogs: tuple[str, ...]
+    catalogs: tuple[str, ...] = ()
 
 
 FORMATS = (
@@ -63,6 +63,20 @@ FORMATS = (
     ),
     Format("Delta", "delta-spark", ("org.apache.spark.sql.delta.catalog.DeltaCatalog",)),
 )
+
+# No setting tells that a command reads topics, and nobody else needs these jars.
+KAFKA = Format("Kafka", "spark-sql-kafka")
+_wanted: list[Format] = []
+
+
+def want(one: Format) -> None:
+    """Have a format's jars in the session that this process starts, whatever its settings.
+
+    Args:
+        one: The format.
+    """
+    if one not in _wanted:
+        _wanted.append(one)
 
 
 @dataclass(frozen=True)
@@ -104,8 +118,9 @@ def add(conf: dict[str, str], *, in_one_process: bool, env: Mapping[str, str]) -
     """
     found = [
         str(path)
-        for one in FORMATS
-        if any(value in one.catalogs for value in conf.values()) and not _is_named(one, conf, env)
+        for one in (*FORMATS, *_wanted)
+        if one in _wanted or any(value in one.catalogs for value in conf.values())
+        if not _is_named(one, conf, env)
         for path in _paths(one, conf, env)
     ]
     if found:
@@ -160,8 +175,25 @@ def listed(spark: str, title: str) -> list[Jar]:
     return [jar for jar in _read() if (jar.spark, jar.title) == (spark, title)]
 
 
-def _read() -> list[Jar]:
-    lines = _LIST.read_text(encoding="utf-8").splitlines()
+def fetched(listing: Path, folder: Path, env: Mapping[str, str]) -> list[Path]:
+    """Return the jars of a list of its own, which are fetched into a folder once.
+
+    Args:
+        listing: The list, written as `jars.txt` is.
+        folder: The folder.
+        env: Environment variables.
+
+    Raises:
+        AfterimageError: A jar is missing and cannot be fetched.
+    """
+    jars = _read(listing)
+    if _missing(jars, folder):
+        _fetch_once(jars, folder, {}, env)
+    return [folder / jar.file for jar in jars]
+
+
+def _read(listing: Path | None = None) -> list[Jar]:
+    lines = (listing or _LIST).read_text(encoding="utf-8").splitlines()
     rows = [line.split() for line in lines if line and not line.startswith("#")]
     return [Jar(row[0], row[1], *_three(row[2]), row[3]) for row in rows]
 

@@ -29,6 +29,9 @@ CONTRACT = (
     *("reject_reason", "ingested_at"),
 )
 
+# The table of a registry's schemas, beside the raw tables of the topics.
+REGISTRY_SCHEMAS = "registry_schemas"
+
 
 @dataclass(frozen=True)
 class Column:

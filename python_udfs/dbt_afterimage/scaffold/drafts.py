@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.files import Texts
-from dbt_afterimage.runtime.project import Column, Project
+from dbt_afterimage.runtime.project import REGISTRY_SCHEMAS, Column, Project, quote
 from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold import plans
 from dbt_afterimage.scaffold.entries import Entry
 from dbt_afterimage.scaffold.landed import Landed, model_name, text_literal
 from dbt_afterimage.scaffold.plans import Plan, Question
-from dbt_afterimage.scaffold.systems import SYSTEMS, Found, known_by, recognise
+from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, known_by, recognise
 
 KINDS = ("staging", "history", "current", "audit")
 # The property files in which sources are declared by us.
@@ -36,11 +36,13 @@ class Draft:
     """What is known about a table, and the texts to write for it.
 
     Attributes:
+        entry: The table, with the tables beside it that were found.
         found: How the table was recognised.
         staging: The name of the staging model, which may exist already.
         notes: What was guessed, and what to check.
     """
 
+    entry: Entry
     found: Found
     key: list[str]
     staging: str
@@ -68,12 +70,13 @@ def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
     return landed, found
 
 
-def draft(project: Project, entry: Entry) -> Draft:
+def draft(project: Project, entry: Entry, *, is_searched: bool = False) -> Draft:
     """Look at a landed table and return the texts to write for it.
 
     Args:
         project: The dbt project.
         entry: The table and its options.
+        is_searched: Whether the table is one of many that are looked at, and nobody has named it.
 
     Raises:
         NoChangeTable: It is not a change table.
@@ -87,6 +90,11 @@ def draft(project: Project, entry: Entry) -> Draft:
             f" their signs:\n{known_by()}\nIt has:"
             f" {', '.join(tables.names_of(landed.columns))}"
         )
+    value = str(entry.arguments.get("value", "value"))
+    of_qlik = is_searched and found.system.macro == "qlik_messages"
+    if of_qlik and tables.holds_metadata(project, str(landed.relation), value)[1]:
+        raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
+    entry = _with_metadata(project, entry, landed, found)
     others = {
         option: tables.find(project, f"--{option}", name, OWN_SOURCES)
         for option, name in entry.others().items()
@@ -104,6 +112,49 @@ def draft(project: Project, entry: Entry) -> Draft:
     made = writer.draft()
     made.notes = [*notes, *plan.notes, *made.notes]
     return made
+
+
+def _with_metadata(project: Project, entry: Entry, landed: Landed, found: Found) -> Entry:
+    """Return the entry with the table that describes its messages, if there is one beside it."""
+    value = str(entry.arguments.get("value", "value"))
+    schema = entry.relation.rpartition(".")[0] or str(project.credentials.schema)
+    if entry.metadata or "`" in entry.relation:
+        return entry
+    if found.system.macro == "debezium_messages" and tables.is_framed(project, landed, value):
+        name = f"{schema}.{REGISTRY_SCHEMAS}"
+        return entry if project.columns_of(name) is None else replace(entry, metadata=name)
+    if found.system.macro == "qlik_messages":
+        ids = tables.schema_ids(project, str(landed.relation), value)
+        if ids and not tables.holds_metadata(project, str(landed.relation), value)[0]:
+            for name in metadata_beside(project, schema, value):
+                if ids & plans.described_ids(project, name, value):
+                    return replace(entry, metadata=name)
+    return entry
+
+
+def metadata_beside(project: Project, schema: str, value: str) -> list[str]:
+    """Return the tables of a schema that have nothing but Qlik's metadata messages.
+
+    Args:
+        project: The dbt project.
+        schema: The schema.
+        value: The column with the messages.
+    """
+    place = ".".join(map(quote, schema.split(".")))
+    try:
+        listed = project.rows(f"show tables in {place}")
+    except AfterimageError:
+        return []  # The name of a source that is no schema.
+    found = []
+    for name in sorted(str(row[1]) for row in listed):
+        relation = f"{place}.{quote(name)}"
+        columns = project.columns_of(relation) or []
+        column = next((c for c in columns if c.name.lower() == value.lower()), None)
+        if column is None or not tables.shows(project, relation, ENVELOPE, column):
+            continue
+        if tables.holds_metadata(project, relation, column.name)[1]:
+            found.append(f"{schema}.{name}")
+    return found
 
 
 class _Existing:
@@ -215,7 +266,7 @@ class _Writer:
 
     def draft(self) -> Draft:
         staging = self.names["staging"]
-        made = Draft(self.found, self.plan.key, staging, Texts(self.landed.name))
+        made = Draft(self.entry, self.found, self.plan.key, staging, Texts(self.landed.name))
         texts = made.texts
         if self.existing.staging is not None and not self.existing.is_ours("staging"):
             streams = ", ".join(sorted(node.name for node in self.existing.streams))
@@ -282,6 +333,7 @@ class _Writer:
             "key": plan.key,
             "table": plan.table,
             "landed_rows": plan.landed_rows,
+            "is_one_of_several": self.entry.table is not None,
             "has_before_images": plan.has_before_images,
             "columns": columns,
             "key_columns": key_columns,

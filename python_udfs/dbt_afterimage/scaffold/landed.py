@@ -146,6 +146,75 @@ def shows(project: Project, relation: Any, sign: str, column: Column) -> bool:
     return bool(found)
 
 
+def is_framed(project: Project, landed: Landed, name: str) -> bool:
+    """Whether a column has messages in Avro, as those of a schema registry begin.
+
+    Args:
+        project: The dbt project.
+        landed: The landed table.
+        name: The column.
+    """
+    types = {column.name.lower(): column.type for column in landed.columns}
+    if types.get(name.lower()) != "binary":
+        return False
+    value = quote(name)
+    [(found,)] = project.rows(
+        f"select count_if(startswith({value}, X'00') and length({value}) >= 5) > 0"
+        f" from (select {value} from {landed.relation} where {value} is not null limit 100)"
+    )
+    return bool(found)
+
+
+def holds_metadata(project: Project, relation: str, name: str) -> tuple[bool, bool]:
+    """Whether the first messages of Qlik are metadata: some of them, and all.
+
+    Args:
+        project: The dbt project.
+        relation: The landed table, as in SQL.
+        name: The column with the messages.
+    """
+    kind = _qlik(project, relation, name, ("type",), "type")
+    bare = f"get_json_object(cast({quote(name)} as string), '$.schemaId') is not null"
+    [(some, every)] = project.rows(
+        "select coalesce(bool_or(is_metadata), false), coalesce(bool_and(is_metadata), false)"
+        f" from (select coalesce({kind} = 'MD', false) or {bare} as is_metadata"
+        f" from {_first(relation, name)})"
+    )
+    return bool(some), bool(every)
+
+
+def schema_ids(project: Project, relation: str, name: str) -> set[str]:
+    """Return the ids of the schemas that the first messages of Qlik name.
+
+    Args:
+        project: The dbt project.
+        relation: The landed table, as in SQL.
+        name: The column with the messages.
+    """
+    paths = ("messageSchemaId", "message.headers.externalSchemaId", "headers.externalSchemaId")
+    found = _qlik(project, relation, name, paths, "schema_id")
+    rows = project.rows(f"select distinct {found} from {_first(relation, name, 1000)}")
+    return {str(row[0]) for row in rows if row[0] is not None}
+
+
+def _first(relation: str, name: str, count: int = 100) -> str:
+    value = quote(name)
+    return f"(select {value} from {relation} where {value} is not null limit {count})"
+
+
+def _qlik(project: Project, relation: str, name: str, paths: Sequence[str], field: str) -> str:
+    """Return SQL for what messages say, in JSON at one of some paths, or in Avro's envelope."""
+    value = quote(name)
+    text = f"cast({value} as string)"
+    in_json = ", ".join(f"get_json_object({text}, '$.{path}')" for path in paths)
+    columns = {one.name.lower(): one.type for one in project.columns_of(relation) or []}
+    if columns.get(name.lower()) != "binary":
+        return f"coalesce({in_json})"
+    is_json = f"substring({value}, 1, 1) = X'7B'"
+    in_avro = f"decode_avro_message(if({is_json}, null, {value})).{field}"
+    return f"if({is_json}, coalesce({in_json}), {in_avro})"
+
+
 def rows_of(landed: Landed, condition: str | None = None) -> str:
     """Return a query for the rows of a landed table, for a test."""
     where = f" where {condition}" if condition else ""

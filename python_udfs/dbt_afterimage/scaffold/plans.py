@@ -14,8 +14,23 @@ from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, literal, quote
-from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, text_literal
+from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, schema_ids, text_literal
 from dbt_afterimage.scaffold.systems import before_images, header_name, header_prefix, sequences
+
+
+class SeveralTables(AfterimageError):
+    """A landed table holds the messages, or the events, of several tables.
+
+    Attributes:
+        tables: Their names.
+    """
+
+    def __init__(self, what: str, tables: Sequence[str]) -> None:
+        """Say what belongs to them."""
+        self.tables = sorted(tables)
+        super().__init__(
+            f"{what} belong to several tables: choose one with --table: {', '.join(self.tables)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -130,19 +145,19 @@ def qlik_messages(question: Question) -> Plan:
     )
     plan = Plan("", list(question.key), [], landed_rows=None if table else landed.reference)
     if rows:
-        tables = {
-            ".".join(filter(None, (r.get("schema_name"), r["table_name"]))): r["table_name"]
-            for r in rows
-        }
+        tables = {_full_name(row): row["table_name"] for row in rows}
+        of_several = len(tables) > 1
+        if of_several:
+            here = schema_ids(question.project, str(landed.relation), value)
+            with_data = {_full_name(row) for row in rows if row["schema_id"] in here}
+            tables = {name: one for name, one in tables.items() if name in with_data} or tables
         if len(tables) > 1:
-            raise AfterimageError(
-                f"the metadata messages in {metadata.name} belong to several tables: choose one"
-                f" with --table: {', '.join(sorted(tables))}"
-            )
+            raise SeveralTables(f"the metadata messages in {metadata.name}", list(tables))
         [(full_name, plan.table)] = tables.items()
+        rows = [row for row in rows if _full_name(row) == full_name]
         newest = [row for row in rows if row["schema_id"] == rows[0]["schema_id"]]
         plan.columns = [Column(row["column_name"], row["spark_type"]) for row in newest]
-        if table:
+        if table or of_several:
             plan.call["table"] = text_literal(full_name)
         plan.call["metadata"] = metadata.reference
         keys = {int(r.get("primary_key_position") or 0): r["column_name"] for r in newest}
@@ -169,6 +184,25 @@ def qlik_messages(question: Question) -> Plan:
         plan.key = guessed
         plan.notes.append(_guess(guessed, guessed_from))
     return plan
+
+
+def _full_name(row: Mapping[str, Any]) -> str:
+    return ".".join(filter(None, (row.get("schema_name"), row["table_name"])))
+
+
+def described_ids(project: Project, relation: str, value: str) -> set[str]:
+    """Return the ids of the schemas that Qlik's metadata messages describe.
+
+    Args:
+        project: The dbt project.
+        relation: The landed table, as schema.table.
+        value: The column with the messages.
+    """
+    schema, _, table = relation.rpartition(".")
+    messages = project.relation(schema, table, quoted=False)
+    schemas = project.macro("qlik_message_schemas", relation=messages, value=value)
+    rows = project.rows(f"select distinct schema_id from ({schemas}) where reject_reason is null")
+    return {str(row[0]) for row in rows}
 
 
 def _json_columns(question: Question, value: str) -> tuple[list[Column], list[str], int]:
@@ -265,13 +299,10 @@ def debezium_messages(question: Question) -> Plan:
     if not kinds:
         raise AfterimageError(
             f"{landed.name} has no Debezium message with a row, or it is in Avro: give --metadata,"
-            " the table with the registry's schemas (id, schema)"
+            " the table with the registry's schemas (id, schema), or land its topic with --registry"
         )
     if len(tables) > 1:
-        raise AfterimageError(
-            f"the messages in {landed.name} belong to several tables: choose one with --table:"
-            f" {', '.join(sorted(tables))}"
-        )
+        raise SeveralTables(f"the messages in {landed.name}", list(tables))
     typed = [Column(name, declared.get(name) or _widest(kind)) for name, kind in kinds.items()]
     plan = Plan(
         next(iter(tables), landed.identifier).rpartition(".")[2],

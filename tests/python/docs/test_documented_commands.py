@@ -38,6 +38,7 @@ ELSEWHERE = {
     "docs/operations/benchmark.md": "packaging/test_from_a_clone.py",
     "docs/operations/cluster.md": "runtime/test_cluster.py",
     "docs/start/land.md": "commands/test_land.py",
+    "docs/start/from_kafka.md": "real/test_real_up.py",
 }
 
 
@@ -168,7 +169,11 @@ def new_project(shell: Callable[..., str], folder: Path) -> Path:
 
 @pytest.mark.long
 def test_every_command_of_the_pages_works(examples: Callable[..., str], tmp_path: Path) -> None:
-    own = ("docs/start/land.md", "docs/start/init.md")  # Run in projects of their own.
+    own = (
+        "docs/start/land.md",
+        "docs/start/init.md",
+        "docs/start/from_kafka.md",
+    )  # Run in projects of their own.
     lines = list(dict.fromkeys(line for name, line in cases() if name not in own))
     lines = [line for line in lines if not any(re.fullmatch(known, line) for known in NOT_RUN)]
     assert len(lines) > 15

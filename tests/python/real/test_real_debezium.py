@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,13 @@ from conftest import SCHEMA, Lake, Project, relation
 from real_answers import (
     audit,
     columns_of,
-    history,
     in_audit,
-    in_json,
-    reloads,
     selected,
     shown,
     stored,
 )
 from real_connector import PYTHON
+from real_differences import differences, wrong_history
 from real_run import MODES, Told
 from real_source import OLD_DAYS, TABLES
 
@@ -102,24 +99,14 @@ def test_rows_are_those_of_the_database(
             (at, old and stored(old, *settings), new and stored(new, *settings))
             for at, old, new in record.changes
         ]
-        records = told.records[mode, table]
-        if is_avro:
-            records = in_json(records, told.schemas)
         texts = selected(columns)
         rejected = lake.rows(
             f"select distinct reject_reason as reason from {SCHEMA}.stg_{name}"
             " where reject_reason is not null and reject_reason not like 'tombstone: %'"
         )
         wrong[f"{table} rejected"] = [row["reason"] for row in rejected[:3]]
-        versions = lake.rows(
-            f"select {texts}, cast(valid_from as string) as valid_from,"
-            f" cast(valid_to as string) as valid_to, closed_by from {SCHEMA}.{name}_history"
-            f" order by {name}_history.id, version"
-        )
-        # The versions of a key stay in their order.
-        wrong[f"{table} history"] = differences(
-            [row | shown(row, settings[1]) for row in versions],
-            history(initial, changes, reloads(records)),
+        wrong[f"{table} history"] = wrong_history(
+            lake, f"{SCHEMA}.{name}_history", told, MODES[mode], table
         )
         rows = lake.rows(f"select {texts} from {SCHEMA}.{name}_current")
         wrong[f"{table} current"] = differences(
@@ -181,25 +168,3 @@ def landed(records: list[Row], is_avro: bool) -> tuple[dict[str, str], list[Row]
 def in_order(row: Row) -> tuple[str, str, str]:
     """Return what puts the rows of an audit in order."""
     return str(row["at"]), row["id"], row["column_name"]
-
-
-def differences(got: list[Row], expected: list[Row]) -> str | None:
-    """Compare the rows of each key, in their order, and print what differs."""
-    keys = sorted({row["id"] for row in [*got, *expected]}, key=int)
-    different = 0
-    for key in keys:
-        ours = [row for row in got if row["id"] == key]
-        theirs = [row for row in expected if row["id"] == key]
-        if ours == theirs:
-            continue
-        different += 1
-        print("key", key, "has", len(ours), "rows and should have", len(theirs))
-        nothing: Row = {}
-        for one, other in zip_longest(ours, theirs, fillvalue=nothing):
-            for name in one.keys() | other.keys():
-                if one.get(name) != other.get(name):
-                    at = one.get("valid_from", one.get("at"))
-                    print("   ", at, name, "is", one.get(name), "and not", other.get(name))
-    if different == 0:
-        return None
-    return f"{different} of {len(keys)} keys, {len(got)} and {len(expected)} rows"

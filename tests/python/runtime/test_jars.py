@@ -131,12 +131,40 @@ def test_both_formats_get_the_jars_of_both(tmp_path: Path) -> None:
     assert sorted(on_path) == sorted(str(path) for path in folder.iterdir())
 
 
+def test_jars_of_kafka_are_for_those_who_want_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jars, "_wanted", [])
+    folder = tmp_path / "given"
+    folder.mkdir()
+    for jar in jars.listed("3.5_2.12", "Kafka"):
+        (folder / jar.file).touch()
+    env = {
+        jars.FOLDER: str(folder),
+        "SPARK_HOME": str(spark_home(tmp_path / "spark", "2.12-3.5.8")),
+    }
+    conf: dict[str, str] = {}
+    jars.add(conf, in_one_process=True, env=env)
+    assert conf == {}
+    jars.want(jars.KAFKA)
+    jars.add(conf, in_one_process=False, env=env)
+    names = [Path(path).name for path in conf["spark.jars"].split(",")]
+    assert names[0] == "spark-sql-kafka-0-10_2.12-3.5.7.jar"
+    assert sorted(names) == sorted(path.name for path in folder.iterdir())
+    named = {"spark.jars.packages": "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"}
+    conf = dict(named)
+    jars.add(conf, in_one_process=True, env=env)
+    assert conf == named
+
+
 def test_list_has_a_digest_and_a_version_for_each_jar() -> None:
     listing = jars._read()
     assert {(jar.spark, jar.title) for jar in listing} == {
         ("3.5_2.12", "Delta"),
+        ("3.5_2.12", "Kafka"),
         ("4.1_2.13", "Delta"),
         ("4.1_2.13", "Iceberg"),
+        ("4.1_2.13", "Kafka"),
     }
     for jar in listing:
         assert len(bytes.fromhex(jar.digest)) == 32

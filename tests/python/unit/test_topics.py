@@ -1,0 +1,91 @@
+"""How topics are named, and what a table remembers of them."""
+
+from __future__ import annotations
+
+import json
+import zlib
+
+import pytest
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing import broker, registry
+from dbt_afterimage.landing.memory import Memory, Target
+from dbt_afterimage.landing.topics import table_name
+
+
+@pytest.mark.parametrize(
+    ("path", "servers", "topics"),
+    [
+        ("kafka://host/t", "host:9092", ("t",)),
+        ("Kafka://one:1,two/a.b", "one:1,two:9092", ("a.b",)),
+        ("kafka://[::1]:9/a,b*", "[::1]:9", ("a", "b*")),
+    ],
+)
+def test_addresses(path: str, servers: str, topics: tuple[str, ...]) -> None:
+    assert broker.is_address(path)
+    assert broker.address(path) == broker.Address(servers, topics)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["kafka://host", "kafka://host/", "kafka:///t", "kafka:t", "kafka://h/a/b", "kafka://,/t"],
+)
+def test_what_is_no_address(path: str) -> None:
+    with pytest.raises(AfterimageError, match="kafka://HOST:PORT/TOPIC"):
+        broker.address(path)
+
+
+def test_a_password_is_never_shown() -> None:
+    with pytest.raises(AfterimageError) as error:
+        broker.address("kafka://me:secret@host/t")
+    assert "secret" not in str(error.value)
+    with pytest.raises(AfterimageError) as error:
+        registry.check_url("https://me:secret@host")
+    assert "secret" not in str(error.value)
+
+
+@pytest.mark.parametrize("url", ["host:8081", "ftp://host", "https://", "https://h/?a=b"])
+def test_what_is_no_registry(url: str) -> None:
+    with pytest.raises(AfterimageError, match="--registry must be"):
+        registry.check_url(url)
+
+
+def test_names_of_tables() -> None:
+    assert table_name("CRM.public.Orders-2") == "crm_public_orders_2"
+    assert table_name("_schemas") == "schemas"
+    assert table_name("1") == "t_1"
+    with pytest.raises(AfterimageError, match="gives no table name"):
+        table_name("...")
+
+
+class Kept(Target):
+    """A table that has nothing but its properties."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def properties(self) -> dict[str, str]:
+        return {"afterimage.landed": self.text}
+
+
+def test_the_latest_are_forgotten_and_what_was_before_is_not() -> None:
+    memory = Memory()
+    memory.add_latest("kafka://c/t", {"0": [5, "id", 4, []]}, "1")
+    memory.add_latest("kafka://c/t", {"0": [9, "id", 8, []], "1": [2, "id", 1, []]}, "2")
+    found = Kept(memory.text()).memory()
+    assert found == memory
+    found.forget_latest()
+    assert found.files == {"kafka://c/t": {"0": [5, "id", 4, []]}}
+    assert found.snapshot == ""
+
+
+def test_memory_as_it_was_written_before_there_were_topics() -> None:
+    said = {
+        "files": {"/landing": {"1.csv": [1, 2, "a"], "2.csv": [3, 4, "b"]}},
+        "latest": ["/landing", ["2.csv"]],
+        "snapshot": "7",
+    }
+    found = Kept(zlib.compress(json.dumps(said).encode()).hex()).memory()
+    assert found is not None
+    found.forget_latest()
+    assert found.files == {"/landing": {"1.csv": [1, 2, "a"]}}
