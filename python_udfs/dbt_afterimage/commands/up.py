@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -11,40 +11,102 @@ import click
 from dbt_afterimage.commands import health, init, land
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.project import Project, Where
-from dbt_afterimage.runtime.run_dbt import run_dbt
+from dbt_afterimage.fleet import building, news, record
+from dbt_afterimage.fleet.news import Reader
+from dbt_afterimage.fleet.record import Record
+from dbt_afterimage.runtime.project import Project, Where, step
 from dbt_afterimage.scaffold.entries import FILE
 
 
 @click.command("up")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--all", "everything", is_flag=True, help="Look at all tables and build them, news or not."
+)
 @where_options
 @click.pass_context
-def command(context: click.Context, paths: Sequence[str], where: Where) -> int:
+def command(context: click.Context, paths: Sequence[str], everything: bool, where: Where) -> int:
     """Land, init, build and health in one.
 
     Lands files, writes models for all change tables, builds them, and writes a health page. PATH is
     a file or a folder of one table, as for `land`. Without it: the tables of the project's sources,
     of the catalog, and of afterimage.yml. In an empty folder it creates a dbt project. Everything
-    runs in one Spark session; run it again to take in what has landed since. The exit code is 1 if
-    a table has an open question, or a test fails.
+    runs in one Spark session.
+
+    Run it again to take in what has landed since: it builds the models whose raw tables have news,
+    those that failed or were edited, and all below them, and leaves the others alone. The exit code
+    is 1 if a table has an open question, or a test fails.
     """
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
         init.begin(Path.cwd())
     if paths:
         land.land(Project(where), land.named(paths, None), copy=False)
-    stagings, open_questions = init.add(Project(where), [], True, {})
-    if stagings:
-        failure = None
-        try:
-            selected = [f"+{name}+" for name in stagings]
-            run_dbt("build", "--select", *selected, flags=where.flags(), log="info")
-        except AfterimageError as error:
-            # The page helps to find the reason.
-            failure = error
-        context.invoke(health.command, is_all=True, silence=24, **asdict(where))
-        if failure:
-            raise failure
+    project = Project(where)
+    kept = record.of(project)
+    readers = _readers(project)
+    listing = record.checksum_of_file(project.folder / FILE)
+    is_same_list = kept.listing == listing and not everything
+    leave = _settled(project, readers) if is_same_list else set()
+    texts = record.texts_of(project)
+    stagings, open_questions = init.add(project, [], True, {}, leave=leave)
+    kept.listing = record.checksum_of_file(project.folder / FILE)
+    project = Project(where)
+    if texts != record.texts_of(project):
+        readers = _readers(project)
+    found = building.work(project, kept, readers, stagings, everything=everything)
+    if found.nodes:
+        _build(context, project, kept, found, where)
+    else:
+        kept.keep(project)
+        print(f"Nothing new in {_models(found.left_alone)}.")
     if open_questions:
         print(f"Answer the questions in {FILE}, then run this again.")
     return int(open_questions > 0)
+
+
+def _build(
+    context: click.Context, project: Project, kept: Record, found: building.Work, where: Where
+) -> None:
+    print(f"Building {_models(len(found.built))}; {found.left_alone} left alone, with nothing new.")
+    failure = None
+    try:
+        building.build(project, kept, found)
+    except AfterimageError as error:
+        # The page helps to find the reason.
+        failure = error
+    context.invoke(health.command, is_all=True, silence=24, **asdict(where))
+    if failure:
+        raise failure
+
+
+def _readers(project: Project) -> dict[str, Reader]:
+    with step("asking the tables for news"):
+        return news.look(project)
+
+
+def _settled(project: Project, readers: Mapping[str, Reader]) -> set[str]:
+    """Return the raw tables that need no second look: all that reads them has nothing new.
+
+    Returns:
+        Each by all its names, in small letters.
+    """
+    manifest = project.manifest
+    known: dict[str, bool] = {}
+    for node in project.models():
+        for key in node.depends_on.nodes:
+            reader = readers.get(node.unique_id)
+            is_quiet = reader is not None and not reader.has_news
+            known[key] = known.get(key, True) and is_quiet
+    names = set()
+    for key, is_quiet in known.items():
+        if is_quiet and key in manifest.sources:
+            source = manifest.sources[key]
+            names.add(f"{source.source_name}.{source.name}".lower())
+            names.add(f"{source.schema}.{source.identifier}".lower())
+        elif is_quiet and key in manifest.nodes:
+            names.add(f"{manifest.nodes[key].schema}.{manifest.nodes[key].alias}".lower())
+    return names
+
+
+def _models(count: int) -> str:
+    return f"{count} model{'s'[: count != 1]}"

@@ -1,0 +1,64 @@
+"""`afterimage news`: which raw tables have rows that no run has read."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
+
+import click
+
+from dbt_afterimage.commands.options import where_options
+from dbt_afterimage.fleet import news
+from dbt_afterimage.fleet.news import Reader
+from dbt_afterimage.runtime.project import Project, Where, step
+
+# As `afterimage serve --status` has it: no error, but not that either.
+NO_NEWS = 3
+_MOST = 12
+
+
+@click.command("news")
+@click.option(
+    "--select",
+    "selected",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Only the models that dbt selects by this, such as stg_qlik__customers+. Repeat for more.",
+)
+@where_options
+def command(selected: Sequence[str], where: Where) -> int:
+    """Say which raw tables have news.
+
+    It asks the metadata of the tables alone: no model is compiled, and no row is read. One line for
+    each raw table says what has landed since the last run, or that nobody can tell. The exit code
+    is 0 if there is something to build, and 3 if there is nothing.
+    """
+    project = Project(where)
+    with step("asking the tables"):
+        readers = news.look(project)
+    if selected:
+        wanted = project.selected(*selected)
+        readers = {key: reader for key, reader in readers.items() if key in wanted}
+    for line in lines(readers.values()):
+        print(line)
+    return 0 if any(reader.has_news for reader in readers.values()) else NO_NEWS
+
+
+def lines(readers: Collection[Reader]) -> list[str]:
+    """Return a line for each raw table, and one for all other models that must be built."""
+    shared = Counter(name for reader in readers for name in reader.news)
+    said: dict[str, str] = {}
+    for reader in readers:
+        for name, one in reader.news.items():
+            shown = name if shared[name] == 1 else f"{name} ({reader.node.name})"
+            said[shown] = reader.reason or one.text
+    width = max(map(len, said), default=0)
+    found = [f"{name:<{width}}  {text}" for name, text in sorted(said.items())]
+    others: dict[str, list[str]] = defaultdict(list)
+    for reader in readers:
+        if not reader.news and reader.reason:
+            others[reader.reason].append(reader.node.name)
+    for reason, names in sorted(others.items()):
+        more = f", and {len(names) - _MOST} more" if len(names) > _MOST else ""
+        found.append(f"{reason}: {', '.join(sorted(names)[:_MOST])}{more}")
+    return found
