@@ -33,7 +33,7 @@ def command(selected: Sequence[str], where: Where) -> int:
     each raw table says what has landed since the last run, or that nobody can tell. The exit code
     is 0 if there is something to build, and 3 if there is nothing.
     """
-    project = Project(where)
+    project = Project(where, asks=True)
     with step("asking the tables"):
         readers = news.look(project)
     if selected:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -41,21 +40,21 @@ def command(context: click.Context, paths: Sequence[str], everything: bool, wher
         init.begin(Path.cwd())
     if paths:
         land.land(Project(where), land.named(paths, None), copy=False)
-    project = Project(where)
+    project = Project(where, asks=True)
     kept = record.of(project)
     readers = _readers(project)
-    listing = record.checksum_of_file(project.folder / FILE)
-    is_same_list = kept.listing == listing and not everything
-    leave = _settled(project, readers) if is_same_list else set()
-    texts = record.texts_of(project)
+    # A list that was edited, or that has open questions, may say something else of each table.
+    is_same_list = kept.listing == record.checksum_of_file(project.folder / FILE)
+    leave = _settled(project, readers) if is_same_list and not everything else set()
+    before = _files(project.folder)
     stagings, open_questions = init.add(project, [], True, {}, leave=leave)
-    kept.listing = record.checksum_of_file(project.folder / FILE)
-    project = Project(where)
-    if texts != record.texts_of(project):
+    kept.listing = "" if open_questions else record.checksum_of_file(project.folder / FILE)
+    if _files(project.folder) != before:
+        project = Project(where)
         readers = _readers(project)
     found = building.work(project, kept, readers, stagings, everything=everything)
     if found.nodes:
-        _build(context, project, kept, found, where)
+        _build(project, kept, found)
     else:
         kept.keep(project)
         print(f"Nothing new in {_models(found.left_alone)}.")
@@ -64,19 +63,30 @@ def command(context: click.Context, paths: Sequence[str], everything: bool, wher
     return int(open_questions > 0)
 
 
-def _build(
-    context: click.Context, project: Project, kept: Record, found: building.Work, where: Where
-) -> None:
-    print(f"Building {_models(len(found.built))}; {found.left_alone} left alone, with nothing new.")
+def _build(project: Project, kept: Record, found: building.Work) -> None:
+    print(f"Building {_models(len(found.built))}; {found.left_alone} have nothing new.")
     failure = None
     try:
         building.build(project, kept, found)
     except AfterimageError as error:
         # The page helps to find the reason.
         failure = error
-    context.invoke(health.command, is_all=True, silence=24, **asdict(where))
+    known = kept.groups()
+    health.write(
+        project,
+        [project.manifest.nodes[key] for key in found.staging],
+        24,
+        is_all=True,
+        known=known,
+    )
+    kept.keep_groups(known)
     if failure:
         raise failure
+
+
+def _files(folder: Path) -> dict[Path, int]:
+    """Return the files in which `init` writes, each with the time when it was written."""
+    return {path: path.stat().st_mtime_ns for path in (folder / "models").rglob("*.*")}
 
 
 def _readers(project: Project) -> dict[str, Reader]:

@@ -30,12 +30,14 @@ class Work:
         selectors: What dbt is told to select, which is at least these.
         built: The names of the models, snapshots and seeds among them.
         left_alone: How many others there are.
+        staging: The ids of all staging models, by their names.
     """
 
     nodes: frozenset[str]
     selectors: tuple[str, ...]
     built: tuple[str, ...]
     left_alone: int
+    staging: tuple[str, ...]
 
 
 class Graph:
@@ -157,7 +159,8 @@ def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str], with_paren
         names, with_parents = graph.names(graph.staging), "+"
         nodes = graph.runs(graph.nodes)
     selectors = tuple(f"{with_parents}fqn:{name}+" for name in names)
-    return Work(nodes, selectors, tuple(built), len(tables) - len(built))
+    staging = sorted(graph.staging, key=lambda key: str(graph.nodes[key].name))
+    return Work(nodes, selectors, tuple(built), len(tables) - len(built), tuple(staging))
 
 
 def build(project: Project, kept: Record, found: Work) -> None:

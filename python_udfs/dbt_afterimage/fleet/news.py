@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +15,8 @@ from dbt_afterimage.runtime.project import Project
 
 NEVER_BUILT = News("new", "never built")
 _REMEMBERS_NOTHING = News("unknown", "may have news: the model remembers nothing")
+
+_IN_SCHEMA = re.compile(r"(.+)\.(?:`(?:[^`]|``)+`|[^`.]+)")
 
 
 @dataclass
@@ -114,8 +117,9 @@ def _built(project: Project, nodes: Iterable[Any]) -> set[str]:
 
 
 def _schema(node: Any) -> str:
-    # As dbt writes it, with quotes where the project wants them.
-    return str(node.relation_name).rpartition(".")[0]
+    """Return the schema of a model's table as dbt writes it, with its catalog and with quotes."""
+    found = _IN_SCHEMA.fullmatch(str(node.relation_name))
+    return found[1] if found else str(node.schema)
 
 
 def _is_view(node: Any) -> bool:

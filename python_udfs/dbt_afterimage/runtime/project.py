@@ -82,17 +82,23 @@ class Project:
         folder: Where its `dbt_project.yml` is.
     """
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, where: Where, *, asks: bool = False) -> None:
         """Parse the project.
 
         Args:
             where: The project and the target.
+            asks: Whether the command asks Spark at once, so that it starts meanwhile.
 
         Raises:
             AfterimageError: There is no project, no profile, or dbt cannot read them.
         """
         self.folder = where.folder()
         self._flags = where.flags()
+        if asks:
+            # Loads dbt, which takes a second.
+            from dbt_afterimage.runtime.connections import start_with_the_next
+
+            start_with_the_next()
         with step("reading the dbt project"):
             self._manifest = run_dbt("parse", flags=self._flags)
 
