@@ -41,6 +41,12 @@ def command(context: click.Context, paths: Sequence[str], everything: bool, wher
     if paths:
         land.land(Project(where), land.named(paths, None), copy=False)
     project = Project(where, asks=True)
+    with record.of(project).taken():
+        return _take_in(project, where, everything=everything)
+
+
+def _take_in(project: Project, where: Where, *, everything: bool) -> int:
+    """Write what models lack, build what has news, and return the exit code."""
     kept = record.of(project)
     readers = _readers(project)
     # A list that was edited, or that has open questions, may say something else of each table.

@@ -41,7 +41,7 @@ class Work:
 
 
 class Graph:
-    """The nodes that `afterimage up` is about: staging models, what they read, and all below them.
+    """The nodes that `afterimage up` is about: staging models, all below them, and what these read.
 
     Attributes:
         nodes: The nodes that dbt runs, by their ids.
@@ -66,9 +66,10 @@ class Graph:
             if node.resource_type == "model"
             and (node.name in staging or node.config.materialized == "change_stream")
         ]
-        above = self._above(self.staging)
-        tests = {key for one in above for key in self._children.get(one, ()) if self._is_test(key)}
-        within = above | tests | self.below(self.staging)
+        within = self._above(self.below(self.staging))
+        within |= {
+            key for one in within for key in self._children.get(one, ()) if self._is_test(key)
+        }
         self.nodes = {key: node for key, node in self._all.items() if key in within}
 
     def below(self, keys: Iterable[str]) -> set[str]:
@@ -136,7 +137,7 @@ def work(
     # dbt's `state:modified` does not see variables, and without a record nothing is known.
     changed = kept.manifest is None or kept.settings != record.settings_of(project)
     if everything or changed:
-        return _work(graph, graph.runs(graph.nodes), graph.staging, "+")
+        return _work(graph, graph.runs(graph.nodes), None)
     roots = set(kept.pending)
     for key, reader in readers.items():
         # A staging table at another version was built by somebody else, who may have left out what
@@ -147,20 +148,22 @@ def work(
     if kept.texts != record.texts_of(project):
         roots |= project.selected("state:modified", state=kept.manifest)
     roots &= graph.nodes.keys()
-    return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots), "")
+    return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots))
 
 
-def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str], with_parents: str) -> Work:
+def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str] | None) -> Work:
+    """Return the work; `tops` are the nodes above all others in it, none if it is everything."""
+    names = [] if tops is None else graph.names(tops)
+    selectors = [f"fqn:{name}+" for name in names]
+    if tops is None or not all(map(_PLAIN.fullmatch, names)):
+        # Everything, or dbt's selectors cannot name a node.
+        nodes = graph.runs(graph.nodes)
+        # Staging models, all below them, and what these read.
+        selectors = [f"@fqn:{name}" for name in graph.names(graph.staging)]
     tables = [key for key in graph.runs(graph.nodes) if key.split(".")[0] in _TABLES]
     built = sorted(graph.nodes[key].name for key in tables if key in nodes)
-    names = graph.names(tops)
-    if not all(map(_PLAIN.fullmatch, names)):
-        # dbt's selectors cannot name one of them.
-        names, with_parents = graph.names(graph.staging), "+"
-        nodes = graph.runs(graph.nodes)
-    selectors = tuple(f"{with_parents}fqn:{name}+" for name in names)
     staging = sorted(graph.staging, key=lambda key: str(graph.nodes[key].name))
-    return Work(nodes, selectors, tuple(built), len(tables) - len(built), tuple(staging))
+    return Work(nodes, tuple(selectors), tuple(built), len(tables) - len(built), tuple(staging))
 
 
 def build(project: Project, kept: Record, found: Work) -> None:

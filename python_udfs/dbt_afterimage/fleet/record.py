@@ -9,12 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.locks import lock
 from dbt_afterimage.runtime.project import Project
 from dbt_afterimage.runtime.state import state_folder
 
@@ -48,6 +50,24 @@ class Record:
     def manifest(self) -> Path | None:
         """The folder of dbt's manifest as it was then; none if there was no run."""
         return self.folder if (self.folder / "manifest.json").is_file() else None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Keep other runs on the same tables away, in the project's folder at least.
+
+        Raises:
+            AfterimageError: Another run is at work.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a", encoding="utf-8") as file:
+            try:
+                lock(file, wait=False)
+            except BlockingIOError:
+                raise AfterimageError(
+                    "another `afterimage up` is at work in this project, for the same target: wait"
+                    " until it ends"
+                ) from None
+            yield
 
     def keep(self, project: Project) -> None:
         """Write the record, and the manifest if the project has changed.
