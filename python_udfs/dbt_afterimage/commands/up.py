@@ -70,7 +70,11 @@ def _take_in(project: Project, where: Where, *, everything: bool) -> int:
 
 
 def _build(project: Project, kept: Record, found: building.Work) -> None:
-    print(f"Building {_models(len(found.built))}; {found.left_alone} have nothing new.")
+    tests = len(found.nodes) - len(found.built)
+    print(
+        f"Building {_models(len(found.built))} with {tests} test{'s'[: tests != 1]};"
+        f" {found.left_alone} have nothing new."
+    )
     failure = None
     try:
         building.build(project, kept, found)

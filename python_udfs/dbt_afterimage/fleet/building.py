@@ -151,6 +151,28 @@ def work(
     return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots))
 
 
+def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]) -> None:
+    """Give models that have no news a reason, if the next `up` has something to do below them.
+
+    Args:
+        project: The dbt project.
+        kept: What the last `up` has kept.
+        readers: What the models have to do; changed in place.
+    """
+    if kept.manifest is None:
+        # Nobody has called `up`.
+        return
+    graph, pending = Graph(project, ()), set(kept.pending)
+    for key, reader in readers.items():
+        left = len(graph.below([key]) & pending)
+        if reader.has_news:
+            continue
+        if left:
+            reader.reason = f"{left} models and tests failed last time, or were not reached"
+        elif reader.version != kept.versions.get(key):
+            reader.reason = "built since by another command: what is below may not be"
+
+
 def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str] | None) -> Work:
     """Return the work; `tops` are the nodes above all others in it, none if it is everything."""
     names = [] if tops is None else graph.names(tops)

@@ -136,7 +136,7 @@ class Project:
                 *("ls", "--output", "json", "--output-keys", "unique_id"),
                 *("--select", *selectors, *compared),
             )
-        return {str(json.loads(line)["unique_id"]) for line in listed}
+        return {str(json.loads(line)["unique_id"]) for line in listed or ()}
 
     def pages_folder(self) -> Path:
         """Return the folder for the pages of the project, `.afterimage/pages`, which git ignores.
