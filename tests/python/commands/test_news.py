@@ -337,3 +337,104 @@ def test_the_freshness_of_dbt_is_when_rows_landed(fleet: Fleet, lake: Lake) -> N
         assert abs(landed["two"].replace(tzinfo=None) - made["at"]).total_seconds() < 1
     assert landed["two"] > landed["one"]
     fleet.build()
+
+
+@pytest.mark.needs("iceberg")
+def test_a_staging_table_that_was_rolled_back_has_lost_what_it_read(
+    fleet: Fleet, lake: Lake
+) -> None:
+    fleet.build()
+    table = f"{SCHEMA}.stg_fleet__two"
+    [before] = lake.rows(f"select max(snapshot_id) as id from {table}.refs where name = 'main'")
+    fleet.land("two", 6, row(at(21), "U", "k"))
+    fleet.build()
+    lake.spark.sql(f"call system.rollback_to_snapshot('{table}', {before['id']})")
+    assert fleet.news()["raw.two"] == "its table was rolled back"
+    assert "stg_fleet__two" in fleet.build()
+    assert lake.rows(f"select count(*) as n from {table} where `after`.name = 'k'") == [{"n": 1}]
+    # A compacted table is at another version too, and has lost nothing.
+    lake.spark.sql(
+        f"call system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))"
+    )
+    assert fleet.news()["raw.two"] == "nothing new"
+    fleet.build()
+
+
+EVENTS = {
+    "record_id": "bigint",
+    "status": "string",
+    "event_type": "int",
+    "event_time": "timestamp",
+    **dict.fromkeys(
+        ("perpetrator", "table_name", "table_key", "column_name", "old_value", "new_value"),
+        "string",
+    ),
+}
+EVENT = {
+    "record_id": 1,
+    "status": "N",
+    "event_type": 1,
+    "event_time": datetime(2024, 5, 1),
+    "table_name": "badge",
+    "table_key": "no=12",
+    "column_name": "color",
+    "old_value": "",
+    "new_value": "red",
+}
+
+
+def event_log(fleet: Fleet, **options: str) -> Path:
+    """Write a staging model of an event log, whose table no source names."""
+    fleet.lake.create("fleet_events", EVENTS, [EVENT])
+    call = f"""netiq_event_log(
+        api.Relation.create(schema='{SCHEMA}', identifier='fleet_events'), ['no'], 'badge',
+        [{{'name': 'no', 'type': 'string'}}, {{'name': 'color', 'type': 'string'}}],
+        {", ".join(f"{name}={value}" for name, value in options.items())}
+    )"""
+    fleet.project.stream("stg_fleet__events", call, file_format=FORMAT)
+    return fleet.project.folder / "models" / "stg_fleet__events.sql"
+
+
+def test_a_model_that_waits_for_a_time_is_built_each_time(fleet: Fleet) -> None:
+    path = event_log(fleet, future_events="false")
+    try:
+        assert "stg_fleet__events" in fleet.build()
+        assert fleet.news()[f"{SCHEMA}.fleet_events"] == "nothing new"
+        text = path.read_text()
+        path.write_text(text.replace("future_events=false", "future_events=true"))
+        # Nothing is new in this run, and it remembers all the same that the model waits now.
+        assert "stg_fleet__events" in fleet.build()
+        waits = "it waits for more than rows that land"
+        assert fleet.news()[f"{SCHEMA}.fleet_events"] == waits
+    finally:
+        path.unlink()
+    fleet.build()
+
+
+def test_a_table_that_is_read_without_asking_is_no_news(fleet: Fleet) -> None:
+    columns, badge = {"no": "string", "color": "string"}, {"no": "12", "color": "red"}
+    fleet.lake.create("fleet_badges", columns, [badge])
+    fleet.project.file(
+        "models/badges.yml",
+        f"sources: [{{name: base, schema: {SCHEMA}, tables: [{{name: fleet_badges}}]}}]",
+    )
+    path = event_log(fleet, base="source('base', 'fleet_badges')")
+    try:
+        assert "stg_fleet__events" in fleet.build()
+        # A run would not look at it either, since no event has landed.
+        fleet.lake.append("fleet_badges", columns, [badge])
+        assert fleet.news()[f"{SCHEMA}.fleet_events"] == "nothing new"
+        assert fleet.build() == ()
+    finally:
+        path.unlink()
+        (fleet.project.folder / "models" / "badges.yml").unlink()
+    fleet.build()
+
+
+def test_one_up_at_a_time(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fleet.project.folder)
+    with record.of(fleet.open()).taken():
+        assert main(["up", "--profiles-dir", "profiles"]) == 1
+    assert "another `afterimage up` is at work in this project" in capsys.readouterr().err
