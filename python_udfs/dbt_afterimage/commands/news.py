@@ -61,7 +61,7 @@ def lines(readers: Collection[Reader], unread: Collection[str]) -> list[str]:
     for reader in readers:
         for name, one in reader.news.items():
             shown = name if shared[name] == 1 else f"{name} ({reader.node.name})"
-            said[shown] = reader.reason or one.text
+            said[shown] = one.text if one.kind == "new" else reader.reason or one.text
     width = max(map(len, said), default=0)
     found = [f"{name:<{width}}  {text}" for name, text in sorted(said.items())]
     others: dict[str, list[str]] = defaultdict(list)
