@@ -51,7 +51,7 @@ def _take_in(project: Project, where: Where, *, everything: bool) -> int:
     readers = _readers(project)
     # A list that was edited, or that has open questions, may say something else of each table.
     is_same_list = kept.listing == record.checksum_of_file(project.folder / FILE)
-    leave = _settled(project, readers) if is_same_list and not everything else set()
+    leave = _settled(project, kept, readers) if is_same_list and not everything else set()
     before = _files(project.folder)
     stagings, open_questions = init.add(project, [], True, {}, leave=leave)
     kept.listing = "" if open_questions else record.checksum_of_file(project.folder / FILE)
@@ -104,8 +104,8 @@ def _readers(project: Project) -> dict[str, Reader]:
         return news.look(project)
 
 
-def _settled(project: Project, readers: Mapping[str, Reader]) -> set[str]:
-    """Return the raw tables that need no second look: all that reads them has nothing new.
+def _settled(project: Project, kept: Record, readers: Mapping[str, Reader]) -> set[str]:
+    """Return the raw tables that need no look: all that reads them is as `up` has left it.
 
     Returns:
         Each by all its names, in small letters.
@@ -115,7 +115,12 @@ def _settled(project: Project, readers: Mapping[str, Reader]) -> set[str]:
     for node in project.models():
         for key in node.depends_on.nodes:
             reader = readers.get(node.unique_id)
-            is_quiet = reader is not None and not reader.has_news
+            is_quiet = (
+                reader is not None
+                and not reader.has_news
+                # Else another command has taken in rows, which may have had new columns.
+                and reader.version == kept.versions.get(node.unique_id)
+            )
             known[key] = known.get(key, True) and is_quiet
     names = set()
     for key, is_quiet in known.items():
