@@ -23,8 +23,7 @@ from dbt_afterimage.scaffold.entries import FILE
     "--all", "everything", is_flag=True, help="Look at all tables and build them, news or not."
 )
 @where_options
-@click.pass_context
-def command(context: click.Context, paths: Sequence[str], everything: bool, where: Where) -> int:
+def command(paths: Sequence[str], everything: bool, where: Where) -> int:
     """Land, init, build and health in one.
 
     Lands files, writes models for all change tables, builds them, and writes a health page. PATH is
