@@ -4,7 +4,8 @@
     `sides` are the raw tables, each as arguments of _side. `new_shape` is what _check_drift returns. `also` are
     queries for further groups to read. `extents` are further places ([beginning, first, last]) to read if anything has
     landed. With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
-    to the contract.
+    to the contract. With `waits_for_time`, a run may find something to do though nothing has landed; `reads` are
+    relations that the macro reads without asking what has landed there.
 
     The result has
     - `kind`: `all` (read everything), `new` or `nothing`,
@@ -15,9 +16,11 @@
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
     - `new_shape`: as given,
+    - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that,
     - `idle`: the model's query if there is nothing to read. -#}
 {%- macro _intake(
-    macro_name, unique_key, sides, new_shape=none, also=[], extents=[], whole=false, further_columns=[]
+    macro_name, unique_key, sides, new_shape=none, also=[], extents=[], whole=false, further_columns=[],
+    waits_for_time=false, reads=[]
 ) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- do afterimage._check_key(sides[0].relation, unique_key, remembered.built_with) -%}
@@ -63,6 +66,7 @@
     {%- endif -%}
     {%- set extents = extents + read.sides | sum(attribute='extents', start=[]) -%}
     {%- set has_unplaced = read.sides | selectattr('has_unplaced') | list | length > 0 -%}
+    {%- set asks = afterimage._asks(read.sides, waits_for_time, reads) -%}
     {%- set ranges = afterimage._merge_ranges(extents) if kind == 'new' else [] -%}
     {%- set intake = {
         'kind': kind,
@@ -73,6 +77,8 @@
         'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
         'is_woken': read.is_woken,
         'new_shape': new_shape,
+        'asks': asks,
+        'is_asks_known': remembered.read.get(read.sides[0].name ~ ' asks') == asks,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
     } -%}
     {%- do afterimage._note_intake(intake, unique_key) -%}

@@ -86,6 +86,10 @@
             }) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- do sides.append({
+        'name': intake.sides[0].name ~ ' asks', 'state': intake.asks, 'is_remembered': intake.is_asks_known, 'count': 0,
+        'reason': none, 'views': [],
+    }) -%}
     {%- set note = {
         'run': invocation_id,
         'name': intake.sides[0].name,
@@ -96,6 +100,19 @@
         'idle': intake.idle,
     } -%}
     {%- do config.model.config.meta.update({'afterimage_intakes': afterimage._noted_intakes() + [note]}) -%}
+{%- endmacro -%}
+
+
+{#- What an intake asks, as a text, so that `afterimage news` can ask the same without compiling the model: the `tables`
+    of which it asks what has landed, `others` that it reads without asking, and whether it `waits` for something else
+    (a time, or what a table says that it does not ask), so that it must run each time. -#}
+{%- macro _asks(sides, waits_for_time, reads) -%}
+    {%- set unasked = sides | rejectattr('is_tracked') | list -%}
+    {{ return(tojson({
+        'tables': sides | selectattr('is_tracked') | map(attribute='name') | list,
+        'others': unasked | map(attribute='name') | list + reads | map('string') | list,
+        'waits': waits_for_time or unasked | selectattr('wakes') | list | length > 0,
+    })) }}
 {%- endmacro -%}
 
 

@@ -3,14 +3,14 @@
     with version 0. -#}
 {%- macro _delta_landed(side, read, is_incremental) -%}
     {%- set relation = side.relation -%}
-    {%- set newest = run_query('describe history ' ~ relation ~ ' limit 1').rows[0] -%}
-    {%- set present = newest['version'] | int -%}
+    {%- set commit = afterimage._delta_commit(relation) -%}
+    {%- set present = commit[0] | int -%}
     {%- set before = (read.state or '').split('@') -%}
-    {%- if before[1:] == [present | string, newest['timestamp'] | string] -%}
+    {%- if before[1:] == commit -%}
         {{ return(afterimage._landed(relation, 'nothing', state=read.state, is_remembered=true, count=0)) }}
     {%- endif -%}
     {%- set table = run_query('describe detail ' ~ relation).rows[0] -%}
-    {%- set state = [table['id'], present, newest['timestamp']] | join('@') -%}
+    {%- set state = ([table['id']] + commit) | join('@') -%}
     {%- set rows = afterimage._at_version(relation, present) -%}
     {%- if not is_incremental -%}
         {#- The first run, or a full refresh. -#}
@@ -42,6 +42,13 @@
     {#- Everything, with the reason and the number of rows in the log line. -#}
     {%- set count = afterimage._value('select count(*) from ' ~ rows) if found.reason else none -%}
     {{ return(afterimage._landed(relation, 'all', rows, state=state, count=count, reason=found.reason)) }}
+{%- endmacro -%}
+
+
+{#- The version of the newest commit and its time, as the state has them. -#}
+{%- macro _delta_commit(relation) -%}
+    {%- set newest = run_query('describe history ' ~ relation ~ ' limit 1').rows[0] -%}
+    {{ return([newest['version'] | string, newest['timestamp'] | string]) }}
 {%- endmacro -%}
 
 
@@ -201,4 +208,17 @@
     {{ return({
         'landed': '(select * from ' ~ rows ~ ' as landed_files where ' ~ conditions | join(' and ') ~ ')'
     }) }}
+{%- endmacro -%}
+
+
+{#- No query can ask for the history, so the macro does. A table whose last hundred commits only compacted it counts as
+    having landed with the oldest of them. -#}
+{%- macro _delta_last_landed(relation) -%}
+    {%- set commits = run_query('describe history ' ~ relation ~ ' limit 100').rows -%}
+    {%- set landed = namespace(at=commits[-1]['timestamp']) -%}
+    {%- for commit in commits | reverse
+        if not modules.re.match('OPTIMIZE|VACUUM|SET TBLPROPERTIES|UNSET TBLPROPERTIES', commit['operation']) -%}
+        {%- set landed.at = commit['timestamp'] -%}
+    {%- endfor -%}
+    {{ return("select timestamp '" ~ (landed.at | string)[:19] ~ "' as landed_at") }}
 {%- endmacro -%}

@@ -138,6 +138,16 @@ true
 {%- endmacro -%}
 
 
+{#- Spark's source of binary files lists a path without a schema, which other formats would have to look for. -#}
+{%- macro _files_last_landed(relation) -%}
+    {%- set listed = relation | string -%}
+    {%- if afterimage._is_read_by_path(relation) -%}
+        {%- set listed = 'binaryFile' ~ listed[relation.schema | length:] -%}
+    {%- endif -%}
+    {{ return('select max(_metadata.file_modification_time) as landed_at from ' ~ listed) }}
+{%- endmacro -%}
+
+
 {#- Parquet stores small whole numbers as int32. -#}
 {%- macro _files_stored_type(type) -%}
     {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type)) }}

@@ -19,6 +19,7 @@
     | `widens(built, found)` | whether a column of a table may get another type, which is wider |
     | `widen_column(relation, column, type)` | gives it that type, or a field inside it |
     | `landed(side, read, is_incremental)` | what has landed in a raw table, as `_landed` lists it |
+    | `last_landed(relation)` | a query for the time when rows last landed in a raw table |
 
     A further format is one more file with these answers, and its name in `_of_format`. -#}
 

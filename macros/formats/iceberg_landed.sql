@@ -163,3 +163,10 @@
         'landed': '(select * from ' ~ afterimage._at_version(relation, present) ~ ' where ' ~ conditions | join(' and ') ~ ')'
     }) }}
 {%- endmacro -%}
+
+
+{%- macro _iceberg_last_landed(relation) -%}
+    {{ return(
+        'select max(committed_at) as landed_at from ' ~ relation ~ ".snapshots where operation <> 'replace'"
+    ) }}
+{%- endmacro -%}

@@ -36,7 +36,8 @@
     {%- set side = afterimage._netiq_side(layout) -%}
     {%- set intake = afterimage._intake(
         'netiq_event_log', layout.unique_key, [side], new_shape, also=afterimage._netiq_due(layout, side),
-        further_columns=['event_ids']
+        further_columns=['event_ids'], waits_for_time=layout.future_events,
+        reads=[base] if base is not none else []
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

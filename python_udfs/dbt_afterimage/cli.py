@@ -7,7 +7,17 @@ from collections.abc import Sequence
 
 import click
 
-from dbt_afterimage.commands import doctor, functions, health, init, land, serve, timeline, up
+from dbt_afterimage.commands import (
+    doctor,
+    functions,
+    health,
+    init,
+    land,
+    news,
+    serve,
+    timeline,
+    up,
+)
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.locks import check_system
 
@@ -21,7 +31,7 @@ def afterimage(context: click.Context) -> None:
         check_system()
 
 
-for command in (up, land, init, timeline, health, doctor, serve, functions):
+for command in (up, news, land, init, timeline, health, doctor, serve, functions):
     afterimage.add_command(command.command)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,9 @@ from dbt_afterimage.pages import page
 from dbt_afterimage.pages.health import HOUR, Health, Run, counted, document, worst_first
 from dbt_afterimage.runtime.project import CONTRACT, Project, Where, step
 from dbt_afterimage.text import EPOCH
+
+# What is read of staging tables, by the ids of their models: the lines of the query in `read`.
+Groups = MutableMapping[str, list[dict[str, Any]]]
 
 
 @click.command("health")
@@ -63,13 +66,48 @@ def command(
         nodes = [project.model(name) for name in models]
     else:
         nodes = project.tables() if source is None else project.readers_of(source)
+    write(project, nodes, silence, bool(models), source, output, is_all=is_all)
+
+
+def write(
+    project: Project,
+    nodes: Sequence[Any],
+    silence: float,
+    is_named: bool = False,
+    source: str | None = None,
+    output: Path | None = None,
+    *,
+    is_all: bool,
+    known: Groups | None = None,
+) -> None:
+    """Write a page, and print a summary.
+
+    Args:
+        project: The dbt project.
+        nodes: The models that may be staging models.
+        silence: How many hours without a change need not be reported.
+        is_named: Whether the user named the models.
+        source: What the user named in their place.
+        output: The file to write; by default it is in the folder of the project's pages.
+        is_all: Whether to write one line for each.
+        known: What was read of tables that are as they were then, by the ids of their models; what
+            is read now is added.
+
+    Raises:
+        AfterimageError: A model is not a staging model, or none is.
+    """
     made = page.now()
     now = int((made - EPOCH).total_seconds()) * 1_000_000
     found = []
     for node in nodes:
+        health = Health(str(node.name), now, round(silence * HOUR))
+        groups = None if known is None else known.get(node.unique_id)
+        if groups is not None:
+            _take(groups, health)
+            found.append(health)
+            continue
         with step(f"reading {node.name}"):
-            health = Health(str(node.name), now, round(silence * HOUR))
-            if _read(project, node, health, is_named=bool(models), is_all=is_all):
+            if _read(project, node, health, is_named=is_named, is_all=is_all, known=known):
                 found.append(health)
     if not found:
         raise AfterimageError(
@@ -93,7 +131,9 @@ def command(
     print(f"\nThe same as a page: {place}\n  {address}")
 
 
-def _read(project: Any, node: Any, health: Health, is_named: bool, is_all: bool) -> bool:
+def _read(
+    project: Any, node: Any, health: Health, *, is_named: bool, is_all: bool, known: Groups | None
+) -> bool:
     """Read a model if it is a staging model; return whether it is one."""
     columns = project.columns_of(str(node.relation_name)) if is_all else project.columns(node)
     if columns is None:
@@ -101,13 +141,15 @@ def _read(project: Any, node: Any, health: Health, is_named: bool, is_all: bool)
         return bool(node.config.materialized == "change_stream")
     names = {column.name.lower() for column in columns}
     if is_named or names.issuperset(CONTRACT):
-        read(project, node, names, health)
+        groups = read(project, node, names, health)
+        if known is not None:
+            known[node.unique_id] = groups
         return True
     return False
 
 
-def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
-    """Read what a staging model's table says about its source.
+def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dict[str, Any]]:
+    """Read what a staging model's table says about its source, and return it as it was read.
 
     Args:
         project: The dbt project.
@@ -129,7 +171,7 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
     warnings = "warnings" if "warnings" in columns else "cast(null as array<string>)"
     source_rows = "source_rows" if "source_rows" in columns else "cast(null as int)"
     # One line per hour, kind and run, so that no task reads all changes.
-    groups = project.query(f"""
+    groups: list[dict[str, Any]] = project.query(f"""
         with changes as (
             select
                 if(reject_reason is null, coalesce(operation, 'rejected'), 'rejected') as kind,
@@ -164,6 +206,11 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> None:
         from changes inner join known using (run)
         group by run, hour, kind, reason, warnings
     """)
+    _take(groups, health)
+    return groups
+
+
+def _take(groups: Sequence[dict[str, Any]], health: Health) -> None:
     runs: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for group in groups:
         runs[group["run"]].append(group)

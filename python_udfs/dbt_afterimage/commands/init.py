@@ -6,7 +6,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -208,7 +208,11 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
 
 
 def add(
-    project: Project, relations: Sequence[str], every: bool, given: dict[str, str]
+    project: Project,
+    relations: Sequence[str],
+    every: bool,
+    given: dict[str, str],
+    leave: Collection[str] = (),
 ) -> tuple[list[str], int]:
     """Write the models of further tables, and add them to the list.
 
@@ -217,6 +221,7 @@ def add(
         relations: The tables, or patterns.
         every: Whether to take all change tables in the catalog and in the list.
         given: Options of one table.
+        leave: Tables that have their models and need no look, in small letters.
 
     Returns:
         The staging models, and how many tables have open questions.
@@ -252,7 +257,12 @@ def add(
                 )
         if entry not in wanted:
             wanted.append(entry)
-    outcome = _look(project, wanted, is_pattern=is_pattern)
+    looked_at = [entry for entry in wanted if entry.relation.lower() not in leave]
+    if leave and not looked_at:
+        return [], 0
+    outcome = _look(project, looked_at, is_pattern=is_pattern)
+    if leave and not (outcome.drafts or outcome.problems):
+        return [], 0
     if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):
         raise _nothing_written(outcome, wanted)
     found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=False)

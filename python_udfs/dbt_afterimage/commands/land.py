@@ -36,6 +36,11 @@ sources:
     schema: {format}
     quoting:
       identifier: true
+    config:
+      # `dbt source freshness` lists the files and reads none.
+      loaded_at_query: "{{{{ afterimage.last_landed(this) }}}}"
+      freshness:
+        warn_after: {{count: 24, period: hour}}
     tables:
 """
 _TITLES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro", "csv": "CSV", "json": "JSON"}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -11,41 +10,128 @@ import click
 from dbt_afterimage.commands import health, init, land
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.project import Project, Where
-from dbt_afterimage.runtime.run_dbt import run_dbt
+from dbt_afterimage.fleet import building, news, record
+from dbt_afterimage.fleet.news import Reader
+from dbt_afterimage.fleet.record import Record
+from dbt_afterimage.runtime.project import Project, Where, step
 from dbt_afterimage.scaffold.entries import FILE
 
 
 @click.command("up")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--all", "everything", is_flag=True, help="Look at all tables and build them, news or not."
+)
 @land.topic_options
 @where_options
-@click.pass_context
-def command(context: click.Context, paths: Sequence[str], how: land.How, where: Where) -> int:
+def command(paths: Sequence[str], everything: bool, how: land.How, where: Where) -> int:
     """Land, init, build and health in one.
 
     Lands files and topics, writes models for all change tables, builds them, and writes a health
     page. PATH is a file, a folder of one table, or a topic, as for `land`. Without it: the tables
     of the project's sources, of the catalog, and of afterimage.yml. In an empty folder it creates a
-    dbt project. Everything runs in one Spark session; run it again to take in what has landed
-    since. The exit code is 1 if a table has an open question, or a test fails.
+    dbt project. Everything runs in one Spark session.
+
+    Run it again to take in what has landed since: it builds the models whose raw tables have news,
+    those that failed or were edited, and all below them, and leaves the others alone. The exit code
+    is 1 if a table has an open question, or a test fails.
     """
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
         init.begin(Path.cwd())
     if paths:
         land.land_all(where, paths, None, how, copy=False)
-    stagings, open_questions = init.add(Project(where), [], True, {})
-    if stagings:
-        failure = None
-        try:
-            selected = [f"+{name}+" for name in stagings]
-            run_dbt("build", "--select", *selected, flags=where.flags(), log="info")
-        except AfterimageError as error:
-            # The page helps to find the reason.
-            failure = error
-        context.invoke(health.command, is_all=True, silence=24, **asdict(where))
-        if failure:
-            raise failure
+    project = Project(where, asks=True)
+    with record.of(project).taken():
+        return _take_in(project, where, everything=everything)
+
+
+def _take_in(project: Project, where: Where, *, everything: bool) -> int:
+    """Write what models lack, build what has news, and return the exit code."""
+    kept = record.of(project)
+    readers = _readers(project)
+    # A list that was edited, or that has open questions, may say something else of each table.
+    is_same_list = kept.listing == record.checksum_of_file(project.folder / FILE)
+    leave = _settled(project, kept, readers) if is_same_list and not everything else set()
+    before = _files(project.folder)
+    stagings, open_questions = init.add(project, [], True, {}, leave=leave)
+    kept.listing = "" if open_questions else record.checksum_of_file(project.folder / FILE)
+    if _files(project.folder) != before:
+        project = Project(where)
+        readers = _readers(project)
+    found = building.work(project, kept, readers, stagings, everything=everything)
+    if found.nodes:
+        _build(project, kept, found)
+    else:
+        kept.keep(project)
+        print(f"Nothing new in {_models(found.left_alone)}.")
     if open_questions:
         print(f"Answer the questions in {FILE}, then run this again.")
     return int(open_questions > 0)
+
+
+def _build(project: Project, kept: Record, found: building.Work) -> None:
+    tests = len(found.nodes) - len(found.built)
+    print(
+        f"Building {_models(len(found.built))} with {tests} test{'s'[: tests != 1]};"
+        f" {found.left_alone} have nothing new."
+    )
+    failure = None
+    try:
+        building.build(project, kept, found)
+    except AfterimageError as error:
+        # The page helps to find the reason.
+        failure = error
+    known = kept.groups()
+    health.write(
+        project,
+        [project.manifest.nodes[key] for key in found.staging],
+        24,
+        is_all=True,
+        known=known,
+    )
+    kept.keep_groups(known)
+    if failure:
+        raise failure
+
+
+def _files(folder: Path) -> dict[Path, int]:
+    """Return the files in which `init` writes, each with the time when it was written."""
+    return {path: path.stat().st_mtime_ns for path in (folder / "models").rglob("*.*")}
+
+
+def _readers(project: Project) -> dict[str, Reader]:
+    with step("asking the tables for news"):
+        return news.look(project)
+
+
+def _settled(project: Project, kept: Record, readers: Mapping[str, Reader]) -> set[str]:
+    """Return the raw tables that need no look: all that reads them is as `up` has left it.
+
+    Returns:
+        Each by all its names, in small letters.
+    """
+    manifest = project.manifest
+    known: dict[str, bool] = {}
+    for node in project.models():
+        for key in node.depends_on.nodes:
+            reader = readers.get(node.unique_id)
+            is_quiet = (
+                reader is not None
+                and not reader.has_news
+                # Else another command has taken in rows, which may have had new columns.
+                and reader.version == kept.versions.get(node.unique_id)
+            )
+            known[key] = known.get(key, True) and is_quiet
+    names = set()
+    for key, is_quiet in known.items():
+        if is_quiet and key in manifest.sources:
+            source = manifest.sources[key]
+            names.add(f"{source.source_name}.{source.name}".lower())
+            names.add(f"{source.schema}.{source.identifier}".lower())
+        elif is_quiet and key in manifest.nodes:
+            names.add(f"{manifest.nodes[key].schema}.{manifest.nodes[key].alias}".lower())
+    return names
+
+
+def _models(count: int) -> str:
+    return f"{count} model{'s'[: count != 1]}"

@@ -78,6 +78,15 @@ def readable(text: str) -> str:
 _ASK_SPARK = ("build", "run", "test", "show", "seed", "run-operation", "compile", "generate")
 
 
+_is_expected = False
+
+
+def start_with_the_next() -> None:
+    """Start Spark with the next command, though dbt itself will not need it: its caller will."""
+    global _is_expected
+    _is_expected = True
+
+
 def _command() -> str | None:
     return getattr(get_flags(), "WHICH", None)  # type: ignore[no-untyped-call]
 
@@ -94,7 +103,8 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
         """
         super().__init__(profile, mp_context)
         self._method = profile.credentials.method
-        if self._method == connections.SparkConnectionMethod.SESSION and _command() in _ASK_SPARK:
+        is_session = self._method == connections.SparkConnectionMethod.SESSION
+        if is_session and (_is_expected or _command() in _ASK_SPARK):
             from dbt_afterimage.runtime.session import start_early
 
             start_early(profile.credentials.server_side_parameters)

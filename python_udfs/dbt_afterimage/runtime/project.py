@@ -7,14 +7,17 @@ target is: a session in this process, a cluster, or a Thrift server.
 from __future__ import annotations
 
 import difflib
+import io
 import json
 import re
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stdout
+from contextvars import copy_context
 from dataclasses import asdict, dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +85,61 @@ class Project:
         folder: Where its `dbt_project.yml` is.
     """
 
-    def __init__(self, where: Where) -> None:
+    def __init__(self, where: Where, *, asks: bool = False) -> None:
         """Parse the project.
 
         Args:
             where: The project and the target.
+            asks: Whether the command asks Spark at once, so that it starts meanwhile.
 
         Raises:
             AfterimageError: There is no project, no profile, or dbt cannot read them.
         """
         self.folder = where.folder()
         self._flags = where.flags()
+        if asks:
+            # Loads dbt, which takes a second.
+            from dbt_afterimage.runtime.connections import start_with_the_next
+
+            start_with_the_next()
         with step("reading the dbt project"):
             self._manifest = run_dbt("parse", flags=self._flags)
+
+    @property
+    def manifest(self) -> Any:
+        """What dbt knows of the project: its manifest."""
+        return self._manifest
+
+    def run(self, *command: str, log: str = "none") -> Any:
+        """Run a dbt command on the parsed project, and return its result.
+
+        Args:
+            *command: The command with its arguments.
+            log: The lowest level of dbt's own lines that are shown.
+
+        Raises:
+            AfterimageError: dbt failed. The text is dbt's message.
+        """
+        return run_dbt(*command, flags=self._flags, manifest=self._manifest, log=log)
+
+    def selected(self, *selectors: str, state: Path | None = None) -> set[str]:
+        """Return the ids of the nodes that dbt selects.
+
+        Args:
+            *selectors: What `--select` takes.
+            state: The folder of a manifest, for selectors of the method `state`.
+
+        Raises:
+            AfterimageError: dbt does not understand a selector.
+        """
+        compared = ["--state", str(state)] if state else []
+        # dbt prints the list itself.
+        with redirect_stdout(io.StringIO()):
+            listed = self.run(
+                *("ls", "--output", "json", "--output-keys", "unique_id"),
+                *("--select", *selectors, *compared),
+            )
+        return {str(json.loads(line)["unique_id"]) for line in listed or ()}
 
     def pages_folder(self) -> Path:
         """Return the folder for the pages of the project, `.afterimage/pages`, which git ignores.
@@ -194,6 +239,12 @@ class Project:
         config = self._adapter().config
         method = config.credentials.method
         return f"profile {config.profile_name}, target {config.target_name} ({method})"
+
+    @property
+    def target_names(self) -> tuple[str, str]:
+        """The names of the profile and of the target."""
+        config = self._adapter().config
+        return str(config.profile_name), str(config.target_name)
 
     @cached_property
     def catalog(self) -> str:
@@ -312,6 +363,37 @@ class Project:
             AfterimageError: It failed. The text is Spark's message.
         """
         return [json.loads(row[0]) for row in self.rows(sql)]
+
+    def ask(self, statements: Sequence[str]) -> list[list[Sequence[Any]] | AfterimageError]:
+        """Run statements side by side; return the rows of each, or why it failed.
+
+        Args:
+            statements: The statements, which must not depend on each other.
+        """
+        return self._side_by_side([partial(self.rows, one) for one in statements])
+
+    def macros(self, name: str, calls: Sequence[Mapping[str, Any]]) -> list[Any | AfterimageError]:
+        """Call a macro of the package side by side; return what each call returned, or its error.
+
+        Args:
+            name: The macro.
+            calls: The arguments of each call.
+        """
+        return self._side_by_side([partial(self.macro, name, **one) for one in calls])
+
+    def _side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+        def attempt(task: Callable[[], Any]) -> Any:
+            try:
+                return task()
+            except AfterimageError as error:
+                return error
+
+        # Most of the time of a short statement is waiting. dbt gives each thread a connection, and
+        # knows by the context which command it runs.
+        count = max(4, int(self._adapter().config.threads))
+        with ThreadPoolExecutor(count, thread_name_prefix="afterimage") as pool:
+            waiting = [pool.submit(copy_context().run, attempt, task) for task in tasks]
+            return [one.result() for one in waiting]
 
     def rows(self, sql: str, settings: Mapping[str, str] | None = None) -> list[Sequence[Any]]:
         """Run a statement on dbt's connection, and return the rows.

@@ -9,6 +9,20 @@ from typing import Any
 from dbt_afterimage.errors import AfterimageError
 
 
+class DbtFailed(AfterimageError):
+    """A dbt command failed.
+
+    Attributes:
+        result: What the command returned all the same, such as the results of the nodes that it
+            ran; none if it did not come so far.
+    """
+
+    def __init__(self, text: str, result: Any) -> None:
+        """Keep the result."""
+        super().__init__(text)
+        self.result = result
+
+
 def run_dbt(
     *command: str, flags: Sequence[str] = (), manifest: Any = None, log: str = "none"
 ) -> Any:
@@ -21,7 +35,7 @@ def run_dbt(
         log: The lowest level of dbt's own lines that are shown.
 
     Raises:
-        AfterimageError: dbt failed. The text is dbt's message.
+        DbtFailed: dbt failed. The text is dbt's message.
     """
     # Importing dbt takes a second, so commands that do not run dbt skip it.
     from dbt.cli.main import dbtRunner
@@ -43,7 +57,7 @@ def run_dbt(
     text = readable(" ".join(messages or errors) or "no reason given")
     if "profile" in text.lower() or text.endswith(".dbt' does not exist."):
         text += " (dbt looks for profiles.yml in --profiles-dir, here, and in ~/.dbt)"
-    raise AfterimageError(f"dbt {command[0]} failed: {text}")
+    raise DbtFailed(f"dbt {command[0]} failed: {text}", outcome.result)
 
 
 def readable(text: str) -> str:

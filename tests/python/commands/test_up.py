@@ -181,7 +181,29 @@ def test_five_landings_of_three_systems_become_histories_by_the_commands_of_the_
     for query, expected in HISTORIES.items():
         assert rows(lake, query.format("own.depot")) == expected, query
 
+    # Five tables have four models each.
+    assert shell("afterimage up").splitlines()[-1] == "Nothing new in 20 models."
+
     # What lands later is taken in by the same command, or by plain dbt.
     land(landing, "vans__ct", 2, [qlik(5, "U", 2, id=1, plate="GH")])
-    shell("afterimage up")
+    said = shell("afterimage up")
+    assert re.search(r"^Building 4 models with \d+ tests; 16 have nothing new\.$", said, re.M)
     assert rows(lake, "select id, plate, 1 from own.depot.vans_current") == [(1, "GH", 1)]
+    # The page is of all tables all the same.
+    for name in ("vans", "trips", "stops", "meters"):
+        assert f"stg_qlik__{name}: " in said
+
+    land(landing, "stops__ct", 2, [qlik(5, "I", 1, 2, stop="b", name="New Street")])
+    for block in typed(page("docs/operations/every_hour.md")):
+        for line in block:
+            shell(line)
+    assert rows(lake, "select stop, name, 1 from own.depot.stops_current") == [
+        ("b", "New Street", 1)
+    ]
+    land(landing, "trips__ct", 2, [qlik(4, "I", 1, 2, 3, van=9, day="tue", km=1)])
+    fresher = typed(page("docs/operations/every_hour.md"))[-1]
+    for line in fresher:
+        said = shell(line)
+    assert rows(lake, "select van, day, km from own.depot.trips_current where van = 9") == [
+        (9, "tue", 1)
+    ]

@@ -17,8 +17,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": {"udfs"},
     "landing": {"runtime"},
     "scaffold": {"runtime"},
+    "fleet": {"runtime"},
     "pages": {"runtime"},
-    "commands": {"runtime", "landing", "scaffold", "pages", "udfs"},
+    "commands": {"runtime", "landing", "scaffold", "fleet", "pages", "udfs"},
 }
 
 

@@ -1,0 +1,237 @@
+"""What a run must build: the models with news and what was left over, and all below them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.fleet import record, states
+from dbt_afterimage.fleet.news import Reader
+from dbt_afterimage.fleet.record import Record
+from dbt_afterimage.runtime.project import Project
+from dbt_afterimage.runtime.run_dbt import DbtFailed
+
+_DONE = {"success", "pass", "warn", "no-op"}
+_TABLES = ("model", "snapshot", "seed")
+_TESTS = ("test", "unit_test")
+# What dbt's selectors take as it is.
+_PLAIN = re.compile(r"\w[\w.-]*")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run must build.
+
+    Attributes:
+        nodes: The ids of all that must be built or tested.
+        selectors: What dbt is told to select, which is at least these.
+        built: The names of the models, snapshots and seeds among them.
+        left_alone: How many others there are.
+        staging: The ids of all staging models, by their names.
+    """
+
+    nodes: frozenset[str]
+    selectors: tuple[str, ...]
+    built: tuple[str, ...]
+    left_alone: int
+    staging: tuple[str, ...]
+
+
+class Graph:
+    """The nodes that `afterimage up` is about: staging models, all below them, and what these read.
+
+    Attributes:
+        nodes: The nodes that dbt runs, by their ids.
+    """
+
+    def __init__(self, project: Project, staging: Collection[str]) -> None:
+        """Follow the references between nodes.
+
+        Args:
+            project: The dbt project.
+            staging: The names of staging models, beside those that are change streams.
+        """
+        manifest = project.manifest
+        self._all: dict[str, Any] = {**manifest.nodes, **manifest.unit_tests}
+        self._children: dict[str, list[str]] = {}
+        for key, node in self._all.items():
+            for parent in node.depends_on.nodes:
+                self._children.setdefault(parent, []).append(key)
+        self.staging = [
+            key
+            for key, node in manifest.nodes.items()
+            if node.resource_type == "model"
+            and (node.name in staging or node.config.materialized == "change_stream")
+        ]
+        within = self._above(self.below(self.staging))
+        within |= {
+            key for one in within for key in self._children.get(one, ()) if self._is_test(key)
+        }
+        self.nodes = {key: node for key, node in self._all.items() if key in within}
+
+    def below(self, keys: Iterable[str]) -> set[str]:
+        """Return nodes and all that is built from them, tests included."""
+        found: set[str] = set()
+        ahead = list(keys)
+        while ahead:
+            one = ahead.pop()
+            if one not in found:
+                found.add(one)
+                ahead += self._children.get(one, ())
+        return found
+
+    def runs(self, keys: Iterable[str]) -> frozenset[str]:
+        """Return the nodes among these that dbt runs."""
+        return frozenset(
+            key
+            for key in keys
+            if key in self._all
+            and self._all[key].resource_type in (*_TABLES, *_TESTS)
+            and getattr(self._all[key].config, "materialized", None) != "ephemeral"
+        )
+
+    def tops(self, keys: Collection[str]) -> list[str]:
+        """Return the nodes among these that are not below others of them."""
+        lower = self.below(child for key in keys for child in self._children.get(key, ()))
+        return [key for key in keys if key not in lower]
+
+    def names(self, keys: Iterable[str]) -> list[str]:
+        """Return the names by which dbt selects nodes."""
+        return [".".join(self._all[key].fqn) for key in keys]
+
+    def _is_test(self, key: str) -> bool:
+        return self._all[key].resource_type in _TESTS
+
+    def _above(self, keys: Iterable[str]) -> set[str]:
+        found: set[str] = set()
+        ahead = list(keys)
+        while ahead:
+            one = ahead.pop()
+            if one in self._all and one not in found:
+                found.add(one)
+                ahead += self._all[one].depends_on.nodes
+        return found
+
+
+def work(
+    project: Project,
+    kept: Record,
+    readers: Mapping[str, Reader],
+    staging: Collection[str] = (),
+    *,
+    everything: bool,
+) -> Work:
+    """Return what must be built. When in doubt, that is too much.
+
+    Args:
+        project: The dbt project.
+        kept: What the run before has kept.
+        readers: What the models have to do, as far as their tables say.
+        staging: The names of staging models, beside those that are change streams.
+        everything: Whether to build everything.
+    """
+    graph = Graph(project, staging)
+    # dbt's `state:modified` does not see variables, and without a record nothing is known.
+    changed = kept.manifest is None or kept.settings != record.settings_of(project)
+    if everything or changed:
+        return _work(graph, graph.runs(graph.nodes), None)
+    roots = set(kept.pending)
+    for key, reader in readers.items():
+        # A staging table at another version was built by somebody else, who may have left out what
+        # is below it.
+        is_known = reader.version is not None and reader.version == kept.versions.get(key)
+        if reader.has_news or not is_known:
+            roots.add(key)
+    if kept.texts != record.texts_of(project):
+        roots |= project.selected("state:modified", state=kept.manifest)
+    roots &= graph.nodes.keys()
+    return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots))
+
+
+def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]) -> None:
+    """Give models that have no news a reason, if the next `up` has something to do below them.
+
+    Args:
+        project: The dbt project.
+        kept: What the last `up` has kept.
+        readers: What the models have to do; changed in place.
+    """
+    if kept.manifest is None:
+        # Nobody has called `up`.
+        return
+    graph, pending = Graph(project, ()), set(kept.pending)
+    for key, reader in readers.items():
+        left = len(graph.below([key]) & pending)
+        if reader.has_news:
+            continue
+        if left:
+            reader.reason = f"{left} models and tests failed last time, or were not reached"
+        elif reader.version != kept.versions.get(key):
+            reader.reason = "built since by another command: what is below may not be"
+
+
+def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str] | None) -> Work:
+    """Return the work; `tops` are the nodes above all others in it, none if it is everything."""
+    names = [] if tops is None else graph.names(tops)
+    selectors = [f"fqn:{name}+" for name in names]
+    if tops is None or not all(map(_PLAIN.fullmatch, names)):
+        # Everything, or dbt's selectors cannot name a node.
+        nodes = graph.runs(graph.nodes)
+        # Staging models, all below them, and what these read.
+        selectors = [f"@fqn:{name}" for name in graph.names(graph.staging)]
+    tables = [key for key in graph.runs(graph.nodes) if key.split(".")[0] in _TABLES]
+    built = sorted(graph.nodes[key].name for key in tables if key in nodes)
+    staging = sorted(graph.staging, key=lambda key: str(graph.nodes[key].name))
+    return Work(nodes, tuple(selectors), tuple(built), len(tables) - len(built), tuple(staging))
+
+
+def build(project: Project, kept: Record, found: Work) -> None:
+    """Build what must be built, and keep what came of it.
+
+    Args:
+        project: The dbt project.
+        kept: What the run before has kept; changed in place, and written.
+        found: What must be built.
+
+    Raises:
+        AfterimageError: A model or a test failed. The text is dbt's message.
+    """
+    # Before the build begins: if it is killed, the next run takes up all of it.
+    kept.pending = sorted({*kept.pending, *found.nodes})
+    kept.settings = record.settings_of(project)
+    kept.keep(project)
+    failure: AfterimageError | None = None
+    try:
+        result = project.run(
+            *("build", "--indirect-selection", "eager", "--select", *found.selectors), log="info"
+        )
+    except DbtFailed as error:
+        failure, result = error, error.result
+    done = {
+        one.node.unique_id
+        for one in getattr(result, "results", None) or []
+        if str(one.status) in _DONE
+    }
+    kept.pending = sorted(found.nodes - done)
+    kept.versions |= _versions(project, done)
+    kept.keep(project)
+    if failure is not None:
+        raise failure
+
+
+def _versions(project: Project, done: Collection[str]) -> dict[str, str]:
+    """Return the versions of the staging tables that were built."""
+    nodes = project.manifest.nodes
+    relations = {
+        str(nodes[key].relation_name): key
+        for key in done
+        if key in nodes and nodes[key].config.materialized == "change_stream"
+    }
+    properties = states.properties_of(project, relations)
+    return {
+        relations[name]: version
+        for name, version in states.versions_of(project, properties).items()
+    }

@@ -1,0 +1,167 @@
+"""What `afterimage up` keeps between its runs, so that the next one builds what must be built.
+
+It is one file for each target, in the project's state folder. It is written before a build begins,
+so that a build that is killed is taken up by the next one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.locks import lock
+from dbt_afterimage.runtime.project import Project
+from dbt_afterimage.runtime.state import state_folder
+
+_FORM = 1
+# Of a table with more, the file would take longer to read than the table.
+_MOST_LINES = 20_000
+
+
+@dataclass
+class Record:
+    """The state after the last run.
+
+    Attributes:
+        folder: Where it is kept.
+        pending: The ids of the nodes that were to be built, and were not built or failed.
+        versions: The id of each staging model -> the version of its table from which all below it
+            was built.
+        texts: A checksum of the project's files.
+        settings: A checksum of its variables and of dbt_project.yml.
+        listing: A checksum of afterimage.yml.
+    """
+
+    folder: Path
+    pending: list[str] = field(default_factory=list)
+    versions: dict[str, str] = field(default_factory=dict)
+    texts: str = ""
+    settings: str = ""
+    listing: str = ""
+
+    @property
+    def manifest(self) -> Path | None:
+        """The folder of dbt's manifest as it was then; none if there was no run."""
+        return self.folder if (self.folder / "manifest.json").is_file() else None
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Keep other runs on the same tables away, in the project's folder at least.
+
+        Raises:
+            AfterimageError: Another run is at work.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a", encoding="utf-8") as file:
+            try:
+                lock(file, wait=False)
+            except BlockingIOError:
+                raise AfterimageError(
+                    "another `afterimage up` is at work in this project, for the same target: wait"
+                    " until it ends"
+                ) from None
+            yield
+
+    def keep(self, project: Project) -> None:
+        """Write the record, and the manifest if the project has changed.
+
+        Args:
+            project: The project as it was parsed for this run.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        texts = texts_of(project)
+        if texts != self.texts or self.manifest is None:
+            # What was edited is pending by now. If the manifest cannot be written, the next run
+            # compares with the one before, and builds the same again.
+            self.texts = ""
+            self._write()
+            project.manifest.write(str(self.folder / "manifest.json"))
+            self.texts = texts
+        self._write()
+
+    def groups(self) -> dict[str, list[dict[str, Any]]]:
+        """Return what the health page has read of staging tables that are as they were then.
+
+        Those that are pending may have changed in a run that failed.
+        """
+        found = {}
+        for key, version in self.versions.items():
+            if key in self.pending:
+                continue
+            # The table is read again where the file is gone.
+            with suppress(OSError, ValueError):
+                said = json.loads(self._page_file(key).read_text(encoding="utf-8"))
+                if said["version"] == version:
+                    found[key] = said["groups"]
+        return found
+
+    def keep_groups(self, groups: Mapping[str, list[dict[str, Any]]]) -> None:
+        """Keep what the health page has read.
+
+        Args:
+            groups: The ids of staging models -> what was read of their tables.
+        """
+        for key, lines in groups.items():
+            version = self.versions.get(key)
+            if version is not None and key not in self.pending and len(lines) <= _MOST_LINES:
+                self._page_file(key).parent.mkdir(parents=True, exist_ok=True)
+                said = json.dumps({"version": version, "groups": lines})
+                self._page_file(key).write_text(said, encoding="utf-8")
+
+    def _page_file(self, key: str) -> Path:
+        return self.folder / "health" / f"{key}.json"
+
+    def _write(self) -> None:
+        said = {"form": _FORM, **asdict(self)}
+        del said["folder"]
+        draft = self.folder / "record.json.new"
+        draft.write_text(json.dumps(said, indent=1, sort_keys=True), encoding="utf-8")
+        draft.replace(self.folder / "record.json")
+
+
+def of(project: Project) -> Record:
+    """Return the record of a project and its target; an empty one if there is none.
+
+    Args:
+        project: The dbt project.
+    """
+    name = re.sub(r"\W+", "-", "-".join((*project.target_names, str(project.credentials.schema))))
+    folder = state_folder(project.folder) / "up" / name
+    said: Mapping[str, Any] = {}
+    # Without a record everything is built, so one that cannot be read is none.
+    with suppress(OSError, ValueError):
+        said = json.loads((folder / "record.json").read_text(encoding="utf-8"))
+    if said.get("form") != _FORM:
+        return Record(folder)
+    return Record(folder, **{name: value for name, value in said.items() if name != "form"})
+
+
+def texts_of(project: Project) -> str:
+    """Return a checksum of the files that dbt has read of the project."""
+    files = sorted(project.manifest.files.items())
+    return _checksum(f"{key} {file.checksum.checksum}" for key, file in files)
+
+
+def settings_of(project: Project) -> str:
+    """Return a checksum of what models may depend on and dbt's `state:modified` does not see."""
+    check = project.manifest.state_check
+    said = [str(check.vars_hash.checksum)]
+    said += [f"{name} {one.checksum}" for name, one in sorted(check.project_hashes.items())]
+    said += [f"{name} {value}" for name, value in sorted(project.manifest.env_vars.items())]
+    return _checksum(said)
+
+
+def _checksum(texts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def checksum_of_file(path: Path) -> str:
+    """Return a checksum of a file; an empty text if it does not exist."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""

@@ -1,0 +1,440 @@
+"""`afterimage news`, and what `up` builds: what has landed, said beside what was landed."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from conftest import FORMAT, SCHEMA, Lake, Project
+from dbt_afterimage.cli import main
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.fleet import building, news, record
+from dbt_afterimage.runtime.project import Project as Opened
+from dbt_afterimage.runtime.project import Where
+from runs import COLUMNS, at, row
+
+pytestmark = pytest.mark.slow
+
+CURRENT = "{{{{ config(materialized='table') }}}} {{{{ current_state(ref('{}_history')) }}}}"
+# Rows of the raw tables, as they land.
+FIRST = [row(at(1), "I", "a"), row(at(2), "U", "b")]
+
+
+def write(folder: Path, number: int, *rows: dict[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    schema = pyarrow.schema(
+        [
+            ("header__change_seq", pyarrow.string()),
+            ("header__change_oper", pyarrow.string()),
+            ("header__timestamp", pyarrow.timestamp("us", tz="UTC")),
+            ("id", pyarrow.int32()),
+            ("name", pyarrow.string()),
+        ]
+    )
+    parquet.write_table(
+        pyarrow.Table.from_pylist(list(rows), schema=schema), folder / f"part-{number}.parquet"
+    )
+
+
+class Fleet:
+    """A project of several raw tables, each with a staging model, a history and current rows."""
+
+    TABLES = ("one", "two", "files", "more_files")
+
+    def __init__(self, project: Project, lake: Lake, folder: Path) -> None:
+        self.project, self.lake, self.folder = project, lake, folder
+        for name in ("one", "two"):
+            lake.create(f"fleet_{name}__ct", COLUMNS, FIRST)
+        for name in ("files", "more_files"):
+            write(folder / name, 1, *FIRST)
+        tables = [f"{{name: {name}, identifier: fleet_{name}__ct}}" for name in ("one", "two")]
+        files = [f"{{name: {n}, identifier: '{folder / n}'}}" for n in ("files", "more_files")]
+        project.file(
+            "models/sources.yml",
+            f"""
+sources:
+  - name: raw
+    schema: {SCHEMA}
+    tables: [{", ".join(tables)}]
+  - name: landed
+    schema: parquet
+    quoting: {{identifier: true}}
+    tables: [{", ".join(files)}]
+models:
+  - name: two_history
+    columns: [{{name: history_id, data_tests: [unique]}}]
+""",
+        )
+        for name in self.TABLES:
+            source = "raw" if name in ("one", "two") else "landed"
+            project.stream(
+                f"stg_fleet__{name}",
+                f"qlik_change_table(source('{source}', '{name}'), unique_key=['id'])",
+                file_format=FORMAT,
+            )
+            project.history(f"{name}_history", f"stg_fleet__{name}")
+            project.file(f"models/{name}_current.sql", CURRENT.format(name))
+
+    def land(self, name: str, number: int, *rows: dict[str, Any]) -> None:
+        if name in ("one", "two"):
+            self.lake.append(f"fleet_{name}__ct", COLUMNS, list(rows))
+        else:
+            write(self.folder / name, number, *rows)
+
+    def open(self) -> Opened:
+        profiles = str(self.project.folder / "profiles")
+        return Opened(Where(project_dir=str(self.project.folder), profiles_dir=profiles))
+
+    def news(self) -> dict[str, str]:
+        """Return what is said of each raw table."""
+        return {
+            name: reader.reason or one.text
+            for reader in news.look(self.open()).values()
+            for name, one in reader.news.items()
+        }
+
+    def work(self) -> building.Work:
+        project = self.open()
+        return building.work(project, record.of(project), news.look(project), everything=False)
+
+    def build(self) -> tuple[str, ...]:
+        """Build what must be built, and return its models."""
+        project = self.open()
+        kept = record.of(project)
+        found = building.work(project, kept, news.look(project), everything=False)
+        if found.nodes:
+            building.build(project, kept, found)
+        return found.built
+
+    def names(self, query: str) -> list[str]:
+        return [one["name"] for one in self.lake.rows(query)]
+
+
+@pytest.fixture(scope="module")
+def fleet(
+    make_project: Callable[[str], Project], lake: Lake, tmp_path_factory: pytest.TempPathFactory
+) -> Fleet:
+    """The tables, built once."""
+    fleet = Fleet(make_project("fleet"), lake, tmp_path_factory.mktemp("landing"))
+    assert fleet.news() == dict.fromkeys(
+        ("raw.one", "raw.two", "landed.files", "landed.more_files"), "never built"
+    )
+    # There is no record, so everything is built.
+    assert len(fleet.build()) == 12
+    assert fleet.build() == ()
+    return fleet
+
+
+def test_what_has_landed_is_said_and_what_reads_it_is_built(fleet: Fleet) -> None:
+    quiet = dict.fromkeys(
+        ("raw.one", "raw.two", "landed.files", "landed.more_files"), "nothing new"
+    )
+    assert fleet.news() == quiet
+    fleet.land("one", 2, row(at(3), "U", "c"), row(at(3, 2), "U", "d"), row(at(4), "U", "e"))
+    fleet.land("more_files", 2, row(at(3), "U", "c"))
+    said = fleet.news()
+    rows = "3 rows landed since " if FORMAT == "iceberg" else "version 1 landed at "
+    assert said["raw.one"].startswith(rows)
+    assert said["landed.more_files"].startswith("1 file landed since ")
+    assert {name: said[name] for name in ("raw.two", "landed.files")} == {
+        "raw.two": "nothing new",
+        "landed.files": "nothing new",
+    }
+    assert fleet.build() == (
+        *("more_files_current", "more_files_history", "one_current", "one_history"),
+        *("stg_fleet__more_files", "stg_fleet__one"),
+    )
+    assert fleet.names(f"select name from {SCHEMA}.one_current") == ["e"]
+    assert fleet.names(f"select name from {SCHEMA}.more_files_current") == ["c"]
+    assert fleet.news() == quiet
+    assert fleet.build() == ()
+
+
+def test_the_command_has_a_line_for_each_table_and_an_exit_code(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.build()
+    monkeypatch.chdir(fleet.project.folder)
+    assert main(["news", "--profiles-dir", "profiles"]) == 3
+    assert capsys.readouterr().out.splitlines() == [
+        "landed.files       nothing new",
+        "landed.more_files  nothing new",
+        "raw.one            nothing new",
+        "raw.two            nothing new",
+    ]
+    fleet.land("two", 2, row(at(5), "U", "z"))
+    assert main(["news", "--profiles-dir", "profiles"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    selected = ["news", "--profiles-dir", "profiles", "--select"]
+    assert main([*selected, "source:raw.one+"]) == 3
+    assert main([*selected, "stg_fleet__two"]) == 0
+    assert re.fullmatch(
+        "raw.one  nothing new\nraw.two  (1 row landed since|version .*).*\n",
+        capsys.readouterr().out,
+    )
+    fleet.build()
+
+
+def test_what_somebody_else_has_built_is_built_to_its_end(fleet: Fleet) -> None:
+    fleet.build()
+    fleet.land("one", 3, row(at(6), "U", "f"))
+    fleet.project.dbt("run", "--select", "stg_fleet__one")
+    assert fleet.news()["raw.one"] == "nothing new"
+    assert fleet.build() == ("one_current", "one_history", "stg_fleet__one")
+    assert fleet.names(f"select name from {SCHEMA}.one_current") == ["f"]
+
+
+def test_what_failed_and_what_was_skipped_is_built_again(fleet: Fleet) -> None:
+    fleet.build()
+    path = fleet.project.folder / "models" / "two_history.sql"
+    good = path.read_text()
+    path.write_text(good.replace("select * from", "select *, 1 / 'x' as broken, oh from"))
+    fleet.land("two", 3, row(at(7), "U", "g"))
+    with pytest.raises(AfterimageError, match="oh"):
+        fleet.build()
+    # The staging model has read the row, so nothing is new in the raw table.
+    assert fleet.news()["raw.two"] == "nothing new"
+    assert fleet.work().built == ("two_current", "two_history")
+    path.write_text(good)
+    assert fleet.build() == ("two_current", "two_history")
+    assert fleet.names(f"select name from {SCHEMA}.two_current") == ["g"]
+    assert fleet.build() == ()
+
+
+def test_a_build_that_is_killed_is_taken_up(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet.build()
+    fleet.land("two", 4, row(at(8), "U", "h"))
+
+    def killed(self: Opened, *command: str, log: str = "none") -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Opened, "run", killed)
+        with pytest.raises(KeyboardInterrupt):
+            fleet.build()
+    fleet.project.dbt("run", "--select", "stg_fleet__two")
+    kept = record.of(fleet.open())
+    assert len([one for one in kept.pending if one.startswith("model.")]) == 3
+    assert fleet.build() == ("stg_fleet__two", "two_current", "two_history")
+    assert fleet.names(f"select name from {SCHEMA}.two_current") == ["h"]
+
+
+def test_what_was_edited_and_what_was_dropped_is_built(fleet: Fleet, lake: Lake) -> None:
+    fleet.build()
+    path = fleet.project.folder / "models" / "files_current.sql"
+    path.write_text(path.read_text() + " -- edited\n")
+    assert fleet.build() == ("files_current",)
+    lake.spark.sql(f"drop table {SCHEMA}.one_history")
+    assert fleet.build() == ("one_current", "one_history")
+    assert fleet.build() == ()
+
+
+def test_without_a_record_everything_is_built(fleet: Fleet) -> None:
+    fleet.build()
+    kept = record.of(fleet.open())
+    (kept.folder / "record.json").write_text("{")
+    assert fleet.work().left_alone == 0
+    assert len(fleet.build()) == 12
+
+
+def test_a_model_that_remembers_nothing_may_have_news(fleet: Fleet) -> None:
+    fleet.project.model(
+        "one_counted",
+        "select count(*) as changes from {{ source('raw', 'one') }}",
+        materialized="table",
+    )
+    fleet.project.model(
+        "one_told", "select * from {{ ref('stg_fleet__one') }} cross join {{ ref('one_counted') }}"
+    )
+    try:
+        fleet.build()
+        assert fleet.news()["raw.one"] == "may have news: the model remembers nothing"
+        # It is not below a staging model, but a model that is needs it.
+        assert fleet.build() == ("one_counted", "one_told")
+    finally:
+        for name in ("one_counted", "one_told"):
+            (fleet.project.folder / "models" / f"{name}.sql").unlink()
+    assert fleet.build() == ()
+
+
+def test_a_raw_table_that_was_made_anew_or_is_gone_has_news(fleet: Fleet, lake: Lake) -> None:
+    fleet.build()
+    lake.create("fleet_one__ct", COLUMNS, [*FIRST, row(at(9), "U", "i")])
+    assert fleet.news()["raw.one"] != "nothing new"
+    assert "one_history" in fleet.build()
+    assert fleet.names(f"select name from {SCHEMA}.one_current") == ["i"]
+    lake.spark.sql(f"drop table {SCHEMA}.fleet_one__ct")
+    assert fleet.news()["raw.one"] == "it does not exist"
+    lake.create("fleet_one__ct", COLUMNS, [*FIRST, row(at(9), "U", "i"), row(at(10), "U", "j")])
+    assert fleet.news()["raw.one"] != "nothing new"
+    fleet.build()
+    assert fleet.names(f"select name from {SCHEMA}.one_current") == ["j"]
+
+
+def test_a_file_that_comes_late_is_news(fleet: Fleet) -> None:
+    """Written before others that a run has read, and seen after them."""
+    fleet.build()
+    write(fleet.folder / "files", 7, row(at(10), "U", "late"))
+    newest = datetime.now().timestamp() - 600
+    os.utime(fleet.folder / "files" / "part-7.parquet", (newest, newest))
+    assert fleet.news()["landed.files"].startswith("1 file landed since ")
+    assert "files_history" in fleet.build()
+    assert fleet.names(f"select name from {SCHEMA}.files_current") == ["late"]
+
+
+def test_folders_that_spark_cannot_list_together_are_listed_alone(fleet: Fleet) -> None:
+    """A partitioned folder: Spark would leave out what is beside it, and say nothing."""
+    fleet.build()
+    # Both now have a folder that looks like a partition; the rows keep their columns.
+    for name in ("files", "more_files"):
+        part = fleet.folder / name / "day=1"
+        write(part, 8, row(at(11), "U", f"{name} of a partition"))
+    said = fleet.news()
+    assert said["landed.files"] != "nothing new"
+    assert said["landed.more_files"] != "nothing new"
+    for name in ("files", "more_files"):
+        (fleet.folder / name / "day=1" / "part-8.parquet").unlink()
+        (fleet.folder / name / "day=1").rmdir()
+    write(fleet.folder / "files" / "day=1", 8, row(at(11), "U", "x"))
+    fleet.land("more_files", 9, row(at(12), "U", "y"))
+    said = fleet.news()
+    assert said["landed.more_files"] != "nothing new"
+    (fleet.folder / "files" / "day=1" / "part-8.parquet").unlink()
+    (fleet.folder / "files" / "day=1").rmdir()
+    fleet.build()
+
+
+def test_the_freshness_of_dbt_is_when_rows_landed(fleet: Fleet, lake: Lake) -> None:
+    """`dbt source freshness` with the query that `init` and `land` write into sources."""
+    fleet.build()
+    path = fleet.project.folder / "models" / "sources.yml"
+    before = path.read_text()
+    query = (
+        'config: {loaded_at_query: "{{ last_landed(this) }}",'
+        " freshness: {warn_after: {count: 24, period: hour}}}"
+    )
+    path.write_text(before.replace("    tables: [", f"    {query}\n    tables: ["))
+    try:
+        fleet.land("two", 5, row(at(20), "U", "fresh"))
+        fleet.land("more_files", 10, row(at(20), "U", "fresh"))
+        results = fleet.project.dbt("source", "freshness").results
+    finally:
+        path.write_text(before)
+    landed = {one.node.name: one.max_loaded_at for one in results}
+    assert set(landed) == {"one", "two", "files", "more_files"}
+    written = (fleet.folder / "more_files" / "part-10.parquet").stat().st_mtime
+    assert abs(landed["more_files"].timestamp() - written) < 0.01
+    if FORMAT == "iceberg":
+        [made] = lake.rows(f"select max(committed_at) as at from {SCHEMA}.fleet_two__ct.snapshots")
+        assert abs(landed["two"].replace(tzinfo=None) - made["at"]).total_seconds() < 1
+    assert landed["two"] > landed["one"]
+    fleet.build()
+
+
+@pytest.mark.needs("iceberg")
+def test_a_staging_table_that_was_rolled_back_has_lost_what_it_read(
+    fleet: Fleet, lake: Lake
+) -> None:
+    fleet.build()
+    table = f"{SCHEMA}.stg_fleet__two"
+    [before] = lake.rows(f"select max(snapshot_id) as id from {table}.refs where name = 'main'")
+    fleet.land("two", 6, row(at(21), "U", "k"))
+    fleet.build()
+    lake.spark.sql(f"call system.rollback_to_snapshot('{table}', {before['id']})")
+    assert fleet.news()["raw.two"] == "its table was rolled back"
+    assert "stg_fleet__two" in fleet.build()
+    assert lake.rows(f"select count(*) as n from {table} where `after`.name = 'k'") == [{"n": 1}]
+    # A compacted table is at another version too, and has lost nothing.
+    lake.spark.sql(
+        f"call system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))"
+    )
+    assert fleet.news()["raw.two"] == "nothing new"
+    fleet.build()
+
+
+EVENTS = {
+    "record_id": "bigint",
+    "status": "string",
+    "event_type": "int",
+    "event_time": "timestamp",
+    **dict.fromkeys(
+        ("perpetrator", "table_name", "table_key", "column_name", "old_value", "new_value"),
+        "string",
+    ),
+}
+EVENT = {
+    "record_id": 1,
+    "status": "N",
+    "event_type": 1,
+    "event_time": datetime(2024, 5, 1),
+    "table_name": "badge",
+    "table_key": "no=12",
+    "column_name": "color",
+    "old_value": "",
+    "new_value": "red",
+}
+
+
+def event_log(fleet: Fleet, **options: str) -> Path:
+    """Write a staging model of an event log, whose table no source names."""
+    fleet.lake.create("fleet_events", EVENTS, [EVENT])
+    call = f"""netiq_event_log(
+        api.Relation.create(schema='{SCHEMA}', identifier='fleet_events'), ['no'], 'badge',
+        [{{'name': 'no', 'type': 'string'}}, {{'name': 'color', 'type': 'string'}}],
+        {", ".join(f"{name}={value}" for name, value in options.items())}
+    )"""
+    fleet.project.stream("stg_fleet__events", call, file_format=FORMAT)
+    return fleet.project.folder / "models" / "stg_fleet__events.sql"
+
+
+def test_a_model_that_waits_for_a_time_is_built_each_time(fleet: Fleet) -> None:
+    path = event_log(fleet, future_events="false")
+    try:
+        assert "stg_fleet__events" in fleet.build()
+        assert fleet.news()[f"{SCHEMA}.fleet_events"] == "nothing new"
+        text = path.read_text()
+        path.write_text(text.replace("future_events=false", "future_events=true"))
+        # Nothing is new in this run, and it remembers all the same that the model waits now.
+        assert "stg_fleet__events" in fleet.build()
+        waits = "it waits for more than rows that land"
+        assert fleet.news()[f"{SCHEMA}.fleet_events"] == waits
+    finally:
+        path.unlink()
+    fleet.build()
+
+
+def test_a_table_that_is_read_without_asking_is_no_news(fleet: Fleet) -> None:
+    columns, badge = {"no": "string", "color": "string"}, {"no": "12", "color": "red"}
+    fleet.lake.create("fleet_badges", columns, [badge])
+    fleet.project.file(
+        "models/badges.yml",
+        f"sources: [{{name: base, schema: {SCHEMA}, tables: [{{name: fleet_badges}}]}}]",
+    )
+    path = event_log(fleet, base="source('base', 'fleet_badges')")
+    try:
+        assert "stg_fleet__events" in fleet.build()
+        # A run would not look at it either, since no event has landed.
+        fleet.lake.append("fleet_badges", columns, [badge])
+        assert fleet.news()[f"{SCHEMA}.fleet_events"] == "nothing new"
+        assert fleet.build() == ()
+    finally:
+        path.unlink()
+        (fleet.project.folder / "models" / "badges.yml").unlink()
+    fleet.build()
+
+
+def test_one_up_at_a_time(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fleet.project.folder)
+    with record.of(fleet.open()).taken():
+        assert main(["up", "--profiles-dir", "profiles"]) == 1
+    assert "another `afterimage up` is at work in this project" in capsys.readouterr().err
