@@ -33,7 +33,7 @@ COLUMNS = (
     Column("timestamp", "timestamp"),
     Column("timestamp_type", "int"),
 )
-_PROGRESS_SECONDS = 10.0  # as often as Spark's tasks tell it
+_PROGRESS_SECONDS = 10.0
 # As Spark's reader names them.
 _READ = {"timestamp_type": "timestampType"}
 
@@ -390,7 +390,7 @@ class TopicTable(Table):
 
 @contextmanager
 def _progress(spark: Any, table: str, ahead: int) -> Iterator[None]:
-    """Print now and then how many messages were read.
+    """Print now and then how far the reading is.
 
     Args:
         spark: The Spark session.
@@ -399,18 +399,15 @@ def _progress(spark: Any, table: str, ahead: int) -> Iterator[None]:
     """
     from py4j.protocol import Py4JError
 
-    done = threading.Event()
-    store = spark.sparkContext._jsc.sc().statusStore()
+    from dbt_afterimage.runtime.cursor import tasks
 
-    def read() -> int:
-        stages = store.activeStages()
-        return sum(int(stages.apply(n).inputRecords()) for n in range(stages.size()))
+    done = threading.Event()
 
     def tell() -> None:
         # The statement itself reports that Spark has ended.
         with suppress(Py4JError, OSError):
             while not done.wait(_PROGRESS_SECONDS):
-                said = f"afterimage: {table}: {read():,} of {ahead:,} messages read"
+                said = f"afterimage: {table}: up to {ahead:,} messages to read; {tasks(spark)}"
                 print(said, file=sys.stderr, flush=True)
 
     teller = threading.Thread(target=tell, name="afterimage-topic", daemon=True)

@@ -84,7 +84,7 @@ def _progress(spark: SparkSession, sql: str) -> Iterator[None]:
         while not done.wait(PROGRESS_SECONDS):
             seconds = time.monotonic() - started
             name = node[1] if node else "a statement"
-            _logger.info(f"{name}: still running, {seconds:.0f} s; {_tasks(spark)}")
+            _logger.info(f"{name}: still running, {seconds:.0f} s; {tasks(spark)}")
 
     teller = threading.Thread(target=tell, name="afterimage-progress", daemon=True)
     teller.start()
@@ -95,7 +95,7 @@ def _progress(spark: SparkSession, sql: str) -> Iterator[None]:
         teller.join()
 
 
-def _tasks(spark: SparkSession) -> str:
+def tasks(spark: SparkSession) -> str:
     """Return how many of the tasks in Spark's active stages are done, including other models'."""
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]

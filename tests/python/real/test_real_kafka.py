@@ -68,7 +68,8 @@ class Landings:
         """Land a topic, which must fail, and return the error: one line."""
         code, _, err = self.run(topic, *arguments)
         assert code == 1, err
-        said = [line for line in err.splitlines() if not line.endswith(("...", "messages read"))]
+        lines = [line for line in err.splitlines() if " messages to read; " not in line]
+        said = [line for line in lines if not line.endswith("...")]
         [line] = [line for line in said if line.startswith("afterimage: ")]
         assert len(said) == 1, err
         return line.removeprefix("afterimage: ")
