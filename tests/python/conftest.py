@@ -245,11 +245,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items.sort(key=lambda i: first.index(i.path.stem) if i.path.stem in first else len(first))
 
 
+def pytest_runtest_teardown() -> None:
+    """Forget that a test has landed topics: the jars of Kafka are for those who do."""
+    jars._wanted.clear()
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+def _state(tmp_path_factory: pytest.TempPathFactory) -> None:
     # Set before anything starts a session: the profile reads it.
-    if any("broker" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        jars.want(jars.KAFKA)
     os.environ["AFTERIMAGE_WAREHOUSE"] = str(tmp_path_factory.mktemp("warehouse"))
     os.environ["AFTERIMAGE_CLASS_ARCHIVE"] = str(ROOT / ".afterimage" / "cache")
     os.environ.setdefault("AFTERIMAGE_JARS", str(ROOT / ".afterimage" / "jars"))
@@ -289,11 +292,19 @@ def make_project(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pr
 
 
 @pytest.fixture(scope="session")
-def spark(make_project: Callable[[str], Project]) -> Iterator[SparkSession]:
+def spark(
+    request: pytest.FixtureRequest, make_project: Callable[[str], Project]
+) -> Iterator[SparkSession]:
     """The session that dbt itself has opened, with the settings of the shipped profile."""
     project = make_project("session")
     project.file("models/first.sql", "select 1 as one")
-    project.dbt("run")
+    # The jars of Kafka are for tests with a broker; other tests look at which jars a session gets.
+    has_broker = any(
+        "broker" in getattr(item, "fixturenames", ()) for item in request.session.items
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jars, "_wanted", [jars.KAFKA] if has_broker else [])
+        project.dbt("run")
     session = open_session({})
     if "AFTERIMAGE_EXAMPLES" not in os.environ:
         # Of a few rows each: to compile Java for a statement takes longer than to go without.
