@@ -50,7 +50,7 @@ test: lint ## Run lint and the quick tests, as before each commit (minutes)
 TURN ?= $(shell expr $$(date +%s) / 10800)
 test-share: lint real test-databricks spark4 ## Run these, and a share of the slow tests and of those that take longest, as CI does
 	$(PYTEST) -m "not long" --share=$(TURN)/40 --share-slow=$(TURN)/3 --hypothesis-seed=$(TURN)
-	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/200 --hypothesis-seed=$(TURN)
+	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/400 --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"
