@@ -127,7 +127,7 @@ class Record:
 
 
 def of(project: Project) -> Record:
-    """Return the record of a project and its target; an empty one if there is none.
+    """Return the record of a project and its target, or an empty one.
 
     Args:
         project: The dbt project.
@@ -135,7 +135,7 @@ def of(project: Project) -> Record:
     name = re.sub(r"\W+", "-", "-".join((*project.target_names, str(project.credentials.schema))))
     folder = state_folder(project.folder) / "up" / name
     said: Mapping[str, Any] = {}
-    # Without a record everything is built, so one that cannot be read is none.
+    # A record that cannot be read counts as missing: everything is built.
     with suppress(OSError, ValueError):
         said = json.loads((folder / "record.json").read_text(encoding="utf-8"))
     if said.get("form") != _FORM:

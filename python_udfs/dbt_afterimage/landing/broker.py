@@ -64,7 +64,7 @@ class Topic:
     Attributes:
         cluster: The identity of the brokers, whatever their addresses.
         name: Its name.
-        id: Its identity. A topic made anew has another.
+        id: Its identity. A topic that was created again has another.
         first: The offset of the first message that each partition still has.
         end: The offset behind the last message of each partition that may be read.
     """

@@ -107,12 +107,23 @@ class Landing:
         if self.path.is_file():
             name = re.sub(rf"({'|'.join(map(re.escape, _PACKED))})$", "", name, flags=re.IGNORECASE)
             name = name.rpartition(".")[0] or name
-        name = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_").lower()
-        if not name:
-            raise AfterimageError(
-                f"{shown(self.path)} gives no table name; choose one: --as SCHEMA.TABLE"
-            )
-        return f"t_{name}" if name[0].isdigit() else name
+        return table_of(name, shown(self.path))
+
+
+def table_of(name: str, what: str) -> str:
+    """Return the default name of a table.
+
+    Args:
+        name: The name of a file, a folder or a topic.
+        what: The same, as messages show it.
+
+    Raises:
+        AfterimageError: Nothing is left of the name.
+    """
+    table = re.sub(r"[^A-Za-z0-9_]+", "_", name).strip("_").lower()
+    if not table:
+        raise AfterimageError(f"{what} gives no table name; choose one: --as SCHEMA.TABLE")
+    return f"t_{table}" if table[0].isdigit() else table
 
 
 def shown(path: Path) -> str:

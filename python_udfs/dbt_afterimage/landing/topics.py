@@ -8,9 +8,7 @@ were taken back, or another program has landed some, what the table has decides.
 from __future__ import annotations
 
 import json
-import re
 import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -19,6 +17,7 @@ from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing.broker import NO_ID, Broker, Topic, lost
+from dbt_afterimage.landing.files import table_of
 from dbt_afterimage.landing.memory import Contents, Load, Memory, Target
 from dbt_afterimage.landing.tables import Table, names_in
 from dbt_afterimage.runtime.project import Column, Project
@@ -44,12 +43,7 @@ def table_name(topic: str) -> str:
     Raises:
         AfterimageError: Nothing is left of the topic's name.
     """
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", topic).strip("_").lower()
-    if not name:
-        raise AfterimageError(
-            f"topic {visible(topic)} gives no table name; choose one: --as SCHEMA.TABLE"
-        )
-    return f"t_{name}" if name[0].isdigit() else name
+    return table_of(topic, f"topic {visible(topic)}")
 
 
 def spark_of(project: Project) -> Any:
@@ -255,7 +249,7 @@ class TopicTable(Table):
         other = topic.id != NO_ID and any(one.topic not in ids for one in known.values())
         shorter = [n for n, one in known.items() if topic.end.get(n, -1) < one.next]
         if other or shorter:
-            what = "was made anew" if other else f"has lost its end (partition {shorter[0]})"
+            what = "was created again" if other else f"has lost its end (partition {shorter[0]})"
             raise AfterimageError(
                 f"topic {visible(topic.name)} {what} since it was landed into {self._shown}: its"
                 " offsets begin again, and would repeat; land it into another table: --as"
@@ -399,21 +393,13 @@ def _progress(spark: Any, table: str, ahead: int) -> Iterator[None]:
     """
     from py4j.protocol import Py4JError
 
-    from dbt_afterimage.runtime.cursor import tasks
-
-    done = threading.Event()
+    from dbt_afterimage.runtime.cursor import tasks, telling
 
     def tell() -> None:
         # The statement itself reports that Spark has ended.
         with suppress(Py4JError, OSError):
-            while not done.wait(_PROGRESS_SECONDS):
-                said = f"afterimage: {table}: up to {ahead:,} messages to read; {tasks(spark)}"
-                print(said, file=sys.stderr, flush=True)
+            said = f"afterimage: {table}: up to {ahead:,} messages to read; {tasks(spark)}"
+            print(said, file=sys.stderr, flush=True)
 
-    teller = threading.Thread(target=tell, name="afterimage-topic", daemon=True)
-    teller.start()
-    try:
+    with telling(_PROGRESS_SECONDS, tell):
         yield
-    finally:
-        done.set()
-        teller.join()

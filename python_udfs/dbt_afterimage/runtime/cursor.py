@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,16 +77,32 @@ class AfterimageCursor(dbt_spark_session.Cursor):
 def _progress(spark: SparkSession, sql: str) -> Iterator[None]:
     """Report every 30 seconds that a statement still runs, its model, and Spark's progress."""
     node = _NODE.search(sql)
-    done = threading.Event()
+    started = time.monotonic()
 
     def tell() -> None:
-        started = time.monotonic()
-        while not done.wait(PROGRESS_SECONDS):
-            seconds = time.monotonic() - started
-            name = node[1] if node else "a statement"
-            _logger.info(f"{name}: still running, {seconds:.0f} s; {tasks(spark)}")
+        seconds = time.monotonic() - started
+        name = node[1] if node else "a statement"
+        _logger.info(f"{name}: still running, {seconds:.0f} s; {tasks(spark)}")
 
-    teller = threading.Thread(target=tell, name="afterimage-progress", daemon=True)
+    with telling(PROGRESS_SECONDS, tell):
+        yield
+
+
+@contextmanager
+def telling(every: float, tell: Callable[[], None]) -> Iterator[None]:
+    """Call a function again and again, in a thread of its own, until the block ends.
+
+    Args:
+        every: The seconds between two calls.
+        tell: The function. An error ends the calls.
+    """
+    done = threading.Event()
+
+    def repeat() -> None:
+        while not done.wait(every):
+            tell()
+
+    teller = threading.Thread(target=repeat, name="afterimage-progress", daemon=True)
     teller.start()
     try:
         yield

@@ -359,7 +359,7 @@ def test_a_topic_made_anew(
         landings.refused(name)
     assert landings.values(f"raw.{name}") == texts(1, 2)
     said = landings.refused(name)
-    assert f"topic {name} was made anew since it was landed into raw.{name}" in said
+    assert f"topic {name} was created again since it was landed into raw.{name}" in said
     landings.land(name, "--as", f"raw.{name}_2")
     assert landings.values(f"raw.{name}_2") == texts(7, 8, 9, 10)
 
