@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test test-share test-all test-random test-long test-spark4 test-lowest test-databricks test-combinations test-real real spark4 bench lint docs lock clean distclean
+.PHONY: help setup demo unit test test-share test-all test-machine test-random test-long test-spark4 test-lowest test-databricks test-combinations test-real real spark4 bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11, 3.12 or 3.13 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -46,11 +46,11 @@ unit: setup ## Run the tests that need no Spark (seconds)
 test: lint ## Run lint and the quick tests, as before each commit (minutes)
 	$(PYTEST)
 
-# Of the tests marked slow a third, of those marked minutes one in forty, and new random cases: others every three hours. TURN=164820 repeats a run.
+# Of the tests marked slow a quarter, of those marked minutes one in forty, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
 test-share: lint real test-databricks spark4 ## Run these, and a share of the slow tests and of those that take longest, as CI does
-	$(PYTEST) -m "not long" --share=$(TURN)/40 --share-slow=$(TURN)/3 --hypothesis-seed=$(TURN)
-	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/400 --hypothesis-seed=$(TURN)
+	$(PYTEST) -m "not long" --share=$(TURN)/40 --share-slow=$(TURN)/4 --hypothesis-seed=$(TURN)
+	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/300 --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"
@@ -63,6 +63,11 @@ test-random: setup ## Run the property tests for an hour, with new random cases 
 		seed=$$(date +%s); echo "--hypothesis-seed=$$seed"; \
 		$(PYTEST) -m "hypothesis and not long" --hypothesis-seed=$$seed || exit 1; done
 
+# AFTERIMAGE_SECONDS=600 ends sooner. --hypothesis-seed, as it is printed, repeats a failure.
+test-machine: setup ## Let a state machine draw what happens between runs, for an hour
+	@seed=$$(date +%s); echo "--hypothesis-seed=$$seed"; \
+		AFTERIMAGE_SECONDS=$(AFTERIMAGE_SECONDS) $(BIN)/python -m pytest -q -s -m long tests/python/machine --hypothesis-seed=$$seed
+
 # Ten times as many random cases, and new ones in each run. Then the SQL is broken, one rule at a time.
 test-long: lint real test-databricks ## Run lint and all tests (hours)
 	AFTERIMAGE_EXAMPLES=$${AFTERIMAGE_EXAMPLES:-50} $(BIN)/python -m pytest -q -m "long or not long"
@@ -71,7 +76,7 @@ test-long: lint real test-databricks ## Run lint and all tests (hours)
 spark4:
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
 
-# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws a few tests of one, by turns.
+# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws a few tests of each.
 test-combinations: setup spark4 ## Run the tests of tables on each other Spark and table format (hours)
 	$(BIN)/python tests/python/support/combinations.py --only="$(ONLY)"
 

@@ -1,6 +1,6 @@
 {#- A change stream -> what became of each change: one row per bucket and reason, and one with the total. Arguments:
     macros/history/_history.yml. -#}
-{%- macro change_accounting(changes, unique_key) -%}
+{%- macro change_accounting(changes, unique_key, landed=none) -%}
     {%- do afterimage._check_names('change_accounting', 'unique_key', unique_key, required=true) -%}
     {%- if afterimage._needs_placeholder([changes]) -%}
         {{ return(afterimage._placeholder_query()) }}
@@ -107,4 +107,14 @@ select
 
 from buckets
 group by grouping sets ((bucket, operation, reason), ())
+{%- set missing = afterimage._table_properties(landed).get('afterimage.missing') if landed is not none else none %}
+{%- if missing %}
+union all
+select
+    'missing' as bucket,
+    cast(null as string) as operation,
+    'the broker had deleted it before it was landed' as reason,
+    {{ missing | int }} as changes,
+    0 as source_rows
+{%- endif %}
 {%- endmacro -%}

@@ -51,6 +51,7 @@ def measure(count: int, rounds: int) -> dict[str, float]:
         for model, step in (("arrived", "staging"), ("kept", "history")):
             took = timed(lambda model=model: project.dbt("run", "--select", model, *arguments))
             seconds.setdefault(f"{step}, {name}", []).append(took)
+            print(f"    {step}, {name}: {took:.2f} s", file=sys.stderr, flush=True)
 
     for _ in range(rounds + 1):
         run("all", "--full-refresh")

@@ -120,20 +120,23 @@
 {%- endmacro -%}
 
 
+{#- Whether a row is one of an insert. -#}
+{%- macro _qlik_is_insert(header) -%}
+coalesce(nullif({{ header.change_oper }}, ''), {{ header.operation }}, '') in ('I', 'INSERT')
+    and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
+{%- endmacro -%}
+
+
 {#- The rows of the change table, for the intake. Rows of one change_seq are read together; load rows and rows
     without a place are read with those of the same key. (Zeros are the change_seq of load rows, or an ordinary
     change_seq.) -#}
 {%- macro _qlik_side(relation, layout) -%}
     {%- set header = layout.header -%}
     {%- set zeros = "'" ~ '0' * 35 ~ "'" -%}
-    {%- set is_insert -%}
-coalesce(nullif({{ header.change_oper }}, ''), {{ header.operation }}, '') in ('I', 'INSERT')
-    and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
-    {%- endset -%}
     {%- set group -%}
 if(
     {{ afterimage._qlik_has_place(header.change_seq) }}
-    or ({{ header.change_seq }} <=> {{ zeros }} and not ({{ is_insert }})),
+    or ({{ header.change_seq }} <=> {{ zeros }} and not ({{ afterimage._qlik_is_insert(header) }})),
     {{ header.change_seq }},
     cast({{ afterimage._hash_of_values(afterimage._quoted(layout.unique_key)) }} as string)
 )

@@ -23,6 +23,7 @@ from dbt_afterimage.runtime.run_dbt import run_dbt
 from dbt_afterimage.scaffold import drafts, entries
 from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
+from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.plans import SeveralTables
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
@@ -92,6 +93,13 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+accept_keys_option = click.option(
+    "--accept-keys",
+    is_flag=True,
+    help="Where a table does not show its key, take the one that its rows suggest.",
+)
+
+
 @click.command("init")
 @click.argument("relations", nargs=-1, metavar="[RELATION]...")
 @click.option("--all", "every", is_flag=True, help="All change tables in the catalog.")
@@ -107,6 +115,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     help="Write nothing; print what differs from the list. The exit code is 1 if anything does.",
 )
 @click.option("--key", help="The key columns as CSV (default: guessed, if the table shows them).")
+@accept_keys_option
 @_options
 @click.option("--arguments", metavar="JSON", help="Further arguments of the source macro, as JSON.")
 @click.option("--package-path", is_flag=True, help="Print the folder of Afterimage's dbt package.")
@@ -117,6 +126,7 @@ def command(
     listed: Path | None,
     check: bool,
     package_path: bool,
+    accept_keys: bool,
     where: Where,
     **options: str | None,
 ) -> int:
@@ -138,7 +148,9 @@ def command(
         listing = entries.read(path)
         return (_check if check else _write_listed)(_open(where), listing)
     if relations or every:
-        stagings, open_questions = add(_open(where), relations, every, given)
+        stagings, open_questions = add(
+            _open(where), relations, every, given, accept_keys=accept_keys
+        )
         if open_questions:
             tables = "1 table" if open_questions == 1 else f"{open_questions} tables"
             print(
@@ -166,11 +178,24 @@ class _Outcome:
     """The drafts and problems of some tables."""
 
     drafts: list[tuple[Entry, Draft]]
-    problems: list[tuple[Entry, str]]
+    problems: list[tuple[Entry, AfterimageError]]
 
 
-def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False) -> _Outcome:
-    """Look at tables, one after the other, and print what was found."""
+def _look(
+    project: Project,
+    wanted: Sequence[Entry],
+    *,
+    is_pattern: bool = False,
+    accept_keys: bool = False,
+) -> _Outcome:
+    """Look at tables, one after the other, and print what was found.
+
+    Args:
+        project: The dbt project.
+        wanted: The tables.
+        is_pattern: Whether they are all that fit a pattern, and nobody has named them.
+        accept_keys: Whether to take the keys that rows suggest.
+    """
     outcome = _Outcome([], [])
     ahead = list(wanted)
     while ahead:
@@ -184,8 +209,13 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
                 continue
             if is_pattern and isinstance(error, drafts.NoChangeTable):
                 continue
-            outcome.problems.append((entry, str(error)))
-            if len(wanted) > 1 or is_pattern:
+            if accept_keys and isinstance(error, NoKey) and error.proposal and not entry.key:
+                ahead.insert(0, replace(entry, key=error.proposal.key))
+                print(f"{entry.relation}: key accepted, {error.evidence}", flush=True)
+                continue
+            outcome.problems.append((entry, error))
+            # Tables that lack nothing but a key are listed together.
+            if (len(wanted) > 1 or is_pattern) and not isinstance(error, NoKey):
                 print(f"{entry.relation}: {error}", flush=True)
             continue
         models = made.texts.models
@@ -204,7 +234,28 @@ def _look(project: Project, wanted: Sequence[Entry], *, is_pattern: bool = False
             )
         for note in made.notes:
             print(note if len(wanted) == 1 else f"  {note}", flush=True)
+    if len(wanted) > 1 or is_pattern:
+        _print_keys(outcome)
     return outcome
+
+
+def _print_keys(outcome: _Outcome) -> None:
+    """List the tables that do not show their keys, with what their rows suggest."""
+    without = [(entry, error) for entry, error in outcome.problems if isinstance(error, NoKey)]
+    if not without:
+        return
+    tables = "1 table does" if len(without) == 1 else f"{len(without)} tables do"
+    print(f"{tables} not show the key. Proposed, by the rows:")
+    keys = {
+        entry.relation: ", ".join(error.proposal.key) if error.proposal else "none"
+        for entry, error in without
+    }
+    widths = max(map(len, keys)), max(map(len, keys.values()))
+    for entry, error in without:
+        key = keys[entry.relation]
+        print(f"  {entry.relation:<{widths[0]}}  {key:<{widths[1]}}  {error.evidence}")
+    if any(error.proposal for _, error in without):
+        print(f"--accept-keys takes the proposed keys; or write the right ones into {FILE}.")
 
 
 def add(
@@ -213,6 +264,8 @@ def add(
     every: bool,
     given: dict[str, str],
     leave: Collection[str] = (),
+    *,
+    accept_keys: bool = False,
 ) -> tuple[list[str], int]:
     """Write the models of further tables, and add them to the list.
 
@@ -222,6 +275,7 @@ def add(
         every: Whether to take all change tables in the catalog and in the list.
         given: Options of one table.
         leave: Tables that have their models and need no look, in small letters.
+        accept_keys: Whether to take the keys that rows suggest.
 
     Returns:
         The staging models, and how many tables have open questions.
@@ -260,7 +314,7 @@ def add(
     looked_at = [entry for entry in wanted if entry.relation.lower() not in leave]
     if leave and not looked_at:
         return [], 0
-    outcome = _look(project, looked_at, is_pattern=is_pattern)
+    outcome = _look(project, looked_at, is_pattern=is_pattern, accept_keys=accept_keys)
     if leave and not (outcome.drafts or outcome.problems):
         return [], 0
     if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):
@@ -271,18 +325,26 @@ def add(
         for entry, made in outcome.drafts
         if not any(entry.is_same_table(other) for other in known)
     ]
-    questions = {entry.relation: problem.splitlines()[0] for entry, problem in outcome.problems}
-    if new or questions:
-        now = entries.added(text, listing.defaults, new, questions)
+    questions = [_question(entry, problem) for entry, problem in outcome.problems]
+    now = entries.added(text, listing.defaults, new, questions) if new or questions else text
+    if now is not None and now != text:
         found.append(Change(FILE, text, now, "new" if text is None else "added"))
     _write(project, found)
     stagings = list(dict.fromkeys(made.staging for _, made in outcome.drafts))
     return stagings, len(outcome.problems)
 
 
+def _question(entry: Entry, problem: AfterimageError) -> entries.OpenQuestion:
+    if not isinstance(problem, NoKey):
+        return entries.OpenQuestion(entry.relation, str(problem).splitlines()[0])
+    said = f"proposed: {problem.evidence}" if problem.proposal else problem.evidence
+    key = problem.proposal.key if problem.proposal else ()
+    return entries.OpenQuestion(entry.relation, f"which key? {said}", key)
+
+
 def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageError:
     if len(wanted) == 1 and outcome.problems:
-        return AfterimageError(outcome.problems[0][1])
+        return outcome.problems[0][1]
     if not outcome.problems:
         return AfterimageError("nothing was written: no change table was found")
     return AfterimageError(

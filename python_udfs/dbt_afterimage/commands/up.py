@@ -22,9 +22,12 @@ from dbt_afterimage.scaffold.entries import FILE
 @click.option(
     "--all", "everything", is_flag=True, help="Look at all tables and build them, news or not."
 )
+@init.accept_keys_option
 @land.topic_options
 @where_options
-def command(paths: Sequence[str], everything: bool, how: land.How, where: Where) -> int:
+def command(
+    paths: Sequence[str], everything: bool, accept_keys: bool, how: land.How, where: Where
+) -> int:
     """Land, init, build and health in one.
 
     Lands files and topics, writes models for all change tables, builds them, and writes a health
@@ -42,10 +45,10 @@ def command(paths: Sequence[str], everything: bool, how: land.How, where: Where)
         land.land_all(where, paths, None, how, copy=False)
     project = Project(where, asks=True)
     with record.of(project).taken():
-        return _take_in(project, where, everything=everything)
+        return _take_in(project, where, everything=everything, accept_keys=accept_keys)
 
 
-def _take_in(project: Project, where: Where, *, everything: bool) -> int:
+def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: bool) -> int:
     """Write what models lack, build what has news, and return the exit code."""
     kept = record.of(project)
     readers = _readers(project)
@@ -53,7 +56,7 @@ def _take_in(project: Project, where: Where, *, everything: bool) -> int:
     is_same_list = kept.listing == record.checksum_of_file(project.folder / FILE)
     leave = _settled(project, kept, readers) if is_same_list and not everything else set()
     before = _files(project.folder)
-    stagings, open_questions = init.add(project, [], True, {}, leave=leave)
+    stagings, open_questions = init.add(project, [], True, {}, leave=leave, accept_keys=accept_keys)
     kept.listing = "" if open_questions else record.checksum_of_file(project.folder / FILE)
     if _files(project.folder) != before:
         project = Project(where)

@@ -98,11 +98,43 @@ def properties_of(
         tables: The tables, as in SQL.
     """
     names = list(dict.fromkeys(tables))
-    answers = project.ask([f"show tblproperties {name}" for name in names])
-    return {
-        name: answer if isinstance(answer, AfterimageError) else {row[0]: row[1] for row in answer}
-        for name, answer in zip(names, answers, strict=True)
-    }
+    found: dict[str, dict[str, str] | AfterimageError] = dict(_of_session(project.spark, names))
+    further = [name for name in names if name not in found]
+    answers = project.ask([f"show tblproperties {name}" for name in further])
+    for name, answer in zip(further, answers, strict=True):
+        found[name] = (
+            answer if isinstance(answer, AfterimageError) else {row[0]: row[1] for row in answer}
+        )
+    return found
+
+
+def _of_session(spark: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Return what Iceberg's own API says of its tables; others, and those gone, are left out.
+
+    It costs some milliseconds for a table, a tenth of what SHOW TBLPROPERTIES costs.
+    """
+    if spark is None:
+        return {}
+    from py4j.protocol import Py4JError
+
+    jvm = spark._jvm
+    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
+    found = {}
+    for name in names:
+        try:
+            table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
+                spark._jsparkSession, name
+            )
+            # The catalog may keep it for half a minute.
+            table.refresh()
+            snapshot = table.currentSnapshot()
+            known = json.loads(mapper.writeValueAsString(table.properties()))
+        # No Iceberg here, no such table, or one of another format: Spark says what is the matter.
+        except (Py4JError, TypeError):
+            continue
+        known["current-snapshot-id"] = "none" if snapshot is None else str(snapshot.snapshotId())
+        found[name] = known
+    return found
 
 
 def versions_of(

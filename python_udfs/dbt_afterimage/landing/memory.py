@@ -15,6 +15,8 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Project
 
 PROPERTY = "afterimage.landed"
+# How many messages of a topic the table lacks, for the macro change_accounting.
+MISSING = "afterimage.missing"
 
 # What is known of each file, [size, time of writing, content]; of the partitions of a topic see
 # `topics.py`.
@@ -80,6 +82,17 @@ class Memory:
         if not self.files[path]:
             del self.files[path]
         self.latest, self.snapshot = ("", {}), ""
+
+    @property
+    def missing(self) -> int:
+        """How many messages of a topic the broker had deleted before: accepted gaps."""
+        return sum(
+            end - first
+            for path, known in self.files.items()
+            if path.startswith("kafka:")
+            for *_, gaps in known.values()
+            for first, end in gaps
+        )
 
     def text(self) -> str:
         """Return it as the property's value."""
@@ -170,7 +183,8 @@ class Target:
 
     def remember(self, memory: Memory) -> None:
         """Write what the table is to remember."""
-        self.set_properties({PROPERTY: memory.text()})
+        missing = {MISSING: str(memory.missing)} if memory.missing else {}
+        self.set_properties({PROPERTY: memory.text(), **missing})
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         """Set properties of the table."""

@@ -52,15 +52,12 @@ def spark_of(project: Project) -> Any:
     Raises:
         AfterimageError: The target is a server.
     """
-    if project.credentials.method != "session":
+    if project.spark is None:
         raise AfterimageError(
             f"{project.target} cannot land topics, because its Spark is not in this process; choose"
             " a target whose method is session (--target)"
         )
-    from dbt_afterimage.runtime.session import open_session
-
-    project.rows("select 1")  # opens it, or says why it cannot be opened
-    return open_session(project.credentials.server_side_parameters or {})
+    return project.spark
 
 
 @dataclass

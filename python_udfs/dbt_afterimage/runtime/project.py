@@ -258,6 +258,16 @@ class Project:
         [[_, kind]] = self.rows(f"set spark.sql.catalog.{self.catalog}")
         return "delta" if str(kind).endswith("DeltaCatalog") else "iceberg"
 
+    @cached_property
+    def spark(self) -> Any:
+        """The Spark session of a target that has it in this process; none for a server."""
+        if self.credentials.method != "session":
+            return None
+        from dbt_afterimage.runtime.session import open_session
+
+        self.rows("select 1")  # opens it, or says why it cannot be opened
+        return open_session(self.credentials.server_side_parameters or {})
+
     @property
     def has_views(self) -> bool:
         """Whether the catalog keeps views: Spark's own does, be it of Hive or of Delta."""

@@ -80,6 +80,20 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class OpenQuestion:
+    """A table that cannot be added before somebody says more about it.
+
+    Attributes:
+        text: What is asked, in one line.
+        key: The key that its rows suggest; empty if they suggest none.
+    """
+
+    relation: str
+    text: str
+    key: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
 class Listing:
     """The content of `afterimage.yml`.
 
@@ -167,7 +181,7 @@ def _check_known(path: Path, said: Mapping[str, Any], known: Sequence[str], of: 
 
 
 def added(
-    text: str | None, defaults: Entry, entries: Sequence[Entry], open_questions: Mapping[str, str]
+    text: str | None, defaults: Entry, entries: Sequence[Entry], questions: Sequence[OpenQuestion]
 ) -> str:
     """Return the text of a list with further entries at its end.
 
@@ -175,7 +189,7 @@ def added(
         text: The file's text; none if it does not exist yet.
         defaults: The file's defaults.
         entries: The further ones. The comment that asked about one of them goes.
-        open_questions: Tables that could not be added, and why; they become comments.
+        questions: Tables that could not be added; they become comments.
 
     Raises:
         AfterimageError: The file does not end with its tables, so nothing can be added there.
@@ -184,12 +198,15 @@ def added(
     if not re.search("^tables:", before, re.MULTILINE):
         before += "tables:\n"
     for entry in entries:
-        before = re.sub(rf"  # .*\n{re.escape(_open_entry(entry.relation))}", "", before)
+        before = re.sub(_comment(entry.relation), "", before)
     further = "".join(entry.text(defaults) for entry in entries)
+    # What the rows suggest may be another key now.
+    for one in questions:
+        before = re.sub(_comment(one.relation), "", before)
     comments = "".join(
-        f"  # {problem}\n{_open_entry(relation)}"
-        for relation, problem in open_questions.items()
-        if f"- relation: {relation}\n" not in before
+        f"  # {one.text}\n  # - relation: {one.relation}\n  #   key: {_flow(one.key)}\n"
+        for one in questions
+        if f"- relation: {one.relation}\n" not in before
     )
     after = before + further + comments
     try:
@@ -205,5 +222,11 @@ def added(
     return after
 
 
-def _open_entry(relation: str) -> str:
-    return f"  # - relation: {relation}\n  #   key: []\n"
+def _flow(key: Sequence[str]) -> str:
+    dumped: str = yaml.safe_dump([*key], default_flow_style=True, allow_unicode=True, width=1 << 20)
+    return dumped.strip()
+
+
+def _comment(relation: str) -> str:
+    """Return a pattern for the comment that asks about a table."""
+    return rf"  # .*\n  # - relation: {re.escape(relation)}\n  #   key: \[.*\]\n"

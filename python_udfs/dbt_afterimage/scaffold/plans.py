@@ -14,6 +14,7 @@ from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, literal, quote
+from dbt_afterimage.scaffold.keys import NoKey, propose
 from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, schema_ids, text_literal
 from dbt_afterimage.scaffold.systems import before_images, header_name, header_prefix, sequences
 
@@ -115,7 +116,8 @@ def qlik_change_table(question: Question) -> Plan:
         )
         flagged = json.loads(masks[0][0]) if masks else []
         if not flagged or len(flagged) >= len(data):
-            raise _no_key(landed, "no mask of a delete flags some of the columns", data)
+            created = question.project.macro("_qlik_is_insert", header=header)
+            raise _no_key(question, "no mask of a delete flags some of the columns", data, created)
         plan.key = [ordinals[place - 1] for place in flagged]
         plan.notes.append(
             _guess(plan.key, f"the change masks of {masks[0][1]} deletes, which flag the key alone")
@@ -180,7 +182,7 @@ def qlik_messages(question: Question) -> Plan:
     if not plan.key:
         if not guessed:
             why = "neither metadata nor the mask of a DELETE shows it"
-            raise _no_key(landed, why, plan.columns)
+            raise _no_key(question, why, plan.columns)
         plan.key = guessed
         plan.notes.append(_guess(guessed, guessed_from))
     return plan
@@ -330,7 +332,7 @@ def debezium_messages(question: Question) -> Plan:
             " their types: a decimal may be Base64, and a date or a time a number."
         )
     if not plan.key:
-        raise _no_key(landed, "no message has a key", plan.columns)
+        raise _no_key(question, "no message has a key", plan.columns)
     if not question.key:
         plan.notes.append(_guess(plan.key, "the keys of the messages"))
     return plan
@@ -582,7 +584,8 @@ def db2_change_data(question: Question) -> Plan:
     )
     columns = [column for column in found if column.name not in images.values()]
     if not question.key:
-        raise _no_key(landed, "replication tables do not show it", columns)
+        created = f"{_code(_named('IBMSNAP_OPERATION', landed))} = 'I'"
+        raise _no_key(question, "replication tables do not show it", columns, created)
     plan = Plan(
         re.sub(r"(?i)_+(cd|ccd)$|^(cd|ccd)_+", "", landed.identifier),
         list(question.key),
@@ -627,7 +630,7 @@ def db2_text_log(question: Question) -> Plan:
         for part in parts:
             fitting = [c for c in base.columns if c.type == part.type and c.name not in plan.key]
             if not fitting:
-                raise _no_key(base, "for some PKnn no column has its type", base.columns)
+                raise NoKey(base.name, "for some PKnn no column has its type", base.columns)
             plan.key.append(fitting[0].name)
         quoted = [quote(name) for name in plan.key]
         pairs = " and ".join(
@@ -642,7 +645,7 @@ def db2_text_log(question: Question) -> Plan:
         )
         if rows != keys or not matches:
             why = f"{', '.join(plan.key)} would fit by type, but not by the rows"
-            raise _no_key(base, why, base.columns)
+            raise NoKey(base.name, why, base.columns)
         plan.notes.append(
             _guess(
                 plan.key,
@@ -670,7 +673,9 @@ def openedge_change_table(question: Question) -> Plan:
             " table, and this one with --tracking"
         )
     if not question.key:
-        raise _no_key(landed, "change tables do not tell it", columns)
+        operation = layout(landed)["metadata"].get("operation")
+        created = operation and f"{_code(operation['name'])} = '1'"
+        raise _no_key(question, "change tables do not tell it", columns, created)
     plan = Plan(re.sub(r"(?i)_+cdc$|^cdc_+", "", landed.identifier), list(question.key), columns)
     if tracking is not None:
         plan.call["tracking"] = tracking.reference
@@ -710,7 +715,8 @@ def sqlserver_change_table(question: Question) -> Plan:
     landed = question.landed
     columns = [column for column in landed.columns if not column.name.startswith("__$")]
     if not question.key:
-        raise _no_key(landed, "change tables do not tell it", columns)
+        created = f"{_code('__$operation')} = '2'"
+        raise _no_key(question, "change tables do not tell it", columns, created)
     plan = Plan(
         # A capture instance is named after the schema and the table: dbo_orders_CT.
         re.sub(r"(?i)^dbo_|_+ct$", "", landed.identifier),
@@ -743,7 +749,13 @@ def dms_changes(question: Question) -> Plan:
     columns = [column for column in landed.columns if column.name.lower() not in header]
     key = list(question.key) or [name for name in images.values() if len(images) < len(columns)]
     if not key:
-        raise _no_key(landed, "files of DMS do not show it", columns)
+        created = f"coalesce({_code(_named(operation, landed))}, '') in ('', 'I')"
+        raise _no_key(
+            question,
+            "files of DMS do not show it",
+            columns,
+            created if has_operation else "true",
+        )
     plan = Plan(landed.identifier, key, columns, landed_rows=landed.reference)
     plan.has_before_images = {column.name for column in columns} <= set(images.values())
     if times:
@@ -843,11 +855,34 @@ def _add_commit_times(plan: Plan, question: Question, option: str, table: str) -
         )
 
 
-def _no_key(landed: Landed, why: str, columns: Sequence[Column]) -> AfterimageError:
-    return AfterimageError(
-        f"the key cannot be guessed ({why}). Give --key with columns of {landed.name}:"
-        f" {', '.join(names_of(columns))}"
+def _no_key(
+    question: Question, why: str, columns: Sequence[Column], created: str | None = None
+) -> NoKey:
+    """Return the error that asks for the key, with what the rows suggest.
+
+    Args:
+        question: The input of the plan.
+        why: Why it cannot be guessed.
+        columns: The columns that may be in it.
+        created: SQL: whether a row is one of an insert or of a full load, if a query can tell.
+    """
+    landed = question.landed
+    found = (
+        propose(question.project, str(landed.relation), columns, landed.columns, created)
+        if created
+        else None
     )
+    return NoKey(landed.name, why, columns, found)
+
+
+def _named(name: str, landed: Landed) -> str:
+    """Return a column as the table spells it; the name itself if it has none."""
+    return next((c.name for c in landed.columns if c.name.lower() == name.lower()), name)
+
+
+def _code(column: str) -> str:
+    """Return SQL for the code of an operation."""
+    return f"upper(trim(cast({quote(column)} as string)))"
 
 
 def _guess(key: Sequence[str], guessed_from: str) -> str:

@@ -9,42 +9,18 @@ from __future__ import annotations
 import os
 import random
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.runtime.cursor import AfterimageCursor
+from ends import ENDED, at_work, ended
 from runs import COLUMNS, at, row
 
 RAW = "killed__ct"
 TABLES = ("stg_killed", "killed_history", "killed_audit", "killed_current")
-
-
-@contextmanager
-def statements(watch: Callable[[str], bool], after: bool = False) -> Iterator[list[str]]:
-    """End the run before, or after, the first statement that `watch` chooses."""
-    execute = AfterimageCursor.execute
-    sent: list[str] = []
-
-    def watched(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
-        if sent and sent[-1] == "killed":
-            raise DbtError("the run has ended")
-        is_chosen = watch(sql)
-        if not is_chosen or after:
-            execute(self, sql, *parameters)
-            sent.append(sql)
-        if is_chosen:
-            sent.append("killed")
-            raise DbtError("the run has ended")
-
-    AfterimageCursor.execute = watched  # type: ignore[method-assign]
-    try:
-        yield sent
-    finally:
-        AfterimageCursor.execute = execute  # type: ignore[method-assign]
 
 
 @pytest.fixture(scope="module")
@@ -73,14 +49,6 @@ def batch(number: int) -> list[dict[str, Any]]:
     return rows
 
 
-def is_work(sql: str) -> bool:
-    """Whether a statement of a run writes, or asks what a run goes by."""
-    words = sql.lower()
-    return any(
-        verb in words for verb in ("create", "merge into", "alter table", "drop table", "call ")
-    )
-
-
 @pytest.mark.minutes
 def test_a_run_that_ends_at_any_statement_is_repeated(project: Project, lake: Lake) -> None:
     seed = int(os.environ.get("AFTERIMAGE_SEED", "50"))
@@ -90,18 +58,12 @@ def test_a_run_that_ends_at_any_statement_is_repeated(project: Project, lake: La
     for number in range(2, 2 + int(os.environ.get("AFTERIMAGE_KILLS", "4"))):
         lake.append(RAW, COLUMNS, batch(number))
         # A run of these models sends some twenty such statements.
-        left = [source.randrange(22)]
-        after = source.random() < 0.5
-
-        def watch(sql: str, left: list[int] = left) -> bool:
-            left[0] -= is_work(sql)
-            return left[0] == 0
-
-        with statements(watch, after) as sent:
+        watch = at_work(1 + source.randrange(22))
+        with ended(watch, after=source.random() < 0.5) as sent:
             try:
                 project.dbt("run", "--threads", "1")
             except DbtError:
-                assert sent[-1] == "killed"
+                assert sent[-1] == ENDED
         project.dbt("run")
         found = lake.contents(*TABLES)
         names = [one["tableName"] for one in lake.rows(f"show tables in {SCHEMA} like '*killed*'")]

@@ -388,6 +388,14 @@ def test_changes_that_changed_nothing_are_counted_as_without_effect(
         ("without effect", "truncate", "truncate of a table without rows"): 2,
         ("total", None, None): 7,
     }
+    # As a topic's table says that the broker had deleted messages before they were landed.
+    lake.create("idle_topic", {"value": "string"}, [])
+    landed = f"landed={relation('idle_topic')}"
+    with_landed = f"change_accounting({changes}, unique_key=['id'], {landed})"
+    assert len(lake.rows(project.sql(with_landed))) == len(found)
+    lake.spark.sql(f"alter table {SCHEMA}.idle_topic set tblproperties ('afterimage.missing' = 3)")
+    [missing] = [row for row in lake.rows(project.sql(with_landed)) if row["bucket"] == "missing"]
+    assert (missing["changes"], missing["source_rows"]) == (3, 0)
 
 
 @pytest.mark.minutes

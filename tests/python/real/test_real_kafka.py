@@ -317,6 +317,9 @@ def test_messages_that_are_gone_are_told(landings: Landings, topics: Topics) -> 
     assert landings.values("raw.gone") == texts(1, 2, 3, 4, 5)
     assert "noted as a gap" in landings.land("gone", "--accept-gap")
     assert landings.values("raw.gone") == texts(1, 2, 3, 4, 5, 9, 10, 11)
+    # change_accounting reads this.
+    [missing] = landings.lake.rows("show tblproperties raw.gone ('afterimage.missing')")
+    assert missing["value"] == "3"
     said = landings.land("gone")
     assert "nothing new" in said
     assert "lacks 3 messages of partition 0 (offsets 6 to 8)" in said

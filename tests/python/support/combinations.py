@@ -10,6 +10,7 @@ import argparse
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,33 +49,53 @@ OTHERS = [
 ]
 
 
-def run(combination: Combination, arguments: list[str]) -> bool:
-    """Run the tests on a combination and return whether they passed."""
-    print(f"== {combination.name}", flush=True)
+def run(combination: Combination, arguments: list[str], *, beside: bool = False) -> bool:
+    """Run the tests on a combination and return whether they passed.
+
+    Args:
+        combination: The Spark and the table format.
+        arguments: Further arguments of pytest.
+        beside: Whether another combination runs at the same time: one process, and its output at
+            the end.
+    """
     python = ROOT / combination.environment / "bin" / "python"
     tests = [f"tests/python/{room}" for room in ROOMS]
-    command = [str(python), "-m", "pytest", "-q", "-n", "2", "--dist", "loadfile", *tests]
-    variables = {**os.environ, "DBT_TARGET": combination.target}
-    return (
-        subprocess.run([*command, *arguments], cwd=ROOT, env=variables, check=False).returncode == 0
+    processes = [] if beside else ["-n", "2", "--dist", "loadfile"]
+    title = f"== {combination.name}"
+    if not beside:
+        print(title, flush=True)
+    done = subprocess.run(
+        [str(python), "-m", "pytest", "-q", *processes, *tests, *arguments],
+        cwd=ROOT,
+        env={**os.environ, "DBT_TARGET": combination.target},
+        stdout=subprocess.PIPE if beside else None,
+        stderr=subprocess.STDOUT if beside else None,
+        text=True,
+        check=False,
     )
+    if beside:
+        print(f"{title}\n{done.stdout}", flush=True)
+    return done.returncode == 0
 
 
 def main() -> int:
     """Run the combinations that the command line chooses."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--draw", metavar="K/N", help="one in turn, and the K-th of N shares of its tests"
-    )
+    parser.add_argument("--draw", metavar="K/N", help="the K-th of N shares of the tests of each")
     parser.add_argument(
         "--only", metavar="TEXT", default="", help="combinations with this in their name"
     )
     chosen, arguments = parser.parse_known_args()
+    arguments = ["-m", "not long", *arguments]
     named = [one for one in OTHERS if chosen.only.lower() in one.name.lower()]
     if chosen.draw:
-        arguments += ["--draw", chosen.draw]
-        named = [named[int(chosen.draw.split("/")[0]) % len(named)]]
-    failed = [one for one in named if not run(one, ["-m", "not long", *arguments])]
+        # A few tests each: nearly all of the time is the start, which uses one core.
+        share = [*arguments, "--draw", chosen.draw]
+        with ThreadPoolExecutor(2) as pool:
+            passed = list(pool.map(lambda one: run(one, share, beside=True), named))
+    else:
+        passed = [run(one, arguments) for one in named]
+    failed = [one for one, is_green in zip(named, passed, strict=True) if not is_green]
     for one in failed:
         print(f"failed: {one.name}")
     return 1 if failed or not named else 0

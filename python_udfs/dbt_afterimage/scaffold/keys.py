@@ -1,0 +1,138 @@
+"""Proposes a key by the rows of a table that does not show it, and says what speaks for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.project import Column, Project, quote
+from dbt_afterimage.scaffold.landed import names_of
+
+# A key is seldom further behind, and each column is counted.
+_MOST_COLUMNS = 24
+_LONGEST_KEY = 4
+# Spark's approximate counts of distinct values are off by a few per cent.
+_NEARLY = 0.7
+_MOST_HOPEFUL = 6
+# Of these nobody makes a key, or Spark cannot count them.
+_NO_KEY_TYPES = re.compile(r"(array|map|struct|float|double|boolean|binary|variant)\b")
+_KEY_NAMES = re.compile(r"(?i)^(id|pk|key)$|(_|-)(id|pk|key|no|nr|num|number|code)$|Id$|(?<=.)ID$")
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A key that the rows of a table suggest.
+
+    Attributes:
+        key: Its columns.
+        evidence: What speaks for it.
+    """
+
+    key: tuple[str, ...]
+    evidence: str
+
+
+class NoKey(AfterimageError):
+    """A table does not show its key.
+
+    Attributes:
+        proposal: What its rows suggest; none if they suggest nothing.
+        evidence: What speaks for the proposal, or why there is none.
+    """
+
+    def __init__(
+        self, table: str, why: str, columns: Sequence[Column], found: Proposal | str | None = None
+    ) -> None:
+        """Say what is missing, and what may be taken for it."""
+        self.proposal = found if isinstance(found, Proposal) else None
+        self.evidence = found.evidence if isinstance(found, Proposal) else found or why
+        proposed = (
+            f" Proposed: --key {','.join(self.proposal.key)} ({self.evidence})."
+            if self.proposal
+            else ""
+        )
+        super().__init__(
+            f"the key cannot be guessed ({why}).{proposed} Give --key with columns of {table}:"
+            f" {', '.join(names_of(columns))}"
+        )
+
+
+def propose(
+    project: Project,
+    relation: str,
+    columns: Sequence[Column],
+    landed: Sequence[Column],
+    created: str,
+) -> Proposal | str:
+    """Return the key that the rows suggest, or why they suggest none.
+
+    A key is unique among the rows that inserts and full loads have created, and is NULL in no row.
+
+    Args:
+        project: The dbt project.
+        relation: The landed table, as in SQL.
+        columns: Its data columns, in the order of the source.
+        landed: All its columns.
+        created: SQL: whether a row is one of an insert or of a full load.
+    """
+    able = [c.name for c in columns if not _NO_KEY_TYPES.match(c.type)][:_MOST_COLUMNS]
+    first = able[:_LONGEST_KEY]
+    candidates = [(name,) for name in able] + [
+        tuple(first[:length]) for length in range(2, len(first) + 1)
+    ]
+    # A row that landed twice was created once.
+    whole_rows = ", ".join(quote(c.name) for c in landed if "map<" not in c.type)
+    # Counts that are nearly right cost one scan, whatever the number of columns.
+    near = "".join(
+        f", count_if({_is_whole(key)}), approx_count_distinct({_if(created, _values(key))})"
+        for key in candidates
+    )
+    [row] = project.rows(
+        f"select count(*), count(distinct {_if(created, f'xxhash64({whole_rows})')}){near}"
+        f" from {relation}"
+    )
+    rows, creations, *found = map(int, row)
+    if creations < 2:
+        return f"it has {creations or 'no'} row{'s'[: creations != 1]} of an insert or a full load"
+    hopeful = [
+        key
+        for key, whole, distinct in zip(candidates, found[::2], found[1::2], strict=True)
+        if whole == rows and distinct > creations * _NEARLY
+    ]
+    hopeful = hopeful[:_MOST_HOPEFUL]
+    exact = ", ".join(f"count(distinct {_if(created, _values(key))})" for key in hopeful)
+    counted = project.rows(f"select {exact} from {relation}")[0] if hopeful else ()
+    fitting = [
+        key for key, distinct in zip(hopeful, counted, strict=True) if int(distinct) == creations
+    ]
+    if not fitting:
+        return (
+            f"no column, nor the first few together, is unique among {creations} inserts and never"
+            " NULL"
+        )
+    # A longer key is unique where a part of it is: the shortest counts.
+    best = min(
+        (key for key in fitting if len(key) == len(fitting[0])),
+        key=lambda key: (not _KEY_NAMES.search(key[0]), able.index(key[0])),
+    )
+    said = [f"unique among {creations} inserts", f"NULL in none of {rows} rows"]
+    others = [", ".join(key) for key in fitting if len(key) == len(best) and key != best]
+    if best[0] == columns[0].name:
+        said.append("first of the columns")
+    if others:
+        said.append(f"so {'is' if len(others) == 1 else 'are'} {'; '.join(others[:3])}")
+    return Proposal(best, ", ".join(said))
+
+
+def _is_whole(key: Sequence[str]) -> str:
+    return " and ".join(f"{quote(name)} is not null" for name in key)
+
+
+def _values(key: Sequence[str]) -> str:
+    return f"struct({', '.join(map(quote, key))})"
+
+
+def _if(condition: str, value: str) -> str:
+    return f"if({condition}, {value}, null)"

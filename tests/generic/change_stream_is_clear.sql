@@ -1,0 +1,35 @@
+{#- Nothing in the stream needs a look: no change was rejected (no_rejected_changes), and none is missing before
+    another (before_images_agree, if `unique_key` is given). `expected_rejects` are patterns of reject reasons that are
+    no news. One row for each finding. -#}
+{% test change_stream_is_clear(model, unique_key=none, columns=none, expected_rejects=none) %}
+    {%- do afterimage._check_names('change_stream_is_clear', 'unique_key', unique_key) -%}
+    {%- if afterimage._needs_placeholder([model]) -%}
+        {{ return(afterimage._placeholder_query()) }}
+    {%- endif %}
+
+select
+    concat('rejected: ', reject_reason) as finding,
+    change_id,
+    change_seq,
+    operation,
+    cast(null as string) as source_key
+
+from {{ model }}
+where
+    reject_reason is not null
+    {%- for pattern in expected_rejects or [] %}
+    and reject_reason not like {{ afterimage._literal(pattern) }}
+    {%- endfor %}
+{%- if unique_key %}
+union all
+select
+    concat_ws('; ', concat('the row was another one before: ', array_join(disagreements, ', ')), hint) as finding,
+    cast(null as string) as change_id,
+    change_seq,
+    operation,
+    to_json(struct({{ afterimage._quoted_list(unique_key) }})) as source_key
+
+from ({{ afterimage.test_before_images_agree(model, unique_key, columns) }}) as disagreeing
+{%- endif %}
+
+{% endtest %}

@@ -1,0 +1,58 @@
+"""Ends a run at a statement: what a killed process leaves in tables is what it had sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from conftest import DbtError
+from dbt_afterimage.runtime.cursor import AfterimageCursor
+
+# What follows the statements that a run has sent, once it has ended.
+ENDED = "the run has ended"
+
+
+@contextmanager
+def ended(watch: Callable[[str], bool], after: bool = False) -> Iterator[list[str]]:
+    """End the run before, or after, the first statement that `watch` chooses.
+
+    Args:
+        watch: Whether a statement is the one.
+        after: Whether it is still sent.
+
+    Yields:
+        The statements sent; `ENDED` comes last if it ended.
+    """
+    execute = AfterimageCursor.execute
+    sent: list[str] = []
+
+    def watched(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
+        if sent and sent[-1] == ENDED:
+            raise DbtError(ENDED)
+        is_chosen = watch(sql)
+        if not is_chosen or after:
+            execute(self, sql, *parameters)
+            sent.append(sql)
+        if is_chosen:
+            sent.append(ENDED)
+            raise DbtError(ENDED)
+
+    AfterimageCursor.execute = watched  # type: ignore[method-assign]
+    try:
+        yield sent
+    finally:
+        AfterimageCursor.execute = execute  # type: ignore[method-assign]
+
+
+def at_work(number: int) -> Callable[[str], bool]:
+    """Choose the statement with a number among those that write, or ask what a run goes by."""
+    left = [number]
+
+    def watch(sql: str) -> bool:
+        words = sql.lower()
+        verbs = ("create", "merge into", "alter table", "drop table", "call ")
+        left[0] -= any(verb in words for verb in verbs)
+        return left[0] == 0
+
+    return watch
