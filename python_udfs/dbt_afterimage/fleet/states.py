@@ -116,6 +116,7 @@ def _of_session(spark: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
     if spark is None:
         return {}
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     jvm = spark._jvm
     mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
@@ -130,7 +131,7 @@ def _of_session(spark: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
             snapshot = table.currentSnapshot()
             known = json.loads(mapper.writeValueAsString(table.properties()))
         # No Iceberg here, no such table, or one of another format: Spark says what is the matter.
-        except (Py4JError, TypeError):
+        except (Py4JError, PySparkException, TypeError):
             continue
         known["current-snapshot-id"] = "none" if snapshot is None else str(snapshot.snapshotId())
         found[name] = known

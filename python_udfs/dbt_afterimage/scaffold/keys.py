@@ -78,35 +78,30 @@ def propose(
         created: SQL: whether a row is one of an insert or of a full load.
     """
     able = [c.name for c in columns if not _NO_KEY_TYPES.match(c.type)][:_MOST_COLUMNS]
-    first = able[:_LONGEST_KEY]
-    candidates = [(name,) for name in able] + [
-        tuple(first[:length]) for length in range(2, len(first) + 1)
-    ]
     # A row that landed twice was created once.
-    whole_rows = ", ".join(quote(c.name) for c in landed if "map<" not in c.type)
+    whole_row = f"xxhash64({', '.join(quote(c.name) for c in landed if 'map<' not in c.type)})"
     # Counts that are nearly right cost one scan, whatever the number of columns.
-    near = "".join(
-        f", count_if({_is_whole(key)}), approx_count_distinct({_if(created, _values(key))})"
-        for key in candidates
+    counts = "".join(
+        f", count({quote(name)}), approx_count_distinct({_if(created, quote(name))})"
+        for name in able
     )
     [row] = project.rows(
-        f"select count(*), count(distinct {_if(created, f'xxhash64({whole_rows})')}){near}"
-        f" from {relation}"
+        f"select count(*), count(distinct {_if(created, whole_row)}){counts} from {relation}"
     )
     rows, creations, *found = map(int, row)
     if creations < 2:
         return f"it has {creations or 'no'} row{'s'[: creations != 1]} of an insert or a full load"
-    hopeful = [
-        key
-        for key, whole, distinct in zip(candidates, found[::2], found[1::2], strict=True)
-        if whole == rows and distinct > creations * _NEARLY
-    ]
-    hopeful = hopeful[:_MOST_HOPEFUL]
-    exact = ", ".join(f"count(distinct {_if(created, _values(key))})" for key in hopeful)
+    distinct = dict(zip(able, found[1::2], strict=True))
+    whole = [name for name, count in zip(able, found[::2], strict=True) if count == rows]
+    unique = [name for name in whole if distinct[name] > creations * _NEARLY]
+    hopeful: list[tuple[str, ...]] = [(name,) for name in unique[:_MOST_HOPEFUL]]
+    hopeful += [(*whole[:n],) for n in range(2, min(len(whole), _LONGEST_KEY) + 1)]
+    exact = ", ".join(
+        f"count(distinct {_if(created, f'struct({keys})')})"
+        for keys in (", ".join(map(quote, key)) for key in hopeful)
+    )
     counted = project.rows(f"select {exact} from {relation}")[0] if hopeful else ()
-    fitting = [
-        key for key, distinct in zip(hopeful, counted, strict=True) if int(distinct) == creations
-    ]
+    fitting = [key for key, n in zip(hopeful, counted, strict=True) if int(n) == creations]
     if not fitting:
         return (
             f"no column, nor the first few together, is unique among {creations} inserts and never"
@@ -124,14 +119,6 @@ def propose(
     if others:
         said.append(f"so {'is' if len(others) == 1 else 'are'} {'; '.join(others[:3])}")
     return Proposal(best, ", ".join(said))
-
-
-def _is_whole(key: Sequence[str]) -> str:
-    return " and ".join(f"{quote(name)} is not null" for name in key)
-
-
-def _values(key: Sequence[str]) -> str:
-    return f"struct({', '.join(map(quote, key))})"
 
 
 def _if(condition: str, value: str) -> str:
