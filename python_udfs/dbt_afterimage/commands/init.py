@@ -325,7 +325,10 @@ def add(
         for entry, made in outcome.drafts
         if not any(entry.is_same_table(other) for other in known)
     ]
-    questions = [_question(entry, problem) for entry, problem in outcome.problems]
+    # One for each table, though several source tables in it may have one.
+    questions = list(
+        {entry.relation: _question(entry, problem) for entry, problem in outcome.problems}.values()
+    )
     now = entries.added(text, listing.defaults, new, questions) if new or questions else text
     if now is not None and now != text:
         found.append(Change(FILE, text, now, "new" if text is None else "added"))

@@ -78,6 +78,11 @@ def propose(
         created: SQL: whether a row is one of an insert or of a full load.
     """
     able = [c.name for c in columns if not _NO_KEY_TYPES.match(c.type)][:_MOST_COLUMNS]
+    if not able:
+        return "no column has a type that keys have"
+    # Rows without any value, such as those of a truncate, are of no key.
+    some_value = " or ".join(f"{quote(name)} is not null" for name in able)
+    changes = f"(select * from {relation} where {some_value}) as changes"
     # A row that landed twice was created once.
     whole_row = f"xxhash64({', '.join(quote(c.name) for c in landed if 'map<' not in c.type)})"
     # Counts that are nearly right cost one scan, whatever the number of columns.
@@ -86,7 +91,7 @@ def propose(
         for name in able
     )
     [row] = project.rows(
-        f"select count(*), count(distinct {_if(created, whole_row)}){counts} from {relation}"
+        f"select count(*), count(distinct {_if(created, whole_row)}){counts} from {changes}"
     )
     rows, creations, *found = map(int, row)
     if creations < 2:
@@ -100,7 +105,7 @@ def propose(
         f"count(distinct {_if(created, f'struct({keys})')})"
         for keys in (", ".join(map(quote, key)) for key in hopeful)
     )
-    counted = project.rows(f"select {exact} from {relation}")[0] if hopeful else ()
+    counted = project.rows(f"select {exact} from {changes}")[0] if hopeful else ()
     fitting = [key for key, n in zip(hopeful, counted, strict=True) if int(n) == creations]
     if not fitting:
         return (

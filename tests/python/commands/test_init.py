@@ -1358,12 +1358,12 @@ def test_keys_are_proposed_by_the_rows_and_taken_when_accepted(
             header(n, code) | {"PAGE": page, "LINE": line, "TEXT": text}
             for n, (code, page, line, text) in enumerate(lines, start=1)
         ]
-        # One row landed twice.
         land_table(
             lake,
             name,
             {"TEXT": "string", "PAGE": "int", "LINE": "int"} | columns,
-            [*rows, rows[0]],
+            # One row landed twice, and one has no value, as one of a truncate.
+            [*rows, rows[0], header(9, "D")],
             schema="keyless",
         )
     columns, header = KEYLESS["sheets_cd"]
