@@ -17,7 +17,7 @@ import pytest
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.runtime.cursor import AfterimageCursor
 from ends import ENDED, at_work, ended
-from runs import COLUMNS, at, row
+from runs import COLUMNS, row
 
 RAW = "killed__ct"
 TABLES = ("stg_killed", "killed_history", "killed_audit", "killed_current")
@@ -36,6 +36,11 @@ def project(make_project: Callable[[str], Project]) -> Project:
     )
     project.model("killed_current", "{{ current_state(ref('killed_history')) }}")
     return project
+
+
+def at(minute: int, number: int = 1) -> str:
+    """A place in the first minutes of a day, of which there are enough for any number of runs."""
+    return f"20240101{minute // 60:02}{minute % 60:02}0000{number:019}"
 
 
 def batch(number: int) -> list[dict[str, Any]]:

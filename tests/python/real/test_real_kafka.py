@@ -275,6 +275,8 @@ def test_killed_processes_leave_nothing_out(
     assert sorted(map(int, landings.values("raw.shot"))) == list(range(sent))
 
 
+# The metastore of the target `delta` serves one process at a time.
+@pytest.mark.needs("iceberg")
 def test_a_second_project_at_the_same_time_is_told(
     landings: Landings,
     topics: Topics,
@@ -546,7 +548,8 @@ def test_rows_that_were_taken_back_are_landed_again(landings: Landings, topics: 
     landings.lake.spark.sql("delete from raw.taken where partition = 1")
     assert "partition 1: all rows were removed" in landings.land("taken")
     assert landings.values("raw.taken") == texts(2, 3, 10, 11)
-    landings.lake.spark.sql("truncate table raw.taken")
+    # Delta knows no TRUNCATE.
+    landings.lake.spark.sql("delete from raw.taken")
     landings.land("taken")
     assert landings.values("raw.taken") == texts(1, 2, 3, 10, 11)
 
