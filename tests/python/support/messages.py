@@ -67,7 +67,7 @@ class Topics:
     def forget(self, topic: str, partition: int, before: int) -> None:
         """Let the broker delete the messages before an offset, as retention does."""
         wanted = self.java.java.util.HashMap()
-        # Nothing has loaded this class yet, and Py4J itself looks for it where Spark's jars are not.
+        # Nothing has loaded this class yet, and Py4J looks for it where the jars of Spark are not.
         name = "org.apache.kafka.clients.admin.RecordsToDelete"
         loader = self.java.java.lang.Thread.currentThread().getContextClassLoader()
         self.java.java.lang.Class.forName(name, True, loader)
