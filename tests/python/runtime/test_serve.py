@@ -437,9 +437,10 @@ def test_two_runs_at_once_add_no_row_twice(served: Served, project: Project, lak
 
 
 def test_error_is_as_short_as_in_a_session(project: Project) -> None:
-    project.file("models/broken.sql", "select nothing from {{ ref('named') }} where id = 1")
+    project.file("models/whole.sql", "select 1 as id")
+    project.file("models/broken.sql", "select nothing from {{ ref('whole') }} where id = 1")
     with pytest.raises(DbtError) as failure:
-        project.dbt("run", "--target", "server", "--select", "broken")
+        project.dbt("run", "--target", "server", "--select", "+broken")
     (project.folder / "models/broken.sql").unlink()
     text = str(failure.value)
     # Spark 4 says: "A column, variable, or function …".
