@@ -50,7 +50,7 @@ test: lint ## Run lint and the quick tests, as before each commit (minutes)
 TURN ?= $(shell expr $$(date +%s) / 10800)
 test-share: lint real test-databricks spark4 ## Run these, and a share of the slow tests and of those that take longest, as CI does
 	$(PYTEST) -m "not long" --share=$(TURN)/60 --share-slow=$(TURN)/6 --hypothesis-seed=$(TURN)
-	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/300 --hypothesis-seed=$(TURN)
+	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/600 --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"
@@ -76,7 +76,7 @@ test-long: lint real test-databricks ## Run lint and all tests (hours)
 spark4:
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
 
-# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws a few tests of each.
+# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws a test of each.
 test-combinations: setup spark4 ## Run the tests of tables on each other Spark and table format (hours)
 	$(BIN)/python tests/python/support/combinations.py --only="$(ONLY)"
 
