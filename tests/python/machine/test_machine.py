@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -57,6 +58,10 @@ class Site:
     machines: int = 0
 
 
+class TimeIsUp(KeyboardInterrupt):
+    """Ends the search: Hypothesis goes on after any other exception."""
+
+
 class Machine(RuleBasedStateMachine):
     """A raw table, its staging table, and what is made of that."""
 
@@ -65,7 +70,8 @@ class Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         # What fails is shrunk, for which Hypothesis takes five minutes at most.
-        self.is_over = time.monotonic() > self.site.ends_at and not self.site.has_failed
+        if time.monotonic() > self.site.ends_at and not self.site.has_failed:
+            raise TimeIsUp
         self.stream: Stream
         self.changes: dict[str, Change] = {}
         # The changes, by their ids: not landed yet, in the raw table, and those that each table
@@ -93,8 +99,6 @@ class Machine(RuleBasedStateMachine):
         }
         self.ahead = sorted(self.changes)
         self.options = data.draw(options(self.stream))
-        if self.is_over:
-            return
         self.site.machines += 1
         lake = self.site.lake
         for name in (*MODELS, RAW, *self.scratch_tables()):
@@ -132,17 +136,16 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def make_anew(self) -> None:
         """Drop the raw table, and create it with the same rows."""
-        if not self.is_over:
-            rows = self.rows_of(sorted(self.held))
-            self.sql(f"drop table {SCHEMA}.{RAW}")
-            self.site.lake.create(RAW, self.columns, rows)
+        rows = self.rows_of(sorted(self.held))
+        self.sql(f"drop table {SCHEMA}.{RAW}")
+        self.site.lake.create(RAW, self.columns, rows)
 
     @rule(data=st.data())
     def prune(self, data: st.DataObject) -> None:
         """Delete rows that staging has taken in, as retention does."""
         gone = self.drawn(data, sorted(self.held & self.known.get(STAGING, set())))
         places = {self.changes[one].change_seq for one in gone if self.changes[one].change_seq}
-        if places and not self.is_over:
+        if places:
             listed = ", ".join(f"'{place}'" for place in sorted(places))
             self.sql(f"delete from {SCHEMA}.{RAW} where header__change_seq in ({listed})")
             self.held -= {k for k, one in self.changes.items() if one.change_seq in places}
@@ -183,8 +186,6 @@ class Machine(RuleBasedStateMachine):
     @rule(number=st.integers(1, 22), after=st.booleans())
     def end_a_run(self, number: int, after: bool) -> None:
         """End a run at a statement; a plain run puts it right."""
-        if self.is_over:
-            return
         with ended(at_work(number), after) as sent:
             try:
                 self.dbt("run", "--threads", "1")
@@ -200,8 +201,6 @@ class Machine(RuleBasedStateMachine):
     def change_options(self, data: st.DataObject) -> None:
         """Change the options of the history: it asks for a full refresh, and has it."""
         chosen = data.draw(options(self.stream))
-        if self.is_over:
-            return
         is_other = in_no_order(chosen) != in_no_order(self.options)
         self.options = chosen
         self.write_models()
@@ -240,8 +239,6 @@ class Machine(RuleBasedStateMachine):
         ]
 
     def add_rows(self, some: list[str]) -> None:
-        if self.is_over:
-            return
         self.site.steps += 1
         if some:
             self.site.lake.append(RAW, self.columns, self.rows_of(some))
@@ -249,16 +246,14 @@ class Machine(RuleBasedStateMachine):
             self.ahead = [one for one in self.ahead if one not in some]
 
     def sql(self, statement: str) -> None:
-        if not self.is_over:
-            self.site.steps += 1
-            self.site.lake.spark.sql(statement)
+        self.site.steps += 1
+        self.site.lake.spark.sql(statement)
 
     def dbt(self, *arguments: str) -> None:
-        if not self.is_over:
-            self.site.steps += 1
-            self.is_failing = True
-            self.site.project.dbt(*arguments)
-            self.is_failing = False
+        self.site.steps += 1
+        self.is_failing = True
+        self.site.project.dbt(*arguments)
+        self.is_failing = False
 
     def write_models(self) -> None:
         project, key = self.site.project, self.stream.unique_key
@@ -305,8 +300,6 @@ class Machine(RuleBasedStateMachine):
 
     def compare(self, models: list[str]) -> None:
         """Compare tables with the reference."""
-        if self.is_over:
-            return
         self.is_failing = True
         key, columns = self.stream.unique_key, self.stream.columns
         for name in models:
@@ -342,8 +335,6 @@ class Machine(RuleBasedStateMachine):
         return {row["tableName"] for row in shown}
 
     def version(self, name: str) -> Any:
-        if self.is_over:
-            return None
         table = f"{SCHEMA}.{name}"
         if FORMAT == "delta":
             return self.site.lake.rows(f"describe history {table} limit 1")[0]["version"]
@@ -365,16 +356,17 @@ def test_whatever_happens_between_runs(
 ) -> None:
     began = time.monotonic()
     Machine.site = Site(make_project("machine"), lake, began + SECONDS)
-    run_state_machine_as_test(
-        Machine,
-        settings=settings(
-            max_examples=int(os.environ.get("AFTERIMAGE_EXAMPLES", "10000")),
-            stateful_step_count=STEPS,
-            deadline=None,
-            phases=[Phase.explicit, Phase.generate, Phase.shrink],
-            suppress_health_check=list(HealthCheck),
-        ),
-    )
+    with suppress(TimeIsUp):
+        run_state_machine_as_test(
+            Machine,
+            settings=settings(
+                max_examples=int(os.environ.get("AFTERIMAGE_EXAMPLES", "10000")),
+                stateful_step_count=STEPS,
+                deadline=None,
+                phases=[Phase.explicit, Phase.generate, Phase.shrink],
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
     site = Machine.site
     print(f"{site.machines} machines, {site.steps} steps, {time.monotonic() - began:.0f} s")
     assert site.machines
