@@ -1,4 +1,4 @@
-"""Proposes a key by the rows of a table that does not show it, and says what speaks for it."""
+"""Proposes a key by the rows of a table that does not show it, and says why."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Proposal:
 
     Attributes:
         key: Its columns.
-        evidence: What speaks for it.
+        evidence: Why it is proposed.
     """
 
     key: tuple[str, ...]
@@ -39,7 +39,7 @@ class NoKey(AfterimageError):
 
     Attributes:
         proposal: What its rows suggest; none if they suggest nothing.
-        evidence: What speaks for the proposal, or why there is none.
+        evidence: Why this is proposed, or why nothing is.
     """
 
     def __init__(

@@ -163,7 +163,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(models=some_models)
     def refresh(self, models: list[str]) -> None:
-        """Build some models anew; staging where the raw table still has all that it knows."""
+        """Rebuild some models; staging only if the raw table still has all its changes."""
         if not self.held >= self.known.get(STAGING, set()):
             models = [name for name in models if name != STAGING]
         models = self.runnable(models)
