@@ -142,8 +142,10 @@ def command(
         return 0
     given = {name: value for name, value in options.items() if value is not None}
     if check or listed:
-        if relations or every or given:
-            raise click.UsageError("--from and --check work from the list; leave out RELATION.")
+        if relations or every or given or accept_keys:
+            raise click.UsageError(
+                "--from and --check work from the list; leave out RELATION and its options."
+            )
         path = listed or Path(where.project_dir or ".") / FILE
         listing = entries.read(path)
         return (_check if check else _write_listed)(_open(where), listing)
@@ -161,7 +163,7 @@ def command(
             names = " ".join(f"{name}+" for name in stagings)
             print(f"Next: dbt build --select {names}" if len(stagings) <= 5 else "Next: dbt build")
         return int(open_questions > 0)
-    if given or where != Where():
+    if given or accept_keys or where != Where():
         raise click.UsageError("Options need a RELATION; without it, init makes a project here.")
     begin(Path.cwd())
     return 0
