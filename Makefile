@@ -64,9 +64,9 @@ test-random: setup ## Run the property tests for an hour, with new random cases 
 		$(PYTEST) -m "hypothesis and not long" --hypothesis-seed=$$seed || exit 1; done
 
 # AFTERIMAGE_SECONDS=600 ends sooner. --hypothesis-seed, as it is printed, repeats a failure.
-test-machine: setup ## Let a state machine draw what happens between runs, for an hour
+test-machine: setup ## Let state machines draw what happens between runs, for an hour
 	@seed=$$(date +%s); echo "--hypothesis-seed=$$seed"; \
-		AFTERIMAGE_SECONDS=$(AFTERIMAGE_SECONDS) $(BIN)/python -m pytest -q -s -m long tests/python/machine --hypothesis-seed=$$seed
+		AFTERIMAGE_SECONDS=$$(($(AFTERIMAGE_SECONDS) / 2)) $(BIN)/python -m pytest -q -s -m long tests/python/machine --hypothesis-seed=$$seed
 
 # Ten times as many random cases, and new ones in each run. Then the SQL is broken, one rule at a time.
 test-long: lint real test-databricks ## Run lint and all tests (hours)
@@ -100,8 +100,9 @@ test-databricks: ## Run the tests of the package under dbt-databricks (makes .ve
 real:
 	@AFTERIMAGE_VENV=.venv-real AFTERIMAGE_LOCK=requirements-real.lock ./setup.sh
 
-# PostgreSQL is the machine's, and the broker's jars come from Maven Central: without them tests are skipped, and say so.
-test-real: setup real ## Run real parts: Debezium on PostgreSQL, a Kafka broker (makes .venv-real)
+# PostgreSQL and MariaDB are the machine's, and the jars of the broker and of the connector for MariaDB come
+# from Maven Central: without them tests are skipped, and say so.
+test-real: setup real ## Run real parts: Debezium on PostgreSQL and MariaDB, a Kafka broker (makes .venv-real)
 	$(PYTEST) -rs -m "not long" tests/python/real
 
 # BENCH="--changes 10000000" chooses other sizes. The tables it makes are kept below .afterimage/benchmark.

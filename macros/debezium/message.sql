@@ -6,7 +6,7 @@
 {%- macro _debezium_message(text) -%}
     {%- set fields = [] -%}
     {%- for name in [
-        'snapshot', 'ts_ms', 'ts_us', 'schema', 'db', 'table', 'txId', 'gtid', 'sequence', 'lsn', 'file', 'pos', 'row',
+        'snapshot', 'ts_ms', 'ts_us', 'schema', 'db', 'table', 'txId', 'gtid', 'sequence', 'lsn', 'file', 'pos', 'row', 'server_id',
         'commit_lsn', 'change_lsn', 'event_serial_no', 'commit_scn', 'scn', 'rs_id', 'ssn'
     ] -%}
         {#- `__ts_ms` and `__ts_us` are times of the connector. -#}
@@ -27,9 +27,9 @@ named_struct(
     'op', op,
     'kind', case
         when op in ('r', 'c') and lower(f.snapshot) = 'incremental' then 'reload'
-        -- Old connectors for MySQL read rows as `c`. PostgreSQL's reads them as `r`. If it stops in an incremental
-        -- snapshot, it marks every change as read by a snapshot, until the snapshot goes on.
-        when op = 'r' or (op = 'c' and lower(f.snapshot) <> 'false' and f.sequence is null) then 'load'
+        -- A connector that stopped in an incremental snapshot marks every change as read by a snapshot, until the
+        -- snapshot goes on. Old connectors for MySQL read rows as `c`, and named no server then.
+        when op = 'r' or (op = 'c' and lower(f.snapshot) <> 'false' and f.server_id = '0') then 'load'
         else coalesce(decode(op, 'c', 'insert', 'u', 'update', 'd', 'delete', 't', 'truncate'), 'unknown')
     end,
     'source', f,

@@ -11,67 +11,36 @@ draws new examples for so long. `--hypothesis-seed` repeats a failure.
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, precondition, rule
 
-from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
+from conftest import SCHEMA, DbtError, Lake, Project, relation
 from dialect_qlik import HEADER, as_staged, landed_rows
-from ends import ENDED, at_work, ended
 from histories import in_order, jinja, text
+from machines import Tables, search
 from reference import META_COLUMNS, Change, Row, audit, current, history
 from strategies import Options, Stream, merged_streams, options
 
 RAW = "machine__ct"
 STAGING, HISTORY, AUDIT, CURRENT = "stg_machine", "machine_history", "machine_audit", "machine_now"
 MODELS = (STAGING, HISTORY, AUDIT, CURRENT)
-STEPS = int(os.environ.get("AFTERIMAGE_STEPS", "15"))
-SECONDS = float(os.environ.get("AFTERIMAGE_SECONDS", "300"))
 some_models = st.lists(st.sampled_from(MODELS), min_size=1, unique=True).map(
     lambda chosen: [name for name in MODELS if name in chosen]
 )
 
 
-@dataclass
-class Site:
-    """The tables, and how far the machine has come."""
-
-    project: Project
-    lake: Lake
-    ends_at: float
-    has_failed: bool = False
-    steps: int = 0
-    machines: int = 0
-
-
-class TimeIsUp(KeyboardInterrupt):
-    """Ends the search: Hypothesis goes on after any other exception."""
-
-
-class Machine(RuleBasedStateMachine):
+class Machine(Tables):
     """A raw table, its staging table, and what is made of that."""
 
-    site: ClassVar[Site]
+    names = "*machine*"
 
     def __init__(self) -> None:
         super().__init__()
-        # What fails is shrunk, for which Hypothesis takes five minutes at most.
-        if time.monotonic() > self.site.ends_at and not self.site.has_failed:
-            raise TimeIsUp
         self.stream: Stream
         self.changes: dict[str, Change] = {}
         # The changes, by their ids: not landed yet, in the raw table, and those that each table
@@ -79,13 +48,7 @@ class Machine(RuleBasedStateMachine):
         self.ahead: list[str] = []
         self.held: set[str] = set()
         self.known: dict[str, set[str]] = {}
-        # Scratch tables of runs that ended.
-        self.left_over: set[str] = set()
         self.options: Options
-        self.is_failing = False
-
-    def teardown(self) -> None:
-        self.site.has_failed = self.site.has_failed or self.is_failing
 
     # --- what happens between runs --------------------------------------------------------------
 
@@ -99,11 +62,7 @@ class Machine(RuleBasedStateMachine):
         }
         self.ahead = sorted(self.changes)
         self.options = data.draw(options(self.stream))
-        self.site.machines += 1
-        lake = self.site.lake
-        for name in (*MODELS, RAW, *self.scratch_tables()):
-            lake.spark.sql(f"drop table if exists {SCHEMA}.{name}")
-        lake.create(RAW, self.columns, [])
+        self.site.lake.create(RAW, self.columns, [])
         self.write_models()
         self.add_rows(self.drawn(data, self.ahead))
 
@@ -116,22 +75,12 @@ class Machine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         """Rewrite the files of the raw table."""
-        if FORMAT == "delta":
-            self.sql(f"optimize {SCHEMA}.{RAW}")
-        else:
-            self.sql(
-                f"call system.rewrite_data_files(table => '{SCHEMA}.{RAW}',"
-                " options => map('rewrite-all', 'true'))"
-            )
+        self.rewrite_files(RAW)
 
     @rule()
     def expire(self) -> None:
         """Remove what only older versions of the raw table need."""
-        if FORMAT != "delta":
-            self.sql(
-                f"call system.expire_snapshots(table => '{SCHEMA}.{RAW}', retain_last => 1,"
-                " older_than => timestamp '2999-01-01 00:00:00')"
-            )
+        self.expire_snapshots(RAW)
 
     @rule()
     def make_anew(self) -> None:
@@ -186,14 +135,7 @@ class Machine(RuleBasedStateMachine):
     @rule(number=st.integers(1, 22), after=st.booleans())
     def end_a_run(self, number: int, after: bool) -> None:
         """End a run at a statement; a plain run puts it right."""
-        with ended(at_work(number), after) as sent:
-            try:
-                self.dbt("run", "--threads", "1")
-            except DbtError:
-                assert sent[-1:] == [ENDED]
-                note(f"ended at {sent[-2:-1]}")
-        # They stay until somebody drops them, as the docs say.
-        self.left_over |= self.scratch_tables()
+        self.end_a_run_at(number, after)
         self.run_all()
 
     @precondition(lambda self: HISTORY in self.known)
@@ -244,16 +186,6 @@ class Machine(RuleBasedStateMachine):
             self.site.lake.append(RAW, self.columns, self.rows_of(some))
             self.held |= set(some)
             self.ahead = [one for one in self.ahead if one not in some]
-
-    def sql(self, statement: str) -> None:
-        self.site.steps += 1
-        self.site.lake.spark.sql(statement)
-
-    def dbt(self, *arguments: str) -> None:
-        self.site.steps += 1
-        self.is_failing = True
-        self.site.project.dbt(*arguments)
-        self.is_failing = False
 
     def write_models(self) -> None:
         project, key = self.site.project, self.stream.unique_key
@@ -330,16 +262,6 @@ class Machine(RuleBasedStateMachine):
         assert self.scratch_tables() <= self.left_over
         self.is_failing = False
 
-    def scratch_tables(self) -> set[str]:
-        shown = self.site.lake.rows(f"show tables in {SCHEMA} like '*machine*__scratch_*'")
-        return {row["tableName"] for row in shown}
-
-    def version(self, name: str) -> Any:
-        table = f"{SCHEMA}.{name}"
-        if FORMAT == "delta":
-            return self.site.lake.rows(f"describe history {table} limit 1")[0]["version"]
-        return self.site.lake.rows(f"select snapshot_id from {table}.refs where name = 'main'")
-
 
 def in_no_order(chosen: Options) -> dict[str, Any]:
     """Return options to compare: the order of their columns means nothing."""
@@ -351,22 +273,5 @@ def as_sorted(rows: list[Row], names: list[str]) -> list[Row]:
 
 
 @pytest.mark.long
-def test_whatever_happens_between_runs(
-    make_project: Callable[[str], Project], lake: Lake, request: pytest.FixtureRequest
-) -> None:
-    began = time.monotonic()
-    Machine.site = Site(make_project("machine"), lake, began + SECONDS)
-    with suppress(TimeIsUp):
-        run_state_machine_as_test(
-            Machine,
-            settings=settings(
-                max_examples=int(os.environ.get("AFTERIMAGE_EXAMPLES", "10000")),
-                stateful_step_count=STEPS,
-                deadline=None,
-                phases=[Phase.explicit, Phase.generate, Phase.shrink],
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    site = Machine.site
-    print(f"{site.machines} machines, {site.steps} steps, {time.monotonic() - began:.0f} s")
-    assert site.machines
+def test_whatever_happens_between_runs(make_project: Callable[[str], Project], lake: Lake) -> None:
+    search(Machine, make_project("machine"), lake)

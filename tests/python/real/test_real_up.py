@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 import broker as kafka
+import mariadb
+import mariadb_source
 import postgres
 import qlik_messages as qlik
 import real_run
@@ -25,9 +27,9 @@ from conftest import Lake
 from dbt_afterimage.landing.broker import OPTIONS
 from messages import Topics
 from pages import page, typed
-from real_connector import PYTHON
+from real_connector import PYTHON, Mode
 from real_differences import wrong_history
-from real_run import MODES, Told
+from real_run import MODES, SCHEMAS, Told
 from real_source import TABLES
 from registry import running_registry
 from registry_messages import envelope, framed
@@ -47,6 +49,9 @@ def broker() -> Iterator[Broker]:
         yield found
 
 
+NO_ENVIRONMENT = "no .venv-real: `make test-real` makes it"
+# Numbers that no bigint holds, and the types of all columns.
+UNSIGNED = {"bigint.unsigned.handling.mode": "precise", **SCHEMAS}
 # A connector that writes JSON with schemas, and one that writes Avro.
 CONNECTORS = ("isostring", "avro")
 
@@ -57,7 +62,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Told:
     if postgres.binaries() is None:
         pytest.skip("no server of PostgreSQL on this machine")
     if not PYTHON.exists():
-        pytest.skip("no .venv-real: `make test-real` makes it")
+        pytest.skip(NO_ENVIRONMENT)
     modes = [MODES[name] for name in CONNECTORS]
     return real_run.told_by(modes, tmp_path_factory.mktemp("connectors"))
 
@@ -276,30 +281,33 @@ def test_three_systems_in_one_command(
     assert rows == [(8, 1, 1), (8, 2, 2), (8, 3, 3), (8, 7, 4), (9, 5, 1)]
 
 
+def send(topics: Topics, records: list[dict[str, Any]], mode: Mode) -> None:
+    """Send what a connector has written of a table to its topic."""
+
+    def sent(text: str | None) -> str | bytes | None:
+        return bytes.fromhex(text) if text and mode.form == "Avro" else text
+
+    topics.create(records[0]["topic"], mode.partitions)
+    topics.send(
+        records[0]["topic"],
+        [
+            {
+                "key": sent(record["key"]),
+                "value": sent(record["value"]),
+                "headers": dict(record["headers"]),
+                "partition": record["partition"],
+            }
+            for record in records
+        ],
+    )
+
+
 @pytest.mark.parametrize("mode", CONNECTORS)
 def test_histories_of_a_real_connector_are_the_database_s_record(
     mode: str, told: Told, folder: Folder, topics: Topics, broker: Broker, lake: Lake
 ) -> None:
-    is_avro = MODES[mode].form == "Avro"
-
-    def sent(text: str | None) -> str | bytes | None:
-        return bytes.fromhex(text) if text and is_avro else text
-
     for table in TABLES:
-        records = told.records[mode, table]
-        topics.create(records[0]["topic"], MODES[mode].partitions)
-        topics.send(
-            records[0]["topic"],
-            [
-                {
-                    "key": sent(record["key"]),
-                    "value": sent(record["value"]),
-                    "headers": dict(record["headers"]),
-                    "partition": record["partition"],
-                }
-                for record in records
-            ],
-        )
+        send(topics, told.records[mode, table], MODES[mode])
     # By default NULL in an update of `flags` is read as not captured, since the message of a value
     # that the update left alone looks the same. The bits here are too short for that.
     folder.type("init")
@@ -320,6 +328,38 @@ def test_histories_of_a_real_connector_are_the_database_s_record(
         for table in TABLES
     }
     assert wrong == dict.fromkeys(TABLES)
+
+
+# One writes numbers where it can, the other texts.
+MARIADB = {
+    mode.name: mode
+    for mode in [
+        Mode("numbers", 1, "adaptive_time_microseconds", "precise", UNSIGNED),
+        Mode("texts", 2, "isostring", "string", UNSIGNED),
+    ]
+}
+
+
+@pytest.fixture(scope="module")
+def told_by_mariadb(tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What connectors for MariaDB sent, and what the database says of the same changes."""
+    why = mariadb.lacking() or (None if PYTHON.exists() else NO_ENVIRONMENT)
+    if why:
+        pytest.skip(why)
+    return mariadb_source.told_by([*MARIADB.values()], tmp_path_factory.mktemp("mariadb"))
+
+
+@pytest.mark.parametrize("mode", list(MARIADB))
+def test_histories_of_mariadb_are_the_database_s_record(
+    mode: str, told_by_mariadb: Told, folder: Folder, topics: Topics, broker: Broker, lake: Lake
+) -> None:
+    table = mariadb_source.TABLE
+    send(topics, told_by_mariadb.records[mode, table], MARIADB[mode])
+    done = folder.type("up", f"kafka://{broker.address}/{mode}.public.*")
+    print(done.stdout, done.stderr)
+    assert done.returncode == 0
+    history = f"{folder.catalog}.depot.{table}_history"
+    assert mariadb_source.wrong_history(lake, history, told_by_mariadb, MARIADB[mode]) is None
 
 
 def test_the_page_followed_to_the_letter(folder: Folder, lake: Lake) -> None:

@@ -1,14 +1,16 @@
 """Runs real Debezium connectors, and appends what they send to files as Kafka would keep it.
 
 This is a program for the environment .venv-real, which carries the engine and a Java; the tests run
-it in a process of its own (`real_connector.py`). Its argument is a file with a list of connectors,
-each a JSON object:
+it in a process of its own (`real_connector.py`). Its first argument is a file with a list of
+connectors, each a JSON object:
 
 - `name`: its records go to `<name>.jsonl`,
 - `partitions`: how many partitions each topic has,
 - `properties`: the properties of the connector,
 - `form`: `Json`, or `Avro`. Keys and values in Avro are written in hex digits. Their schemas go to
   `schemas.jsonl`.
+
+The others are jars, in place of those of .venv-real.
 
 It runs until its standard input ends. A line `forget` there makes it go on without noting how far
 it has come. A connector that fails ends it with an error.
@@ -200,7 +202,7 @@ def main() -> None:
         "-Xmx768m",
         "-Xss512k",
         jvmpath=str(library),
-        classpath=[str(JARS / "*")],
+        classpath=sys.argv[2:] or [str(JARS / "*")],
         convertStrings=False,
     )
     registry = Registry(settings.parent / "schemas.jsonl")

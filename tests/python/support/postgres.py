@@ -57,6 +57,23 @@ class Server:
             *("-p", str(self.port), "-U", "postgres", "postgres"),
         )
 
+    def connector(self, name: str, folder: Path) -> dict[str, str]:
+        """Return the properties of a connector that reads this server."""
+        return {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "database.user": "postgres",
+            "database.password": "none",
+            "database.dbname": "postgres",
+            "plugin.name": "pgoutput",
+            "slot.name": name,
+            "publication.name": "everything",
+            "publication.autocreate.mode": "disabled",
+        }
+
+    def jars(self) -> list[Path]:
+        """Return the jars of that connector: none, since .venv-real has them."""
+        return []
+
     def run(self, sql: str) -> str:
         """Run statements, each in a transaction of its own unless they say otherwise."""
         done = subprocess.run(self.client(), input=sql, capture_output=True, text=True)

@@ -197,7 +197,8 @@ def reloads(records: list[Row]) -> Reloads:
         elif message.get("op", message.get("__op")) != "r":
             # What is sent again after a connector broke has its place already. One that stopped in
             # a snapshot says of all changes that a snapshot read them, until it goes on with that.
-            places.setdefault(name, set()).add(source["sequence"])
+            place = source.get("sequence") or f"{source['file']} {source['pos']} {source['row']}"
+            places.setdefault(name, set()).add(place)
     return found
 
 

@@ -9,10 +9,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from conftest import ROOT
-from postgres import Server
 
 PYTHON = ROOT / ".venv-real" / ("Scripts" if sys.platform == "win32" else "bin") / "python"
 ENGINE = Path(__file__).with_name("debezium_engine.py")
@@ -36,10 +35,30 @@ class Mode:
     form: str = "Json"
 
 
+class Database(Protocol):
+    """A running server of a database that connectors read."""
+
+    port: int
+
+    def connector(self, name: str, folder: Path) -> dict[str, str]:
+        """Return the properties of a connector that reads it."""
+
+    def jars(self) -> list[Path]:
+        """Return the jars of that connector; none if .venv-real has them."""
+
+    def run(self, sql: str) -> str:
+        """Run statements, each in a transaction of its own unless they say otherwise."""
+
+    def client(self) -> list[str]:
+        """Return the command that runs SQL from its standard input."""
+
+
 class Connectors:
     """The connectors of some modes, in one process; each has its own slot and signal table."""
 
-    def __init__(self, server: Server, modes: list[Mode], folder: Path, tables: list[str]) -> None:
+    def __init__(
+        self, server: Database, modes: list[Mode], folder: Path, tables: list[str]
+    ) -> None:
         self.server = server
         self.modes = modes
         self.folder = folder
@@ -59,26 +78,20 @@ class Connectors:
         (folder / "connectors.json").write_text(json.dumps(settings))
         for mode in modes:
             server.run(
-                f"create table signal_{mode.name} (id text primary key, type text, data text);"
+                f"create table signal_{mode.name}"
+                " (id varchar(42) primary key, type text, data text);"
             )
 
     def _properties(self, mode: Mode, tables: list[str]) -> dict[str, str]:
         return {
             "name": mode.name,
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
             "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
             "offset.storage.file.filename": str(self.folder / f"{mode.name}.offsets"),
             "offset.flush.interval.ms": "0",
             "topic.prefix": mode.name,
             "database.hostname": "127.0.0.1",
             "database.port": str(self.server.port),
-            "database.user": "postgres",
-            "database.password": "none",
-            "database.dbname": "postgres",
-            "plugin.name": "pgoutput",
-            "slot.name": mode.name,
-            "publication.name": "everything",
-            "publication.autocreate.mode": "disabled",
+            **self.server.connector(mode.name, self.folder),
             "table.include.list": ",".join(f"public.{table}" for table in tables),
             "signal.data.collection": f"public.signal_{mode.name}",
             "incremental.snapshot.chunk.size": "8",
@@ -93,7 +106,7 @@ class Connectors:
         """Start all connectors; they go on from where they stopped."""
         with (self.folder / "engine.log").open("a") as log:
             self.process = subprocess.Popen(
-                [PYTHON, ENGINE, self.folder / "connectors.json"],
+                [PYTHON, ENGINE, self.folder / "connectors.json", *self.server.jars()],
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
@@ -148,11 +161,10 @@ class Connectors:
 
     def _windows(self) -> dict[str, int]:
         """Count what each connector has written of the windows of its snapshots."""
-        counts = " union all ".join(
-            f"select '{mode.name}' as mode, count(*) as n from signal_{mode.name}"
+        return {
+            mode.name: int(self.server.run(f"select count(*) from signal_{mode.name};"))
             for mode in self.modes
-        )
-        return {row["mode"]: row["n"] for row in self.server.rows(counts)}
+        }
 
     def snapshots_done(self) -> None:
         """Wait until no connector reads on in a snapshot."""

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from postgres import running_server
+import postgres
 from real_connector import Connectors, Mode
-from real_source import TABLES, Record, Workload, definition, old_days
+from real_source import COLUMNS, TABLES, Record, Workload, definition, old_days, record
 
 Row = dict[str, Any]
 
@@ -56,45 +56,51 @@ class Told:
 
 def told_by(modes: list[Mode], folder: Path) -> Told:
     """Change a database while connectors read it, are asked for snapshots, stop and break."""
-    with running_server() as server:
-        server.run(definition())
-        workload = Workload(seed=1)
-        server.run(workload.load(40) + old_days(0))
-        initial = {table: list(Record(server, table).rows.values()) for table in TABLES}
+    with postgres.running_server() as server:
+        workload = Workload(1, [*TABLES], COLUMNS)
+        server.run(definition() + workload.load(40) + old_days(0))
+        initial = {table: list(record(server, table).rows.values()) for table in TABLES}
         server.run("truncate record;")
-        connectors = Connectors(server, modes, folder, [*TABLES, "old_days"])
-        connectors.start()
-        try:
-            connectors.catch_up()
-            server.run(workload.changes(100) + old_days(100))
-            workload.interleaved(server, 5)
-            # The snapshot meets changes, a connector that stops, and one that breaks.
-            for table in [*TABLES, "old_days"]:
-                connectors.snapshot(table)
-            server.run(workload.changes(60))
-            connectors.stop()
-            server.run(workload.changes(30))
-            connectors.start()
-            server.run(workload.changes(30))
-            connectors.catch_up()
-            connectors.forget()
-            server.run(workload.changes(30))
-            connectors.catch_up()
-            connectors.kill()
-            connectors.start()
-            server.run(workload.changes(30))
-            connectors.catch_up()
-            connectors.snapshots_done()
-            connectors.catch_up()
-        finally:
-            connectors.kill()
+        tables = [*TABLES, "old_days"]
+        connectors = Connectors(server, modes, folder, tables)
+        happen(connectors, workload, tables, old_days(100))
         return Told(
             {
                 (mode.name, table): connectors.records(mode, table)
                 for mode in modes
-                for table in [*TABLES, "old_days"]
+                for table in tables
             },
             initial,
-            {table: Record(server, table) for table in TABLES},
+            {table: record(server, table) for table in TABLES},
             connectors.schemas(),
         )
+
+
+def happen(connectors: Connectors, workload: Workload, tables: list[str], also: str = "") -> None:
+    """Let everything happen to connectors that may."""
+    server = connectors.server
+    connectors.start()
+    try:
+        connectors.catch_up()
+        server.run(workload.changes(100) + also)
+        workload.interleaved(server, 5)
+        # The snapshot meets changes, a connector that stops, and one that breaks.
+        for table in tables:
+            connectors.snapshot(table)
+        server.run(workload.changes(60))
+        connectors.stop()
+        server.run(workload.changes(30))
+        connectors.start()
+        server.run(workload.changes(30))
+        connectors.catch_up()
+        connectors.forget()
+        server.run(workload.changes(30))
+        connectors.catch_up()
+        connectors.kill()
+        connectors.start()
+        server.run(workload.changes(30))
+        connectors.catch_up()
+        connectors.snapshots_done()
+        connectors.catch_up()
+    finally:
+        connectors.kill()

@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import random
 import subprocess
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
 
 from postgres import Server
+from real_connector import Database
 
 Row = dict[str, Any]
 
@@ -98,30 +100,33 @@ def literal(value: Any) -> str:
         return str(value)
     if isinstance(value, list):
         return "array[" + ", ".join(map(literal, value)) + "]::text[]"
+    if isinstance(value, bytes):
+        return f"x'{value.hex()}'"
     return "'" + str(value).replace("'", "''") + "'"
 
 
 class Workload:
-    """Random statements for the tables, the same ones for each seed."""
+    """Random statements for tables with the same columns, the same ones for each seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, tables: list[str], columns: dict[str, str]) -> None:
         self.random = random.Random(seed)
-        self.living: dict[str, set[int]] = {table: set() for table in TABLES}
+        self.columns = columns
+        self.living: dict[str, set[int]] = {table: set() for table in tables}
         self.next_key = 0
 
     def load(self, rows: int) -> str:
         """Return statements that fill the tables."""
-        return "\n".join(self._insert(table) for table in TABLES for _ in range(rows))
+        return "\n".join(self._insert(table) for table in self.living for _ in range(rows))
 
     def changes(self, transactions: int) -> str:
-        """Return statements in transactions, each of one to six changes in either table."""
+        """Return statements in transactions, each of one to six changes in any table."""
         written = []
         for _ in range(transactions):
             statements = [self._change() for _ in range(self.random.choice([1, 1, 1, 2, 4, 6]))]
             written.append("begin;\n" + "\n".join(statements) + "\ncommit;")
         return "\n".join(written)
 
-    def interleaved(self, server: Server, pairs: int) -> None:
+    def interleaved(self, server: Database, pairs: int) -> None:
         """Run pairs of transactions, of which the one that began first commits last."""
         for _ in range(pairs):
             clients = [
@@ -131,7 +136,8 @@ class Workload:
                 for _ in range(2)
             ]
             turns = [(0, "begin;"), (1, "begin;")]
-            for table, first in zip(TABLES, (0, 1), strict=True):
+            for number, table in enumerate(self.living):
+                first = number % 2
                 turns += [(first, self._insert(table)), (1 - first, self._insert(table))]
             for number, statement in [*turns, (1, "commit;"), (0, "commit;")]:
                 client = clients[number]
@@ -144,7 +150,7 @@ class Workload:
                 client.communicate()
 
     def _change(self) -> str:
-        table = self.random.choice(list(TABLES))
+        table = self.random.choice(list(self.living))
         living = sorted(self.living[table])
         kind = self.random.choice(["insert", "delete", "key", *["update"] * 6])
         if kind == "insert" or not living:
@@ -166,7 +172,7 @@ class Workload:
     def _insert(self, table: str) -> str:
         key = self._free_key(table)
         self.living[table].add(key)
-        row = {"id": key, **{name: self._value(name) for name in COLUMNS if name != "id"}}
+        row = {"id": key, **{name: self.value(name) for name in self.columns if name != "id"}}
         values = ", ".join(map(literal, row.values()))
         return f"insert into {table} ({', '.join(row)}) values ({values});"
 
@@ -179,12 +185,14 @@ class Workload:
         return self.next_key
 
     def _some_values(self) -> Row:
-        names = self.random.sample([n for n in COLUMNS if n != "id"], self.random.choice([1, 2, 5]))
-        return {name: self._value(name) for name in names}
+        others = [name for name in self.columns if name != "id"]
+        names = self.random.sample(others, self.random.choice([1, 2, 5]))
+        return {name: self.value(name) for name in names}
 
-    def _value(self, name: str) -> Any:
+    def value(self, name: str) -> Any:
+        """Draw a value of a column."""
         draw = self.random
-        if "not null" not in COLUMNS[name] and draw.random() < 0.15:
+        if "not null" not in self.columns[name] and draw.random() < 0.15:
             return None
         moment = datetime(1, 1, 1) + timedelta(
             days=draw.choice([draw.randrange(3652058), draw.randrange(577000, 578000), 738000]),
@@ -219,18 +227,27 @@ class Workload:
         return values[name]()
 
 
+@dataclass
 class Record:
-    """What the database says of itself."""
+    """What the database says of itself.
 
-    def __init__(self, server: Server, table: str) -> None:
-        #: The rows now, by key.
-        self.rows = {row["id"]: row for row in server.rows(f"select * from {table}")}
-        #: The changes in the order of their commits: time, row before, row after.
-        self.changes = [
-            (change["at"], change["old"], change["new"])
-            for change in server.rows(
-                "select old, new, (pg_xact_commit_timestamp(transaction) at time zone 'UTC')::text"
-                f" as at from record where of_table = '{table}'"
-                " order by pg_xact_commit_timestamp(transaction), place"
-            )
-        ]
+    Attributes:
+        rows: The rows now, by key.
+        changes: The changes in the order of their commits: time, row before, row after.
+    """
+
+    rows: dict[int, Row]
+    changes: list[tuple[str, Row | None, Row | None]]
+
+
+def record(server: Server, table: str) -> Record:
+    """Return the record of a table."""
+    changes = server.rows(
+        "select old, new, (pg_xact_commit_timestamp(transaction) at time zone 'UTC')::text"
+        f" as at from record where of_table = '{table}'"
+        " order by pg_xact_commit_timestamp(transaction), place"
+    )
+    return Record(
+        {row["id"]: row for row in server.rows(f"select * from {table}")},
+        [(change["at"], change["old"], change["new"]) for change in changes],
+    )

@@ -1,0 +1,132 @@
+"""What the state machines share: tables, what happens to them, and an end in time."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hypothesis import HealthCheck, Phase, note, settings
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
+from ends import ENDED, at_work, ended
+
+STEPS = int(os.environ.get("AFTERIMAGE_STEPS", "15"))
+SECONDS = float(os.environ.get("AFTERIMAGE_SECONDS", "300"))
+
+
+@dataclass
+class Site:
+    """The tables, and how far the machines have come."""
+
+    project: Project
+    lake: Lake
+    ends_at: float
+    has_failed: bool = False
+    steps: int = 0
+    runs: int = 0
+    machines: int = 0
+
+
+class TimeIsUp(KeyboardInterrupt):
+    """Ends the search: Hypothesis goes on after any other exception."""
+
+
+class Tables(RuleBasedStateMachine):
+    """Raw tables, and the models that are made of them.
+
+    Attributes:
+        names: The names of all tables, as a pattern of SHOW TABLES.
+    """
+
+    site: ClassVar[Site]
+    names: ClassVar[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        # What fails is shrunk, for which Hypothesis takes five minutes at most.
+        if time.monotonic() > self.site.ends_at and not self.site.has_failed:
+            raise TimeIsUp
+        self.site.machines += 1
+        # Scratch tables of runs that ended: they stay until somebody drops them, as the docs say.
+        self.left_over: set[str] = set()
+        self.is_failing = False
+        for name in self.tables(self.names):
+            self.site.lake.spark.sql(f"drop table if exists {SCHEMA}.{name}")
+
+    def teardown(self) -> None:
+        self.site.has_failed = self.site.has_failed or self.is_failing
+
+    def dbt(self, *arguments: str) -> None:
+        self.site.steps += 1
+        self.site.runs += 1
+        self.is_failing = True
+        self.site.project.dbt(*arguments)
+        self.is_failing = False
+
+    def end_a_run_at(self, number: int, after: bool) -> None:
+        """End a run of all models before or after a statement, if it has so many."""
+        with ended(at_work(number), after) as sent:
+            try:
+                self.dbt("run", "--threads", "1")
+            except DbtError:
+                assert sent[-1:] == [ENDED]
+                note(f"ended at {sent[-2:-1]}")
+        self.left_over |= self.scratch_tables()
+
+    def sql(self, statement: str) -> None:
+        self.site.steps += 1
+        self.site.lake.spark.sql(statement)
+
+    def rewrite_files(self, table: str) -> None:
+        if FORMAT == "delta":
+            self.sql(f"optimize {SCHEMA}.{table}")
+        else:
+            self.sql(
+                f"call system.rewrite_data_files(table => '{SCHEMA}.{table}',"
+                " options => map('rewrite-all', 'true'))"
+            )
+
+    def expire_snapshots(self, table: str) -> None:
+        """Remove what only older versions of a table need."""
+        if FORMAT != "delta":
+            self.sql(
+                f"call system.expire_snapshots(table => '{SCHEMA}.{table}', retain_last => 1,"
+                " older_than => timestamp '2999-01-01 00:00:00')"
+            )
+
+    def tables(self, pattern: str) -> set[str]:
+        shown = self.site.lake.rows(f"show tables in {SCHEMA} like '{pattern}'")
+        return {row["tableName"] for row in shown}
+
+    def scratch_tables(self) -> set[str]:
+        return {name for name in self.tables(self.names) if "__scratch_" in name}
+
+    def version(self, name: str) -> Any:
+        table = f"{SCHEMA}.{name}"
+        if FORMAT == "delta":
+            return self.site.lake.rows(f"describe history {table} limit 1")[0]["version"]
+        return self.site.lake.rows(f"select snapshot_id from {table}.refs where name = 'main'")
+
+
+def search(machine: type[Tables], project: Project, lake: Lake) -> None:
+    """Draw machines until the time is up."""
+    began = time.monotonic()
+    site = machine.site = Site(project, lake, began + SECONDS)
+    with suppress(TimeIsUp):
+        run_state_machine_as_test(
+            machine,
+            settings=settings(
+                max_examples=int(os.environ.get("AFTERIMAGE_EXAMPLES", "10000")),
+                stateful_step_count=STEPS,
+                deadline=None,
+                phases=[Phase.explicit, Phase.generate, Phase.shrink],
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    seconds = time.monotonic() - began
+    print(f"{site.machines} machines, {site.steps} steps, {site.runs} runs, {seconds:.0f} s")
+    assert site.machines
