@@ -77,18 +77,18 @@
     {%- for side in intake.sides -%}
         {%- do sides.append({
             'name': side.name, 'state': side.state, 'is_remembered': side.is_remembered, 'count': side['count'],
-            'reason': side.reason, 'views': side.views,
+            'reason': side.reason, 'views': side.views, 'is_asks': false,
         }) -%}
         {%- if side.digest_now -%}
             {%- do sides.append({
                 'name': side.name ~ ' digest', 'state': side.digest_now, 'is_remembered': false, 'count': 0, 'reason': none,
-                'views': [],
+                'views': [], 'is_asks': false,
             }) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- do sides.append({
         'name': intake.sides[0].name ~ ' asks', 'state': intake.asks, 'is_remembered': intake.is_asks_known, 'count': 0,
-        'reason': none, 'views': [],
+        'reason': none, 'views': [], 'is_asks': true,
     }) -%}
     {%- set note = {
         'run': invocation_id,
@@ -144,16 +144,24 @@
 {%- endmacro -%}
 
 
-{#- What to remember: raw table -> its state. -#}
+{#- What to remember: raw table -> its state. Of a table that several intakes of a model read, the first has looked
+    earliest: what has landed since is news for the next run. -#}
 {%- macro _read_states(tables) -%}
-    {{ return(dict(zip(tables | map(attribute='name'), tables | map(attribute='state')))) }}
+    {%- set states = {} -%}
+    {%- for table in tables -%}
+        {%- do states.setdefault(table.name, table.state) -%}
+    {%- endfor -%}
+    {{ return(states) }}
 {%- endmacro -%}
 
 
 {#- Stores what was read, and the snapshot of the model's table for which that holds. -#}
 {%- macro _remember_read(target_relation, intakes, keeps_earlier) -%}
     {%- set tables = afterimage._tables_read(intakes) -%}
-    {%- if tables | rejectattr('is_remembered') | list | length == 0 -%}
+    {#- Without a state of a raw table (`--empty`, `--sample`, views) what an intake asks is of no use. To note it alone
+        would hide that the table was rolled back. -#}
+    {%- set raw = tables | rejectattr('is_asks') | list -%}
+    {%- if not raw or tables | rejectattr('is_remembered') | list | length == 0 -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set read = fromjson(afterimage._from_property(

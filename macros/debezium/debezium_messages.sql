@@ -83,7 +83,14 @@ described as (
     select
         *,
         {{ "if(partner is null, row_kind, 'update')" if headers else 'row_kind' }} as kind,
-        {{ 'coalesce(partner.image, row_before)' if headers else 'row_before' }} as before_image,
+        {%- if headers %}
+        -- PostgreSQL's delete has the key alone, unless REPLICA IDENTITY is FULL, and defaults of columns that are NOT
+        -- NULL. Then its insert lacks what it left alone; from a whole row nothing is missing.
+        is_postgresql and absent_columns is not null as is_key_alone,
+        if(partner is null, row_before, {{ afterimage._debezium_before_move(columns, unique_key) }}) as before_image,
+        {%- else %}
+        row_before as before_image,
+        {%- endif %}
         {%- if headers and position %}
         if(
             partner is null and is_moved and not is_before and absent_columns is not null,
@@ -119,6 +126,20 @@ described as (
             ~ intake.sides[0].rows ~ ' where afterimage_read_error is null' if intake.is_woken else none,
     }
 ) }}
+{%- endmacro -%}
+
+
+{#- The row before a key change, as the partner has it. -#}
+{%- macro _debezium_before_move(columns, unique_key) -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}
+        {%- set value = 'partner.image.' ~ afterimage._quote(column.name) -%}
+        {%- do fields.append(
+            afterimage._literal(column.name) ~ ', '
+            ~ (value if column.name in unique_key else 'if(is_key_alone, null, ' ~ value ~ ')')
+        ) -%}
+    {%- endfor -%}
+    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
 {%- endmacro -%}
 
 

@@ -29,6 +29,12 @@
     '^(|0([.]0+)?|false|\\[\\]|\\{\\}|AA==|\\{"scale":0,"value":"AA=="\\}'
     ~ '|1970-01-01([T ]00:00:00([.]0+)?)?Z?|00:00:00([.]0+)?Z|P0Y0M0DT0H0M0S)$'
 ) -%}
+{%- set key_before, key_after = [], [] -%}
+{%- for name in layout.unique_key -%}
+    {%- set name = '[' ~ afterimage._literal(name) ~ ']' -%}
+    {%- do key_before.append('coalesce(not known_before' ~ name ~ ' rlike ' ~ made_up ~ ', false)') -%}
+    {%- do key_after.append('known_before' ~ name ~ ' <> m.row' ~ name) -%}
+{%- endfor -%}
 landed_messages as (
 
     select
@@ -49,7 +55,10 @@ messages as (
 
     select
         *,
-        {{ afterimage._debezium_message(afterimage._exact_numbers('value')) | indent(8) }} as m
+        {{ afterimage._debezium_message(afterimage._exact_numbers('value')) | indent(8) }} as m,
+        -- Its connector alone says of a row before a change no more than REPLICA IDENTITY has.
+        m.source.lsn is not null or coalesce(startswith(m.source.sequence, '['), false) as is_postgresql,
+        {{ afterimage._debezium_scales() | indent(8) }} as scales
 
     from landed_messages
 
@@ -64,10 +73,16 @@ images as (
             as known_before,
         -- PostgreSQL sends only the key of the row before a change, with NULL in the other columns, or where they are
         -- NOT NULL a value that the connector makes up; unless REPLICA IDENTITY is FULL.
-        coalesce(m.source.lsn is null or exists(
+        coalesce(not is_postgresql or exists(
             map_entries(known_before), e -> array_contains({{ others }}, e.key) and not coalesce(e.value rlike {{ made_up }}, true)
         ), false) as knows_row_before,
-        if(m.op = 'u', known_before, null) as before_values,
+        -- An update changes a key that is not the table's own, so that no delete and insert tell of it.
+        m.op = 'u' and {{ key_before | join(' and ') }} and ({{ key_after | join(' or ') }}) as has_other_key,
+        if(
+            m.op = 'u',
+            if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k))),
+            null
+        ) as before_values,
         before_values is not null and knows_row_before as has_before,
         if(
             m.op = 'd',
@@ -90,7 +105,11 @@ images as (
         {{ 'array_compact(array(' ~ bounded | join(', ') ~ '))' if bounded else 'cast(array() as array<string>)' }} as bounded,
         {{ afterimage._debezium_null_placeholders([] if layout.sparse is not none else columns) | indent(8) }} as doubtful_nulls,
         if(m.op is null or row_values is null, null, {{ afterimage._image_of_texts(columns, 'row_texts') | indent(8) }}) as image,
-        if(has_before, {{ afterimage._image_of_texts(columns, 'before_texts') | indent(8) }}, null) as row_before,
+        if(
+            has_before or has_other_key,
+            {{ afterimage._image_of_texts(columns, 'before_texts') | indent(12) }},
+            null
+        ) as row_before,
         array_except({{ layout.names }}, map_keys(row_values)) as unknown_columns,
         array_except(filter(map_keys(m.row), k -> m.is_envelope or not startswith(k, '__')), {{ layout.names }}) as undeclared
 
@@ -106,12 +125,13 @@ images as (
     {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
     {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
         {#- `1250` and `true` may be Base64, which has quotes in the message. A decimal of any scale has its own
-            scale. -#}
+            scale, one with a schema beside it that of the schema: the column's was another before it was altered. -#}
         {%- set is_number = "v = 'Infinity' or (v rlike '^([0-9eE+]+|true)$' and value rlike "
             ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') ~ ')' -%}
         {%- set decimal = afterimage._decimal_of_bytes(
             afterimage._hex_of_base64("if(startswith(v, '{'), get_json_object(v, '$.value'), v)"),
-            "if(startswith(v, '{'), get_json_object(v, '$.scale'), '" ~ column.type.split(',')[1].rstrip(')') ~ "')"
+            "if(startswith(v, '{'), get_json_object(v, '$.scale'), coalesce(scales[" ~ afterimage._literal(column.name)
+                ~ "], '" ~ column.type.split(',')[1].rstrip(')') ~ "'))"
         ) -%}
         {{ return(afterimage._let('v', text, 'if(' ~ is_number ~ ', v, coalesce(' ~ decimal ~ ', v))')) }}
     {%- elif column.type == 'binary' and column.get('encoding') != 'hex' -%}
@@ -246,8 +266,28 @@ concat(
         ~ ', f -> array_contains(nulls, f.field) and ' ~ has_none ~ '), f -> f.field))') -%}
     {#- Other databases log the whole row, and so does PostgreSQL for REPLICA IDENTITY FULL. -#}
     {{ return(
-        "if(m.op = 'u' and m.source.lsn is not null and not has_before, "
+        "if(m.op = 'u' and is_postgresql and not has_before, "
         ~ afterimage._let('nulls', nulls, 'if(size(nulls) = 0, nulls, ' ~ by_schema ~ ')')
         ~ ', cast(array() as array<string>))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The scales of the decimals in a message, by their columns, where it has its schema. -#}
+{%- macro _debezium_scales() -%}
+    {%- set field = 'field: string, parameters: map<string, string>' -%}
+    {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
+        ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
+    {%- set scales -%}
+map_from_entries(transform(
+    filter(
+        coalesce(get(filter(s, f -> f.field = 'after'), 0).fields, transform(s, f -> struct(f.field, f.parameters))),
+        f -> f.parameters['scale'] is not null
+    ),
+    f -> struct(f.field, f.parameters['scale'])
+))
+    {%- endset -%}
+    {{ return(
+        "if(startswith(value, '{\"schema\"'), " ~ afterimage._let('s', fields, scales) ~ ', null)'
     ) }}
 {%- endmacro -%}

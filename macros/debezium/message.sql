@@ -69,7 +69,8 @@ case
     -- knows none.
     when f.sequence rlike '^\\[(null|"[0-9]{1,20}"), *"[0-9]{1,20}"\\]$' then concat(
         lpad(regexp_extract(f.sequence, '^\\[(?:null, *)?"([0-9]+)', 1), 20, '0'),
-        lpad(regexp_extract(f.sequence, '([0-9]+)"\\]$', 1), 20, '0')
+        -- Connectors from 1.5.0 to 1.6.1 repeat the first change of a transaction in `sequence`.
+        lpad(if(f.lsn rlike '^[0-9]{1,20}$', f.lsn, regexp_extract(f.sequence, '([0-9]+)"\\]$', 1)), 20, '0')
     )
     when {{ binlog }} rlike '[.][0-9]{1,10},[0-9]{1,20},[0-9]{1,10}$'
         then concat(

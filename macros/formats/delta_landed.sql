@@ -59,7 +59,9 @@
     {%- set commits = [] -%}
     {%- if before | length == 3 -%}
         {%- set start = before[1] | int -%}
-        {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ [present - start, 1] | max).rows
+        {#- Some more, for commits that have come since `present` was asked. -#}
+        {%- set most = [present - start, 1] | max + 100 -%}
+        {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ most).rows
             if start < commit['version'] | int <= present -%}
             {%- do commits.append(commit) -%}
         {%- endfor -%}

@@ -115,7 +115,9 @@
     -%}
         {%- do run_query('drop view if exists ' ~ row[1]) -%}
     {%- endfor -%}
-    {%- set view = of_run ~ '_landed_' ~ local_md5(relation | string)[:8] -%}
+    {#- Several intakes of a model may read one table. -#}
+    {%- set number = afterimage._noted_intakes() | length -%}
+    {%- set view = of_run ~ '_landed_' ~ local_md5(relation | string)[:8] ~ '_' ~ number -%}
     {%- do afterimage._call_procedure(
         'create_changelog_view', relation,
         ", options => map('start-snapshot-id', '" ~ start.snapshot_id ~ "', 'end-snapshot-id', '" ~ present
@@ -165,8 +167,10 @@
 {%- endmacro -%}
 
 
+{#- Where those that landed rows have expired, it is the oldest of the others: the rows were there by then. -#}
 {%- macro _iceberg_last_landed(relation) -%}
     {{ return(
-        'select max(committed_at) as landed_at from ' ~ relation ~ ".snapshots where operation <> 'replace'"
+        "select coalesce(max(committed_at) filter (where operation <> 'replace'), min(committed_at)) as landed_at from "
+        ~ relation ~ '.snapshots'
     ) }}
 {%- endmacro -%}

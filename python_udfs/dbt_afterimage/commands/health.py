@@ -103,6 +103,8 @@ def write(
         health = Health(str(node.name), now, round(silence * HOUR))
         groups = None if known is None else known.get(node.unique_id)
         if groups is not None:
+            # What a topic lacks is a property of the raw table, which is not in what was kept.
+            _read_missing(project, node, health)
             _take(groups, health)
             found.append(health)
             continue
@@ -148,6 +150,11 @@ def _read(
     return False
 
 
+def _read_missing(project: Any, node: Any, health: Health) -> None:
+    for source in _topics(project, node):
+        health.missing += [f"{source} {text}" for text in lacking(project, source)]
+
+
 def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dict[str, Any]]:
     """Read what a staging model's table says about its source, and return it as it was read.
 
@@ -166,8 +173,7 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dic
             f"{node.name} is not a staging model, as it has no column {', '.join(missing)};"
             " name one with --model"
         )
-    for source in _topics(project, node):
-        health.missing += [f"{source} {text}" for text in lacking(project, source)]
+    _read_missing(project, node, health)
     warnings = "warnings" if "warnings" in columns else "cast(null as array<string>)"
     source_rows = "source_rows" if "source_rows" in columns else "cast(null as int)"
     # One line per hour, kind and run, so that no task reads all changes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import click
 
@@ -36,14 +36,29 @@ def command(selected: Sequence[str], where: Where) -> int:
     project = Project(where, asks=True)
     with step("asking the tables"):
         readers = news.look(project)
-    building.note_left_over(project, record.of(project), readers)
+    kept = record.of(project)
+    building.note_left_over(project, kept, readers)
     unread = [] if selected else _unread(project)
     if selected:
         wanted = project.selected(*selected)
         readers = {key: reader for key, reader in readers.items() if key in wanted}
     for line in lines(readers.values(), unread):
         print(line)
-    return 0 if any(reader.has_news for reader in readers.values()) else NO_NEWS
+    if any(reader.has_news for reader in readers.values()):
+        return 0
+    if not selected and kept.manifest is not None:
+        edited = building.work(project, kept, readers, everything=False).built
+        if edited:
+            print(f"edited since the last run, or new: {_some(edited)}")
+            return 0
+    return NO_NEWS
+
+
+def _some(names: Iterable[str]) -> str:
+    """List the first of some names."""
+    ordered = sorted(names)
+    more = f", and {len(ordered) - _MOST} more" if len(ordered) > _MOST else ""
+    return f"{', '.join(ordered[:_MOST])}{more}"
 
 
 def _unread(project: Project) -> list[str]:
@@ -69,6 +84,5 @@ def lines(readers: Collection[Reader], unread: Collection[str]) -> list[str]:
         if not reader.news and reader.reason:
             others[reader.reason].append(reader.node.name)
     for reason, names in sorted(others.items()):
-        more = f", and {len(names) - _MOST} more" if len(names) > _MOST else ""
-        found.append(f"{reason}: {', '.join(sorted(names)[:_MOST])}{more}")
+        found.append(f"{reason}: {_some(names)}")
     return found

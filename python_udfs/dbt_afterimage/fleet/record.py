@@ -82,7 +82,10 @@ class Record:
             # compares with the one before, and builds the same again.
             self.texts = ""
             self._write()
-            project.manifest.write(str(self.folder / "manifest.json"))
+            # dbt cannot read one that is half written.
+            new = self.folder / "manifest.json.new"
+            project.manifest.write(str(new))
+            new.replace(self.folder / "manifest.json")
             self.texts = texts
         self._write()
 

@@ -195,16 +195,43 @@ def _with_partitions(batch: pa.RecordBatch, values: Mapping[str, str | None]) ->
 # CSV
 
 
-def _header(file: File) -> tuple[str, ...]:
-    """Return the separator of a CSV file and its column names; an empty file has none."""
+def _opened(file: File) -> IO[str]:
     opened: Callable[..., IO[Any]] = open
     name = file.path.name.lower()
     if name.endswith(".gz"):
         opened = gzip.open
     elif name.endswith(".bz2"):
         opened = bz2.open
+    return opened(file.path, "rt", encoding="utf-8-sig", newline="")
+
+
+def _check_quotes(file: File, separator: str) -> None:
+    """Refuse a file with quotes of which PyArrow would make other cells without an error.
+
+    Those are a quote that is not closed, which swallows rows, and text behind a closed one, as in
+    `"a \\"b\\" c"`: a quote in a cell is written twice in CSV.
+    """
+    with _opened(file) as text:
+        if not any('"' in part for part in iter(lambda: text.read(_BLOCK_BYTES), "")):
+            return
+    csv.field_size_limit(_BLOCK_BYTES)
+    with _opened(file) as text:
+        rows = csv.reader(text, delimiter=separator, strict=True)
+        try:
+            for _ in rows:
+                pass
+        except csv.Error as error:
+            raise AfterimageError(
+                f"{shown(file.path)} has a quote in or before line {rows.line_num} that is not"
+                f" closed, or text behind one that is ({error}). A quote in a cell must be written"
+                ' twice: "a ""b"" c"'
+            ) from None
+
+
+def _header(file: File) -> tuple[str, ...]:
+    """Return the separator of a CSV file and its column names; an empty file has none."""
     with _refusing(file, "csv"):
-        with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
+        with _opened(file) as text:
             line = text.readline()
         is_of_excel = line.lstrip('"').lower().startswith("sep=")
         if is_of_excel or (line and not line.strip()):
@@ -213,7 +240,7 @@ def _header(file: File) -> tuple[str, ...]:
                 " its first row must be the header"
             )
         separator = max(_SEPARATORS, key=line.count)
-        with opened(file.path, "rt", encoding="utf-8-sig", newline="") as text:
+        with _opened(file) as text:
             names = next(csv.reader(text, delimiter=separator, strict=True), [])
     names = [one.strip() or f"_c{number}" for number, one in enumerate(names)]
     _check_names(file, names)
@@ -261,6 +288,7 @@ def _from_csv(file: File, columns: Sequence[str], group: Group) -> Group:
 
     if names:
         with _refusing(file, "csv"):
+            _check_quotes(file, separator)
             _write(_target(group), schema, batches())
     return replace(group, format="parquet", texts=texts)
 

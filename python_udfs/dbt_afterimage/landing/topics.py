@@ -157,7 +157,10 @@ class TopicTable(Table):
             notes: list[str] = []
             before = memory.files.get(topic.path, {})
             known = {int(number): Partition.of(one) for number, one in before.items()}
+            # Partitions that were added since the topic was landed first: all of them is new.
+            added = {n: Partition(0, topic.id) for n in topic.end if n not in known and known}
             self._check_rows(known, notes)
+            known |= {n: one for n, one in added.items() if topic.first[n]}
             wanted = self._wanted(topic, known, notes, accept_gap=accept_gap)
             messages = size = 0
             if wanted:

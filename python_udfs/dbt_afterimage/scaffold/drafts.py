@@ -243,8 +243,7 @@ class _Writer:
             **{kind: f"{self.name}_{kind}" for kind in KINDS[1:]},
         }
         there = {node.name: node for node in project.relations() if node.resource_type != "source"}
-        if existing.staging is None:
-            self._check_names(there)
+        self._check_names(there)
         named = {kind: there.get(name) for kind, name in self.planned.items()}
         self.models = {kind: getattr(existing, kind) or named[kind] for kind in KINDS}
         self.names = {
@@ -253,16 +252,43 @@ class _Writer:
 
     def _check_names(self, there: Mapping[str, Any]) -> None:
         """Check that no model of another table has one of the names."""
-        staging = there.get(self.planned["staging"])
-        taken = [there[self.planned[kind]] for kind in KINDS[1:] if self.planned[kind] in there]
-        if staging is not None:
-            is_stream = any(_callers([staging], system.macro) for system in SYSTEMS)
-            taken = [staging] if is_stream else []
+        if self.existing.staging is not None:
+            taken = [
+                there[self.planned[kind]]
+                for kind in KINDS[1:]
+                if getattr(self.existing, kind) is None and self.planned[kind] in there
+            ]
+            taken = [node for node in taken if not self._is_below(node, self.existing.staging)]
+        else:
+            staging = there.get(self.planned["staging"])
+            taken = [there[self.planned[kind]] for kind in KINDS[1:] if self.planned[kind] in there]
+            if staging is not None:
+                is_stream = any(_callers([staging], system.macro) for system in SYSTEMS)
+                taken = [staging] if is_stream else []
         if taken:
             raise AfterimageError(
                 f"this project already has {taken[0].name} ({taken[0].original_file_path}), which"
                 f" is not built from {self.landed.name}. Give the new models another name: --name"
             )
+
+    def _expected_rejects(self) -> list[str]:
+        """Return what a topic's messages are rejected for without anything being wrong."""
+        if self.found.system.folder != "debezium":
+            return []
+        of_others = ["of another table%"] if self.entry.table is not None else []
+        return ["tombstone:%"] * self.plan.expects_tombstones + of_others
+
+    def _is_below(self, node: Any, above: Any) -> bool:
+        """Whether a model reads another, be it by way of others."""
+        nodes, seen, ahead = self.project.manifest.nodes, set(), [node.unique_id]
+        while ahead:
+            key = ahead.pop()
+            if key == above.unique_id:
+                return True
+            if key in nodes and key not in seen:
+                seen.add(key)
+                ahead += nodes[key].depends_on.nodes
+        return False
 
     def draft(self) -> Draft:
         staging = self.names["staging"]
@@ -333,7 +359,7 @@ class _Writer:
             "key": plan.key,
             "table": plan.table,
             "landed_rows": plan.landed_rows,
-            "is_one_of_several": self.entry.table is not None,
+            "expected_rejects": self._expected_rejects(),
             "has_before_images": plan.has_before_images,
             "columns": columns,
             "key_columns": key_columns,

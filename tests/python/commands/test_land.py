@@ -358,6 +358,11 @@ def test_csv_as_people_write_it(landings: Landings) -> None:
         (b"id,name\n1,2,3\n", "Expected 2 columns, got 3"),
         ("id\né\n".encode("latin1"), "not a complete csv file"),
         (b"id,ID\n1,2\n", "two columns named ID"),
+        # Of these PyArrow makes cells, without an error.
+        (b'id,name\n1,"oops\n2,b\n3,c\n4,"d"\n5,e\n', "a quote in or before line 5"),
+        (b'id,name\n1,a\n2,"cut he', "unexpected end of data"),
+        (b'id,name\n1,"say \\"hi\\" now"\n', "A quote in a cell must be written twice"),
+        (b'id,name\n1,"a"b\n', "text behind one that is"),
     ],
 )
 def test_csv_that_would_lose_something_is_refused(

@@ -13,7 +13,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from conftest import FORMAT, SCHEMA, Lake, Project
+from conftest import FORMAT, SCHEMA, Lake, Project, inside
 from dbt_afterimage.cli import main
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, news, record
@@ -227,11 +227,36 @@ def test_a_build_that_is_killed_is_taken_up(fleet: Fleet, monkeypatch: pytest.Mo
     assert fleet.names(f"select name from {SCHEMA}.two_current") == ["h"]
 
 
-def test_what_was_edited_and_what_was_dropped_is_built(fleet: Fleet, lake: Lake) -> None:
+def test_a_manifest_that_is_half_written_is_not_read(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.build()
+    path = fleet.project.folder / "models" / "files_current.sql"
+    path.write_text(path.read_text() + " -- edited, too\n")
+
+    def stopped(self: Any, path: str) -> None:
+        Path(path).write_text('{"metadata": {')
+        raise OSError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(fleet.open().manifest), "write", stopped)
+        with pytest.raises(OSError, match="No space"):
+            fleet.build()
+    assert fleet.build() == ("files_current",)
+
+
+def test_what_was_edited_and_what_was_dropped_is_built(
+    fleet: Fleet, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
     fleet.build()
     path = fleet.project.folder / "models" / "files_current.sql"
     path.write_text(path.read_text() + " -- edited\n")
+    with inside(fleet.project.folder):
+        assert main(["news", "--profiles-dir", "profiles"]) == 0
+    assert "edited since the last run, or new: files_current" in capsys.readouterr().out
     assert fleet.build() == ("files_current",)
+    with inside(fleet.project.folder):
+        assert main(["news", "--profiles-dir", "profiles"]) == 3
     lake.spark.sql(f"drop table {SCHEMA}.one_history")
     assert fleet.build() == ("one_current", "one_history")
     assert fleet.build() == ()

@@ -322,6 +322,14 @@ def test_messages_that_are_gone_are_told(landings: Landings, topics: Topics) -> 
     # change_accounting reads this.
     [missing] = landings.lake.rows("show tblproperties raw.gone ('afterimage.missing')")
     assert missing["value"] == "3"
+    # Those of a partition that was added since are gone, too.
+    topics.widen("gone", 3)
+    topics.send("gone", numbered([20, 21], 2))
+    topics.forget("gone", 2, 1)
+    said = landings.refused("gone")
+    assert "topic gone no longer has up to 1 messages: 1 of partition 2 (offsets 0 to 0)" in said
+    landings.land("gone", "--accept-gap")
+    assert landings.values("raw.gone") == texts(1, 2, 3, 4, 5, 9, 10, 11, 21)
     said = landings.land("gone")
     assert "nothing new" in said
     assert "lacks 3 messages of partition 0 (offsets 6 to 8)" in said
