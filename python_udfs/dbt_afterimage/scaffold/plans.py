@@ -334,8 +334,8 @@ def debezium_messages(question: Question) -> Plan:
     if flattened and not shows_deletes:
         plan.expects_tombstones = False
         plan.notes.append(
-            "flattened rows: none of them is a delete. By default ExtractNewRecordState drops deletes,"
-            " and the tombstone that is left cannot end a row: set its"
+            "flattened rows: none of them is a delete. By default ExtractNewRecordState drops"
+            " deletes, and the tombstone that is left cannot end a row: set its"
             " delete.tombstone.handling.mode to rewrite. Until then the test of this table warns of"
             " each tombstone."
         )
