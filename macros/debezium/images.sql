@@ -58,7 +58,7 @@ messages as (
         {{ afterimage._debezium_message(afterimage._exact_numbers('value')) | indent(8) }} as m,
         -- Its connector alone says of a row before a change no more than REPLICA IDENTITY has.
         m.source.lsn is not null or coalesce(startswith(m.source.sequence, '['), false) as is_postgresql,
-        {{ afterimage._debezium_scales() | indent(8) }} as scales
+        {{ afterimage._debezium_scales(columns) | indent(8) }} as scales
 
     from landed_messages
 
@@ -274,7 +274,14 @@ concat(
 
 
 {#- The scales of the decimals in a message, by their columns, where it has its schema. -#}
-{%- macro _debezium_scales() -%}
+{%- macro _debezium_scales(columns) -%}
+    {%- set decimals = [] -%}
+    {%- for column in columns if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
+        {%- do decimals.append(column) -%}
+    {%- endfor -%}
+    {%- if not decimals -%}
+        {{ return('cast(null as map<string, string>)') }}
+    {%- endif -%}
     {%- set field = 'field: string, parameters: map<string, string>' -%}
     {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
         ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
