@@ -158,15 +158,19 @@
 {#- Stores what was read, and the snapshot of the model's table for which that holds. -#}
 {%- macro _remember_read(target_relation, intakes, keeps_earlier) -%}
     {%- set tables = afterimage._tables_read(intakes) -%}
-    {#- Without a state of a raw table (`--empty`, `--sample`, views) what an intake asks is of no use. To note it alone
-        would hide that the table was rolled back. -#}
-    {%- set raw = tables | rejectattr('is_asks') | list -%}
-    {%- if not raw or tables | rejectattr('is_remembered') | list | length == 0 -%}
+    {%- if tables | rejectattr('is_remembered') | list | length == 0 -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set read = fromjson(afterimage._from_property(
         afterimage._table_properties(target_relation).get('afterimage.read')
     ) or '{}') if keeps_earlier else {} -%}
+    {#- A run without a state of a raw table (`--empty`, `--sample`) leaves alone what is remembered of some: noted anew, it
+        would hide that the table was rolled back. -#}
+    {%- if tables | rejectattr('is_asks') | list | length == 0 -%}
+        {%- for name in read if not name.endswith(' asks') -%}
+            {{ return(none) }}
+        {%- endfor -%}
+    {%- endif -%}
     {%- do afterimage._set_properties(target_relation, {
         'afterimage.read': afterimage._as_property(tojson(dict(read, **afterimage._read_states(tables)))),
         'afterimage.snapshot': afterimage._noted_version(target_relation),
