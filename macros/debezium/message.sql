@@ -97,3 +97,30 @@ case
     else concat('unplaced-', coalesce({{ position }}, md5({{ value }})))
 end
 {%- endmacro -%}
+
+
+{#- The scales of the decimals in a message, by their columns, where it has its schema. -#}
+{%- macro _debezium_scales(columns) -%}
+    {%- set decimals = [] -%}
+    {%- for column in columns if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
+        {%- do decimals.append(column) -%}
+    {%- endfor -%}
+    {%- if not decimals -%}
+        {{ return('cast(null as map<string, string>)') }}
+    {%- endif -%}
+    {%- set field = 'field: string, parameters: map<string, string>' -%}
+    {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
+        ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
+    {%- set scales -%}
+map_from_entries(transform(
+    filter(
+        coalesce(get(filter(s, f -> f.field = 'after'), 0).fields, transform(s, f -> struct(f.field, f.parameters))),
+        f -> f.parameters['scale'] is not null
+    ),
+    f -> struct(f.field, f.parameters['scale'])
+))
+    {%- endset -%}
+    {{ return(
+        "if(startswith(value, '{\"schema\"'), " ~ afterimage._let('s', fields, scales) ~ ', null)'
+    ) }}
+{%- endmacro -%}

@@ -115,9 +115,9 @@
     -%}
         {%- do run_query('drop view if exists ' ~ row[1]) -%}
     {%- endfor -%}
-    {#- Several intakes of a model may read one table. -#}
-    {%- set number = afterimage._noted_intakes() | length -%}
-    {%- set view = of_run ~ '_landed_' ~ local_md5(relation | string)[:8] ~ '_' ~ number -%}
+    {#- Several intakes of a model may read one table, each as it was when that one looked. -#}
+    {%- set looked = modules.datetime.datetime.now().isoformat() -%}
+    {%- set view = of_run ~ '_landed_' ~ local_md5(relation ~ looked)[:8] -%}
     {%- do afterimage._call_procedure(
         'create_changelog_view', relation,
         ", options => map('start-snapshot-id', '" ~ start.snapshot_id ~ "', 'end-snapshot-id', '" ~ present
