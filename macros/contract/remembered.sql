@@ -164,8 +164,8 @@
     {%- set read = fromjson(afterimage._from_property(
         afterimage._table_properties(target_relation).get('afterimage.read')
     ) or '{}') if keeps_earlier else {} -%}
-    {#- A run without a state of a raw table (`--empty`, `--sample`) leaves alone what is remembered of some: noted
-        anew, it would hide that the table was rolled back. -#}
+    {#- A run with `--empty` or `--sample` has no state to store. To write the earlier states again, with the present
+        snapshot, would hide a rollback of the table. -#}
     {%- if tables | rejectattr('is_asks') | list | length == 0 -%}
         {%- for name in read if not name.endswith(' asks') -%}
             {{ return(none) }}
