@@ -4,7 +4,8 @@
     The CTEs from `events` to `classified_events`, which adds `is_earlier_row`. An end belongs to an earlier row
     if the key's last arrival (an insert, or a row from another key) and its last row belong to the same transaction
     as the end, and the before-image shows a row other than the last. If it could be either, the end belongs to an
-    earlier row if it directly follows the arrival and the key was taken by a row that looks alike. -#}
+    earlier row if it directly follows the arrival, the key was taken then, and the row that the arrival found there
+    looks alike. -#}
 {%- macro _ends_of_earlier_rows(keys) -%}
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
@@ -30,6 +31,8 @@ compared_events as (
     select
         *,
         {{ shows_other_row }} as shows_other_row,
+        -- At an end directly behind an arrival: the last row before that arrival.
+        lag(last_row) over ({{ w }}) as found_row,
         {{ is_end }}
         and not ({{ shows_other_row }})
         and coalesce(
@@ -50,14 +53,7 @@ taken_keys as (
 
     select
         *,
-        last(
-            if(
-                is_behind_arrival or is_before_end or shows_other_row,
-                null,
-                struct(is_row, image, unknown_columns)
-            ),
-            true
-        ) over ({{ before }}) as taker
+        last(if(is_behind_arrival or is_before_end or shows_other_row, null, is_row), true) over ({{ before }}) as is_taken
 
     from compared_events
 
@@ -69,8 +65,8 @@ classified_events as (
         *,
         shows_other_row or (
             is_behind_arrival
-            and coalesce(taker.is_row, false)
-            and not {{ afterimage._contradicts('taker') | indent(12) }}
+            and coalesce(is_taken, false)
+            and not {{ afterimage._contradicts('found_row') | indent(12) }}
         ) as is_earlier_row
 
     from taken_keys

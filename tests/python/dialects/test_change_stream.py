@@ -583,6 +583,35 @@ def test_a_full_refresh_after_the_clock_was_ahead_reaches_the_history(
 
 
 @pytest.mark.minutes
+def test_a_history_of_two_models_may_run_before_the_second_commits(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """Both are of one dbt run, and so have its time; what the second commits is new all the same."""
+    first, later = row(at(1), "I", "here", 50), row(at(4), "U", "there", 50)
+    lake.create("later__ct", COLUMNS, [first])
+    project.file(
+        "models/stg_later.sql",
+        f"{{{{ config({STREAM}) }}}}\n-- depends_on: {{{{ ref('united_history') }}}}\n"
+        f"{{{{ qlik_change_table({relation('later__ct')}, unique_key=['id']) }}}}",
+    )
+    project.file(
+        "models/united_history.sql",
+        "{{ config(materialized='history', unique_key=['id']) }}\n"
+        f"select * from {{{{ ref('stg_stream') }}}} union all select * from {SCHEMA}.stg_later",
+    )
+    project.dbt("run", "--select", "stg_later")
+    project.dbt("run", "--select", "united_history")
+    lake.append("later__ct", COLUMNS, [later])
+    runs.land(row(at(5), "U", "news"))
+    project.dbt("run", "--select", "stg_stream", "united_history", "stg_later")
+    project.dbt("run", "--select", "united_history")
+    for name in ("stg_later", "united_history"):
+        (project.folder / f"models/{name}.sql").unlink()
+    found = lake.rows(f"select name from {SCHEMA}.united_history where id = 50 and is_current")
+    assert found == [{"name": "there"}]
+
+
+@pytest.mark.minutes
 def test_a_sample_of_a_history_leaves_nothing_out_for_good(
     project: Project, lake: Lake, runs: Runs
 ) -> None:

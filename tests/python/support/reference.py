@@ -32,7 +32,7 @@ comments ("rule 5") are those of the list below.
     that brings a row from another key) and last upsert are of the same transaction, and
     (a) the before-image holds a value (not NULL) other than that upsert says; or
     (b) the arrival is the event just before it, the key was taken when the row came, and the
-        before-image holds no value other than the upsert said that had taken it.
+        before-image holds no value other than the last upsert before the arrival said.
     Whether a key is taken says the last event before, leaving out ends that (a) holds for, and
     each arrival with the end just behind it in one transaction.
     The row that such an end takes away is the one that lived at the key when the last row came.
@@ -129,12 +129,14 @@ class Life:
     state: Row = field(default_factory=dict)
     moment: datetime | None = None
     # Rule 13: what the key's last upsert says by itself, the last arrival, the row that lived here
-    # when it came, and the events that say whether the key is taken (None for an end).
+    # when it came and what that one's last upsert said, and whether the key is taken, by each event
+    # that tells.
     said: Row = field(default_factory=dict)
     upsert: Change | None = None
     arrival: Change | None = None
     replaced: Row | None = None
-    takers: list[tuple[Change, Row | None]] = field(default_factory=list)
+    found: Row = field(default_factory=dict)
+    takers: list[bool] = field(default_factory=list)
     previous: Change | None = None
 
 
@@ -413,9 +415,9 @@ def _take_step(
     if event.kind == "upsert":
         has_moved = _key_left(change, unique_key) is not None
         if has_moved or change.operation == "insert":
-            life.arrival, life.replaced = change, row_before
+            life.arrival, life.replaced, life.found = change, row_before, life.said
         life.said, life.upsert = _said(change, columns), change
-        life.takers.append((change, life.said))
+        life.takers.append(True)
         other = moved_row if has_moved else row_before
         life.state = {name: life.said.get(name, (other or {}).get(name)) for name in columns}
     life.alive = event.kind == "upsert"  # the state stays behind as the last one known
@@ -427,16 +429,16 @@ def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> b
     """Return whether an end belongs to an earlier row of the key (rule 13)."""
     arrival, upsert, own = life.arrival, life.upsert, end.transaction_id
     if arrival is None or upsert is None or own is None:
-        life.takers.append((end, None))
+        life.takers.append(False)
         return False
     if own == arrival.transaction_id == upsert.transaction_id:
         if _contradicts(end, life.said):
             return True
         if previous is arrival:
             life.takers.pop()
-            taken = life.takers[-1][1] if life.takers else None
-            return taken is not None and not _contradicts(end, taken)
-    life.takers.append((end, None))
+            is_taken = life.takers[-1] if life.takers else False
+            return is_taken and not _contradicts(end, life.found)
+    life.takers.append(False)
     return False
 
 
