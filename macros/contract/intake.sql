@@ -105,17 +105,17 @@
     - `digest`: a query for a text that changes with what the table says, and `depends`: one that returns a row if earlier
       runs have read rows by it,
     - `holds_changes`: false for such a table; its news alone are no reason to read the others,
-    - `is_tracked`: false if nobody asks what has landed there. -#}
+    - `is_tracked`: false if nobody asks what has landed there; `removals`: whether rows that are gone are news, too. -#}
 {%- macro _side(
     relation, group=none, where='true', time=none, opened=none, place=none, has_place='false', reach=none, bounds=none,
     column=none, known_unplaced="known.change_seq = ''", keeps=none, latest=none, wakes=none, digest=none, depends=none,
-    holds_changes=true, is_tracked=true
+    holds_changes=true, is_tracked=true, removals=false
 ) -%}
     {{ return({
         'relation': relation, 'group': group, 'where': where, 'time': time, 'opened': opened, 'place': place,
         'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'known_unplaced': known_unplaced,
         'keeps': keeps, 'latest': latest, 'wakes': wakes, 'digest': digest, 'depends': depends,
-        'holds_changes': holds_changes, 'is_tracked': is_tracked,
+        'holds_changes': holds_changes, 'is_tracked': is_tracked, 'removals': removals,
     }) }}
 {%- endmacro -%}
 

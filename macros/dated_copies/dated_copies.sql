@@ -25,6 +25,7 @@
         'has_place': time ~ ' is not null',
         'reach': 26,
         'column': column,
+        'removals': true,
     }], new_shape) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

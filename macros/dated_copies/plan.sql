@@ -11,32 +11,27 @@
     ).columns[0].values() | list -%}
     {%- set landed = intake.extents | map('first') | list if intake.kind == 'new'
         else afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
-    {%- set plan = {'read': [], 'compared': [], 'gone': []} -%}
-    {%- for place in (known + landed) | unique | sort -%}
-        {%- if place in landed or loop.previtem in landed -%}
-            {%- do plan.read.extend([loop.previtem | default(place), place]) -%}
-            {%- do plan.compared.append(place) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- set read = plan.read | unique | list -%}
-
+    {%- set candidates = afterimage._copies_beside(known, landed) -%}
     {#- A bare date or timestamp lets files be skipped. -#}
     {%- set is_bare = date_type in ['date', 'timestamp'] -%}
     {%- set type = date_type if is_bare else 'string' -%}
     {%- set times = [] -%}
-    {%- for place in read -%}
+    {%- for place in candidates.read -%}
         {%- do times.append("cast('" ~ place ~ "' as " ~ type ~ ')') -%}
     {%- endfor -%}
     {%- set condition = 'not (' ~ side.has_place ~ ')'
         ~ (' or ' ~ (side.column if is_bare else side.place) ~ ' in (' ~ times | join(', ') ~ ')' if times else '') -%}
     {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
-    {%- for place in read if place not in sizes -%}
+    {#- Of a copy that is gone as a whole, rows are removed and none has landed. -#}
+    {%- set landed = landed | select('in', sizes) | list -%}
+    {%- set plan = dict(afterimage._copies_beside(known, landed), gone=[]) -%}
+    {%- for place in plan.read if place not in sizes -%}
         {%- do plan.gone.append(place) -%}
         {%- do sizes.update(afterimage._copies_sizes(
             afterimage._copies_state(place), 'place', 'true', afterimage._quoted(unique_key, 'image.')
         )) -%}
     {%- endfor -%}
-    {%- for place in read -%}
+    {%- for place in plan.read -%}
         {%- if place in landed and not loop.first -%}
             {%- do afterimage._copies_check_size(macro_name, side.relation, place, sizes, loop.previtem) -%}
         {%- endif -%}
@@ -46,7 +41,21 @@
     {%- if plan.compared -%}
         {%- do ids.append("known.change_id between '" ~ plan.compared[0] ~ "' and '" ~ plan.compared[-1] ~ "~'") -%}
     {%- endif -%}
-    {{ return(dict(plan, read=read, condition=condition, known_within=ids | join(' or '))) }}
+    {{ return(dict(plan, condition=condition, known_within=ids | join(' or '))) }}
+{%- endmacro -%}
+
+
+{#- Of the copies that are known and landed: those that are `compared`, and those that are `read` for it. -#}
+{%- macro _copies_beside(known, landed) -%}
+    {%- set read = [] -%}
+    {%- set compared = [] -%}
+    {%- for place in (known + landed) | unique | sort -%}
+        {%- if place in landed or loop.previtem in landed -%}
+            {%- do read.extend([loop.previtem | default(place), place]) -%}
+            {%- do compared.append(place) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return({'read': read | unique | list, 'compared': compared}) }}
 {%- endmacro -%}
 
 

@@ -24,7 +24,7 @@
         {%- if commits is none -%}
             {%- do found.update({'reason': 'its log no longer holds all commits since'}) -%}
         {%- elif afterimage._has_change_feed(relation, commits) -%}
-            {%- do found.update({'landed': afterimage._rows_by_change_feed(relation, commits)}) -%}
+            {%- do found.update({'landed': afterimage._rows_by_change_feed(relation, commits, side.removals)}) -%}
         {%- elif target.type == 'databricks' -%}
             {#- Unity Catalog does not let anyone read the log of its managed tables by its path. -#}
             {%- do found.update({'reason': 'it has no change data feed (delta.enableChangeDataFeed)'}) -%}
@@ -100,12 +100,13 @@
 
 
 {#- Landed rows from the change data feed: inserted rows, and updated ones as they are after the update. -#}
-{%- macro _rows_by_change_feed(relation, commits) -%}
+{%- macro _rows_by_change_feed(relation, commits, removals) -%}
     {%- set is_path = afterimage._is_read_by_path(relation) -%}
+    {%- set kinds = "'insert', 'update_postimage'" ~ (", 'delete', 'update_preimage'" if removals) -%}
     {{ return(
         '(select * from ' ~ ('table_changes_by_path' if is_path else 'table_changes') ~ '('
         ~ afterimage._literal(relation.identifier | replace('`', '') if is_path else relation | string) ~ ', ' ~ commits[-1]['version'] ~ ', '
-        ~ commits[0]['version'] ~ ") where _change_type in ('insert', 'update_postimage'))"
+        ~ commits[0]['version'] ~ ') where _change_type in (' ~ kinds ~ '))'
     ) }}
 {%- endmacro -%}
 

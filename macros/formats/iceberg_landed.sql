@@ -25,7 +25,7 @@
         {#- dbt's `incremental` would not drop the view that a changelog needs. -#}
         {%- set found = afterimage._rows_by_files(relation, start, present, side.column) -%}
     {%- else -%}
-        {%- set found = afterimage._rows_by_changelog(relation, start, present) -%}
+        {%- set found = afterimage._rows_by_changelog(relation, start, present, side.removals) -%}
     {%- endif -%}
     {%- if found.landed -%}
         {{ return(afterimage._landed(relation, 'new', rows, found.landed, found.views or [], present)) }}
@@ -103,8 +103,8 @@
 
 
 {#- Landed rows from Iceberg's changelog. It reads only the files of the snapshots in between, and ignores files
-    that were merely rewritten. -#}
-{%- macro _rows_by_changelog(relation, start, present) -%}
+    that were merely rewritten, and rows that an overwritten partition has again. -#}
+{%- macro _rows_by_changelog(relation, start, present, removals) -%}
     {#- Clients of a server share a session, so the view's name includes the run. Views left by a failed run are
         dropped. -#}
     {%- set of_model = 'afterimage_' ~ local_md5(model.unique_id)[:12] ~ '_' -%}
@@ -123,7 +123,8 @@
         ", options => map('start-snapshot-id', '" ~ start.snapshot_id ~ "', 'end-snapshot-id', '" ~ present
         ~ "'), changelog_view => '" ~ view ~ "'"
     ) -%}
-    {{ return({'views': [view], 'landed': '(select * from ' ~ view ~ " where _change_type = 'INSERT')"}) }}
+    {%- set kinds = "'INSERT'" ~ (", 'DELETE'" if removals) -%}
+    {{ return({'views': [view], 'landed': '(select * from ' ~ view ~ ' where _change_type in (' ~ kinds ~ '))'}) }}
 {%- endmacro -%}
 
 

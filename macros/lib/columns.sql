@@ -92,6 +92,13 @@
 {%- endmacro -%}
 
 
+{#- The name of a key column in the findings of a test, which have columns of their own. -#}
+{%- macro _finding_name(key) -%}
+    {%- set is_ours = key | lower in ['change_seq', 'operation', 'disagreements', 'hint'] -%}
+    {{ return(afterimage._quote('key_' ~ key if is_ours else key)) }}
+{%- endmacro -%}
+
+
 {#- SQL that names a value once and uses it several times in `body`. -#}
 {%- macro _let(name, value, body) -%}
 element_at(transform(array({{ value }}), {{ name }} -> {{ body }}), 1)

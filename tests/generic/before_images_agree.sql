@@ -1,5 +1,6 @@
 {#- Each before-image equals the state that the change before it left. Where one does not, the source or the tool lost a
-    change: the row names the key, the sequence and the columns. The first change of a key has nothing to agree with.
+    change: the row names the key, the sequence and the columns. The first change of a key has nothing to agree with,
+    nor has the first value of a column that no earlier change of the key had.
     `hint` says where no before-image of the stream has a value for a column: the source does not capture it then. -#}
 {% test before_images_agree(model, unique_key, columns=none) %}
     {%- do afterimage._check_names('before_images_agree', 'unique_key', unique_key, required=true) -%}
@@ -15,12 +16,14 @@
     {%- do afterimage._check_known('before_images_agree', 'columns', columns, names) -%}
     {%- set chosen = (columns or names) | map('lower') | list -%}
     {%- set keys = afterimage._key_names(unique_key) %}
+    {%- set facts = afterimage._key_change_facts(model, unique_key) %}
+    {%- set may_lack = facts is none or facts.sparse_columns | length > 0 %}
 
 with
 
 {{ afterimage._key_events(
     stream, unique_key, names, "timestamp '1900-01-01 00:00:00'",
-    facts=afterimage._key_change_facts(model, unique_key)
+    facts=facts
 ) }},
 
 transitions as (
@@ -28,6 +31,11 @@ transitions as (
     select
         *,
         {{ afterimage._previous_state(keys) }} as previous_state,
+        {%- if may_lack %}
+        collect_set(if(is_row, coalesce(unknown_columns, array()), null)) over (
+            {{ afterimage._event_window(keys) }} rows between unbounded preceding and 1 preceding
+        ) as unknown_before,
+        {%- endif %}
         row_number() over ({{ afterimage._event_window(keys) }}) as place
 
     from states
@@ -38,7 +46,7 @@ compared as (
 
     select
         {%- for key in unique_key %}
-        {{ keys[loop.index0] }} as {{ afterimage._quote(key) }},
+        {{ keys[loop.index0] }} as {{ afterimage._finding_name(key) }},
         {%- endfor %}
         change_seq,
         operation,
@@ -60,7 +68,15 @@ compared as (
                     and not (
                         {{ afterimage._comparable('before_image.' ~ name, column.type) }}
                         <=> {{ afterimage._comparable('previous_state.' ~ name, column.type) }}
-                    ),
+                    )
+                    {%- if may_lack %}
+                    and not (
+                        previous_state.{{ name }} is null
+                        and forall(
+                            unknown_before, names -> array_contains(names, {{ afterimage._literal(column.name) }})
+                        )
+                    )
+                    {%- endif %},
                     {{ afterimage._literal(column.name) }},
                     null
                 ){{ ',' if not loop.last }}

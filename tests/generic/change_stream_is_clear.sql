@@ -27,7 +27,11 @@ select
     cast(null as string) as change_id,
     change_seq,
     operation,
-    to_json(struct({{ afterimage._quoted_list(unique_key) }})) as source_key
+    to_json(struct(
+        {%- for key in unique_key -%}
+        {{ afterimage._finding_name(key) }} as {{ afterimage._quote(key) }}{{ ', ' if not loop.last }}
+        {%- endfor -%}
+    )) as source_key
 
 from ({{ afterimage.test_before_images_agree(model, unique_key, columns) }}) as disagreeing
 {%- endif %}

@@ -42,7 +42,8 @@ class Group:
     Attributes:
         format: The format that Spark reads them as.
         folder: A folder with only these files.
-        texts: Columns that are text because the landed files have no types.
+        texts: Columns that are text because the landed files have no types: those of CSV, and
+            partitions.
     """
 
     format: str
@@ -72,7 +73,8 @@ def stage(
         columns = columns_of(format_name, file)
         group = kinds.get(columns)
         if group is None:
-            group = Group(format_name, folder / str(len(kinds)))
+            texts = tuple(_partition_values(file))
+            group = Group(format_name, folder / str(len(kinds)), texts)
             group.folder.mkdir()
         if format_name == "csv":
             group = _from_csv(file, columns, group)
@@ -322,7 +324,7 @@ def _from_avro(file: File, group: Group) -> Group:
                 )
 
         _write(_target(group), pa.schema(fields), batches())
-    return replace(group, format="parquet", texts=tuple(partitions))
+    return replace(group, format="parquet")
 
 
 def _same(value: Any) -> Any:

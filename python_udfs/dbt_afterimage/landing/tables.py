@@ -36,6 +36,8 @@ _TYPES = {
     "timestamp": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.][0-9]{1,6})?)?"
     r"(?:Z|[+-][0-9]{2}:[0-9]{2})?",
 }
+# Spark would take the partition `code=007` for the number 7.
+_PARTITIONS_ARE_TEXTS = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 # As many digits as a double keeps.
 _DOUBLE_DIGITS = 15
 _NESTED = ("struct<", "array<", "map<")
@@ -78,7 +80,9 @@ class Table:
             if new:
                 folder = self._state / uuid.uuid4().hex
                 folder.mkdir()
-                with _removed(folder):
+                has_partitions = any(file.partitions for file in new)
+                settings = _PARTITIONS_ARE_TEXTS if has_partitions else {}
+                with _removed(folder), self._project.using(settings):
                     links = self._format.takes_back
                     groups = stage(landing.format, new, folder, links=links)
                     self._load(str(landing.path), new, groups, memory)

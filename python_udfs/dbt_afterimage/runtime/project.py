@@ -97,6 +97,7 @@ class Project:
         """
         self.folder = where.folder()
         self._flags = where.flags()
+        self._settings: Mapping[str, str] = {}
         if asks:
             # Loads dbt, which takes a second.
             from dbt_afterimage.runtime.connections import start_with_the_next
@@ -415,6 +416,7 @@ class Project:
         Raises:
             AfterimageError: It failed. The text is Spark's message.
         """
+        settings = {**self._settings, **(settings or {})}
         with self._connection() as adapter:
 
             def run(statement: str) -> list[Sequence[Any]]:
@@ -422,13 +424,26 @@ class Project:
                 return list(cursor.fetchall() or [])
 
             # On the same connection: another one may have a session of its own.
-            for name, value in (settings or {}).items():
+            for name, value in settings.items():
                 run(f"set {name}={value}")
             try:
                 return run(sql)
             finally:
-                for name in settings or {}:
+                for name in settings:
                     run(f"reset {name}")
+
+    @contextmanager
+    def using(self, settings: Mapping[str, str]) -> Iterator[None]:
+        """Run the statements of a block with settings of Spark.
+
+        Args:
+            settings: The settings.
+        """
+        self._settings = settings
+        try:
+            yield
+        finally:
+            self._settings = {}
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:

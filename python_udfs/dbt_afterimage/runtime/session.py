@@ -27,7 +27,10 @@ ICEBERG_CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 
 _LOG4J = Path(__file__).with_name("log4j2.properties")
 
-_SECRETS = "(?i)password|secret|token|credential|access[.-]?key"
+# As Spark has it, and the keys of the stores of Amazon, Azure and Google.
+_SECRETS = (
+    "(?i)password|secret|token|credential|access[.-]?key|account[.]key|private[.]key|[.]sas[.]"
+)
 _SECRET = re.compile(_SECRETS)
 
 _lock = threading.Lock()

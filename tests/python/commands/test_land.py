@@ -387,6 +387,26 @@ def test_partitions_of_csv_are_columns(landings: Landings) -> None:
     assert "two columns named id" in landings.refused(landings.folder / "clash")
 
 
+def test_partitions_of_copied_files_keep_their_texts(landings: Landings) -> None:
+    """Spark by itself takes 007 for 7, and 12e3 for a number."""
+    folders = {"code=007/year=2024": 1, "code=12e3/year=2025": 2}
+    for kind in ("parquet", "orc", "json"):
+        for folder, number in folders.items():
+            file = landings.file(f"{kind}_parts/{folder}/a.{kind}", b"")
+            rows = pa.table({"id": pa.array([number], pa.int32())})
+            if kind == "parquet":
+                parquet.write_table(rows, file)
+            elif kind == "orc":
+                orc.write_table(rows, file)
+            else:
+                file.write_text(f'{{"id": {number}}}\n')
+        landings.land(landings.folder / f"{kind}_parts", "--copy")
+        assert landings.rows(f"raw.{kind}_parts") == [
+            {"id": 1, "code": "007", "year": 2024},
+            {"id": 2, "code": "12e3", "year": 2025},
+        ]
+
+
 def test_avro_with_its_logical_types(landings: Landings) -> None:
     moment = datetime(2024, 1, 31, 10, 0, 0, 123000, timezone.utc)
     logical = {

@@ -586,7 +586,7 @@ def test_a_full_refresh_after_the_clock_was_ahead_reaches_the_history(
 def test_a_history_of_two_models_may_run_before_the_second_commits(
     project: Project, lake: Lake, runs: Runs
 ) -> None:
-    """Both are of one dbt run, and so have its time; what the second commits is new all the same."""
+    """Both are of one dbt run; what the second commits is new all the same."""
     first, later = row(at(1), "I", "here", 50), row(at(4), "U", "there", 50)
     lake.create("later__ct", COLUMNS, [first])
     project.file(

@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.functions import col
 
-from conftest import SCHEMA, DbtError, Lake, Project, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from histories import EXAMPLES, fewer_checks, in_order
 from reference import META_COLUMNS, Change, Row, as_of, history
 
@@ -159,6 +160,31 @@ def test_a_table_that_each_copy_replaces_is_compared_with_what_is_known(
         project.dbt(
             "run", *(["--full-refresh"] if number == 0 else []), "--select", "+parts_history"
         )
+    assert found(lake, "parts") == expected(copies)
+
+
+@pytest.mark.minutes
+def test_a_copy_that_is_overwritten_with_fewer_rows(project: Project, lake: Lake) -> None:
+    """No row has landed then: those that the partition has again are no news to Iceberg."""
+    copies: Copies = {
+        day(0): {1: ["a"], 2: ["a"], 3: ["a"]},
+        day(1): {1: ["a"], 2: ["b"], 3: ["a"]},
+        day(2): {1: ["a"], 2: ["b"], 3: ["a"]},
+    }
+    rows = [row for date, copy in copies.items() for row in rows_of(date, copy)]
+    lake.frame(COLUMNS, rows).writeTo(f"{SCHEMA}.parts_copies").using(FORMAT).partitionedBy(
+        col("copied_on")
+    ).createOrReplace()
+    project.dbt("run", "--full-refresh", "--select", "+parts_history")
+    copies[day(1)] = {1: ["a"], 2: ["b"]}
+    lake.frame(COLUMNS, rows_of(day(1), copies[day(1)])).writeTo(
+        f"{SCHEMA}.parts_copies"
+    ).overwrite(col("copied_on") == day(1).date())
+    project.dbt("run", "--select", "+parts_history")
+    assert found(lake, "parts") == expected(copies)
+    # Copies that nobody keeps any longer are no news.
+    lake.spark.sql(f"delete from {SCHEMA}.parts_copies where copied_on < date'{day(2):%Y-%m-%d}'")
+    project.dbt("run", "--select", "+parts_history")
     assert found(lake, "parts") == expected(copies)
 
 

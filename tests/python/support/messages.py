@@ -66,13 +66,19 @@ class Topics:
 
     def forget(self, topic: str, partition: int, before: int) -> None:
         """Let the broker delete the messages before an offset, as retention does."""
-        wanted = self.java.java.util.HashMap()
+        lang = self.java.java.lang
         # Nothing has loaded this class yet, and Py4J looks for it where the jars of Spark are not.
         name = "org.apache.kafka.clients.admin.RecordsToDelete"
-        loader = self.java.java.lang.Thread.currentThread().getContextClassLoader()
-        self.java.java.lang.Class.forName(name, True, loader)
-        records = self.java.org.apache.kafka.clients.admin.RecordsToDelete.beforeOffset(before)
-        wanted.put(self.place(topic, partition), records)
+        kind = lang.Class.forName(name, True, lang.Thread.currentThread().getContextClassLoader())
+        [make] = [
+            one
+            for one in kind.getMethods()
+            if one.getName() == "beforeOffset" and one.getParameterCount()
+        ]
+        given = lang.reflect.Array.newInstance(lang.Class.forName("java.lang.Object"), 1)
+        given[0] = before
+        wanted = self.java.java.util.HashMap()
+        wanted.put(self.place(topic, partition), make.invoke(None, given))
         self._wait(self.admin.deleteRecords(wanted).all())
 
     def send(self, topic: str, messages: Iterable[Mapping[str, Any]], **options: str) -> None:
