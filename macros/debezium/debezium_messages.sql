@@ -123,7 +123,8 @@ described as (
     old_key='before_image is not null',
     known={
         'replaced': "select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from "
-            ~ intake.sides[0].rows ~ ' where afterimage_read_error is null' if intake.is_woken else none,
+            ~ intake.sides[0].rows ~ ' where afterimage_read_error is null'
+            if schemas is not none and intake.kind == 'all' else none,
     }
 ) }}
 {%- endmacro -%}
