@@ -115,8 +115,7 @@ changes as (
     from {{ 'numbered_changes' if ties.order else 'described' }}
 
 )
-
-{{ afterimage._staged(intake, known, further_columns) }}
+{{ afterimage._staged(intake, known, unique_key, further_columns) }}
 {%- endmacro -%}
 
 

@@ -124,6 +124,16 @@ true
 {%- endmacro -%}
 
 
+{#- Nobody may be reading an older version meanwhile. -#}
+{%- macro _delta_forget(relation) -%}
+    {%- set check = 'spark.databricks.delta.retentionDurationCheck.enabled' -%}
+    {%- do run_query('reorg table ' ~ relation ~ ' apply (purge)') -%}
+    {%- do run_query('set ' ~ check ~ '=false') -%}
+    {%- do run_query('vacuum ' ~ relation ~ ' retain 0 hours') -%}
+    {%- do run_query('reset ' ~ check) -%}
+{%- endmacro -%}
+
+
 {%- macro _delta_stored_type(type) -%}
     {{ return(type) }}
 {%- endmacro -%}

@@ -52,6 +52,10 @@ true
 {%- endmacro -%}
 
 
+{%- macro _files_forget(relation) -%}
+{%- endmacro -%}
+
+
 {%- macro _files_maintain(relation, retain_days) -%}
     {{ return('there is nothing to maintain: each run rebuilds the table') }}
 {%- endmacro -%}

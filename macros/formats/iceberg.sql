@@ -136,6 +136,24 @@ if(
 {%- endmacro -%}
 
 
+{#- A tag or a branch keeps its snapshot, and that its files. The manifests of a commit still list the files that it
+    removed, with bounds of their values, until the next one. -#}
+{%- macro _iceberg_forget(relation) -%}
+    {%- set refs = run_query('select name from ' ~ relation ~ ".refs where name <> 'main'").columns[0].values() -%}
+    {%- if refs -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: ' ~ relation ~ ' has tags or branches, which keep what it held. Run `alter table … drop tag`, or `drop'
+            ~ ' branch`, and the command again. Got: ' ~ refs | join(', ')
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._compact_iceberg(relation) -%}
+    {%- do afterimage._call_procedure('rewrite_manifests', relation) -%}
+    {%- do afterimage._call_procedure(
+        'expire_snapshots', relation, ", older_than => timestamp '2100-01-01', retain_last => 1"
+    ) -%}
+{%- endmacro -%}
+
+
 {%- macro _iceberg_stored_type(type) -%}
     {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type)) }}
 {%- endmacro -%}

@@ -9,6 +9,7 @@ import click
 
 from dbt_afterimage.commands import (
     doctor,
+    erase,
     functions,
     health,
     init,
@@ -31,7 +32,7 @@ def afterimage(context: click.Context) -> None:
         check_system()
 
 
-for command in (up, news, land, init, timeline, health, doctor, serve, functions):
+for command in (up, news, land, init, timeline, health, doctor, erase, serve, functions):
     afterimage.add_command(command.command)
 
 

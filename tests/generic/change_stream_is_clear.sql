@@ -16,7 +16,7 @@ select
 
 from {{ model }}
 where
-    reject_reason is not null
+    reject_reason <> 'erased'
     {%- for pattern in expected_rejects or [] %}
     and reject_reason not like {{ afterimage._literal(pattern) }}
     {%- endfor %}

@@ -1,4 +1,4 @@
-{#- No change of the stream was set aside because it could not be understood. -#}
+{#- No change of the stream was set aside because it could not be understood. (One that was erased is no such.) -#}
 {% test no_rejected_changes(model) %}
 
 select
@@ -8,6 +8,6 @@ select
     reject_reason
 
 from {{ model }}
-where reject_reason is not null
+where reject_reason <> 'erased'
 
 {% endtest %}

@@ -135,7 +135,8 @@ class Project:
             raise DbtError(str(outcome.exception)) from outcome.exception
         if not outcome.success:
             failures = [
-                f"{result.node.name}: {result.message}"
+                # That of an operation has no node, and its message is printed alone.
+                f"{getattr(result, 'node', None) and result.node.name}: {result.message}"
                 for result in getattr(outcome.result, "results", [])
                 if result.status not in ("success", "pass")
             ]

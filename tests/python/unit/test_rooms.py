@@ -22,6 +22,7 @@ BELOW = {
     "history/events": {"lib", "formats", "history"},
     "history/materialization": {"lib", "formats", "history", "history/events"},
     "spark": {"lib"},
+    "erasure": {"lib", "formats", "contract", "history"},
     **{system: {"lib", "contract"} for system in SYSTEMS},
 }
 # Readers of a history stand beside what they all use; these make their SQL from events.
