@@ -30,6 +30,9 @@
     {%- for table in [plan.stream] + plan.tables -%}
         {%- do lines.append(table.name ~ ': ' ~ afterimage._counted_rows(table, plan) ~ ' rows') -%}
     {%- endfor -%}
+    {%- for name in plan.rebuilt -%}
+        {%- do lines.append(name ~ ': keeps the rows until dbt builds it again, as its files have no versions') -%}
+    {%- endfor -%}
     {%- for name in plan.others -%}
         {%- do lines.append(name ~ ': is left alone, as it does not have the columns of the key') -%}
     {%- endfor -%}

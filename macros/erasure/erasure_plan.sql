@@ -2,7 +2,8 @@
     - `staging`, and `stream`: its table; `unique_key`: the columns that the given keys name,
     - `given`, `erased`: the keys as the list has them, those that were given, and with those that are linked; `texts`: the
       same as lists of texts,
-    - `tables`: the tables below that have the key's columns, `others` and `raw`: the names of what is not touched.
+    - `tables`: the tables below that have the key's columns; `rebuilt`: the names of those that are files without
+      versions, `others` and `raw`: of what is not touched.
     Tables are {name, relation, format, images}: where a row has its key. -#}
 {%- macro _erasure_plan(staging, keys) -%}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | list -%}
@@ -11,6 +12,12 @@
         {%- do exceptions.raise_compiler_error('erase: `staging` must be a model that was built. Got: ' ~ staging) -%}
     {%- endif -%}
     {%- set stream = afterimage._erasable(node, ['`before`.', '`after`.']) -%}
+    {%- if not afterimage._has_versions(stream) -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: ' ~ staging ~ ' is a table of files without versions, which every run rebuilds. To leave a key out, add it'
+            ~ ' to the list of erasures. Run dbt then.'
+        ) -%}
+    {%- endif -%}
     {%- set columns = afterimage._stream_columns('erase', stream.relation) -%}
     {%- set types = afterimage._column_types(columns) -%}
     {%- set unique_key = afterimage._named_by_keys(keys, types.keys() | list) -%}
@@ -20,7 +27,7 @@
     {%- set plan = {
         'staging': staging, 'stream': stream, 'unique_key': unique_key, 'texts': linked,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
-        'tables': [], 'others': [], 'raw': [],
+        'tables': [], 'rebuilt': [], 'others': [], 'raw': [],
     } -%}
     {%- for name in node.depends_on.nodes -%}
         {%- do plan.raw.append(name.split('.')[2:] | join('.')) -%}
@@ -29,10 +36,13 @@
         {%- set relation = afterimage._load_relation(ref(below.package_name, below.name)) -%}
         {%- if relation is not none and relation.type == 'table' -%}
             {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | map('lower') | list -%}
+            {%- set table = afterimage._erasable(below, ['']) -%}
             {%- if unique_key | map('lower') | reject('in', found) | list -%}
                 {%- do plan.others.append(below.name) -%}
+            {%- elif afterimage._has_versions(table) -%}
+                {%- do plan.tables.append(table) -%}
             {%- else -%}
-                {%- do plan.tables.append(afterimage._erasable(below, [''])) -%}
+                {%- do plan.rebuilt.append(below.name) -%}
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
@@ -43,14 +53,14 @@
 {#- A table that rows can be erased from. -#}
 {%- macro _erasable(node, images) -%}
     {%- set relation = ref(node.package_name, node.name) -%}
-    {%- set format = afterimage._landing_format(relation) -%}
-    {%- if format in [none, 'files'] -%}
-        {%- do exceptions.raise_compiler_error(
-            'erase: ' ~ node.name ~ ' is a table of files without versions, which every run rebuilds. To leave a key out,'
-            ~ ' add it to the list of erasures. Run dbt then.'
-        ) -%}
-    {%- endif -%}
-    {{ return({'name': node.name, 'relation': relation, 'format': format, 'images': images}) }}
+    {{ return({
+        'name': node.name, 'relation': relation, 'format': afterimage._landing_format(relation), 'images': images
+    }) }}
+{%- endmacro -%}
+
+
+{%- macro _has_versions(table) -%}
+    {{ return(table.format not in [none, 'files']) }}
 {%- endmacro -%}
 
 

@@ -59,7 +59,9 @@ def command(
     with step("erasing"):
         project.macro("_carry_out", plan=plan, reference=reference)
     count = len(plan["erased"])
-    print(f"{staging}: erased {count} key{'s'[: count != 1]}; no file has its rows any longer")
+    print(f"{staging}: erased {count} key{'s'[: count != 1]}")
+    if plan["rebuilt"]:
+        print(f"Next: dbt run --select {' '.join(plan['rebuilt'])}")
 
 
 def _given(parts: Sequence[str]) -> list[dict[str, str]]:
