@@ -7,10 +7,14 @@ from collections.abc import Collection, Iterable, Sequence
 
 import click
 
+from dbt_afterimage.commands.land import SCHEMA
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.fleet import building, news, record
 from dbt_afterimage.fleet.news import Reader
-from dbt_afterimage.runtime.project import Project, Where, step
+from dbt_afterimage.landing import broker as kafka
+from dbt_afterimage.landing.topics import behind, spark_of, table_name
+from dbt_afterimage.runtime import jars
+from dbt_afterimage.runtime.project import Project, Where, quote, step
 
 # As `afterimage serve --status` has it: no error, but not that either.
 NO_NEWS = 3
@@ -18,6 +22,7 @@ _MOST = 12
 
 
 @click.command("news")
+@click.argument("paths", nargs=-1, metavar="[kafka://HOST:PORT/TOPIC]...")
 @click.option(
     "--select",
     "selected",
@@ -26,13 +31,21 @@ _MOST = 12
     help="Only the models that dbt selects by this, such as stg_qlik__customers+. Repeat for more.",
 )
 @where_options
-def command(selected: Sequence[str], where: Where) -> int:
+def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     """Say which raw tables have news.
 
     It asks the metadata of the tables alone: no model is compiled, and no row is read. One line for
     each raw table says what has landed since the last run, that nobody can tell, or that something
-    failed last time. The exit code is 0 if there is something to build, and 3 if there is nothing.
+    failed last time. Of topics, named as for `afterimage land`, it says how many messages wait at
+    the broker. The exit code is 0 if there is something to build or to land, and 3 if there is
+    nothing.
     """
+    for path in paths:
+        if not kafka.is_address(path):
+            raise click.UsageError(f"only topics can be named here (kafka://…). Got: {path}")
+    addresses = [kafka.address(path) for path in paths]
+    if addresses:
+        jars.want(jars.KAFKA)
     project = Project(where, asks=True)
     with step("asking the tables"):
         readers = news.look(project)
@@ -44,7 +57,8 @@ def command(selected: Sequence[str], where: Where) -> int:
         readers = {key: reader for key, reader in readers.items() if key in wanted}
     for line in lines(readers.values(), unread):
         print(line)
-    if any(reader.has_news for reader in readers.values()):
+    waiting = [_waiting(project, one) for one in addresses]
+    if any(waiting) or any(reader.has_news for reader in readers.values()):
         return 0
     if not selected and kept.manifest is not None:
         edited = building.work(project, kept, readers, everything=False).built
@@ -52,6 +66,31 @@ def command(selected: Sequence[str], where: Where) -> int:
             print(f"edited since the last run, or new: {_some(edited)}")
             return 0
     return NO_NEWS
+
+
+def _waiting(project: Project, where: kafka.Address) -> bool:
+    """Say of topics how many messages wait to be landed, and return whether there are any."""
+    with step(f"asking {where.servers} for its topics"):
+        broker = kafka.Broker(spark_of(project), where.servers)
+        found = {}
+        try:
+            for name in broker.topics(where.topics):
+                found[name] = _lag(project, broker.topic(name))
+        finally:
+            broker.close()
+    width = max(map(len, found))
+    for name, lag in found.items():
+        waits = "not landed yet" if lag is None else f"{lag:,} messages to land"
+        print(f"topic {name:<{width}}  {waits if lag != 0 else 'nothing new'}")
+    return any(lag != 0 for lag in found.values())
+
+
+def _lag(project: Project, topic: kafka.Topic) -> int | None:
+    """Return how far the table of a topic is behind, under whatever name; none if there is none."""
+    own = f"{quote(SCHEMA)}.{quote(table_name(topic.name))}"
+    sources = [str(one.relation_name) for one in project.sources()]
+    found = (behind(project, one, topic) for one in dict.fromkeys([own, *sources]))
+    return next((lag for lag in found if lag is not None), None)
 
 
 def _some(names: Iterable[str]) -> str:

@@ -128,6 +128,28 @@ def lacking(project: Project, relation: str) -> list[str]:
     ]
 
 
+def behind(project: Project, relation: str, topic: Topic) -> int | None:
+    """Return how many offsets of a topic a raw table has not taken in.
+
+    Args:
+        project: The dbt project.
+        relation: The raw table, as in SQL.
+        topic: The topic as it is now.
+
+    Returns:
+        The number; none if the table does not hold the topic.
+    """
+    if project.columns_of(relation) is None:
+        return None
+    memory = Target(project, relation, relation).memory()
+    before = memory.files.get(topic.path) if memory else None
+    if before is None:
+        return None
+    known = {int(number): Partition.of(one).next for number, one in before.items()}
+    begins = {number: known.get(number, first) for number, first in topic.first.items()}
+    return sum(max(end - begins[number], 0) for number, end in topic.end.items())
+
+
 class TopicTable(Table):
     """A raw table that the messages of one topic are loaded into."""
 

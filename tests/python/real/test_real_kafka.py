@@ -126,6 +126,26 @@ def test_each_run_adds_what_is_new(landings: Landings, topics: Topics) -> None:
     assert landings.values("raw.crm_orders") == [*texts(1, 2, 3), "{}", "4"]
 
 
+def test_news_know_what_waits_at_the_broker(
+    landings: Landings, topics: Topics, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def news() -> tuple[int, str]:
+        where = ("--project-dir", str(landings.project.folder))
+        profiles = ("--profiles-dir", str(landings.project.folder / "profiles"))
+        capfd.readouterr()
+        code = main(["news", f"kafka://{landings.broker.address}/lag*", *where, *profiles])
+        return code, capfd.readouterr().out
+
+    topics.create("lagging", partitions=2)
+    topics.send("lagging", numbered([1, 2, 3], 0))
+    assert news() == (0, "topic lagging  not landed yet\n")
+    landings.land("lagging")
+    assert news() == (3, "topic lagging  nothing new\n")
+    topics.send("lagging", numbered([4, 5], 0))
+    topics.send("lagging", numbered([6], 1))
+    assert news() == (0, "topic lagging  3 messages to land\n")
+
+
 def test_patterns_and_names(landings: Landings, topics: Topics) -> None:
     for name in ("shop.a", "shop.b", "shop-b"):
         topics.create(name)
