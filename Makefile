@@ -46,11 +46,11 @@ unit: setup ## Run the tests that need no Spark (seconds)
 test: lint ## Run lint and the quick tests, as before each commit (minutes)
 	$(PYTEST)
 
-# Of the tests marked slow one in twelve, of those marked minutes one in sixty, and new random cases: others every three hours. TURN=164820 repeats a run.
+# Of the tests marked slow one in sixteen, of those marked minutes one in eighty, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
 test-share: lint real test-databricks spark4 ## Run these, and a share of the slow tests and of those that take longest, as CI does
-	$(PYTEST) -m "not long" --share=$(TURN)/60 --share-slow=$(TURN)/12 --hypothesis-seed=$(TURN)
-	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/1200 --hypothesis-seed=$(TURN)
+	$(PYTEST) -m "not long" --share=$(TURN)/80 --share-slow=$(TURN)/16 --hypothesis-seed=$(TURN)
+	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/1500 --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"

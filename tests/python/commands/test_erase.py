@@ -127,6 +127,7 @@ def contents(lake: Lake) -> dict[str, list[dict[str, Any]]]:
     return {name: lake.rows(f"select * from {SCHEMA}.{name}") for name in MODELS}
 
 
+@pytest.mark.slow
 def test_a_key_with_a_key_change_in_its_past(project: Project, lake: Lake) -> None:
     lake.create(RAW, COLUMNS, ROWS)
     project.dbt("run", "--full-refresh")
@@ -186,6 +187,7 @@ def test_keys_that_are_none(
         assert said in capfd.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_will_touch(
     project: Project, lake: Lake, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
