@@ -152,8 +152,9 @@ class Schemas:
         found = list(schemas(f"{raw.name} where {unseen}", looked.waiting))
         there = [(number, text) for number, text in found if text is not None]
         if there:
-            rows = ", ".join(f"({number}, {literal(text)})" for number, text in there)
-            self._target.insert("`id`, `schema`", f"values {rows}")
+            # Spark 4 allows no functions in VALUES.
+            rows = ", ".join(f"struct({number}, {literal(text)})" for number, text in there)
+            self._target.insert("`id`, `schema`", f"select inline(array({rows}))")
         waiting = [number for number, text in found if text is None]
         _Looked(identity, {**looked.ends, **ends}, waiting).keep(raw)
         return len(there)

@@ -86,6 +86,7 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _say_no_stack_of_a_lost_jvm(session.sparkContext)
+    _say_no_stack_of_a_query()
     return session
 
 
@@ -131,6 +132,17 @@ def _say_no_stack_of_a_lost_jvm(context: SparkContext) -> None:
             print_error(request, address)
 
     server.handle_error = handle_error
+
+
+def _say_no_stack_of_a_query() -> None:
+    """Hide the line of JSON with Java's whole stack that PySpark 4 prints for each failed query.
+
+    Who asked hears of it by an exception, and some of our questions may fail.
+    """
+    with contextlib.suppress(ImportError):
+        logger = importlib.import_module("pyspark.logger").PySparkLogger
+        for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+            logger.getLogger(name).disabled = True
 
 
 def complete(conf: dict[str, str]) -> None:

@@ -214,3 +214,23 @@ for name, secret in secrets.items():
 """
     )
     subprocess.run([sys.executable, str(script)], cwd=tmp_path, check=True)
+
+
+@pytest.mark.slow
+def test_a_failed_query_is_told_once(tmp_path: Path) -> None:
+    """PySpark 4 would print it too, with Java's whole stack in a line of JSON."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        """
+from contextlib import suppress
+from pyspark.errors import AnalysisException
+from dbt_afterimage.runtime.session import open_session
+
+with suppress(AnalysisException):
+    open_session({"spark.ui.enabled": "false"}).sql("select * from nobody")
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert "TABLE_OR_VIEW_NOT_FOUND" not in done.stdout + done.stderr

@@ -17,8 +17,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
-# What a table format or a Spark may do otherwise. Commands, pages and documentation are the same.
-ROOMS = ["formats", "history", "dialects", "packaging/test_project.py"]
+# What a table format or a Spark may do otherwise. Other commands, pages and docs are the same.
+ROOMS = [
+    *("formats", "history", "dialects", "packaging/test_project.py", "commands/test_erase.py"),
+    "real/test_real_kafka.py",
+]
 
 
 @dataclass(frozen=True)
