@@ -1,6 +1,6 @@
 # `make` prints this list. Each target makes the environment it needs by itself.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo unit test test-share test-all test-machine test-random test-long test-spark4 test-lowest test-databricks test-combinations test-real real spark4 bench lint docs lock clean distclean
+.PHONY: environments help setup demo unit test test-share test-all test-machine test-random test-long test-spark4 test-lowest test-databricks test-combinations test-real real spark4 bench lint docs lock clean distclean
 
 # A Python 3.10, 3.11, 3.12 or 3.13 for .venv; setup.sh looks for one where this is empty.
 PYTHON ?=
@@ -48,9 +48,12 @@ test: lint ## Run lint and the quick tests, as before each commit (minutes)
 
 # Of the tests marked slow one in sixteen, of those marked minutes one in eighty, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
-test-share: lint real test-databricks spark4 ## Run these, and a share of the slow tests and of those that take longest, as CI does
+# Lint and the other environments at the same time: pip waits most of the time.
+test-share: setup ## Run these, and a share of the slow tests and of those that take longest, as CI does
+	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint environments
+	@$(MAKE) --no-print-directory test-databricks
 	$(PYTEST) -m "not long" --share=$(TURN)/80 --share-slow=$(TURN)/16 --hypothesis-seed=$(TURN)
-	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/1500 --hypothesis-seed=$(TURN)
+	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/900 --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"
@@ -95,6 +98,9 @@ test-lowest: ## Run the tests of Python's side with the oldest versions allowed 
 test-databricks: ## Run the tests of the package under dbt-databricks (makes .venv-databricks)
 	@AFTERIMAGE_VENV=.venv-databricks AFTERIMAGE_LOCK=requirements-databricks.lock ./setup.sh
 	.venv-databricks/bin/python -m pytest -q -W ignore tests/databricks
+
+environments: real spark4
+	@AFTERIMAGE_VENV=.venv-databricks AFTERIMAGE_LOCK=requirements-databricks.lock ./setup.sh
 
 # A connector's engine, with all its jars and a Java, in an environment of its own.
 real:
