@@ -79,7 +79,7 @@ test-long: lint real test-databricks ## Run lint and all tests (hours)
 spark4:
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
 
-# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws a test of each.
+# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws a share of each.
 test-combinations: setup spark4 ## Run the tests of tables on each other Spark and table format (hours)
 	$(BIN)/python tests/python/support/combinations.py --only="$(ONLY)"
 
