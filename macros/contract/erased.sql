@@ -2,7 +2,7 @@
     keeps its place in the stream, so that every landed row is accounted for, and loses its values. -#}
 
 
-{#- The list of erasures; none if there is none. -#}
+{#- The list of erasures, if there is one. -#}
 {%- macro _erasures() -%}
     {{ return(afterimage._load_relation(afterimage._erasures_table())) }}
 {%- endmacro -%}

@@ -86,7 +86,7 @@ def _waiting(project: Project, where: kafka.Address) -> bool:
 
 
 def _lag(project: Project, topic: kafka.Topic) -> int | None:
-    """Return how far the table of a topic is behind, under whatever name; none if there is none."""
+    """Return how many messages the table of a topic lacks; none if no table holds the topic."""
     own = f"{quote(SCHEMA)}.{quote(table_name(topic.name))}"
     sources = [str(one.relation_name) for one in project.sources()]
     found = (behind(project, one, topic) for one in dict.fromkeys([own, *sources]))

@@ -101,7 +101,7 @@ def texts(value: Any) -> Iterator[str]:
 def found_in_files(lake: Lake, table: str) -> set[str]:
     """Return which marks are in any file below a table, of Parquet or other.
 
-    Delta's log keeps bounds of all columns of a table that is not one of our materializations.
+    Delta's log keeps bounds of all columns of a model that is a plain `table`.
     """
     [place] = {
         Path(one["file"].removeprefix("file:"))
