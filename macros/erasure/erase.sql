@@ -34,7 +34,7 @@
         {%- do lines.append(name ~ ': keeps the rows until dbt builds it again, as its files have no versions') -%}
     {%- endfor -%}
     {%- for name in plan.others -%}
-        {%- do lines.append(name ~ ': is left alone, as it does not have the columns of the key') -%}
+        {%- do lines.append(name ~ ': is left alone, as its rows do not have this key') -%}
     {%- endfor -%}
     {%- for name in plan.raw -%}
         {%- do lines.append(name ~ ': is left alone, as it is not ours; what lands from it again is left out') -%}

@@ -37,7 +37,8 @@
         {%- if relation is not none and relation.type == 'table' -%}
             {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | map('lower') | list -%}
             {%- set table = afterimage._erasable(below, ['']) -%}
-            {%- if unique_key | map('lower') | reject('in', found) | list -%}
+            {%- set lacks = unique_key | map('lower') | reject('in', found) | list -%}
+            {%- if lacks or not afterimage._has_this_key(below, unique_key) -%}
                 {%- do plan.others.append(below.name) -%}
             {%- elif afterimage._has_versions(table) -%}
                 {%- do plan.tables.append(table) -%}
@@ -61,6 +62,18 @@
 
 {%- macro _has_versions(table) -%}
     {{ return(table.format not in [none, 'files']) }}
+{%- endmacro -%}
+
+
+{#- A column may have the key's name and be another entity's. A `table` gets such a row back in the next run; any other
+    model must name the same key in its config, as histories and audits do. -#}
+{%- macro _has_this_key(node, unique_key) -%}
+    {%- set own = node.config.unique_key or [] -%}
+    {%- set own = [own] if own is string else own -%}
+    {{ return(
+        node.config.materialized == 'table'
+        or own | map('lower') | sort | list == unique_key | map('lower') | sort | list
+    ) }}
 {%- endmacro -%}
 
 

@@ -65,6 +65,14 @@ def project(make_project: Callable[[str], Project]) -> Project:
         materialized="table",
         file_format=FORMAT,
     )
+    # What it calls `code` is another one's.
+    project.model(
+        "visits",
+        "select reverse(name) as note, 'eve-now' as code from {{ ref('clients_current') }}"
+        " where name like 'Ada%'",
+        materialized="incremental",
+        file_format=FORMAT,
+    )
     project.model(
         "clients_accounting",
         "{{ change_accounting(ref('stg_clients'), unique_key=['code']) }}",
@@ -206,6 +214,7 @@ def test_the_command_says_what_it_will_touch(
     ]
     assert "clients_history: 2 rows" in said
     assert "clients_accounting: is left alone" in said
+    assert "visits: is left alone" in said
 
     keys = tmp_path / "keys.csv"
     keys.write_text("code\neve-now\nbob\n")
@@ -218,6 +227,7 @@ def test_the_command_says_what_it_will_touch(
     assert {one["code"] for one in lake.rows(f"select code from {SCHEMA}.clients_history")} == {
         "ada"
     }
+    assert len(lake.rows(f"select * from {SCHEMA}.visits")) == 1
     # A second time there is nothing to do, and the list stays as it is.
     assert typed(project, "stg_clients", "code=bob", "--yes") == 0
     assert lake.rows(f"select erased_key, reference from {SCHEMA}.afterimage_erasures") == listed

@@ -358,18 +358,18 @@ def test_every_type_is_read_from_avro(project: Project, lake: Lake) -> None:
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("is_made_anew", [False, True], ids=["grows", "anew"])
+@pytest.mark.parametrize("is_replaced", [False, True], ids=["grows", "replaced"])
 @pytest.mark.parametrize(
     "position", ["", ", position=['partition', 'offset']"], ids=["log", "kafka"]
 )
 def test_a_schema_may_come_after_its_messages(
     position: str,
-    is_made_anew: bool,
+    is_replaced: bool,
     project: Project,
     lake: Lake,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Also where the table of messages is made anew each time, so that nobody knows what is new."""
+    """Also if each landing replaces the table, so that a run cannot tell what is new."""
     models(project, "avro", f", headers='headers', schemas={relation('avro_schemas')}{position}")
     models_of_json = f", headers='headers'{position}"
     run = ("run", "--select", *TABLES)
@@ -379,7 +379,7 @@ def test_a_schema_may_come_after_its_messages(
         # The second half of a batch has another schema, which comes one batch later.
         avro = [in_avro(row, 7 if place % 2 else 9) for place, row in enumerate(rows)]
         landed += avro
-        if number == 0 or is_made_anew:
+        if number == 0 or is_replaced:
             lake.create("avro", AVRO_LANDING, landed)
         else:
             lake.append("avro", AVRO_LANDING, avro)
