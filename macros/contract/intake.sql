@@ -144,48 +144,6 @@
 {%- endmacro -%}
 
 
-{#- What one query over the landed rows says: `count`, `extents` ([beginning, first place, last place] for each
-    beginning of places) and `has_unplaced`; and `digest_now`, the side's digest. (A run that reads everything does
-    not ask, so the next one with news reads everything once more if rows depend on the digest.) -#}
-{%- macro _landed_summary(side) -%}
-    {%- set query -%}
-        select
-            if(has_place, left(place, {{ side.reach or 0 }}), null) as beginning,
-            count(*) as row_count,
-            min(place) as first_place,
-            max(place) as last_place
-
-        from (
-            select
-                {{ side.place or "''" }} as place,
-                {{ side.has_place }} as has_place
-
-            from {{ side.landed }} as landed
-            where {{ side.where }}
-        ) as placed
-        group by 1
-    {%- endset -%}
-    {%- set extents = [] -%}
-    {%- set seen = namespace(count=0, has_unplaced=false) -%}
-    {%- for row in run_query(query).rows -%}
-        {%- set seen.count = seen.count + row['row_count'] | int -%}
-        {%- if row['beginning'] is not none -%}
-            {%- do extents.append([row['beginning'], row['first_place'], row['last_place']]) -%}
-        {%- elif side.place is not none -%}
-            {%- set seen.has_unplaced = true -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if seen.count == 0 -%}
-        {%- do afterimage._drop_views(side.views) -%}
-        {{ return({'kind': 'nothing', 'views': [], 'count': 0}) }}
-    {%- endif -%}
-    {{ return({
-        'count': seen.count, 'extents': extents, 'has_unplaced': seen.has_unplaced,
-        'digest_now': afterimage._value(side.digest) if side.digest else none,
-    }) }}
-{%- endmacro -%}
-
-
 {#- Whether rows of earlier runs wait for what has landed, or would now be read otherwise. -#}
 {%- macro _has_woken(sides, remembered) -%}
     {%- for side in sides if side.wakes and side.kind in ['new', 'unknown'] -%}
@@ -201,8 +159,11 @@
 
 
 {#- The sides with the condition for the rows to read: those of the groups with landed rows, within the ranges of the
-    landed places. -#}
+    landed places. The groups of a few rows are named, by hashes, so that the statement need not find the landed rows
+    once more; should a group share its hash, it is read as well. -#}
 {%- macro _grouped(sides, ranges, has_unplaced, also) -%}
+    {%- set with_groups = sides | selectattr('group') | list -%}
+    {%- set named = with_groups[0].group_hashes if with_groups | length == 1 and not also else none -%}
     {%- set groups = [] -%}
     {%- for side in sides if side.kind == 'new' and side.group -%}
         {%- do groups.append('select ' ~ side.group ~ ' from ' ~ side.landed ~ ' as landed where ' ~ side.where) -%}
@@ -218,7 +179,10 @@
             {%- endfor -%}
             {%- do conditions.append('(' ~ (places or ['false']) | join(' or ') ~ ')') -%}
         {%- endif -%}
-        {%- do conditions.append(side.group ~ ' in (' ~ groups ~ ')') -%}
+        {%- do conditions.append(
+            'xxhash64(' ~ side.group ~ ') in (' ~ named | join(', ') ~ ')' if named
+            else side.group ~ ' in (' ~ groups ~ ')'
+        ) -%}
         {%- do grouped.append(dict(side, condition=conditions | join(' and ') if side.group else none)) -%}
     {%- endfor -%}
     {{ return(grouped) }}

@@ -21,6 +21,57 @@
 {%- endmacro -%}
 
 
+{#- What one query over the landed rows says: `count`, `extents` ([beginning, first place, last place] for each
+    beginning of places) and `has_unplaced`; `group_hashes`, if the rows are few; and `digest_now`, the side's digest. (A
+    run that reads everything does not ask, so the next one with news reads everything once more if rows depend on the
+    digest.) -#}
+{%- macro _landed_summary(side) -%}
+    {%- set few = 1000 -%}
+    {%- set group_hash = 'xxhash64(' ~ side.group ~ ')' if side.group else 'cast(null as bigint)' -%}
+    {%- set query -%}
+        select
+            if(has_place, left(place, {{ side.reach or 0 }}), null) as beginning,
+            count(*) as row_count,
+            min(place) as first_place,
+            max(place) as last_place,
+            to_json(collect_set(group_hash)) as group_hashes
+
+        from (
+            select
+                {{ side.place or "''" }} as place,
+                {{ side.has_place }} as has_place,
+                -- The last 33 bits count the rows of a partition: of many rows, few are collected.
+                if(monotonically_increasing_id() & 8589934591 < {{ few }}, {{ group_hash }}, null) as group_hash
+
+            from {{ side.landed }} as landed
+            where {{ side.where }}
+        ) as placed
+        group by 1
+    {%- endset -%}
+    {%- set extents = [] -%}
+    {%- set hashes = [] -%}
+    {%- set seen = namespace(count=0, has_unplaced=false) -%}
+    {%- for row in run_query(query).rows -%}
+        {%- set seen.count = seen.count + row['row_count'] | int -%}
+        {%- do hashes.extend(fromjson(row['group_hashes'])) -%}
+        {%- if row['beginning'] is not none -%}
+            {%- do extents.append([row['beginning'], row['first_place'], row['last_place']]) -%}
+        {%- elif side.place is not none -%}
+            {%- set seen.has_unplaced = true -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- if seen.count == 0 -%}
+        {%- do afterimage._drop_views(side.views) -%}
+        {{ return({'kind': 'nothing', 'views': [], 'count': 0}) }}
+    {%- endif -%}
+    {{ return({
+        'count': seen.count, 'extents': extents, 'has_unplaced': seen.has_unplaced,
+        'group_hashes': hashes | unique | sort if seen.count <= few else none,
+        'digest_now': afterimage._value(side.digest) if side.digest else none,
+    }) }}
+{%- endmacro -%}
+
+
 {#- The rows from `afterimage_lookback_hours` before the newest change in the model's table; nothing if the project
     does not set it. -#}
 {%- macro _landed_by_time(relation, time) -%}

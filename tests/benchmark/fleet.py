@@ -1,7 +1,8 @@
 """What a project of many small tables costs: `bench.py --only fleet`.
 
-Each table has a staging model and a history. Every figure is that of a `dbt run` in a process of
-its own, start and all: on the target `local`, and on a server that stays open.
+Each table has a staging model and a history, once ours and once as people write them by hand
+(dbt's `incremental`, textbook.py). Every figure is that of a `dbt run` in a process of its own,
+start and all, the two in turn: on the target `local`, and on a server that stays open.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from generate import COLUMNS, KEY, changes
 
 SIZE = 2000
 LANDINGS = {"50 new in each": 50, "one new in each": 1, "none new": 0}
+WAYS = ("ours", "by_hand")
 
 
 class Fleet:
@@ -43,15 +45,25 @@ class Fleet:
             "models/sources.yml", f"sources: [{{name: raw, schema: {SCHEMA}, tables: [{listed}]}}]"
         )
         for name in self.names:
+            config = f"file_format='iceberg', unique_key=['{KEY}']"
+            staged, raw = f"ref('stg_{name}')", f"source('raw', 'raw_{name}')"
             project.file(
-                f"models/stg_{name}.sql",
+                f"models/ours/stg_{name}.sql",
                 "{{ config(materialized='change_stream', file_format='iceberg') }}\n"
-                f"{{{{ qlik_change_table(source('raw', 'raw_{name}'), unique_key=['{KEY}']) }}}}",
+                f"{{{{ qlik_change_table({raw}, unique_key=['{KEY}']) }}}}",
             )
             project.file(
-                f"models/{name}_history.sql",
-                "{{ config(materialized='history', file_format='iceberg',"
-                f" unique_key=['{KEY}']) }}}}\nselect * from {{{{ ref('stg_{name}') }}}}",
+                f"models/ours/{name}_history.sql",
+                f"{{{{ config(materialized='history', {config}) }}}}\n"
+                f"select * from {{{{ {staged} }}}}",
+            )
+            project.file(
+                f"models/by_hand/hand_stg_{name}.sql",
+                by_hand_staging(raw),
+            )
+            project.file(
+                f"models/by_hand/hand_{name}_history.sql",
+                by_hand_history(f"ref('hand_stg_{name}')"),
             )
 
     def start_over(self) -> None:
@@ -73,14 +85,14 @@ class Fleet:
                 )
         self.landed += count
 
-    def run(self, target: str, threads: int, *arguments: str) -> dict[str, float]:
-        """Run all models; return the seconds of the whole, of a model, and how many failed."""
+    def run(self, way: str, target: str, threads: int, *arguments: str) -> dict[str, float]:
+        """Run a way's models; return the seconds of all and of each, and how many failed."""
         started = time.monotonic()
         done = subprocess.run(
             [
                 str(Path(sys.executable).with_name("dbt")),
                 *("--quiet", "run", "--target", target, "--threads", str(threads), *arguments),
-                *("--profiles-dir", "profiles"),
+                *("--profiles-dir", "profiles", "--select", f"path:models/{way}"),
             ],
             cwd=self.project.folder,
             capture_output=True,
@@ -104,41 +116,53 @@ class Fleet:
             "errors": errors,
         }
 
-    def measure(self, target: str, threads: int) -> dict[str, dict[str, float]]:
-        """Return what each kind of run costs."""
+    def measure(self, target: str, threads: int) -> dict[str, dict[str, dict[str, float]]]:
+        """Return what each kind of run costs, by the way."""
         self.start_over()
-        found = {"full": self.run(target, threads, "--full-refresh")}
+        found: dict[str, dict[str, dict[str, float]]] = {
+            way: {"full": self.run(way, target, threads, "--full-refresh")} for way in WAYS
+        }
         for name, count in LANDINGS.items():
-            taken = []
+            taken: dict[str, list[dict[str, float]]] = {way: [] for way in WAYS}
             for _ in range(self.repeats):
                 self.land(count)
-                taken.append(self.run(target, threads))
-            found[name] = {key: statistics.median(run[key] for run in taken) for key in taken[0]}
-            found[name]["errors"] = sum(run["errors"] for run in taken)
+                for way in WAYS:
+                    taken[way].append(self.run(way, target, threads))
+            for way, runs in taken.items():
+                found[way][name] = {
+                    key: statistics.median(run[key] for run in runs) for key in runs[0]
+                }
+                found[way][name]["errors"] = sum(run["errors"] for run in runs)
         self.check(target, threads)
-        for name, run in found.items():
-            print(
-                f"fleet {target:6} {threads} threads {name:16} {run['seconds']:7.1f} s,"
-                f" a staging model {run['staging']:5.2f} s, a history {run['history']:5.2f} s,"
-                f" {run['errors']:.0f} errors",
-                flush=True,
-            )
+        for name in found["ours"]:
+            for way in WAYS:
+                run = found[way][name]
+                print(
+                    f"fleet {target:6} {threads} threads {name:16} {way:7} {run['seconds']:7.1f} s"
+                    f" ({run['seconds'] / found['by_hand'][name]['seconds']:.2f}),"
+                    f" a staging model {run['staging']:5.2f} s, a history {run['history']:5.2f} s,"
+                    f" {run['errors']:.0f} errors",
+                    flush=True,
+                )
         return found
 
     def check(self, target: str, threads: int) -> None:
-        """End if a history is not what a full refresh makes of the same rows."""
+        """End if a history is not what a full refresh makes of the same rows, or those by hand."""
+        names = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
         histories = [f"{SCHEMA}.{name}_history" for name in self.names]
         for history in histories:
             self.spark.sql(
                 f"create or replace table {history}_grown using iceberg as select * from {history}"
             )
-        self.run(target, threads, "--full-refresh")
+        self.run("ours", target, threads, "--full-refresh")
         for history in histories:
             self.spark.catalog.refreshTable(history)
             grown, rebuilt = self.spark.table(f"{history}_grown"), self.spark.table(history)
-            differences = grown.exceptAll(rebuilt).count() + rebuilt.exceptAll(grown).count()
-            if differences:
-                raise SystemExit(f"{history}: {differences} rows differ")
+            by_hand = self.spark.table(f"{SCHEMA}.hand_{history.split('.')[1]}").select(*names)
+            for one, other in ((grown, rebuilt), (rebuilt.select(*names), by_hand)):
+                differences = one.exceptAll(other).count() + other.exceptAll(one).count()
+                if differences:
+                    raise SystemExit(f"{history}: {differences} rows differ")
             self.spark.sql(f"drop table {history}_grown")
 
     def snapshots(self) -> dict[str, float]:
@@ -157,6 +181,32 @@ class Fleet:
             merge = textbook.snapshot_merge(f"{SCHEMA}.{name}_snapshot", f"({query})")
             self.spark.sql(merge)
         return {"one after the other": time.monotonic() - started}
+
+
+def by_hand_staging(raw: str) -> str:
+    """Return the usual incremental model: what is newer than the newest, appended."""
+    new = (
+        f"(select * from {{{{ {raw} }}}} {{% if is_incremental() %}} where header__change_seq >"
+        " (select max(change_seq) from {{ this }}) {% endif %})"
+    )
+    config = "materialized='incremental', incremental_strategy='append', file_format='iceberg'"
+    return f"{{{{ config({config}) }}}}\n{textbook.staging(new, textbook.MASK_SQL)}"
+
+
+def by_hand_history(staged: str) -> str:
+    """Return the usual incremental model: the versions of all keys with something new, merged."""
+    key = f"coalesce(`after`.{KEY}, `before`.{KEY})"
+    newer = "change_seq > (select max(greatest(valid_from_seq, valid_to_seq)) from {{ this }})"
+    of_touched = (
+        f"(select * from {{{{ {staged} }}}} {{% if is_incremental() %}} where {key} in"
+        f" (select {key} from {{{{ {staged} }}}} where {newer}) or `before`.{KEY} in"
+        f" (select {key} from {{{{ {staged} }}}} where {newer}) {{% endif %}})"
+    )
+    config = (
+        "materialized='incremental', incremental_strategy='merge', unique_key='history_id',"
+        " file_format='iceberg'"
+    )
+    return f"{{{{ config({config}) }}}}\n{textbook.history(of_touched)}"
 
 
 _PLACE = "cast(substr(header__change_seq, 17, 19) as bigint)"
