@@ -46,13 +46,12 @@ unit: setup ## Run the tests that need no Spark (seconds)
 test: lint ## Run lint and the quick tests, as before each commit (minutes)
 	$(PYTEST)
 
-# Of the tests marked slow one in sixteen, of those marked minutes one in eighty, and new random cases: others every three hours. TURN=164820 repeats a run.
+# Of the tests marked slow one in 32, of those marked minutes one in 160, and new random cases: others every three hours. TURN=164820 repeats a run.
 TURN ?= $(shell expr $$(date +%s) / 10800)
-# Lint and the other environments at the same time: pip waits most of the time.
+# Lint, and at the same time the other environments with the tests of dbt-databricks: neither keeps two cores busy.
 test-share: setup ## Run these, and a share of the slow tests and of those that take longest, as CI does
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint environments
-	@$(MAKE) --no-print-directory test-databricks
-	$(PYTEST) -m "not long" --share=$(TURN)/80 --share-slow=$(TURN)/16 --hypothesis-seed=$(TURN)
+	$(PYTEST) -m "not long" --share=$(TURN)/160 --share-slow=$(TURN)/32 --hypothesis-seed=$(TURN) --durations=30
 	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/900 --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
@@ -99,8 +98,7 @@ test-databricks: ## Run the tests of the package under dbt-databricks (makes .ve
 	@AFTERIMAGE_VENV=.venv-databricks AFTERIMAGE_LOCK=requirements-databricks.lock ./setup.sh
 	.venv-databricks/bin/python -m pytest -q -W ignore tests/databricks
 
-environments: real spark4
-	@AFTERIMAGE_VENV=.venv-databricks AFTERIMAGE_LOCK=requirements-databricks.lock ./setup.sh
+environments: real test-databricks spark4
 
 # A connector's engine, with all its jars and a Java, in an environment of its own.
 real:

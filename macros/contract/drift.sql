@@ -17,8 +17,8 @@
     {%- if flags.WHICH == 'generate' or not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set built = run_query('describe query select * from ' ~ this).columns[0].values() -%}
-    {%- set missing = (afterimage._contract_columns() + further_columns) | reject('in', built) | list -%}
+    {%- set present = run_query('describe query select * from ' ~ this).columns[0].values() -%}
+    {%- set missing = (afterimage._contract_columns() + further_columns) | reject('in', present) | list -%}
     {%- if missing -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": " ~ this ~ " lacks " ~ missing ~ ", which this release of Afterimage or the macro's"
@@ -30,19 +30,13 @@
     {%- set types = afterimage._column_types(afterimage._relation_columns(relation) if is_named else columns) -%}
     {%- set columns = columns if is_named else types.keys() | list -%}
     {#- A name with other capitals is another name, because `absent_columns` stores names as text. -#}
-    {%- set known = get_columns_in_query('select `after`.* from ' ~ this ~ ' where false') -%}
+    {%- set built = afterimage._described('select `after`.* from ' ~ this) -%}
+    {%- set known = built | map(attribute='name') | list -%}
     {%- set kept = columns | select('in', known) | list -%}
-    {%- set query -%}
-        select
-            typeof((select first(`after`) from {{ this }} where false)) as built,
-            typeof(cast(null as {{ afterimage._row_type(columns, types) }})) as found
-    {%- endset -%}
-    {%- set images = run_query(query).rows[0] -%}
-    {%- set is_same_type = afterimage._stored_type(images['built']) == afterimage._stored_type(images['found']) -%}
-    {%- if known == columns | list and is_same_type -%}
+    {%- set retyped = afterimage._retyped(kept, types, built) -%}
+    {%- if known == columns | list and not retyped -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set retyped = afterimage._retyped(kept, types) -%}
     {%- set added = columns | reject('in', known) | list -%}
     {%- set dropped = known | reject('in', columns) | list -%}
     {%- set can_follow = known == kept and retyped | selectattr('widenings', 'none') | list == []
@@ -72,10 +66,10 @@
 {%- endmacro -%}
 
 
-{#- The columns that have another type in the raw table than in the staging table: a list of {name, built, found,
-    widenings}; see _widenings. -#}
-{%- macro _retyped(columns, types) -%}
-    {%- set built = afterimage._column_types(afterimage._described('select `after`.* from ' ~ this)) -%}
+{#- The columns that have another type in the raw table than in the staging table, which was `built` with some: a list
+    of {name, built, found, widenings}; see _widenings. -#}
+{%- macro _retyped(columns, types, built) -%}
+    {%- set built = afterimage._column_types(built) -%}
     {#- In Spark's words, as a model may call an int `integer`. -#}
     {%- set row = 'select cast(null as ' ~ afterimage._row_type(columns, types) ~ ') as value' -%}
     {%- set found = afterimage._column_types(
