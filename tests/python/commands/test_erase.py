@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +15,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from all_dialects import LEAST, MACRO, PLACES, STILL, Told, in_dialect, name_in, retold
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.cli import main
+from ends import ENDED, at_work, ended
+from reference import Change, Row, history
+from strategies import START, Stream, seq
 
 RAW = "clients__ct"
 COLUMNS = {
@@ -234,3 +241,135 @@ def test_the_command_says_what_it_will_touch(
 
     assert typed(project, "stg_clients", "code") == 1
     assert "a key is written COLUMN=VALUE, not code" in capfd.readouterr().err
+
+
+# The same story in the words of any dialect. What comes last is late.
+KEY = ["case_no", "code"]
+TYPES = {"code": "string", "name": "string"}
+
+
+def change(number: int, operation: str, old: str | None, new: str | None, name: str = "") -> Change:
+    """A change of the story; names of a row before it are what `told` knows."""
+    return Change(
+        str(number),
+        seq(number),
+        operation,  # type: ignore[arg-type]
+        before=None if old is None else {"code": old, "name": None},
+        after=None if new is None else {"code": new, "name": name},
+        changed_at=START + timedelta(minutes=number),
+        transaction_id=f"tx{number}",
+    )
+
+
+STORY = [
+    change(1, "insert", None, "eve-at-first", "Eve Marker"),
+    change(2, "insert", None, "ada", "Ada"),
+    change(3, "update", "eve-at-first", "eve-now", "Eve Secondmark"),
+    change(4, "insert", None, "bob", "Bob"),
+    change(5, "update", "ada", "ada", "Ada L."),
+    change(6, "delete", "bob", None),
+    change(7, "update", "eve-now", "eve-now", "Eve Latemark"),
+    change(8, "insert", None, "cid", "Cid"),
+]
+
+
+def told() -> Told:
+    """The story twice: where a key cannot change, and where it can."""
+    stream = Stream(["code"], list(TYPES), TYPES, STORY)
+    flavours = [LEAST, STILL | {"key change"}]
+    cases = [retold(stream, number, 2 - number, those) for number, those in enumerate(flavours)]
+    return Told(Stream(KEY, ["case_no", *TYPES], {"case_no": "int", **TYPES}, []), cases)
+
+
+def is_late(row: Row) -> bool:
+    return any(mark in str(row) for mark in ("Latemark", "Cid"))
+
+
+def of_others(rows: Sequence[Row]) -> list[Row]:
+    return sorted((one for one in rows if "eve" not in str(one["code"])), key=str)
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("dialect", MACRO)
+def test_a_key_of_each_dialect(
+    dialect: str, make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    project = make_project(f"erase_{dialect}")
+    staging, tables = (
+        f"stg_all_{dialect}",
+        [f"all_{dialect}_{kind}" for kind in ("history", "audit")],
+    )
+    story = told()
+    written = in_dialect(dialect, story)
+    project.stream(staging, written.call)
+    project.history(tables[0], staging, KEY)
+    stream = f"select * from {{{{ ref('{staging}') }}}}"
+    project.model(tables[1], stream, materialized="audit", unique_key=KEY)
+    for table, (columns, rows) in written.tables.items():
+        lake.create(table, columns, [row for row in rows if not is_late(row)])
+    project.dbt("run", "--full-refresh")
+    before = {table: lake.rows(f"select * from {SCHEMA}.{table}") for table in tables}
+    assert found_in_files(lake, staging) == set(MARKS) - {"Latemark"}
+
+    # Where the key could not change, nothing links the two.
+    keys = [{"case_no": 0, "code": "eve-now"}, {"case_no": 0, "code": "eve-at-first"}]
+    if dialect in story.cases[1].dialects:
+        keys.append({"case_no": 1, "code": "eve-now"})
+    erase(project, staging=staging, keys=keys)
+    for table in tables:
+        after = lake.rows(f"select * from {SCHEMA}.{table}")
+        assert sorted(after, key=str) == of_others(before[table]), table
+    for table in (staging, *tables):
+        assert found_in_files(lake, table) == set(), table
+
+    # All of it lands again, with what is late; then all is read again.
+    for table, (columns, rows) in written.tables.items():
+        lake.append(table, columns, rows)
+    expected = [
+        row | {"transaction_id": name_in(dialect, story)(row["transaction_id"])}
+        for row in history(story.of(dialect).changes, KEY, ["case_no", *TYPES])
+    ]
+    for refresh in ([], ["--full-refresh"]):
+        project.dbt("run", *refresh)
+        got = lake.rows(f"select * from {SCHEMA}.{tables[0]}")
+        assert len(got) == len(of_others(got))
+        assert versions(got) == versions(of_others(expected))
+        for table in (staging, *tables):
+            assert found_in_files(lake, table) == set(), (table, refresh)
+        [counted] = lake.rows(f"select sum(source_rows) as rows from {SCHEMA}.{staging}")
+        with_changes = [f"all_{dialect}", f"all_{dialect}_earlier"]
+        landed = [len(rows) for table, (_, rows) in written.tables.items() if table in with_changes]
+        late = [row for _, rows in written.tables.values() for row in rows if is_late(row)]
+        assert counted["rows"] == 2 * sum(landed) - len(late)
+
+
+def versions(rows: Sequence[Row]) -> list[Row]:
+    """Versions in order, without what is each dialect's own."""
+    told = [{name: row[name] for name in row if name not in PLACES} for row in rows]
+    return sorted(told, key=lambda row: (row["case_no"], row["code"], row["version"]))
+
+
+@pytest.mark.minutes
+def test_an_erasure_that_ends_at_any_statement_is_repeated(project: Project, lake: Lake) -> None:
+    seed = int(os.environ.get("AFTERIMAGE_SEED", "55"))
+    source = random.Random(seed)
+    asked: dict[str, Any] = {"staging": "stg_clients", "keys": [{"code": "eve-at-first"}]}
+    lake.create(RAW, COLUMNS, ROWS)
+    for number in range(int(os.environ.get("AFTERIMAGE_KILLS", "3"))):
+        lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+        project.dbt("run", "--full-refresh")
+        before = contents(lake)
+        # An erasure of four tables sends some twenty such statements.
+        with ended(at_work(1 + source.randrange(24)), after=source.random() < 0.5) as sent:
+            try:
+                erase(project, **asked)
+            except DbtError:
+                assert sent[-1] == ENDED
+        erase(project, **asked)
+        after = contents(lake)
+        for name in MODELS[1:]:
+            assert sorted(after[name], key=str) == of_others(before[name]), (seed, number, name)
+        reasons = sorted(str(one["reject_reason"]) for one in after["stg_clients"])
+        assert reasons == ["None"] * 3 + ["erased"] * 2, (seed, number)
+        for name in MODELS:
+            assert found_in_files(lake, name) == set(), (seed, number, name)

@@ -11,6 +11,9 @@ from dbt_afterimage.runtime.cursor import AfterimageCursor
 
 # What follows the statements that a run has sent, once it has ended.
 ENDED = "the run has ended"
+# How a statement begins that writes; the last three are a format's maintenance.
+_AT_WORK = ["create", "merge into", "insert into", "alter table", "drop table"]
+_AT_WORK += ["call ", "reorg ", "vacuum "]
 
 
 @contextmanager
@@ -51,8 +54,7 @@ def at_work(number: int) -> Callable[[str], bool]:
 
     def watch(sql: str) -> bool:
         words = sql.lower()
-        verbs = ("create", "merge into", "alter table", "drop table", "call ")
-        left[0] -= any(verb in words for verb in verbs)
+        left[0] -= any(verb in words for verb in _AT_WORK)
         return left[0] == 0
 
     return watch
