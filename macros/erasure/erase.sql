@@ -36,8 +36,12 @@
     {%- for name in plan.others -%}
         {%- do lines.append(name ~ ': is left alone, as its rows do not have this key') -%}
     {%- endfor -%}
-    {%- for name in plan.raw -%}
-        {%- do lines.append(name ~ ': is left alone, as it is not ours; what lands from it again is left out') -%}
+    {%- for table in plan.raw -%}
+        {%- set count = 'may have' if not table.images else 'has ' ~ afterimage._counted_rows(table, plan) -%}
+        {%- do lines.append(
+            table.name ~ ': ' ~ count ~ ' rows of these keys, and is left alone, as it is not ours; what is read of it again'
+            ~ ' is left out'
+        ) -%}
     {%- endfor -%}
     {{ return(lines) }}
 {%- endmacro -%}

@@ -3,8 +3,10 @@
     - `given`, `erased`: the keys as the list has them, those that were given, and with those that are linked; `texts`: the
       same as lists of texts,
     - `tables`: the tables below that have the key's columns; `rebuilt`: the names of those that are files without
-      versions, `others` and `raw`: of what is not touched.
-    Tables are {name, relation, format, images}: where a row has its key. -#}
+      versions, `others`: of those that are not touched,
+    - `raw`: what the staging model reads, which is not touched either.
+    Tables are {name, relation, format, images}: where a row has its key. A raw table without the key's columns, such as
+    one of messages, has no images. -#}
 {%- macro _erasure_plan(staging, keys) -%}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | list -%}
     {%- set node = nodes | selectattr('name', 'equalto', staging) | first -%}
@@ -29,8 +31,8 @@
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
         'tables': [], 'rebuilt': [], 'others': [], 'raw': [],
     } -%}
-    {%- for name in node.depends_on.nodes -%}
-        {%- do plan.raw.append(name.split('.')[2:] | join('.')) -%}
+    {%- for id in node.depends_on.nodes -%}
+        {%- do plan.raw.append(afterimage._raw_table(id, unique_key)) -%}
     {%- endfor -%}
     {%- for below in afterimage._models_below(node, nodes) -%}
         {%- set relation = afterimage._load_relation(ref(below.package_name, below.name)) -%}
@@ -56,6 +58,19 @@
     {%- set relation = ref(node.package_name, node.name) -%}
     {{ return({
         'name': node.name, 'relation': relation, 'format': afterimage._landing_format(relation), 'images': images
+    }) }}
+{%- endmacro -%}
+
+
+{#- A table that a staging model reads. -#}
+{%- macro _raw_table(id, unique_key) -%}
+    {%- set node = graph.sources.get(id) or graph.nodes[id] -%}
+    {%- set relation = source(node.source_name, node.name) if node.resource_type == 'source'
+        else ref(node.package_name, node.name) -%}
+    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | map('lower') | list -%}
+    {%- set lacks = unique_key | map('lower') | reject('in', found) | list -%}
+    {{ return({
+        'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': none, 'images': [] if lacks else ['']
     }) }}
 {%- endmacro -%}
 

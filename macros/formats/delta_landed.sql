@@ -61,9 +61,14 @@
         {%- set start = before[1] | int -%}
         {#- Some more, for commits that have come since `present` was asked. -#}
         {%- set most = [present - start, 1] | max + 100 -%}
-        {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ most).rows
-            if start < commit['version'] | int <= present -%}
-            {%- do commits.append(commit) -%}
+        {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ most).rows -%}
+            {%- if start < commit['version'] | int <= present -%}
+                {%- do commits.append(commit) -%}
+            {%- elif commit['version'] | int == start
+                and (commit['timestamp'] | string).split(':')[-1] != before[2].split(':')[-1] -%}
+                {#- Files from a backup: other commits have these versions. Hours and minutes may be of another time zone. -#}
+                {{ return(none) }}
+            {%- endif -%}
         {%- endfor -%}
         {{ return(commits if commits | length == present - start else none) }}
     {%- endif -%}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlparse
@@ -138,6 +139,30 @@ def test_a_log_that_is_cut_off_is_said(runs: Runs, lake: Lake) -> None:
         " 3 changes: 3 new, 0 known, 0 rejected"
     )
     runs.assert_nothing_new()
+
+
+def test_files_from_a_backup_are_read_once(runs: Runs, lake: Lake, tmp_path: Path) -> None:
+    """The versions since the backup are other commits than those that were read."""
+    backup = tmp_path / "backup"
+    shutil.copytree(location(lake), backup)
+    runs.land(row(at(4), "U", "d"))
+    runs.run()
+    shutil.rmtree(location(lake))
+    shutil.copytree(backup, location(lake))
+    lake.spark.catalog.clearCache()
+    forget_logs(lake)
+    runs.land(row(at(5), "U", "after the backup"))
+    assert "because its log no longer holds all commits since" in runs.run()
+    assert [
+        change["after"]["name"] for change in runs.staged() if change["change_seq"] == at(5)
+    ] == ["after the backup"]
+    runs.assert_nothing_new()
+
+
+def forget_logs(lake: Lake) -> None:
+    """Make Delta look at the files again, as another process would."""
+    delta = lake.spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
+    delta.clearCache()
 
 
 def test_a_vacuumed_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
