@@ -49,7 +49,7 @@ def cpu_seconds(spark: SparkSession) -> int:
     return round(((int(days[0]) if days else 0) * 24 + hours) * 3600 + minutes * 60 + seconds)
 
 
-@pytest.mark.minutes
+@pytest.mark.long
 def test_broken_rows_have_distinct_ids_and_cost_little(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
