@@ -162,10 +162,11 @@
     landed places. The groups of a few rows are named, by hashes, so that the statement need not find the landed rows
     once more; should a group share its hash, it is read as well. -#}
 {%- macro _grouped(sides, ranges, has_unplaced, also) -%}
-    {%- set with_groups = sides | selectattr('group') | list -%}
-    {%- set named = with_groups[0].group_hashes if with_groups | length == 1 and not also else none -%}
+    {%- set news = sides | selectattr('kind', 'equalto', 'new') | selectattr('group') | list -%}
+    {%- set are_few = not also and news | selectattr('group_hashes', 'none') | list == [] -%}
+    {%- set named = news | sum(attribute='group_hashes', start=[]) | unique | list if are_few else [] -%}
     {%- set groups = [] -%}
-    {%- for side in sides if side.kind == 'new' and side.group -%}
+    {%- for side in news -%}
         {%- do groups.append('select ' ~ side.group ~ ' from ' ~ side.landed ~ ' as landed where ' ~ side.where) -%}
     {%- endfor -%}
     {%- set groups = (groups + also) | join(' union all ') -%}
