@@ -36,9 +36,11 @@
 {%- endmacro -%}
 
 
-{#- What a change of an erased key has in place of its values. -#}
-{%- macro _erased_values() -%}
+{#- What a change of an erased key has in place of its values. Some change_ids hold the key, so it gets one of its
+    own, which is the same whenever the change is read. -#}
+{%- macro _erased_values(change_id='change_id') -%}
     {{ return({
+        'change_id': "concat('erased-', md5(" ~ change_id ~ '))',
         'before': 'null', 'after': 'null', 'changed_columns': 'null', 'absent_columns': 'null', 'warnings': 'null',
         'changed_by': 'null', 'reject_reason': "'erased'",
     }) }}

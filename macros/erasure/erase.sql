@@ -112,7 +112,12 @@
 {#- The statement that takes the values out of the changes of the listed keys. -#}
 {%- macro _erase_changes(plan, listed) -%}
     {%- set stream = plan.stream -%}
-    {%- set values = afterimage._erased_values() -%}
+    {%- set values = dict(afterimage._erased_values('known.change_id')) -%}
+    {%- set kept = afterimage._contract_columns() + ['ingested_at'] -%}
+    {%- for column in afterimage._relation_columns(stream.relation) if column.name not in kept -%}
+        {#- What a dialect adds to the contract, such as the key of an event. -#}
+        {%- do values.update({column.name: 'null'}) -%}
+    {%- endfor -%}
 merge into {{ stream.relation }} as known
 using (
     select change_id from {{ stream.relation }}

@@ -65,4 +65,5 @@ def main(count: int, keys: int) -> None:
 
 
 if __name__ == "__main__":
-    main(*(int(text) for text in [*sys.argv[1:], "1000000", "1000"][:2]))
+    given = [int(text) for text in sys.argv[1:]]
+    main(*given, *[1_000_000, 1000][len(given) :])

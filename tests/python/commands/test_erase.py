@@ -337,7 +337,7 @@ def test_a_key_of_each_dialect(
         for table in (staging, *tables):
             assert found_in_files(lake, table) == set(), (table, refresh)
         [counted] = lake.rows(f"select sum(source_rows) as rows from {SCHEMA}.{staging}")
-        with_changes = [f"all_{dialect}", f"all_{dialect}_earlier"]
+        with_changes = [f"all_{dialect}{kind}" for kind in ("", "_earlier", "_tracking")]
         landed = [len(rows) for table, (_, rows) in written.tables.items() if table in with_changes]
         late = [row for _, rows in written.tables.values() for row in rows if is_late(row)]
         assert counted["rows"] == 2 * sum(landed) - len(late)
