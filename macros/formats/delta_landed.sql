@@ -65,8 +65,8 @@
             {%- if start < commit['version'] | int <= present -%}
                 {%- do commits.append(commit) -%}
             {%- elif commit['version'] | int == start
-                and (commit['timestamp'] | string).split(':')[-1] != before[2].split(':')[-1] -%}
-                {#- Files from a backup: other commits have these versions. Hours and minutes may be of another time zone. -#}
+                and afterimage._delta_clock(commit['timestamp'] | string) != afterimage._delta_clock(before[2]) -%}
+                {#- Files from a backup: other commits have these versions now. -#}
                 {{ return(none) }}
             {%- endif -%}
         {%- endfor -%}
@@ -84,6 +84,14 @@
         {%- endif -%}
     {%- endfor -%}
     {{ return(commits if is_earlier.found or (commits and commits[-1]['version'] | int == 0) else none) }}
+{%- endmacro -%}
+
+
+{#- What no time zone changes of a commit's time: the minutes of a quarter of an hour, and the seconds. (Less than a second
+    may be Delta's own: it moves a commit that is not later than the one before.) -#}
+{%- macro _delta_clock(time) -%}
+    {%- set parts = time.split(':') -%}
+    {{ return([parts[-2] | int % 15, parts[-1][:2]]) }}
 {%- endmacro -%}
 
 
