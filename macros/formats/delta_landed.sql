@@ -87,8 +87,8 @@
 {%- endmacro -%}
 
 
-{#- What no time zone changes of a commit's time: the minutes of a quarter of an hour, and the seconds. (Less than a second
-    may be Delta's own: it moves a commit that is not later than the one before.) -#}
+{#- What no time zone changes of a commit's time: the minutes of a quarter of an hour, and the seconds. (Less than a
+    second may be Delta's own: it moves a commit that is not later than the one before.) -#}
 {%- macro _delta_clock(time) -%}
     {%- set parts = time.split(':') -%}
     {{ return([parts[-2] | int % 15, parts[-1][:2]]) }}
