@@ -55,6 +55,13 @@ MARKS = ("eve-at-first", "eve-now", "Marker", "Secondmark", "Latemark")
 MODELS = ("stg_clients", "clients_history", "clients_audit", "clients_current")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _own_list(lake: Lake) -> Iterator[None]:
+    """Other tests have no list of erasures."""
+    yield
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+
+
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project]) -> Project:
     project = make_project("erase")
@@ -249,7 +256,7 @@ TYPES = {"code": "string", "name": "string"}
 
 
 def change(number: int, operation: str, old: str | None, new: str | None, name: str = "") -> Change:
-    """A change of the story; names of a row before it are what `told` knows."""
+    """A change of the story. What the row before it was called, `retold` works out."""
     return Change(
         str(number),
         seq(number),
@@ -295,10 +302,8 @@ def test_a_key_of_each_dialect(
     dialect: str, make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     project = make_project(f"erase_{dialect}")
-    staging, tables = (
-        f"stg_all_{dialect}",
-        [f"all_{dialect}_{kind}" for kind in ("history", "audit")],
-    )
+    staging = f"stg_all_{dialect}"
+    tables = [f"all_{dialect}_{kind}" for kind in ("history", "audit")]
     story = told()
     written = in_dialect(dialect, story)
     project.stream(staging, written.call)
