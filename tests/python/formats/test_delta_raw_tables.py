@@ -143,12 +143,12 @@ def test_a_log_that_is_cut_off_is_said(runs: Runs, lake: Lake) -> None:
 
 def test_files_from_a_backup_are_read_once(runs: Runs, lake: Lake, tmp_path: Path) -> None:
     """The versions since the backup are other commits than those that were read."""
-    backup = tmp_path / "backup"
-    shutil.copytree(location(lake), backup)
+    place, backup = location(lake), tmp_path / "backup"
+    shutil.copytree(place, backup)
     runs.land(row(at(4), "U", "d"))
     runs.run()
-    shutil.rmtree(location(lake))
-    shutil.copytree(backup, location(lake))
+    shutil.rmtree(place)
+    shutil.copytree(backup, place)
     lake.spark.catalog.clearCache()
     forget_logs(lake)
     runs.land(row(at(5), "U", "after the backup"))
