@@ -19,7 +19,7 @@ from all_dialects import LEAST, MACRO, PLACES, STILL, Told, in_dialect, name_in,
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.cli import main
 from ends import ENDED, at_work, ended
-from reference import Change, Row, history
+from reference import Change, Operation, Row, history
 from strategies import START, Stream, seq
 
 RAW = "clients__ct"
@@ -255,12 +255,14 @@ KEY = ["case_no", "code"]
 TYPES = {"code": "string", "name": "string"}
 
 
-def change(number: int, operation: str, old: str | None, new: str | None, name: str = "") -> Change:
+def change(
+    number: int, operation: Operation, old: str | None, new: str | None, name: str = ""
+) -> Change:
     """A change of the story. What the row before it was called, `retold` works out."""
     return Change(
         str(number),
         seq(number),
-        operation,  # type: ignore[arg-type]
+        operation,
         before=None if old is None else {"code": old, "name": None},
         after=None if new is None else {"code": new, "name": name},
         changed_at=START + timedelta(minutes=number),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlparse
 
 import pytest
@@ -161,8 +162,8 @@ def test_files_from_a_backup_are_read_once(runs: Runs, lake: Lake, tmp_path: Pat
 
 def forget_logs(lake: Lake) -> None:
     """Make Delta look at the files again, as another process would."""
-    delta = lake.spark._jvm.org.apache.spark.sql.delta.DeltaLog  # type: ignore[union-attr]
-    delta.clearCache()
+    jvm: Any = lake.spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def test_a_vacuumed_table_has_nothing_new(runs: Runs, lake: Lake) -> None:
