@@ -37,10 +37,9 @@
     {%- for below in afterimage._models_below(node, nodes) -%}
         {%- set relation = afterimage._load_relation(ref(below.package_name, below.name)) -%}
         {%- if relation is not none and relation.type == 'table' -%}
-            {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | map('lower') | list -%}
             {%- set table = afterimage._erasable(below, ['']) -%}
-            {%- set lacks = unique_key | map('lower') | reject('in', found) | list -%}
-            {%- if lacks or not afterimage._has_this_key(below, unique_key) -%}
+            {%- if afterimage._lacks_columns(relation, unique_key)
+                or not afterimage._has_this_key(below, unique_key) -%}
                 {%- do plan.others.append(below.name) -%}
             {%- elif afterimage._has_versions(table) -%}
                 {%- do plan.tables.append(table) -%}
@@ -67,11 +66,16 @@
     {%- set node = graph.sources.get(id) or graph.nodes[id] -%}
     {%- set relation = source(node.source_name, node.name) if node.resource_type == 'source'
         else ref(node.package_name, node.name) -%}
-    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | map('lower') | list -%}
-    {%- set lacks = unique_key | map('lower') | reject('in', found) | list -%}
     {{ return({
-        'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': none, 'images': [] if lacks else ['']
+        'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': none,
+        'images': [] if afterimage._lacks_columns(relation, unique_key) else [''],
     }) }}
+{%- endmacro -%}
+
+
+{%- macro _lacks_columns(relation, names) -%}
+    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | map('lower') | list -%}
+    {{ return(names | map('lower') | reject('in', found) | list | length > 0) }}
 {%- endmacro -%}
 
 

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from all_dialects import LEAST, MACRO, PLACES, STILL, Told, in_dialect, name_in, retold
-from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
 from dbt_afterimage.cli import main
 from ends import ENDED, at_work, ended
 from reference import Change, Operation, Row, history
@@ -65,7 +65,11 @@ def _own_list(lake: Lake) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def project(make_project: Callable[[str], Project]) -> Project:
     project = make_project("erase")
-    project.stream("stg_clients", f"qlik_change_table({relation(RAW)}, unique_key=['code'])")
+    project.file(
+        "models/sources.yml",
+        f"sources: [{{name: crm, schema: {SCHEMA}, tables: [{{name: {RAW}}}]}}]",
+    )
+    project.stream("stg_clients", f"qlik_change_table(source('crm', '{RAW}'), unique_key=['code'])")
     project.history("clients_history", "stg_clients", ["code"])
     project.model(
         "clients_audit",
@@ -229,6 +233,7 @@ def test_the_command_says_what_it_will_touch(
     assert "clients_history: 2 rows" in said
     assert "clients_accounting: is left alone" in said
     assert "visits: is left alone" in said
+    assert f"crm.{RAW}: has 3 rows of these keys, and is left alone" in said
 
     keys = tmp_path / "keys.csv"
     keys.write_text("code\neve-now\nbob\n")

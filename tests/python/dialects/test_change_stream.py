@@ -52,13 +52,24 @@ def test_a_change_that_lands_a_year_late_is_read(runs: Runs) -> None:
 
 
 @pytest.mark.minutes
+@pytest.mark.parametrize("others", [0, 1100], ids=["few", "many"])
 @pytest.mark.parametrize("first", ["B", "U"])
-def test_an_update_and_its_before_image_land_in_two_runs(first: str, runs: Runs) -> None:
+def test_an_update_and_its_before_image_land_in_two_runs(
+    first: str, others: int, runs: Runs
+) -> None:
+    """A run names the groups of up to a thousand rows; of more it looks for them."""
     second = {"B": "U", "U": "B"}[first]
     runs.land(row(at(4), first, {"B": "c", "U": "d"}[first]))
     runs.run()
-    runs.land(row(at(4), second, {"B": "c", "U": "d"}[second]), row(at(5), "D", "d"))
-    runs.run()
+    runs.land(
+        row(at(4), second, {"B": "c", "U": "d"}[second]),
+        row(at(5), "D", "d"),
+        *(
+            row(f"{at(6)[:16]}{number:019}", "I", "other", number)
+            for number in range(2, others + 2)
+        ),
+    )
+    assert runs.run().startswith(f"{others + 2} rows landed")
     [update] = [change for change in runs.staged() if change["change_seq"] == at(4)]
     assert (update["before"]["name"], update["after"]["name"]) == ("c", "d")
     assert (update["source_rows"], update["reject_reason"]) == (2, None)
