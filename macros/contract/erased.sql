@@ -1,11 +1,10 @@
 {#- Keys that were erased stay erased. Whatever lands again of them, and in a full refresh too, a change of such a key
-    keeps its place in the stream, so that every landed row is accounted for, and loses its values. -#}
+    keeps its place in the stream, so that every landed row is accounted for. It loses its values, and is rejected. If the
+    intervals of the key are kept, it is not rejected: it has a token in place of the key, and the values of a few columns.
 
-
-{#- The list of erasures, if there is one. -#}
-{%- macro _erasures() -%}
-    {{ return(afterimage._load_relation(afterimage._erasures_table())) }}
-{%- endmacro -%}
+    The list of erasures has the columns `model`, `erased_key` (`{"id": "42"}`, or `sha256:` and a hash, see `_key_text`),
+    `requested_at`, `reference`, and `kept`, which it may lack: NULL, or, if intervals are kept, the names of the `columns`
+    that stay and the `token` and the `types` of the key's columns, as JSON. -#}
 
 
 {#- It is the table that the var `afterimage_erasures` names (schema.table), or `afterimage_erasures` in the target's
@@ -18,68 +17,152 @@
 {%- endmacro -%}
 
 
-{#- A query for the erased keys of a staging model, as texts in the columns of `_key_names`. -#}
-{%- macro _erased_keys(erasures, name, unique_key) -%}
-    {{ return(
-        'select distinct '
-        ~ afterimage._each(unique_key, "from_json(erased_key, 'map<string, string>')[{name}] as {key}") | join(', ')
-        ~ ' from ' ~ erasures ~ ' where model = ' ~ afterimage._literal(name)
-    ) }}
+{#- What was erased of a model, none if nothing was:
+    - `keys`: a query for the texts of its keys (`key_text`, see `_key_text`), with what is `kept`,
+    - `salt`: what is hashed with the keys; none if the list has them as they are,
+    - `token_types`: the types of the key's columns that have tokens, if the intervals of some keys are kept.
+    `listed` is the list, if it is known to exist. -#}
+{%- macro _erasures_of(name, unique_key, listed=none) -%}
+    {%- set listed = listed or afterimage._load_relation(afterimage._erasures_table()) -%}
+    {%- if listed is none -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set has_kept = 'kept' in afterimage._relation_columns(listed) | map(attribute='name') -%}
+    {%- set kept = 'kept' if has_kept else 'cast(null as string)' -%}
+    {%- set of_model = listed ~ ' where model = ' ~ afterimage._literal(name) -%}
+    {%- set ways = run_query(
+        "select distinct startswith(erased_key, 'sha256:'), get_json_object(" ~ kept ~ ", '$.types') from " ~ of_model
+    ).rows -%}
+    {%- set salt = afterimage._erasure_salt() -%}
+    {%- set has_hashes = ways | selectattr(0) | list | length > 0 -%}
+    {%- if has_hashes and salt is none -%}
+        {%- do exceptions.raise_compiler_error(
+            name ~ ': ' ~ listed ~ ' has hashes of keys. Set AFTERIMAGE_ERASURE_SALT to the salt that they were made with.'
+        ) -%}
+    {%- endif -%}
+    {%- set salt = salt if has_hashes else none -%}
+    {%- set of_list = "from_json(erased_key, 'map<string, string>')[{name}]" -%}
+    {%- set keys -%}
+        select key_text, if(count(kept) = count(*), min_by(kept, requested_at), null) as kept
+        from (
+            select
+                if(
+                    startswith(erased_key, 'sha256:'), substring(erased_key, 8),
+                    {{ afterimage._key_text(unique_key, of_list, salt) }}
+                ) as key_text,
+                {{ kept }} as kept,
+                requested_at
+            from {{ of_model }}
+        ) as listed
+        group by key_text
+    {%- endset -%}
+    {%- set token_types = {} -%}
+    {%- for types in ways | map(attribute=1) | reject('none') -%}
+        {%- do token_types.update(fromjson(types)) -%}
+    {%- endfor -%}
+    {{ return({'keys': keys, 'salt': salt, 'token_types': token_types} if ways else none) }}
 {%- endmacro -%}
 
 
-{#- The condition that an image is of an erased key. -#}
-{%- macro _is_of_key(image, unique_key, keys) -%}
-    {{ return(
-        afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) = ' ~ keys ~ '.{key}') | join(' and ')
-    ) }}
+{%- macro _erasure_salt() -%}
+    {{ return(env_var('AFTERIMAGE_ERASURE_SALT', '') or none) }}
 {%- endmacro -%}
 
 
-{#- What a change of an erased key has in place of its values. Some change_ids hold the key, so it gets one of its
-    own, which is the same whenever the change is read. -#}
-{%- macro _erased_values(change_id='change_id') -%}
-    {{ return({
-        'change_id': "concat('erased-', md5(" ~ change_id ~ '))',
-        'before': 'null', 'after': 'null', 'changed_columns': 'null', 'absent_columns': 'null', 'warnings': 'null',
-        'changed_by': 'null', 'reject_reason': "'erased'",
-    }) }}
+{#- A key as one text: the JSON list of the texts of its columns, in the order of their names, or the SHA-256 of the
+    salt and that list. `template` gives the text of a column, see `_each`. -#}
+{%- macro _key_text(unique_key, template, salt) -%}
+    {%- set text = 'to_json(array(' ~ afterimage._each(unique_key | sort, template) | join(', ') ~ '))' -%}
+    {{ return(text if salt is none else 'sha2(concat(' ~ afterimage._literal(salt) ~ ', ' ~ text ~ '), 256)') }}
 {%- endmacro -%}
 
 
-{#- The CTE `kept_changes` behind `changes`, if keys of the model were erased. -#}
-{%- macro _without_erased(erasures, unique_key, further_columns) -%}
-{%- set keys = afterimage._erased_keys(erasures, model.name, unique_key) -%}
-{%- set values = dict(afterimage._erased_values()) -%}
-{%- for column in further_columns -%}
+{#- The CTE `kept_changes` of the CTE `changes`: the same changes, of which those of erased keys (`is_erased`) have
+    lost their values. Some change_ids hold the key, so such a change gets one of its own, the same whenever it is
+    read; `id_before` is the one that it had. -#}
+{%- macro _without_erased(erasures, columns, unique_key, further_columns) -%}
+{%- set values = {'change_id': "concat('erased-', md5(change_id))"} -%}
+{%- for column in ['warnings', 'changed_by'] + further_columns -%}
     {%- do values.update({column: 'null'}) -%}
 {%- endfor -%}
-,
-
+{%- set values_if_rejected = {
+    'before': 'null', 'after': 'null', 'changed_columns': 'null', 'absent_columns': 'null', 'reject_reason': "'erased'"
+} -%}
 kept_changes as (
 
     select
         {%- for column in afterimage._contract_columns() + further_columns %}
         {%- set name = afterimage._quote(column) %}
         {%- if column in values %}
-        if(is_erased, {{ values[column] }}, {{ name }}) as {{ name }}
+        if(is_erased, {{ values[column] }}, {{ name }}) as {{ name }},
+        {%- elif column in values_if_rejected %}
+        case
+            when is_erased and not keeps_interval then {{ values_if_rejected[column] }}
+            {%- if erasures.token_types and column in ['before', 'after'] %}
+            when is_erased and {{ name }} is not null
+                then {{ afterimage._image_with_token(column, columns, erasures.token_types) | indent(20) }}
+            {%- endif %}
+            else {{ name }}
+        end as {{ name }},
         {%- else %}
-        {{ name }}
+        {{ name }},
         {%- endif %}
-        {{- ',' if not loop.last }}
         {%- endfor %}
+        is_erased,
+        change_id as id_before
 
     from (
         select
             changes.*,
-            of_before.is_erased is not null or of_after.is_erased is not null as is_erased
+            of_before.key_text is not null or of_after.key_text is not null as is_erased,
+            {%- if erasures.token_types %}
+            changes.reject_reason is null
+            and (changes.`before` is null or of_before.kept is not null)
+            and (changes.`after` is null or of_after.kept is not null) as keeps_interval,
+            {%- for image in ['before', 'after'] %}
+            from_json(
+                of_{{ image }}.kept, 'columns array<string>, token map<string, string>'
+            ) as kept_{{ image }}{{ ',' if not loop.last }}
+            {%- endfor %}
+            {%- else %}
+            false as keeps_interval
+            {%- endif %}
 
         from changes
         {%- for image in ['before', 'after'] %}
-        left outer join (select *, true as is_erased from ({{ keys }}) as erased_keys) as of_{{ image }}
-            on {{ afterimage._is_of_key('changes.`' ~ image ~ '`.', unique_key, 'of_' ~ image) }}
+        left outer join ({{ erasures['keys'] }}) as of_{{ image }}
+            on
+                of_{{ image }}.key_text
+                = {{ afterimage._key_text(
+                    unique_key, 'cast(changes.`' ~ image ~ '`.{column} as string)', erasures.salt
+                ) }}
         {%- endfor %}
     ) as marked_changes
 
+)
+{%- endmacro -%}
+
+
+{#- The columns of the contract that an erased change loses, or has others of. -#}
+{%- macro _changed_by_erasure() -%}
+    {{ return([
+        'change_id', 'before', 'after', 'changed_columns', 'absent_columns', 'reject_reason', 'warnings', 'changed_by'
+    ]) }}
+{%- endmacro -%}
+
+
+{#- An image of a key whose intervals are kept. A column of the key may be among those that stay. -#}
+{%- macro _image_with_token(image, columns, token_types) -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}
+        {%- set kept = 'array_contains(kept_' ~ image ~ '.columns, {name})' -%}
+        {%- set other = 'cast(kept_' ~ image ~ '.token[{name}] as ' ~ token_types[column] ~ ')' if column in token_types
+            else 'null' -%}
+        {%- do fields.extend(afterimage._each(
+            [column], '{name}, if(' ~ kept ~ ', `' ~ image ~ '`.{column}, ' ~ other ~ ')'
+        )) -%}
+    {%- endfor -%}
+named_struct(
+    {{ fields | join(',\n') | indent(4) }}
 )
 {%- endmacro -%}

@@ -115,7 +115,7 @@ changes as (
     from {{ 'numbered_changes' if ties.order else 'described' }}
 
 )
-{{ afterimage._staged(intake, known, unique_key, further_columns) }}
+{{ afterimage._staged(intake, known, columns, unique_key, further_columns) }}
 {%- endmacro -%}
 
 

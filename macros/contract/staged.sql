@@ -3,8 +3,8 @@
     `ingested_at` stays truthful. `further_columns` follow those of the contract. `intake` says what the run reads,
     `known` (see _known_rules) what to compare it with. `afterimage_known_seq`, which is not written, tells a
     change_stream which changes are known. -#}
-{%- macro _staged(intake, known, unique_key, further_columns=[]) -%}
-    {%- set erasures = afterimage._erasures() if execute else none -%}
+{%- macro _staged(intake, known, columns, unique_key, further_columns=[]) -%}
+    {%- set erasures = afterimage._erasures_of(model.name, unique_key) if execute else none -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
@@ -16,8 +16,9 @@
         {%- set row_type = afterimage._row_type(intake.new_shape.columns, intake.new_shape.types) -%}
         {%- do types.update({'before': row_type, 'after': row_type}) -%}
     {%- endif -%}
-{%- if erasures %}
-{{- afterimage._without_erased(erasures, unique_key, further_columns) }}
+{%- if erasures %},
+
+{{ afterimage._without_erased(erasures, columns, unique_key, further_columns) }}
 {% endif %}
 select
     {%- for column in contract %}

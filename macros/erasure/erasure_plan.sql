@@ -1,14 +1,15 @@
 {#- What an erasure touches:
-    - `staging`, and `stream`: its table; `unique_key`: the columns that the given keys name,
-    - `given`, `erased`: the keys as the list has them, those that were given, and with those that are linked; `texts`: the
+    - `staging`, and `stream`: its table; `unique_key`: the columns that the given keys name, sorted,
+    - `given`, `erased`: the keys as they are shown, those that were given, and with those that are linked; `texts`: the
       same as lists of texts,
     - `tables`: the tables below that have the key's columns; `rebuilt`: the names of those that are files without
       versions, `others`: of those that are not touched,
-    - `raw`: what the staging model reads, which is not touched either.
+    - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`,
+    - `kept`: the columns that stay, if intervals are kept; `token_types`: the types of the key's other columns.
     Tables are {name, relation, format, images}: where a row has its key. A raw table without the key's columns, such as
     one of messages, has no images. -#}
-{%- macro _erasure_plan(staging, keys) -%}
-    {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') | list -%}
+{%- macro _erasure_plan(staging, keys, listed, keep_intervals, raw) -%}
+    {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'in', ['model', 'snapshot']) | list -%}
     {%- set node = nodes | selectattr('name', 'equalto', staging) | first -%}
     {%- if not node or afterimage._load_relation(ref(staging)) is none -%}
         {%- do exceptions.raise_compiler_error('erase: `staging` must be a model that was built. Got: ' ~ staging) -%}
@@ -20,19 +21,26 @@
             ~ ' to the list of erasures. Run dbt then.'
         ) -%}
     {%- endif -%}
-    {%- set columns = afterimage._stream_columns('erase', stream.relation) -%}
-    {%- set types = afterimage._column_types(columns) -%}
-    {%- set unique_key = afterimage._named_by_keys(keys, types.keys() | list) -%}
-    {%- do afterimage._check_whole_key(stream, unique_key) -%}
-    {%- set texts = afterimage._key_texts(keys, unique_key, types) -%}
-    {%- set linked = afterimage._linked_keys(stream.relation, unique_key, texts) -%}
+    {%- set types = afterimage._column_types(afterimage._stream_columns('erase', stream.relation)) -%}
+    {%- set kept = afterimage._kept_columns(keep_intervals, types.keys() | list) -%}
+    {%- set unique_key = afterimage._key_of_erasure(stream, keys, listed, types.keys() | list) -%}
+    {%- set texts = afterimage._listed_texts(stream, unique_key) if listed
+        else afterimage._key_texts(keys, unique_key, types) -%}
+    {%- set linked = afterimage._linked_keys(stream.relation, unique_key, texts) if texts else [] -%}
     {%- set plan = {
         'staging': staging, 'stream': stream, 'unique_key': unique_key, 'texts': linked,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
-        'tables': [], 'rebuilt': [], 'others': [], 'raw': [],
+        'tables': [], 'rebuilt': [], 'others': [], 'raw_tables': [], 'raw_left': [],
+        'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
     } -%}
     {%- for id in node.depends_on.nodes -%}
-        {%- do plan.raw.append(afterimage._raw_table(id, unique_key)) -%}
+        {%- do plan[('raw_tables' if raw else 'raw_left')].append(afterimage._raw_table(id, unique_key)) -%}
+    {%- endfor -%}
+    {%- for table in plan.raw_tables if not table.images or not afterimage._has_versions(table) -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: `raw` must be false, as ' ~ table.name ~ ' is not a table of Iceberg or Delta with the columns of the'
+            ~ ' key. Delete the rows there yourself. Got: true'
+        ) -%}
     {%- endfor -%}
     {%- for below in afterimage._models_below(node, nodes) -%}
         {%- set relation = afterimage._load_relation(ref(below.package_name, below.name)) -%}
@@ -67,7 +75,7 @@
     {%- set relation = source(node.source_name, node.name) if node.resource_type == 'source'
         else ref(node.package_name, node.name) -%}
     {{ return({
-        'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': none,
+        'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': afterimage._landing_format(relation),
         'images': [] if afterimage._lacks_columns(relation, unique_key) else [''],
     }) }}
 {%- endmacro -%}
@@ -109,113 +117,4 @@
         {%- set walk.last = new -%}
     {%- endfor -%}
     {{ return(found.values() | list) }}
-{%- endmacro -%}
-
-
-{#- The columns that the given keys name, all the same ones. -#}
-{%- macro _named_by_keys(keys, columns) -%}
-    {%- set is_list = keys is sequence and keys is not string and keys is not mapping -%}
-    {%- if not is_list or not keys or keys | reject('mapping') | list
-        or keys | map('list') | map('sort') | map('join', ',') | unique | list | length > 1 -%}
-        {%- do exceptions.raise_compiler_error(
-            "erase: `keys` must be a list of keys, each with the same columns, such as [{id: 42}, {id: 43}]. Got: " ~ keys
-        ) -%}
-    {%- endif -%}
-    {%- do afterimage._check_known('erase', 'keys', keys[0].keys() | list, columns) -%}
-    {{ return(afterimage._in_column_order(keys[0].keys() | list, columns)) }}
-{%- endmacro -%}
-
-
-{#- Half a key would not be known again when rows land. -#}
-{%- macro _check_whole_key(stream, unique_key) -%}
-    {%- set remembered = afterimage._from_property(
-        afterimage._table_properties(stream.relation).get('afterimage.keys')
-    ) -%}
-    {%- for known in fromjson(remembered or '[]') if known.key | sort != unique_key | sort -%}
-        {%- do exceptions.raise_compiler_error(
-            'erase: `keys` must name the whole key of ' ~ stream.name ~ ': ' ~ known.key | join(', ') ~ '. Got: '
-            ~ unique_key | join(', ')
-        ) -%}
-    {%- endfor -%}
-{%- endmacro -%}
-
-
-{#- The given keys as lists of texts, each written as the table's type writes it. -#}
-{%- macro _key_texts(keys, unique_key, types) -%}
-    {%- set given = [] -%}
-    {%- for key in keys -%}
-        {%- set values = [] -%}
-        {%- for name in unique_key -%}
-            {%- for given_name in key if given_name | lower == name | lower -%}
-                {%- do values.append(key[given_name] | string) -%}
-            {%- endfor -%}
-        {%- endfor -%}
-        {%- do given.append(values) -%}
-    {%- endfor -%}
-    {%- set casts = [] -%}
-    {%- for name in unique_key -%}
-        {%- do casts.append('cast(cast(_key_' ~ loop.index ~ ' as ' ~ types[name] ~ ') as string)') -%}
-    {%- endfor -%}
-    {%- set texts = [] -%}
-    {%- for row in run_query('select ' ~ casts | join(', ') ~ ' from ' ~ afterimage._inline_keys(given)).rows -%}
-        {%- if row.values() | select('none') | list -%}
-            {%- do exceptions.raise_compiler_error(
-                'erase: `keys` must have values of the types of the columns. Got: ' ~ given[loop.index0] | join(', ')
-            ) -%}
-        {%- endif -%}
-        {%- if row.values() | list not in texts -%}
-            {%- do texts.append(row.values() | list) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(texts) }}
-{%- endmacro -%}
-
-
-{#- Keys as a table, with the columns of `_key_names`. -#}
-{%- macro _inline_keys(texts) -%}
-    {%- set rows = [] -%}
-    {%- for values in texts -%}
-        {%- do rows.append('(' ~ afterimage._each(values, '{name}') | join(', ') ~ ')') -%}
-    {%- endfor -%}
-    {{ return(
-        '(values ' ~ rows | join(', ') ~ ' as inline_keys(' ~ afterimage._key_names(texts[0]) | join(', ') ~ '))'
-    ) }}
-{%- endmacro -%}
-
-
-{%- macro _as_listed(texts, unique_key) -%}
-    {%- set listed = [] -%}
-    {%- for values in texts -%}
-        {%- do listed.append(tojson(dict(zip(unique_key, values)))) -%}
-    {%- endfor -%}
-    {{ return(listed) }}
-{%- endmacro -%}
-
-
-{#- The given keys and all that key changes link with them, in either direction, however far. -#}
-{%- macro _linked_keys(stream, unique_key, texts) -%}
-    {%- set found = namespace(all=texts, last=texts) -%}
-    {%- for _ in range(1000) if found.last -%}
-        {%- set directions = [] -%}
-        {%- for here, there in [('before', 'after'), ('after', 'before')] -%}
-            {%- set direction -%}
-                select {{ afterimage._each(unique_key, 'cast(changes.`' ~ there ~ '`.{column} as string) as {key}') | join(', ') }}
-                from {{ stream }} as changes
-                inner join {{ afterimage._inline_keys(found.last) }} as known_keys
-                    on {{ afterimage._is_of_key('changes.`' ~ here ~ '`.', unique_key, 'known_keys') }}
-                where
-                    operation = 'update'
-                    and reject_reason is null
-                    and not ({{ afterimage._same_columns('`before`', '`after`', unique_key) }})
-            {%- endset -%}
-            {%- do directions.append(direction) -%}
-        {%- endfor -%}
-        {%- set new = [] -%}
-        {%- for row in run_query(directions | join('\nunion\n')).rows if row.values() | list not in found.all -%}
-            {%- do new.append(row.values() | list) -%}
-        {%- endfor -%}
-        {%- set found.all = found.all + new -%}
-        {%- set found.last = new -%}
-    {%- endfor -%}
-    {{ return(found.all) }}
 {%- endmacro -%}

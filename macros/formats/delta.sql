@@ -124,13 +124,25 @@ true
 {%- endmacro -%}
 
 
-{#- Nobody may be reading an older version meanwhile. -#}
 {%- macro _delta_forget(relation) -%}
-    {%- set check = 'spark.databricks.delta.retentionDurationCheck.enabled' -%}
     {%- do run_query('reorg table ' ~ relation ~ ' apply (purge)') -%}
+    {%- do afterimage._vacuum_all(relation) -%}
+{%- endmacro -%}
+
+
+{#- Delta lists what it would remove: the files that no version needs. -#}
+{%- macro _delta_files_left(relation, columns, condition) -%}
+    {{ return(afterimage._vacuum_all(relation, 'dry run').columns[0].values() | list) }}
+{%- endmacro -%}
+
+
+{#- Nobody may be reading an older version meanwhile. -#}
+{%- macro _vacuum_all(relation, how='') -%}
+    {%- set check = 'spark.databricks.delta.retentionDurationCheck.enabled' -%}
     {%- do run_query('set ' ~ check ~ '=false') -%}
-    {%- do run_query('vacuum ' ~ relation ~ ' retain 0 hours') -%}
+    {%- set files = run_query('vacuum ' ~ relation ~ ' retain 0 hours ' ~ how) -%}
     {%- do run_query('reset ' ~ check) -%}
+    {{ return(files) }}
 {%- endmacro -%}
 
 

@@ -56,6 +56,11 @@ true
 {%- endmacro -%}
 
 
+{%- macro _files_files_left(relation, columns, condition) -%}
+    {{ return([]) }}
+{%- endmacro -%}
+
+
 {%- macro _files_maintain(relation, retain_days) -%}
     {{ return('there is nothing to maintain: each run rebuilds the table') }}
 {%- endmacro -%}

@@ -159,6 +159,26 @@ if(
 {%- endmacro -%}
 
 
+{#- Files may belong to no snapshot, so Spark reads the table's folder as files. -#}
+{%- macro _iceberg_files_left(relation, columns, condition) -%}
+    {%- set place = {'path': afterimage._table_properties(relation).get('write.data.path')} -%}
+    {%- if not place.path -%}
+        {%- for row in run_query('describe table extended ' ~ relation).rows if row[0] == 'Location' -%}
+            {%- do place.update({'path': row[1]}) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {%- do run_query(
+        'create or replace temporary view afterimage_files (' ~ columns ~ ') using parquet options (path '
+        ~ afterimage._literal(place.path) ~ ", recursiveFileLookup 'true', pathGlobFilter '*.parquet')"
+    ) -%}
+    {%- set files = run_query(
+        'select distinct input_file_name() from afterimage_files where ' ~ condition ~ ' limit 10'
+    ).columns[0].values() | list -%}
+    {%- do run_query('drop view afterimage_files') -%}
+    {{ return(files) }}
+{%- endmacro -%}
+
+
 {%- macro _iceberg_stored_type(type) -%}
     {{ return(modules.re.sub('\\b(tinyint|smallint)\\b', 'int', type)) }}
 {%- endmacro -%}

@@ -23,7 +23,13 @@ from dbt_afterimage.text import visible
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="A CSV file with the keys: the names of the key's columns, then a line a key.",
 )
+@click.option("--listed", is_flag=True, help="Erase the keys that the list of erasures has.")
 @click.option("--reference", help="What the list of erasures notes beside the keys.")
+@click.option("--keep-intervals", is_flag=True, help="Keep the versions, with a token for the key.")
+@click.option(
+    "--keep", "kept", multiple=True, metavar="COLUMN", help="A column whose values stay with them."
+)
+@click.option("--raw", is_flag=True, help="Erase the rows from the raw tables too.")
 @click.option("--dry-run", is_flag=True, help="Only say which rows would be erased.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @where_options
@@ -31,7 +37,11 @@ def command(
     staging: str,
     key: Sequence[str],
     file: Path | None,
+    listed: bool,
     reference: str | None,
+    keep_intervals: bool,
+    kept: Sequence[str],
+    raw: bool,
     dry_run: bool,
     yes: bool,
     where: Where,
@@ -41,18 +51,26 @@ def command(
     MODEL is the staging model, such as stg_crm__customers, and each COLUMN=VALUE a column of its
     key. Rows of keys that a key change links with this one are erased too. The files and the
     versions of the tables that held the rows go with them: nobody can read or restore them. What
-    lands of the key later, or once more, is left out.
+    lands of the key later, or once more, is left out. At the end it searches the files that are
+    left.
     """
-    keys = [*_given(key), *_listed(file)]
-    if not keys:
-        raise click.UsageError("name a key (COLUMN=VALUE), or a file of them (--keys)")
+    keys = [*_given(key), *_in_file(file)]
+    if bool(keys) == listed:
+        raise click.UsageError("name a key (COLUMN=VALUE), a file of them (--keys), or --listed")
     project = Project(where, asks=True)
     with step("looking for the rows"):
-        plan = project.macro("_erasure_plan", staging=staging, keys=keys)
+        plan = project.macro(
+            "_erasure_plan",
+            staging=staging,
+            keys=keys or None,
+            listed=listed,
+            keep_intervals=list(kept) if keep_intervals or kept else None,
+            raw=raw,
+        )
         lines = project.macro("_erasure_lines", plan=plan)
     for line in lines:
         print(line)
-    if dry_run:
+    if dry_run or not plan["erased"]:
         return
     if not yes and not click.confirm("Erase these rows? Nobody can restore them"):
         raise click.Abort
@@ -60,8 +78,13 @@ def command(
         project.macro("_carry_out", plan=plan, reference=reference)
     count = len(plan["erased"])
     print(f"{staging}: erased {count} key{'s'[: count != 1]}")
-    if plan["rebuilt"]:
-        print(f"Next: dbt run --select {' '.join(plan['rebuilt'])}")
+    with step("searching the files that are left"):
+        proof = project.macro("_proof_lines", plan=plan)
+    for line in proof:
+        print(line)
+    outdated = plan["rebuilt"] if plan["kept"] is None else [f"{staging}+"]
+    if outdated:
+        print(f"Next: dbt run --select {' '.join(outdated)}")
 
 
 def _given(parts: Sequence[str]) -> list[dict[str, str]]:
@@ -77,7 +100,7 @@ def _given(parts: Sequence[str]) -> list[dict[str, str]]:
     return [key] if key else []
 
 
-def _listed(file: Path | None) -> list[dict[str, str]]:
+def _in_file(file: Path | None) -> list[dict[str, str]]:
     """Return the keys in a file."""
     if file is None:
         return []

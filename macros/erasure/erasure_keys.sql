@@ -1,0 +1,147 @@
+{#- The keys of an erasure: which are given, which are linked with them. -#}
+
+
+{#- The columns of the key, sorted. -#}
+{%- macro _key_of_erasure(stream, keys, listed, columns) -%}
+    {%- if (keys is none) == (not listed) -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: `keys` must be given, or `listed: true` for those of the list of erasures. Got: ' ~ keys
+        ) -%}
+    {%- endif -%}
+    {%- set remembered = afterimage._from_property(
+        afterimage._table_properties(stream.relation).get('afterimage.keys')
+    ) -%}
+    {%- set known = fromjson(remembered or '[]') -%}
+    {%- if listed and not known -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: `keys` must be given, as ' ~ stream.name ~ ' is not a `change_stream`, which remembers its key. Got: none'
+        ) -%}
+    {%- endif -%}
+    {%- set unique_key = known[0].key if listed else afterimage._named_by_keys(keys, columns) -%}
+    {#- Half a key would not be known again when rows land. -#}
+    {%- for one in known if one.key | sort != unique_key | sort -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: `keys` must name the whole key of ' ~ stream.name ~ ': ' ~ one.key | join(', ') ~ '. Got: '
+            ~ unique_key | join(', ')
+        ) -%}
+    {%- endfor -%}
+    {{ return(unique_key | sort) }}
+{%- endmacro -%}
+
+
+{#- The keys of the list that the stream has rows of, as lists of texts. -#}
+{%- macro _listed_texts(stream, unique_key) -%}
+    {%- set erasures = afterimage._erasures_of(stream.name, unique_key) -%}
+    {%- if not erasures -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set found = [] -%}
+    {%- for image in stream.images -%}
+        {%- do found.append(
+            'select ' ~ afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) as {key}') | join(', ')
+            ~ ' from ' ~ stream.relation ~ ' where ' ~ afterimage._key_text(
+                unique_key, 'cast(' ~ image ~ '{column} as string)', erasures.salt
+            ) ~ ' in (select key_text from (' ~ erasures['keys'] ~ '))'
+        ) -%}
+    {%- endfor -%}
+    {%- set texts = [] -%}
+    {%- for row in run_query(found | join('\nunion\n')).rows -%}
+        {%- do texts.append(row.values() | list) -%}
+    {%- endfor -%}
+    {{ return(texts) }}
+{%- endmacro -%}
+
+
+{#- The columns that the given keys name, all the same ones. -#}
+{%- macro _named_by_keys(keys, columns) -%}
+    {%- set is_list = keys is sequence and keys is not string and keys is not mapping -%}
+    {%- if not is_list or not keys or keys | reject('mapping') | list
+        or keys | map('list') | map('sort') | map('join', ',') | unique | list | length > 1 -%}
+        {%- do exceptions.raise_compiler_error(
+            "erase: `keys` must be a list of keys, each with the same columns, such as [{id: 42}, {id: 43}]. Got: " ~ keys
+        ) -%}
+    {%- endif -%}
+    {%- do afterimage._check_known('erase', 'keys', keys[0].keys() | list, columns) -%}
+    {{ return(afterimage._in_column_order(keys[0].keys() | list, columns)) }}
+{%- endmacro -%}
+
+
+{#- The given keys as lists of texts, each written as the table's type writes it. -#}
+{%- macro _key_texts(keys, unique_key, types) -%}
+    {%- set given = [] -%}
+    {%- for key in keys -%}
+        {%- set values = [] -%}
+        {%- for name in unique_key -%}
+            {%- for given_name in key if given_name | lower == name | lower -%}
+                {%- do values.append(key[given_name] | string) -%}
+            {%- endfor -%}
+        {%- endfor -%}
+        {%- do given.append(values) -%}
+    {%- endfor -%}
+    {%- set casts = [] -%}
+    {%- for name in unique_key -%}
+        {%- do casts.append('cast(cast(_key_' ~ loop.index ~ ' as ' ~ types[name] ~ ') as string)') -%}
+    {%- endfor -%}
+    {%- set texts = [] -%}
+    {%- for row in run_query('select ' ~ casts | join(', ') ~ ' from ' ~ afterimage._inline_keys(given)).rows -%}
+        {%- if row.values() | select('none') | list -%}
+            {%- do exceptions.raise_compiler_error(
+                'erase: `keys` must have values of the types of the columns. Got: ' ~ given[loop.index0] | join(', ')
+            ) -%}
+        {%- endif -%}
+        {%- if row.values() | list not in texts -%}
+            {%- do texts.append(row.values() | list) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(texts) }}
+{%- endmacro -%}
+
+
+{#- Keys as a table, with the columns of `_key_names`. -#}
+{%- macro _inline_keys(texts) -%}
+    {%- set rows = [] -%}
+    {%- for values in texts -%}
+        {%- do rows.append('(' ~ afterimage._each(values, '{name}') | join(', ') ~ ')') -%}
+    {%- endfor -%}
+    {{ return(
+        '(values ' ~ rows | join(', ') ~ ' as inline_keys(' ~ afterimage._key_names(texts[0]) | join(', ') ~ '))'
+    ) }}
+{%- endmacro -%}
+
+
+{%- macro _as_listed(texts, unique_key) -%}
+    {%- set listed = [] -%}
+    {%- for values in texts -%}
+        {%- do listed.append(tojson(dict(zip(unique_key, values)))) -%}
+    {%- endfor -%}
+    {{ return(listed) }}
+{%- endmacro -%}
+
+
+{#- The given keys and all that key changes link with them, in either direction, however far. -#}
+{%- macro _linked_keys(stream, unique_key, texts) -%}
+    {%- set found = namespace(all=texts, last=texts) -%}
+    {%- for _ in range(1000) if found.last -%}
+        {%- set directions = [] -%}
+        {%- for here, there in [('before', 'after'), ('after', 'before')] -%}
+            {%- set direction -%}
+                select {{ afterimage._each(unique_key, 'cast(changes.`' ~ there ~ '`.{column} as string) as {key}') | join(', ') }}
+                from {{ stream }} as changes
+                inner join {{ afterimage._inline_keys(found.last) }} as known_keys
+                    on {{ afterimage._is_of_key('changes.`' ~ here ~ '`.', unique_key, 'known_keys') }}
+                where
+                    operation = 'update'
+                    and reject_reason is null
+                    and not ({{ afterimage._same_columns('`before`', '`after`', unique_key) }})
+            {%- endset -%}
+            {%- do directions.append(direction) -%}
+        {%- endfor -%}
+        {%- set new = [] -%}
+        {%- for row in run_query(directions | join('\nunion\n')).rows if row.values() | list not in found.all -%}
+            {%- do new.append(row.values() | list) -%}
+        {%- endfor -%}
+        {%- set found.all = found.all + new -%}
+        {%- set found.last = new -%}
+    {%- endfor -%}
+    {{ return(found.all) }}
+{%- endmacro -%}

@@ -1,0 +1,97 @@
+{#- How keys come on the list of erasures (macros/contract/erased.sql), and what stays of them. -#}
+
+
+{#- Adds the keys to the list of erasures that are not in it. Where there is a salt, it gets hashes. -#}
+{%- macro _list_erasures(plan, reference) -%}
+    {%- set list = afterimage._erasures_table() -%}
+    {%- do run_query(
+        'create table if not exists ' ~ list ~ ' (model string, erased_key string, requested_at timestamp,'
+        ~ ' reference string, kept string) using ' ~ plan.stream.format
+    ) -%}
+    {%- if 'kept' not in afterimage._relation_columns(list) | map(attribute='name') -%}
+        {%- do run_query('alter table ' ~ list ~ ' add columns (kept string)') -%}
+    {%- endif -%}
+    {%- set salt = afterimage._erasure_salt() -%}
+    {%- set earlier = afterimage._erasures_of(plan.staging, plan.unique_key, list) -%}
+    {%- set hashed = afterimage._key_text(plan.unique_key, '{key}', salt) -%}
+    {%- set as_json -%}
+        to_json(map({{ afterimage._each(plan.unique_key, '{name}, {key}') | join(', ') }}))
+    {%- endset -%}
+    {%- set statement -%}
+        insert into {{ list }} (model, erased_key, requested_at, reference, kept)
+        select
+            {{ afterimage._literal(plan.staging) }},
+            {{ as_json if salt is none else "concat('sha256:', " ~ hashed ~ ')' }},
+            current_timestamp(),
+            {{ 'cast(null as string)' if reference is none else afterimage._literal(reference | string) }},
+            {{ 'cast(null as string)' if plan.kept is none else afterimage._what_is_kept(plan) }}
+        from {{ afterimage._inline_keys(plan.texts) }}
+        {%- if earlier %}
+        where
+            {{ afterimage._key_text(plan.unique_key, '{key}', earlier.salt) }}
+            not in (select key_text from ({{ earlier['keys'] }}))
+        {%- endif %}
+    {%- endset -%}
+    {%- do run_query(statement) -%}
+{%- endmacro -%}
+
+
+{#- The columns that stay where intervals are kept, as the table spells them; none if no intervals are kept. -#}
+{%- macro _kept_columns(keep_intervals, columns) -%}
+    {%- do afterimage._check_names('erase', 'keep_intervals', keep_intervals) -%}
+    {%- do afterimage._check_known('erase', 'keep_intervals', keep_intervals, columns) -%}
+    {{ return(none if keep_intervals is none else afterimage._in_column_order(keep_intervals, columns)) }}
+{%- endmacro -%}
+
+
+{#- The types of the columns of the key that a token stands for, none if no intervals are kept. -#}
+{%- macro _token_types(kept, unique_key, types) -%}
+    {%- if kept is none -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set chosen = {} -%}
+    {%- for column in unique_key if column not in kept -%}
+        {%- if types[column] != 'string' and not afterimage._most_tokens(types[column]) -%}
+            {%- do exceptions.raise_compiler_error(
+                'erase: `keep_intervals` must have the column ' ~ column ~ ' of the key, as a token is a text or a whole'
+                ~ ' number, and the column is ' ~ types[column] ~ '. Got: ' ~ kept
+            ) -%}
+        {%- endif -%}
+        {%- do chosen.update({column: types[column]}) -%}
+    {%- endfor -%}
+    {%- if not chosen -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: `keep_intervals` must not have all columns of the key. Got: ' ~ kept
+        ) -%}
+    {%- endif -%}
+    {{ return(chosen) }}
+{%- endmacro -%}
+
+
+{#- What the list notes of a key whose intervals are kept. Tokens are random: nobody can compute one from its key. -#}
+{%- macro _what_is_kept(plan) -%}
+    {%- set tokens = [] -%}
+    {%- set types = [] -%}
+    {%- for column, type in plan.token_types.items() -%}
+        {%- set name = afterimage._literal(column) ~ ', ' -%}
+        {%- do types.append(name ~ afterimage._literal(type)) -%}
+        {%- do tokens.append(name ~ (
+            "concat('erased-', uuid())" if type == 'string'
+            else 'cast(-1 - cast(rand() * ' ~ afterimage._most_tokens(type) ~ ' as bigint) as string)'
+        )) -%}
+    {%- endfor -%}
+    {{ return(
+        "to_json(named_struct('columns', " ~ afterimage._string_array(plan.kept) ~ ", 'token', map(" ~ tokens | join(', ')
+        ~ "), 'types', map(" ~ types | join(', ') ~ ')))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- How many negative numbers of a type can stand for keys; none if none can. -#}
+{%- macro _most_tokens(type) -%}
+    {%- set whole = modules.re.fullmatch('decimal\\((\\d+),(\\d+)\\)', type | replace(' ', '')) -%}
+    {%- if whole and whole.group(1) | int - whole.group(2) | int >= 9 -%}
+        {{ return('1e' ~ [whole.group(1) | int - whole.group(2) | int, 15] | min) }}
+    {%- endif -%}
+    {{ return({'int': '2147483647', 'bigint': '9e15'}.get(type)) }}
+{%- endmacro -%}
