@@ -142,7 +142,8 @@ if(
 
 
 {#- A tag or a branch keeps its snapshot, and that its files. The manifests of a commit still list the files that it
-    removed, with bounds of their values, until the next one. -#}
+    removed, with bounds of their values, until the next one. Only files with rows that are marked as deleted are written
+    anew. -#}
 {%- macro _iceberg_forget(relation) -%}
     {%- set refs = run_query('select name from ' ~ relation ~ ".refs where name <> 'main'").columns[0].values() -%}
     {%- if refs -%}
@@ -151,7 +152,9 @@ if(
             ~ ' branch`, and the command again. Got: ' ~ refs | join(', ')
         ) -%}
     {%- endif -%}
-    {%- do afterimage._compact_iceberg(relation) -%}
+    {%- do afterimage._compact_iceberg(
+        relation, "'min-file-size-bytes', '0', 'max-file-size-bytes', '9223372036854775807'"
+    ) -%}
     {%- do afterimage._call_procedure('rewrite_manifests', relation) -%}
     {%- do afterimage._call_procedure(
         'expire_snapshots', relation, ", older_than => timestamp '2100-01-01', retain_last => 1"
@@ -198,9 +201,9 @@ if(
 {%- endmacro -%}
 
 
-{%- macro _compact_iceberg(relation) -%}
+{%- macro _compact_iceberg(relation, sizes="'min-input-files', '4'") -%}
     {%- do afterimage._call_procedure(
-        'rewrite_data_files', relation, ", options => map('delete-file-threshold', '1', 'min-input-files', '4')"
+        'rewrite_data_files', relation, ", options => map('delete-file-threshold', '1', " ~ sizes ~ ')'
     ) -%}
     {%- do afterimage._call_procedure('rewrite_position_delete_files', relation) -%}
 {%- endmacro -%}

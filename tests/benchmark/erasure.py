@@ -29,6 +29,7 @@ def main(count: int, keys: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("AFTERIMAGE_WAREHOUSE", f"{folder}/warehouse")
         os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
+        os.environ["AFTERIMAGE_CLASS_ARCHIVE"] = ""  # Its folder would be gone before it is made.
         (Path(folder) / "project").mkdir()
         project = Project(Path(folder) / "project")
         project.stream("stg", f"qlik_change_table({relation('raw')}, unique_key=['{KEY}'])")

@@ -10,6 +10,7 @@ import argparse
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,46 +52,52 @@ OTHERS = [
 ]
 
 
-def run(combination: Combination, arguments: list[str], processes: list[str]) -> bool:
+def run(combination: Combination, arguments: list[str], is_alone: bool) -> bool:
     """Run the tests on a combination and return whether they passed.
 
     Args:
         combination: The Spark and the table format.
         arguments: Further arguments of pytest.
-        processes: Those that say how many processes there are.
+        is_alone: Whether no other one runs meanwhile; else what pytest says comes in one piece.
     """
     python = ROOT / combination.environment / "bin" / "python"
     tests = [f"tests/python/{room}" for room in ROOMS]
-    print(f"== {combination.name}", flush=True)
+    heading = f"== {combination.name}"
+    if is_alone:
+        print(heading, flush=True)
     done = subprocess.run(
-        [str(python), "-m", "pytest", "-q", *processes, *tests, *arguments],
+        [str(python), "-m", "pytest", "-q", *tests, *arguments],
         cwd=ROOT,
         env={**os.environ, "DBT_TARGET": combination.target},
+        stdout=None if is_alone else subprocess.PIPE,
+        stderr=None if is_alone else subprocess.STDOUT,
+        text=True,
         check=False,
     )
+    if not is_alone:
+        print(f"{heading}\n{done.stdout}", flush=True)
     return done.returncode == 0
 
 
 def main() -> int:
     """Run the combinations that the command line chooses."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--draw", metavar="K/N", help="the K-th of N shares of the tests of one, each in its turn"
-    )
+    parser.add_argument("--draw", metavar="K/N", help="the K-th of N shares of the tests of each")
     parser.add_argument(
         "--only", metavar="TEXT", default="", help="combinations with this in their name"
     )
     chosen, arguments = parser.parse_known_args()
     arguments = ["-m", "not long", *arguments]
     named = [one for one in OTHERS if chosen.only.lower() in one.name.lower()]
-    processes = ["-n", "2", "--dist", "loadfile"]
-    if chosen.draw and named:
-        # Two tests of one of them, in turn: nearly all of the time is the start. (N must not be a
-        # multiple of three, or each would have a third of the shares.)
-        turn = int(chosen.draw.split("/")[0])
-        named, processes = named[turn % len(named) :][:1], []
+    at_once = 1
+    if chosen.draw:
+        # A test of each: nearly all of the time is the start, so two of them start at once.
+        at_once = 2
         arguments += ["--draw", chosen.draw]
-    passed = [run(one, arguments, processes) for one in named]
+    else:
+        arguments += ["-n", "2", "--dist", "loadfile"]
+    with ThreadPoolExecutor(at_once) as pool:
+        passed = list(pool.map(lambda one: run(one, arguments, at_once == 1), named))
     failed = [one for one, is_green in zip(named, passed, strict=True) if not is_green]
     for one in failed:
         print(f"failed: {one.name}")
