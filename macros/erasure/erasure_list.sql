@@ -8,9 +8,12 @@
         'create table if not exists ' ~ list ~ ' (model string, erased_key string, requested_at timestamp,'
         ~ ' reference string, kept string) using ' ~ plan.stream.format
     ) -%}
-    {%- if 'kept' not in afterimage._relation_columns(list) | map(attribute='name') -%}
+    {#- A list of the user's own may lack it. -#}
+    {%- set has_kept = 'kept' in afterimage._relation_columns(list) | map(attribute='name') -%}
+    {%- if plan.kept is not none and not has_kept -%}
         {%- do run_query('alter table ' ~ list ~ ' add columns (kept string)') -%}
     {%- endif -%}
+    {%- set kept = 'cast(null as string)' if plan.kept is none else afterimage._what_is_kept(plan) -%}
     {%- set salt = afterimage._erasure_salt() -%}
     {%- set earlier = afterimage._erasures_of(plan.staging, plan.unique_key, list) -%}
     {%- set hashed = afterimage._key_text(plan.unique_key, '{key}', salt) -%}
@@ -18,13 +21,15 @@
         to_json(map({{ afterimage._each(plan.unique_key, '{name}, {key}') | join(', ') }}))
     {%- endset -%}
     {%- set statement -%}
-        insert into {{ list }} (model, erased_key, requested_at, reference, kept)
+        insert into {{ list }} (
+            model, erased_key, requested_at, reference{{ ', kept' if has_kept or plan.kept is not none }}
+        )
         select
             {{ afterimage._literal(plan.staging) }},
             {{ as_json if salt is none else "concat('sha256:', " ~ hashed ~ ')' }},
             current_timestamp(),
-            {{ 'cast(null as string)' if reference is none else afterimage._literal(reference | string) }},
-            {{ 'cast(null as string)' if plan.kept is none else afterimage._what_is_kept(plan) }}
+            {{ 'cast(null as string)' if reference is none else afterimage._literal(reference | string) }}
+            {{- ', ' ~ kept if has_kept or plan.kept is not none }}
         from {{ afterimage._inline_keys(plan.texts) }}
         {%- if earlier %}
         where
