@@ -51,7 +51,7 @@ TURN ?= $(shell expr $$(date +%s) / 10800)
 # Lint, and at the same time the other environments with the tests of dbt-databricks: neither keeps two cores busy.
 test-share: setup ## Run these, and a share of the slow tests and of those that take longest, as CI does
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint environments
-	$(PYTEST) -m "not long" --share=$(TURN)/80 --share-slow=$(TURN)/16 --hypothesis-seed=$(TURN) --durations=30
+	$(PYTEST) -m "not long" --share=$(TURN)/80 --share-slow=$(TURN)/16 --hypothesis-seed=$(TURN) --durations=60
 	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/599 --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format

@@ -255,7 +255,7 @@ def pytest_runtest_teardown() -> None:
 def _state(tmp_path_factory: pytest.TempPathFactory) -> None:
     # Set before anything starts a session: the profile reads it.
     os.environ["AFTERIMAGE_WAREHOUSE"] = str(tmp_path_factory.mktemp("warehouse"))
-    os.environ["AFTERIMAGE_CLASS_ARCHIVE"] = str(ROOT / ".afterimage" / "cache")
+    os.environ.setdefault("AFTERIMAGE_CLASS_ARCHIVE", str(ROOT / ".afterimage" / "cache"))
     os.environ.setdefault("AFTERIMAGE_JARS", str(ROOT / ".afterimage" / "jars"))
     os.environ["DBT_SEND_ANONYMOUS_USAGE_STATS"] = "false"
     os.environ["AFTERIMAGE_SHUFFLE_PARTITIONS"] = "2"

@@ -76,6 +76,7 @@ def test_an_update_and_its_before_image_land_in_two_runs(
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.slow
 def test_rows_delivered_twice_are_counted(runs: Runs) -> None:
     twice = [row(at(2), "U", "b"), row(at(3), "U", "c"), row(None, "I", "loaded", 7)]
     runs.land(*twice)

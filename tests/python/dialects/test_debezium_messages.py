@@ -285,6 +285,7 @@ def schema_rows(*ids: int) -> list[Row]:
     return [{"id": one, "schema": json.dumps(BY_ID[one])} for one in ids]
 
 
+@pytest.mark.slow
 def test_every_type_is_read_from_avro(project: Project, lake: Lake) -> None:
     before = thing(1, "old")
     after = {"id": 1, **AVRO_VALUES}

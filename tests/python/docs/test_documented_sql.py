@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import pytest
 import yaml
 
 from conftest import ROOT, SCHEMA, Lake, Project, column_list, contract_columns, relation
@@ -139,6 +140,7 @@ def test_a_full_load_comes_before_the_changes(
     ]
 
 
+@pytest.mark.slow
 def test_the_stream_position_of_a_change_is_in_its_message(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:

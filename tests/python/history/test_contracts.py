@@ -100,6 +100,7 @@ def refused(project: Project, lake: Lake, model: str) -> str:
     return "\n".join(" ".join(line.split()) for line in str(error.value).splitlines())
 
 
+@pytest.mark.slow
 def test_a_history_keeps_its_contract_in_every_run(project: Project, lake: Lake) -> None:
     # dbt builds the table in the order of the contract.
     declare(project, "declared_history", OURS | DATA)

@@ -188,6 +188,7 @@ NESTED: dict[str, tuple[Any, Any, Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_keys_and_columns_of_every_type_are_compared_by_value(project: Project, lake: Lake) -> None:
     types = {f"key_{n}": kind for n, kind in enumerate(VALUES)}
     key = list(types)
