@@ -5,7 +5,6 @@ Pure functions without a Spark import; `registry` gives them their SQL names.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import time
 from typing import Any
@@ -14,8 +13,6 @@ from dbt_afterimage.udfs import avro
 from dbt_afterimage.udfs.avro import Convert, MessageError
 
 MAGIC = b"atMSG"
-# Spark reads no JSON number with more characters.
-_SPARK_DIGITS = 1000
 
 
 def decode_avro_message(
@@ -57,43 +54,6 @@ def decode_avro_message(
     schema = data_schema if own_schema is None else own_schema
     message = None if schema is None else avro.read_payload(payload, schema, _plain_texts)
     return {"type": kind, "schema_id": schema_id, "message": message}
-
-
-def quote_json_numbers(text: str | None) -> str | None:
-    """Put the numbers with a fraction or an exponent in quotes, digit for digit.
-
-    Spark reads these as doubles, which loses digits of a wide decimal. Integers stay as they are:
-    an array or object within the JSON must not look different because of a fraction beside it.
-
-    Args:
-        text: A JSON text.
-
-    Returns:
-        The same JSON with these numbers as texts. `None` for NULL.
-
-    Raises:
-        MessageError: The text is not JSON.
-
-    Example:
-        >>> quote_json_numbers('{"NUMBER": 7, "AMOUNT": 12345678901234567.890}')
-        '{"NUMBER": 7, "AMOUNT": "12345678901234567.890"}'
-    """
-    if text is None:
-        return None
-    if len(text) > avro.MAX_MESSAGE_BYTES:
-        raise MessageError(f"{len(text)} characters are more than {avro.MAX_MESSAGE_BYTES}")
-    try:
-        parsed = json.loads(text, parse_float=str, parse_int=_integer, parse_constant=str)
-    except RecursionError:
-        raise MessageError("nests too deeply") from None
-    except ValueError as error:
-        raise MessageError(f"not JSON: {error}") from None
-    # ASCII only: a text cut inside an emoji ends with half a surrogate pair, which is not UTF-8.
-    return json.dumps(parsed)
-
-
-def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _SPARK_DIGITS else digits
 
 
 def _plain_texts(kind: str, schema: Mapping[str, Any]) -> Convert | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt_afterimage.udfs.masks import decode_change_mask, decode_field_map
-from dbt_afterimage.udfs.messages import decode_avro_message, quote_json_numbers
+from dbt_afterimage.udfs.messages import decode_avro_message
 from dbt_afterimage.udfs.registry_messages import decode_registry_message
 from dbt_afterimage.udfs.table_keys import format_table_key, parse_table_key
 from dbt_afterimage.udfs.xds import xds_document
@@ -45,7 +45,6 @@ REGISTRY: tuple[Udf, ...] = (
         "struct<message:string,error:string>",
         ("message", "error"),
     ),
-    Udf("quote_json_numbers", quote_json_numbers, "string"),
     Udf(
         "parse_table_key",
         parse_table_key,

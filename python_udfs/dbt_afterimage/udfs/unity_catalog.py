@@ -24,7 +24,6 @@ PARAMETERS = {
     "decode_field_map": "field_map binary, encoding string, bit_order string",
     "decode_avro_message": "value binary, data_schema string default null",
     "decode_registry_message": "value binary, schema string",
-    "quote_json_numbers": "text string",
     "parse_table_key": "table_key string, trim_numbers boolean default false",
     "format_table_key": "parts string",
     "xds_document": "change string",

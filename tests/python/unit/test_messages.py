@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from dbt_afterimage.udfs import avro
 from dbt_afterimage.udfs.avro import MessageError
-from dbt_afterimage.udfs.messages import decode_avro_message, quote_json_numbers
+from dbt_afterimage.udfs.messages import decode_avro_message
 from qlik_messages import ENVELOPE, avro_message, column, data_schema, encode, headers, record
 
 ONE_TEXT = json.dumps(record("R", [{"name": "a", "type": "string"}]))
@@ -65,7 +65,6 @@ def one_value(kind: Any, value: Any) -> Any:
 def test_null_is_null() -> None:
     assert decode_avro_message(None) is None
     assert decode_avro_message(None, ONE_TEXT) is None
-    assert quote_json_numbers(None) is None
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
@@ -299,8 +298,6 @@ def test_message_that_is_too_long_or_not_bytes_is_refused(monkeypatch: pytest.Mo
     monkeypatch.setattr(avro, "MAX_MESSAGE_BYTES", 10)
     with pytest.raises(MessageError, match="18 bytes are more than 10"):
         decode_avro_message(hand_made())
-    with pytest.raises(MessageError, match="16 characters are more than 10"):
-        quote_json_numbers('{"a": 123456.78}')
     with pytest.raises(MessageError, match="an Avro message is bytes, got str"):
         decode_avro_message("text")  # type: ignore[arg-type]
 
@@ -560,33 +557,3 @@ def test_a_message_with_any_json_as_schema_is_read_or_refused(schema: Any, paylo
         decoded = decode_avro_message(message_of(payload), json.dumps(schema))
         assert decoded is not None
         assert decoded["message"] is not None
-
-
-@pytest.mark.parametrize(
-    ("text", "quoted"),
-    [
-        ('{"a": 12345678901234567.890}', '{"a": "12345678901234567.890"}'),
-        ('{"a":[1, 1.10, -0.0, 1e400, 1E-5]}', '{"a": [1, "1.10", "-0.0", "1e400", "1E-5"]}'),
-        ('{"a": 123456789012345678901234567890}', '{"a": 123456789012345678901234567890}'),
-        ('{"a": "1.5", "b": true, "c": null}', '{"a": "1.5", "b": true, "c": null}'),
-        ('{"a": NaN, "b": "\u00e9\\n"}', '{"a": "NaN", "b": "\\u00e9\\n"}'),
-        (f'{{"a": {"9" * 5000}}}', f'{{"a": "{"9" * 5000}"}}'),
-    ],
-)
-def test_numbers_of_a_json_text_keep_their_digits(text: str, quoted: str) -> None:
-    assert quote_json_numbers(text) == quoted
-
-
-@pytest.mark.parametrize("text", ["", "{", "{'a': 1}", "[" * 100_000, '{"a": 01.5}'])
-def test_text_that_is_not_json_is_refused(text: str) -> None:
-    with pytest.raises(MessageError, match=r"not JSON|nests too deeply"):
-        quote_json_numbers(text)
-
-
-@given(st.text() | st.text('{}[]":,0.1eE-\\ '))
-def test_any_text_keeps_all_its_digits_or_is_refused(text: str) -> None:
-    with suppress(MessageError):
-        quoted = quote_json_numbers(text)
-        assert quoted is not None
-        quoted.encode()  # half of a pair of surrogates could not be given to Spark
-        assert json.loads(quoted) == json.loads(text, parse_float=str, parse_constant=str)

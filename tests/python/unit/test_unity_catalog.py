@@ -51,12 +51,6 @@ EXAMPLES: list[tuple[str, list[Any], Any]] = [
         {"message": None, "error": "does not begin with a zero byte and the id of a schema"},
     ),
     (
-        "quote_json_numbers",
-        ['{"NUMBER": 7, "AMOUNT": 12345678901234567.890}'],
-        '{"NUMBER": 7, "AMOUNT": "12345678901234567.890"}',
-    ),
-    ("quote_json_numbers", ["{"], None),
-    (
         "parse_table_key",
         ["pkey2=value2+pkey1=value1", False],
         {

@@ -1,0 +1,120 @@
+"""Numbers of JSON messages keep their digits, and what is no JSON does not become any."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conftest import Lake, Project
+
+CASES = {
+    '{"a": 12345678901234567.890}': '{"a": "12345678901234567.890"}',
+    '{"a":[1, 1.10,-0.0 ,1e400, 1E-5]}': '{"a":[1, "1.10","-0.0" ,"1e400", "1E-5"]}',
+    '{"a": 123456789012345678901234567890}': '{"a": 123456789012345678901234567890}',
+    '{"a": "1.5, 2.5]", "1.5": "\\"1.5"}': '{"a": "1.5, 2.5]", "1.5": "\\"1.5"}',
+    '{"a": "\u00e9\\n", "b": {"c": [ 1 ,2.0]}}': '{"a": "\u00e9\\n", "b": {"c": [ 1 ,"2.0"]}}',
+    "1.5": '"1.5"',
+    # Spark takes single quotes too, and 1.5 is part of a text here.
+    "{'a': '1.5, 2.5]'}": "{'a': '1.5, 2.5]'}",
+    '{"a": 01.5}': '{"a": 01.5}',
+    '{"a": 1.5.5}': '{"a": 1.5.5}',
+    '{"a": "1.5, "b": 2.5}': '{"a": "1.5, "b": 2.5}',
+    "": "",
+    # Parts of the pattern that would go back, or one into the other, would not come to an end.
+    "[" * 100_000: "[" * 100_000,
+    '"' * 100_001: '"' * 100_001,
+    "1." * 100_000: "1." * 100_000,
+    '["' + "\\n" * 100_000 + '", 1.5]': '["' + "\\n" * 100_000 + '", "1.5"]',
+    "[" + "1," * 100_000 + "1.5]": "[" + "1," * 100_000 + '"1.5"]',
+}
+
+
+@pytest.fixture(scope="module")
+def exact(make_project: Callable[[str], Project], lake: Lake) -> Callable[[list[str]], list[str]]:
+    sql = make_project("exact_numbers").sql("afterimage._exact_numbers('text')")
+
+    def convert(texts: list[str]) -> list[str]:
+        rows = [{"number": number, "text": text} for number, text in enumerate(texts)]
+        lake.frame({"number": "int", "text": "string"}, rows).createOrReplaceTempView("texts")
+        return [
+            row["text"] for row in lake.rows(f"select number, {sql} as text from texts order by 1")
+        ]
+
+    return convert
+
+
+def test_numbers_with_a_fraction_become_texts(exact: Callable[[list[str]], list[str]]) -> None:
+    assert dict(zip(CASES, exact(list(CASES)), strict=True)) == CASES
+
+
+def test_any_text_keeps_what_it_says(exact: Callable[[list[str]], list[str]]) -> None:
+    source = random.Random(int(os.environ.get("AFTERIMAGE_SEED", "54")))
+    texts = [damaged(source, value(source, 3)) for _ in range(5000)]
+    told = {True: 0, False: 0}
+    for text, converted in zip(texts, exact(texts), strict=True):
+        meant = read(text, str)
+        told[meant is not None] += 1
+        assert read(converted, refuse) == meant, text
+    assert min(told.values()) > 500
+
+
+def read(text: str, parse_float: Callable[[str], Any]) -> Any:
+    """Return what a JSON text says, in a list; None if it is no JSON."""
+    try:
+        return [json.loads(text, parse_float=parse_float, parse_constant=refuse, strict=False)]
+    except ValueError:
+        return None
+
+
+def refuse(text: str) -> None:
+    raise ValueError(text)
+
+
+def value(source: random.Random, depth: int) -> str:
+    """Return a random JSON value, written in any way."""
+    kind = source.random()
+    if depth == 0 or kind < 0.4:
+        return number(source)
+    if kind < 0.55:
+        return string(source)
+    if kind < 0.65:
+        return source.choice(["true", "false", "null"])
+    parts = [value(source, depth - 1) for _ in range(source.randint(0, 4))]
+    comma = spaced(source, ",")
+    if kind < 0.8:
+        return spaced(source, "[") + comma.join(parts) + spaced(source, "]")
+    fields = [string(source) + spaced(source, ":") + part for part in parts]
+    return spaced(source, "{") + comma.join(fields) + spaced(source, "}")
+
+
+def number(source: random.Random) -> str:
+    text = source.choice(["", "-"]) + source.choice(["0", "7", "12", "9" * source.randint(1, 30)])
+    if source.random() < 0.6:
+        text += f".{source.randrange(10**9)}"
+    if source.random() < 0.2:
+        text += source.choice("eE") + source.choice(["", "+", "-"]) + str(source.randint(0, 400))
+    return text
+
+
+def string(source: random.Random) -> str:
+    signs = "ab1.5\"\\,:{}[]e- \n\t\u00e9\U0001f600'"
+    text = "".join(source.choice(signs) for _ in range(source.randint(0, 8)))
+    return json.dumps(text, ensure_ascii=source.random() < 0.5)
+
+
+def spaced(source: random.Random, sign: str) -> str:
+    return source.choice(["", " ", "\n\t"]) + sign + source.choice(["", "  "])
+
+
+def damaged(source: random.Random, text: str) -> str:
+    """Return the text with some signs put in or replaced, or as it is."""
+    for _ in range(source.choice([0, 0, 1, 3])):
+        place = source.randint(0, len(text))
+        sign = source.choice("\"\\.e-05, '}")
+        text = text[:place] + sign + text[place + source.randint(0, 1) :]
+    return text
