@@ -30,9 +30,19 @@
     {%- set has_kept = 'kept' in afterimage._relation_columns(listed) | map(attribute='name') -%}
     {%- set kept = 'kept' if has_kept else 'cast(null as string)' -%}
     {%- set of_model = listed ~ ' where model = ' ~ afterimage._literal(name) -%}
+    {%- set is_hash = "coalesce(startswith(erased_key, 'sha256:'), false)" -%}
+    {%- set names = "transform_keys(from_json(erased_key, 'map<string, string>'), (name, value) -> lower(name))" -%}
+    {%- set of_list = names ~ '[lower({name})]' -%}
     {%- set ways = run_query(
-        "select distinct startswith(erased_key, 'sha256:'), get_json_object(" ~ kept ~ ", '$.types') from " ~ of_model
+        'select ' ~ is_hash ~ ', get_json_object(' ~ kept ~ ", '$.types'), count(*) - count(if(" ~ is_hash ~ ", '', "
+        ~ afterimage._key_text(unique_key, of_list, none) ~ ')) from ' ~ of_model ~ ' group by 1, 2'
     ).rows -%}
+    {%- if ways | map(attribute=2) | select | list -%}
+        {%- do exceptions.raise_compiler_error(
+            name ~ ': ' ~ listed ~ ' has keys of this model without a value for each column of its key ('
+            ~ unique_key | join(', ') ~ '). Correct them.'
+        ) -%}
+    {%- endif -%}
     {%- set salt = afterimage._erasure_salt() -%}
     {%- set has_hashes = ways | selectattr(0) | list | length > 0 -%}
     {%- if has_hashes and salt is none -%}
@@ -41,15 +51,11 @@
         ) -%}
     {%- endif -%}
     {%- set salt = salt if has_hashes else none -%}
-    {%- set of_list = "from_json(erased_key, 'map<string, string>')[{name}]" -%}
     {%- set keys -%}
         select key_text, if(count(kept) = count(*), min_by(kept, requested_at), null) as kept
         from (
             select
-                if(
-                    startswith(erased_key, 'sha256:'), substring(erased_key, 8),
-                    {{ afterimage._key_text(unique_key, of_list, salt) }}
-                ) as key_text,
+                if({{ is_hash }}, substring(erased_key, 8), {{ afterimage._key_text(unique_key, of_list, salt) }}) as key_text,
                 {{ kept }} as kept,
                 requested_at
             from {{ of_model }}
@@ -69,11 +75,22 @@
 {%- endmacro -%}
 
 
-{#- A key as one text: the JSON list of the texts of its columns, in the order of their names, or the SHA-256 of the
-    salt and that list. `template` gives the text of a column, see `_each`. -#}
+{#- A key as one text: each column in the order of their names, with its length and a colon before it; or the SHA-256 of
+    the salt and that. It is NULL if a column is: such a row has no key. `template` gives a column as a text, see
+    `_each`. -#}
 {%- macro _key_text(unique_key, template, salt) -%}
-    {%- set text = 'to_json(array(' ~ afterimage._each(unique_key | sort, template) | join(', ') ~ '))' -%}
+    {%- set parts = [] -%}
+    {%- for text in afterimage._each(unique_key | sort, template) -%}
+        {%- do parts.append('cast(length(' ~ text ~ ") as string), ':', " ~ text) -%}
+    {%- endfor -%}
+    {%- set text = 'concat(' ~ parts | join(', ') ~ ')' -%}
     {{ return(text if salt is none else 'sha2(concat(' ~ afterimage._literal(salt) ~ ', ' ~ text ~ '), 256)') }}
+{%- endmacro -%}
+
+
+{#- The same of an image, such as `before`. or known. -#}
+{%- macro _key_text_of(image, unique_key, salt) -%}
+    {{ return(afterimage._key_text(unique_key, 'cast(' ~ image ~ '{column} as string)', salt)) }}
 {%- endmacro -%}
 
 
@@ -133,9 +150,7 @@ kept_changes as (
         left outer join ({{ erasures['keys'] }}) as of_{{ image }}
             on
                 of_{{ image }}.key_text
-                = {{ afterimage._key_text(
-                    unique_key, 'cast(changes.`' ~ image ~ '`.{column} as string)', erasures.salt
-                ) }}
+                = {{ afterimage._key_text_of('changes.`' ~ image ~ '`.', unique_key, erasures.salt) }}
         {%- endfor %}
     ) as marked_changes
 

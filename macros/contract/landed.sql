@@ -22,9 +22,9 @@
 
 
 {#- What one query over the landed rows says: `count`, `extents` ([beginning, first place, last place] for each
-    beginning of places) and `has_unplaced`; `group_hashes`, if the rows are few; and `digest_now`, the side's digest. (A
-    run that reads everything does not ask, so the next one with news reads everything once more if rows depend on the
-    digest.) -#}
+    beginning of places) and `has_unplaced`; `group_hashes`, if the rows are few, and are not opened by a table that may
+    get news before the next statement; and `digest_now`, the side's digest. (A run that reads everything does not ask,
+    so the next one with news reads everything once more if rows depend on the digest.) -#}
 {%- macro _landed_summary(side) -%}
     {%- set few = 1000 -%}
     {%- set group_hash = 'xxhash64(' ~ side.group ~ ')' if side.group else 'cast(null as bigint)' -%}
@@ -66,7 +66,7 @@
     {%- endif -%}
     {{ return({
         'count': seen.count, 'extents': extents, 'has_unplaced': seen.has_unplaced,
-        'group_hashes': hashes | unique | sort if seen.count <= few else none,
+        'group_hashes': hashes | unique | sort if seen.count <= few and not side.opened else none,
         'digest_now': afterimage._value(side.digest) if side.digest else none,
     }) }}
 {%- endmacro -%}

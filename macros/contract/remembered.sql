@@ -171,6 +171,10 @@
             {{ return(none) }}
         {%- endfor -%}
     {%- endif -%}
+    {#- What is asked of a table that the model no longer reads would be news for ever. -#}
+    {%- for name in read.keys() | list if name.endswith(' asks') and name not in tables | map(attribute='name') -%}
+        {%- do read.pop(name) -%}
+    {%- endfor -%}
     {%- do afterimage._set_properties(target_relation, {
         'afterimage.read': afterimage._as_property(tojson(dict(read, **afterimage._read_states(tables)))),
         'afterimage.snapshot': afterimage._noted_version(target_relation),

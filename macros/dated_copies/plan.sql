@@ -85,7 +85,8 @@
 
 
 {#- A query in brackets for the rows that a copy had, from the staging table. The last 32
-    characters of a change_id are the key's hash. -#}
+    characters of a change_id are the key's hash. An erased key whose intervals are kept has a
+    token, which no copy has. -#}
 {%- macro _copies_state(place) -%}
     {%- set query -%}
 (
@@ -96,7 +97,10 @@
     from (
         select max_by(struct(operation, coalesce(`after`, `before`) as image), change_seq) as last_change
         from {{ this }}
-        where reject_reason is null and change_seq <= '{{ place }}'
+        where
+            reject_reason is null
+            and change_seq <= '{{ place }}'
+            and not startswith(change_id, 'erased-')
         group by right(change_id, 32)
     ) as keys
     where last_change.operation <> 'delete'

@@ -15,7 +15,7 @@
     {%- for line in afterimage._erasure_lines(plan) -%}
         {%- do log(line, info=true) -%}
     {%- endfor -%}
-    {%- if not dry_run and plan.erased -%}
+    {%- if not dry_run -%}
         {%- do afterimage._carry_out(plan, reference) -%}
         {%- for line in afterimage._proof_lines(plan) -%}
             {%- do log(line, info=true) -%}
@@ -27,24 +27,28 @@
 {#- What the erasure touches, line by line. -#}
 {%- macro _erasure_lines(plan) -%}
     {%- set lines = [] -%}
-    {%- if not plan.erased -%}
-        {%- do lines.append(plan.staging ~ ': has no rows of the keys in the list of erasures') -%}
-        {{ return(lines) }}
-    {%- endif -%}
     {%- for key in plan.erased -%}
         {%- do lines.append('key ' ~ key ~ ('' if key in plan.given else ', linked by a key change')) -%}
     {%- endfor -%}
     {%- for table in afterimage._tables_erased(plan) -%}
-        {%- do lines.append(table.name ~ ': ' ~ afterimage._counted_rows(table, plan) ~ ' rows') -%}
+        {%- do lines.append(table.name ~ ': ' ~ afterimage._rows_of_plan(table, plan) ~ ' rows') -%}
+        {%- for stream in table.other_streams -%}
+            {%- do lines.append(
+                table.name ~ ': also has what ' ~ stream ~ ' has of these keys, and loses it too; erase them there as well, or a'
+                ~ ' full refresh brings it back'
+            ) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {%- for name in plan.rebuilt -%}
         {%- do lines.append(name ~ ': keeps the rows until dbt builds it again, as its files have no versions') -%}
     {%- endfor -%}
-    {%- for name in plan.others -%}
-        {%- do lines.append(name ~ ': is left alone, as its rows do not have this key') -%}
+    {%- for table in plan.others -%}
+        {%- set why = 'its rows do not have this key' if not table.images
+            else 'these columns are not its key; it has ' ~ afterimage._rows_of_plan(table, plan) ~ ' rows of these values' -%}
+        {%- do lines.append(table.name ~ ': is left alone, as ' ~ why) -%}
     {%- endfor -%}
     {%- for table in plan.raw_left -%}
-        {%- set count = 'may have' if not table.images else 'has ' ~ afterimage._counted_rows(table, plan) -%}
+        {%- set count = 'may have' if not table.images else 'has ' ~ afterimage._rows_of_plan(table, plan) -%}
         {%- do lines.append(
             table.name ~ ': ' ~ count ~ ' rows of these keys, and is left alone, as it is not ours; what is read of it again'
             ~ ' is left out'
@@ -54,27 +58,54 @@
 {%- endmacro -%}
 
 
+{#- Erases all keys that the list has of the model then, so that it completes an earlier erasure that was killed. -#}
 {%- macro _carry_out(plan, reference) -%}
+    {%- if plan.texts -%}
+        {%- do afterimage._list_erasures(plan, reference) -%}
+    {%- endif -%}
+    {%- set list = afterimage._erasures_table() if plan.texts -%}
+    {%- set erasures = afterimage._erasures_of(plan.staging, plan.unique_key, list) -%}
+    {%- if erasures is none -%}
+        {{ return(none) }}
+    {%- endif -%}
     {#- From here on, what lands of these keys is left out. The staging table comes last: it tells which keys are
         linked. -#}
-    {%- do afterimage._list_erasures(plan, reference) -%}
     {%- for table in plan.tables + plan.raw_tables -%}
         {#- Delta's DELETE takes no subquery. -#}
         {%- do run_query(
-            'merge into ' ~ table.relation ~ ' as known using (' ~ afterimage._keys_of_plan(plan) ~ ') as erased on '
-            ~ afterimage._is_of_key('known.', plan.unique_key, 'erased') ~ ' when matched then delete'
+            'merge into ' ~ table.relation ~ ' as known using (' ~ erasures['keys'] ~ ') as erased on '
+            ~ afterimage._key_text_of('known.', plan.unique_key, erasures.salt)
+            ~ ' = erased.key_text when matched then delete'
         ) -%}
         {%- do afterimage._forget_rows(table) -%}
     {%- endfor -%}
     {%- do afterimage._allow_many_steps() -%}
-    {%- do run_query(afterimage._erase_changes(plan)) -%}
+    {%- do afterimage._erase_changes(plan, erasures) -%}
     {%- do afterimage._forget_rows(plan.stream) -%}
-    {%- for table in afterimage._tables_erased(plan) if afterimage._counted_rows(table, plan) -%}
+    {%- for table in afterimage._tables_erased(plan)
+        if afterimage._counted_rows(table, plan, 'select key_text from (' ~ erasures['keys'] ~ ')', erasures.salt) -%}
         {%- do exceptions.raise_compiler_error(
             'erase: ' ~ table.name ~ ' has rows of these keys again: another run wrote them. Run the command again.'
         ) -%}
     {%- endfor -%}
-    {%- do log(plan.staging ~ ': erased ' ~ plan.erased | length ~ ' keys', info=true) -%}
+{%- endmacro -%}
+
+
+{#- The proof: no row of the present version has a key (see above), and no file belongs to another version or to none.
+    -#}
+{%- macro _proof_lines(plan) -%}
+    {%- set lines = [] -%}
+    {%- for table in afterimage._tables_erased(plan) -%}
+        {%- set left = afterimage._of_format(table.format, 'files_left')(table.relation) -%}
+        {%- if left -%}
+            {%- do exceptions.raise_compiler_error(
+                'erase: ' ~ table.name ~ ' has files that belong to no version of it, and may have rows of these keys. A'
+                ~ ' run that was killed left them. Remove the files. Run the command again then. Got: ' ~ left | join(', ')
+            ) -%}
+        {%- endif -%}
+        {%- do lines.append(table.name ~ ': no file has rows of these keys') -%}
+    {%- endfor -%}
+    {{ return(lines) }}
 {%- endmacro -%}
 
 
@@ -83,57 +114,61 @@
 {%- endmacro -%}
 
 
-{#- The condition that an image is of a key of a table with the columns of `_key_names`. -#}
-{%- macro _is_of_key(image, unique_key, keys) -%}
-    {{ return(
-        afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) = ' ~ keys ~ '.{key}') | join(' and ')
-    ) }}
-{%- endmacro -%}
-
-
-{#- The condition that a row has one of the keys that a query returns. -#}
-{%- macro _has_key(images, unique_key, keys) -%}
+{#- The condition that a row has a key of those whose texts a query returns. -#}
+{%- macro _has_key(images, unique_key, key_texts, salt) -%}
     {%- set conditions = [] -%}
     {%- for image in images -%}
-        {%- do conditions.append(
-            '(' ~ afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string)') | join(', ') ~ ') in (' ~ keys ~ ')'
-        ) -%}
+        {%- do conditions.append(afterimage._key_text_of(image, unique_key, salt) ~ ' in (' ~ key_texts ~ ')') -%}
     {%- endfor -%}
     {{ return(conditions | join(' or ')) }}
 {%- endmacro -%}
 
 
-{%- macro _keys_of_plan(plan) -%}
-    {{ return('select * from ' ~ afterimage._inline_keys(plan.texts)) }}
-{%- endmacro -%}
-
-
-{%- macro _counted_rows(table, plan) -%}
+{%- macro _counted_rows(table, plan, key_texts, salt) -%}
     {{ return(afterimage._value(
         'select count(*) from ' ~ table.relation ~ ' where '
-        ~ afterimage._has_key(table.images, plan.unique_key, afterimage._keys_of_plan(plan))
+        ~ afterimage._has_key(table.images, plan.unique_key, key_texts, salt)
     ) | int) }}
 {%- endmacro -%}
 
 
-{#- The statement that takes the values out of the changes of the keys. If the raw rows went too, these changes are of
-    no row. What keeps its intervals is news to the models below. -#}
-{%- macro _erase_changes(plan) -%}
-    {%- set stream = plan.stream -%}
-    {%- set further = afterimage._further_columns(stream.relation) -%}
-    {%- set columns = afterimage._stream_columns('erase', stream.relation) | map(attribute='name') | list -%}
-    {%- set erasures = afterimage._erasures_of(plan.staging, plan.unique_key, afterimage._erasures_table()) -%}
-    {%- set changed = afterimage._changed_by_erasure() + further -%}
-    {%- set last = afterimage._value('select unix_micros(max(ingested_at)) from ' ~ stream.relation) -%}
+{#- How many rows of a table have keys of the plan, which may not be listed yet. -#}
+{%- macro _rows_of_plan(table, plan) -%}
+    {%- if not plan.texts -%}
+        {{ return(0) }}
+    {%- endif -%}
+    {%- set key_texts -%}
+        select {{ afterimage._key_text(plan.unique_key, '{key}', none) }} from {{ afterimage._inline_keys(plan.texts) }}
+    {%- endset -%}
+    {{ return(afterimage._counted_rows(table, plan, key_texts, none)) }}
+{%- endmacro -%}
+
+
+{#- Takes the values out of the changes of the keys. If the raw rows went too, these changes are of no row. What keeps
+    its intervals is news to the models below. -#}
+{%- macro _erase_changes(plan, erasures) -%}
+    {%- set stream = plan.stream.relation -%}
+    {%- set further = afterimage._further_columns(stream) -%}
+    {%- set columns = afterimage._stream_columns('erase', stream) | map(attribute='name') | list -%}
+    {%- set last = afterimage._value('select unix_micros(max(ingested_at)) from ' ~ stream) -%}
     {%- set now = "greatest(timestamp '" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "', timestamp_micros("
         ~ (last or 0) ~ ' + 1))' -%}
-merge into {{ stream.relation }} as known
+    {%- set of_keys = 'select * from ' ~ stream ~ ' where ' ~ afterimage._has_key(
+        plan.stream.images, plan.unique_key, 'select key_text from (' ~ erasures['keys'] ~ ')', erasures.salt
+    ) -%}
+    {#- A run that came after the key was listed may have read a change again, without its values. -#}
+    {%- if afterimage._value('select count(*) from ' ~ stream ~ " where startswith(change_id, 'erased-')") | int -%}
+        {%- do run_query(
+            'merge into ' ~ stream ~ " as known using (select concat('erased-', md5(change_id)) as change_id from ("
+            ~ of_keys ~ ')) as erased on known.change_id = erased.change_id when matched then delete'
+        ) -%}
+    {%- endif -%}
+    {%- set statement -%}
+merge into {{ stream }} as known
 using (
     with changes as (
 
-        select *
-        from {{ stream.relation }}
-        where {{ afterimage._has_key(stream.images, plan.unique_key, afterimage._keys_of_plan(plan)) }}
+        {{ of_keys }}
 
     ),
 
@@ -144,13 +179,15 @@ using (
 ) as erased
     on known.change_id = erased.id_before
 when matched then update set
-    {%- for column in changed %}
+    {%- for column in afterimage._changed_by_erasure() + further %}
     known.{{ afterimage._quote(column) }} = erased.{{ afterimage._quote(column) }},
     {%- endfor %}
     {%- if plan.raw_tables %}
     known.source_rows = 0,
     {%- endif %}
     known.ingested_at = if(erased.reject_reason is null, {{ now }}, known.ingested_at)
+    {%- endset -%}
+    {%- do run_query(statement) -%}
 {%- endmacro -%}
 
 

@@ -17,9 +17,10 @@
             'erase: `keys` must be given, as ' ~ stream.name ~ ' is not a `change_stream`, which remembers its key. Got: none'
         ) -%}
     {%- endif -%}
-    {%- set unique_key = known[0].key if listed else afterimage._named_by_keys(keys, columns) -%}
+    {%- set unique_key = afterimage._match_column_case(known[0].key, columns) if listed
+        else afterimage._named_by_keys(keys, columns) -%}
     {#- Half a key would not be known again when rows land. -#}
-    {%- for one in known if one.key | sort != unique_key | sort -%}
+    {%- for one in known if one.key | map('lower') | sort | list != unique_key | map('lower') | sort | list -%}
         {%- do exceptions.raise_compiler_error(
             'erase: `keys` must name the whole key of ' ~ stream.name ~ ': ' ~ one.key | join(', ') ~ '. Got: '
             ~ unique_key | join(', ')
@@ -39,9 +40,9 @@
     {%- for image in stream.images -%}
         {%- do found.append(
             'select ' ~ afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) as {key}') | join(', ')
-            ~ ' from ' ~ stream.relation ~ ' where ' ~ afterimage._key_text(
-                unique_key, 'cast(' ~ image ~ '{column} as string)', erasures.salt
-            ) ~ ' in (select key_text from (' ~ erasures['keys'] ~ '))'
+            ~ ' from ' ~ stream.relation ~ ' where ' ~ afterimage._has_key(
+                [image], unique_key, 'select key_text from (' ~ erasures['keys'] ~ ')', erasures.salt
+            )
         ) -%}
     {%- endfor -%}
     {%- set texts = [] -%}
@@ -131,6 +132,8 @@
                     on {{ afterimage._is_of_key('changes.`' ~ here ~ '`.', unique_key, 'known_keys') }}
                 where
                     operation = 'update'
+                    and `before` is not null
+                    and `after` is not null
                     and reject_reason is null
                     and not ({{ afterimage._same_columns('`before`', '`after`', unique_key) }})
             {%- endset -%}
@@ -144,4 +147,12 @@
         {%- set found.last = new -%}
     {%- endfor -%}
     {{ return(found.all) }}
+{%- endmacro -%}
+
+
+{#- The condition that an image is of a key of a table with the columns of `_key_names`. -#}
+{%- macro _is_of_key(image, unique_key, keys) -%}
+    {{ return(
+        afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) = ' ~ keys ~ '.{key}') | join(' and ')
+    ) }}
 {%- endmacro -%}

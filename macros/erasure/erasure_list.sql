@@ -15,7 +15,7 @@
     {%- endif -%}
     {%- set kept = 'cast(null as string)' if plan.kept is none else afterimage._what_is_kept(plan) -%}
     {%- set salt = afterimage._erasure_salt() -%}
-    {%- set earlier = afterimage._erasures_of(plan.staging, plan.unique_key, list) -%}
+    {%- set earlier = afterimage._earlier_erasures(plan, list) -%}
     {%- set hashed = afterimage._key_text(plan.unique_key, '{key}', salt) -%}
     {%- set as_json -%}
         to_json(map({{ afterimage._each(plan.unique_key, '{name}, {key}') | join(', ') }}))
@@ -34,10 +34,38 @@
         {%- if earlier %}
         where
             {{ afterimage._key_text(plan.unique_key, '{key}', earlier.salt) }}
-            not in (select key_text from ({{ earlier['keys'] }}))
+            not in (select key_text from ({{ earlier['keys'] }}){{ ' where kept is null' if plan.kept is none }})
         {%- endif %}
     {%- endset -%}
     {%- do run_query(statement) -%}
+{%- endmacro -%}
+
+
+{#- What the list has of the model. A key whose intervals were kept may be erased as a whole later, not the other way
+    round. A seed would lose what is added to its table. -#}
+{%- macro _earlier_erasures(plan, list) -%}
+    {%- set earlier = afterimage._erasures_of(plan.staging, plan.unique_key, list) -%}
+    {%- set known = 'select ' ~ afterimage._key_text(plan.unique_key, '{key}', earlier.salt if earlier else none)
+        ~ ' as key_text from ' ~ afterimage._inline_keys(plan.texts) -%}
+    {%- set is_whole = '(select key_text from (' ~ earlier['keys'] ~ ') where kept is null)' if earlier -%}
+    {%- if earlier and plan.kept is not none
+        and afterimage._value('select count(*) from (' ~ known ~ ') where key_text in ' ~ is_whole) | int -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: `keep_intervals` must not be given for keys that ' ~ list ~ ' has without it. Delete them there first.'
+            ~ ' Got: ' ~ plan.kept
+        ) -%}
+    {%- endif -%}
+    {%- for node in graph.nodes.values() if node.resource_type == 'seed' and node.schema == list.schema
+        and node.alias == list.identifier -%}
+        {%- set is_new = ' where key_text not in ' ~ is_whole if earlier else '' -%}
+        {%- if afterimage._value('select count(*) from (' ~ known ~ ')' ~ is_new) | int -%}
+            {%- do exceptions.raise_compiler_error(
+                'erase: ' ~ list ~ ' is the seed ' ~ node.name ~ '. Add the keys there, run `dbt seed`, and erase what is'
+                ~ ' listed.'
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(earlier) }}
 {%- endmacro -%}
 
 

@@ -2,12 +2,12 @@
     - `staging`, and `stream`: its table; `unique_key`: the columns that the given keys name, sorted,
     - `given`, `erased`: the keys as they are shown, those that were given, and with those that are linked; `texts`: the
       same as lists of texts,
-    - `tables`: the tables below that have the key's columns; `rebuilt`: the names of those that are files without
-      versions, `others`: of those that are not touched,
+    - `tables`: the tables below that have this key; `rebuilt`: the names of those that are files without versions;
+      `others`: those that are not touched,
     - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`,
     - `kept`: the columns that stay, if intervals are kept; `token_types`: the types of the key's other columns.
-    Tables are {name, relation, format, images}: where a row has its key. A raw table without the key's columns, such as
-    one of messages, has no images. -#}
+    Tables are {name, relation, format, images}: where a row has its key. A table without the key's columns, such as one
+    of messages, has no images. Those below have `other_streams` too, the names of further staging models above. -#}
 {%- macro _erasure_plan(staging, keys, listed, keep_intervals, raw) -%}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'in', ['model', 'snapshot']) | list -%}
     {%- set node = nodes | selectattr('name', 'equalto', staging) | first -%}
@@ -34,21 +34,25 @@
         'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
     } -%}
     {%- for id in node.depends_on.nodes -%}
-        {%- do plan[('raw_tables' if raw else 'raw_left')].append(afterimage._raw_table(id, unique_key)) -%}
+        {%- set table = afterimage._raw_table(id, unique_key) -%}
+        {%- set is_erased = raw and table.images and afterimage._has_versions(table) -%}
+        {%- do plan['raw_tables' if is_erased else 'raw_left'].append(table) -%}
     {%- endfor -%}
-    {%- for table in plan.raw_tables if not table.images or not afterimage._has_versions(table) -%}
+    {%- if raw and not plan.raw_tables -%}
         {%- do exceptions.raise_compiler_error(
-            'erase: `raw` must be false, as ' ~ table.name ~ ' is not a table of Iceberg or Delta with the columns of the'
-            ~ ' key. Delete the rows there yourself. Got: true'
+            'erase: `raw` must be false, as ' ~ staging ~ ' reads no table of Iceberg or Delta with the columns of the key.'
+            ~ ' Delete the rows there yourself. Got: true'
         ) -%}
-    {%- endfor -%}
-    {%- for below in afterimage._models_below(node, nodes) -%}
-        {%- set relation = afterimage._load_relation(ref(below.package_name, below.name)) -%}
-        {%- if relation is not none and relation.type == 'table' -%}
+    {%- endif -%}
+    {%- for below in afterimage._models_below(node, nodes) if below.config.materialized != 'ephemeral' -%}
+        {%- set relation = afterimage._load_relation(ref(below.package_name, below.name, v=below.version)) -%}
+        {%- if relation is not none and relation.type in ['table', none] and below.config.materialized != 'view' -%}
             {%- set table = afterimage._erasable(below, ['']) -%}
-            {%- if afterimage._lacks_columns(relation, unique_key)
-                or not afterimage._has_this_key(below, unique_key) -%}
-                {%- do plan.others.append(below.name) -%}
+            {%- do table.update({'other_streams': afterimage._other_streams(below, staging)}) -%}
+            {%- if afterimage._lacks_columns(relation, unique_key) -%}
+                {%- do plan.others.append(dict(table, images=[])) -%}
+            {%- elif not afterimage._has_this_key(below, unique_key) -%}
+                {%- do plan.others.append(table) -%}
             {%- elif afterimage._has_versions(table) -%}
                 {%- do plan.tables.append(table) -%}
             {%- else -%}
@@ -62,7 +66,7 @@
 
 {#- A table that rows can be erased from. -#}
 {%- macro _erasable(node, images) -%}
-    {%- set relation = ref(node.package_name, node.name) -%}
+    {%- set relation = ref(node.package_name, node.name, v=node.version) -%}
     {{ return({
         'name': node.name, 'relation': relation, 'format': afterimage._landing_format(relation), 'images': images
     }) }}
@@ -72,6 +76,9 @@
 {#- A table that a staging model reads. -#}
 {%- macro _raw_table(id, unique_key) -%}
     {%- set node = graph.sources.get(id) or graph.nodes[id] -%}
+    {%- if node.config.materialized == 'ephemeral' -%}
+        {{ return({'name': node.name, 'relation': none, 'format': none, 'images': []}) }}
+    {%- endif -%}
     {%- set relation = source(node.source_name, node.name) if node.resource_type == 'source'
         else ref(node.package_name, node.name) -%}
     {{ return({
@@ -100,6 +107,27 @@
     {{ return(
         node.config.materialized == 'table'
         or own | map('lower') | sort | list == unique_key | map('lower') | sort | list
+    ) }}
+{%- endmacro -%}
+
+
+{#- The staging models above a model, but one of them. -#}
+{%- macro _other_streams(node, staging) -%}
+    {%- set found = {} -%}
+    {%- set walk = namespace(last=[node]) -%}
+    {%- for _ in graph.nodes if walk.last -%}
+        {%- set new = [] -%}
+        {%- for one in walk.last -%}
+            {%- for id in one.depends_on.nodes if id in graph.nodes and id not in found -%}
+                {%- do found.update({id: graph.nodes[id]}) -%}
+                {%- do new.append(graph.nodes[id]) -%}
+            {%- endfor -%}
+        {%- endfor -%}
+        {%- set walk.last = new | selectattr('depends_on', 'defined') | list -%}
+    {%- endfor -%}
+    {{ return(
+        found.values() | selectattr('config.materialized', 'equalto', 'change_stream') | map(attribute='name')
+        | reject('equalto', staging) | list
     ) }}
 {%- endmacro -%}
 

@@ -131,7 +131,7 @@ true
 
 
 {#- Delta lists what it would remove: the files that no version needs. -#}
-{%- macro _delta_files_left(relation, columns, condition) -%}
+{%- macro _delta_files_left(relation) -%}
     {{ return(afterimage._vacuum_all(relation, 'dry run').columns[0].values() | list) }}
 {%- endmacro -%}
 

@@ -56,7 +56,7 @@ true
 {%- endmacro -%}
 
 
-{%- macro _files_files_left(relation, columns, condition) -%}
+{%- macro _files_files_left(relation) -%}
     {{ return([]) }}
 {%- endmacro -%}
 
@@ -75,6 +75,11 @@ true
     {#- A snapshot is remembered if the table of this name was an Iceberg table before. -#}
     {%- set is_of_files = (read.get('state') or '').startswith('{') -%}
     {%- set before = fromjson(read.state) if is_of_files else {'newest': read.get('at'), 'files': none} -%}
+    {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
+    {%- set is_set_back = (before.newest or 0) | int > now + 1800000000 -%}
+    {%- if is_set_back -%}
+        {%- do before.update({'newest': none, 'files': none}) -%}
+    {%- endif -%}
     {%- if not afterimage._is_read_by_path(relation) -%}
         {#- A long-lived session would use the file list from when it first read the table. -#}
         {%- do run_query('refresh table ' ~ relation) -%}
@@ -87,7 +92,6 @@ true
         )) }}
     {%- endif -%}
     {#- A file from the future must not hide those that are written until then. -#}
-    {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
     {%- set newest = [[found.newest | int, (before.newest or 0) | int] | max, now] | min -%}
     {%- set known = afterimage._files_of(relation, afterimage._is_written_since(newest)) -%}
     {%- set state = tojson({'newest': newest, 'files': known.files}) -%}
@@ -96,8 +100,11 @@ true
             relation, 'new', landed='(select * from ' ~ relation ~ ' as landed_files where ' ~ unread ~ ')', state=state
         )) }}
     {%- endif -%}
-    {#- The first run, or one without a record, which says so. -#}
-    {{ return(afterimage._landed(relation, 'all', state=state, reason=read.get('reason'))) }}
+    {#- The first run, or one without a record, which says so. After the clock was set back by more than half an hour,
+        files would be older than what is remembered. -#}
+    {{ return(afterimage._landed(
+        relation, 'all', state=state, reason='the clock was set back' if is_set_back else read.get('reason')
+    )) }}
 {%- endmacro -%}
 
 

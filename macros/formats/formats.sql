@@ -16,7 +16,7 @@
     | `compact_when_due(relation, kind, most, version)` | compacts a table that `most` runs have written to, after a run that began with `version`; returns whether it did |
     | `maintain(relation, retain_days)` | compacts, and removes what only older versions need; returns what a log line says of it |
     | `forget(relation)` | removes at once what only older versions of a table have: their files, and rows that are marked as deleted |
-    | `files_left(relation, columns, condition)` | the files below a table, of any version or none, with rows that meet a condition on these columns; or, of Delta, those of no version |
+    | `files_left(relation)` | the files below a table that its present version does not have |
     | `stored_type(type)` | the type that a table has where it was given this one |
     | `widens(built, found)` | whether a column of a table may get another type, which is wider |
     | `widen_column(relation, column, type)` | gives it that type, or a field inside it |

@@ -156,28 +156,37 @@ if(
         relation, "'min-file-size-bytes', '0', 'max-file-size-bytes', '9223372036854775807'"
     ) -%}
     {%- do afterimage._call_procedure('rewrite_manifests', relation) -%}
+    {#- A manifest that is alone is left as it is. -#}
+    {%- if afterimage._value('select sum(deleted_data_files_count) from ' ~ relation ~ '.manifests') -%}
+        {%- do afterimage._compact_iceberg(relation, "'rewrite-all', 'true'") -%}
+        {%- do afterimage._call_procedure('rewrite_manifests', relation) -%}
+    {%- endif -%}
     {%- do afterimage._call_procedure(
         'expire_snapshots', relation, ", older_than => timestamp '2100-01-01', retain_last => 1"
     ) -%}
 {%- endmacro -%}
 
 
-{#- Files may belong to no snapshot, so Spark reads the table's folder as files. -#}
-{%- macro _iceberg_files_left(relation, columns, condition) -%}
-    {%- set place = {'path': afterimage._table_properties(relation).get('write.data.path')} -%}
-    {%- if not place.path -%}
-        {%- for row in run_query('describe table extended ' ~ relation).rows if row[0] == 'Location' -%}
-            {%- do place.update({'path': row[1]}) -%}
-        {%- endfor -%}
-    {%- endif -%}
-    {%- do run_query(
-        'create or replace temporary view afterimage_files (' ~ columns ~ ') using parquet options (path '
-        ~ afterimage._literal(place.path) ~ ", recursiveFileLookup 'true', pathGlobFilter '*.parquet')"
-    ) -%}
-    {%- set files = run_query(
-        'select distinct input_file_name() from afterimage_files where ' ~ condition ~ ' limit 10'
-    ).columns[0].values() | list -%}
-    {%- do run_query('drop view afterimage_files') -%}
+{#- Spark lists the files in the table's folders, without reading them; the metadata table has what belongs to it. -#}
+{%- macro _iceberg_files_left(relation) -%}
+    {%- set folders = [afterimage._table_properties(relation).get('write.data.path')] -%}
+    {%- for row in run_query('describe table extended ' ~ relation).rows if row[0] == 'Location' -%}
+        {%- do folders.append(row[1]) -%}
+    {%- endfor -%}
+    {%- set path = "regexp_replace({column}, '^[A-Za-z0-9+.-]+:(//[^/]*)?', '')" -%}
+    {%- set files = [] -%}
+    {%- for folder in folders if folder -%}
+        {%- do run_query(
+            'create or replace temporary view afterimage_files using binaryFile options (path '
+            ~ afterimage._literal(folder) ~ ", recursiveFileLookup 'true')"
+        ) -%}
+        {%- set found = run_query(
+            'select path from afterimage_files where ' ~ path.format(column='path') ~ ' not in (select '
+            ~ path.format(column='file_path') ~ ' from ' ~ relation ~ ".files) and path not like '%/metadata/%' limit 10"
+        ) -%}
+        {%- do files.extend(found.columns[0].values()) -%}
+        {%- do run_query('drop view afterimage_files') -%}
+    {%- endfor -%}
     {{ return(files) }}
 {%- endmacro -%}
 

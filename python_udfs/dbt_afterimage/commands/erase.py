@@ -70,7 +70,7 @@ def command(
         lines = project.macro("_erasure_lines", plan=plan)
     for line in lines:
         print(line)
-    if dry_run or not plan["erased"]:
+    if dry_run:
         return
     if not yes and not click.confirm("Erase these rows? Nobody can restore them"):
         raise click.Abort

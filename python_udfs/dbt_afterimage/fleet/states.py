@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -415,9 +416,8 @@ def _of_files(project: Project, pairs: Sequence[Pair]) -> dict[Pair, News]:
         known = _files_state(state)
         try:
             project.rows(f"refresh table {name}")
-            unread = project.macro(
-                "_is_written_since", moment=known.get("newest"), files=known.get("files")
-            )
+            moment = None if _is_set_back(known) else known.get("newest")
+            unread = project.macro("_is_written_since", moment=moment, files=known.get("files"))
             newest = project.macro("_files_of", relation=name, condition=unread)["newest"]
         except AfterimageError as error:
             found[pair] = _cannot_be_asked(error)
@@ -437,8 +437,14 @@ def _files_state(state: str) -> dict[str, Any]:
 
 def _newest(state: str) -> int:
     """Return from when on a file may be one that was not read yet."""
-    newest = _files_state(state).get("newest")
-    return int(newest) - _HOUR if newest is not None else 0
+    known = _files_state(state)
+    newest = known.get("newest")
+    return 0 if newest is None or _is_set_back(known) else int(newest) - _HOUR
+
+
+def _is_set_back(known: dict[str, Any]) -> bool:
+    """Whether the clock was set back since a run, as the macro `_files_landed` finds it."""
+    return int(known.get("newest") or 0) > time.time() * 1_000_000 + _HOUR / 2
 
 
 def _path(name: str) -> str:

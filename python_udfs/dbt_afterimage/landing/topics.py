@@ -277,6 +277,9 @@ class TopicTable(Table):
                 " offsets begin again, and would repeat; land it into another table: --as"
                 " SCHEMA.TABLE"
             )
+        if topic.id != NO_ID:
+            for one in known.values():
+                one.topic = topic.id
         gone = {
             number: (one.next, topic.first[number])
             for number, one in known.items()
