@@ -10,7 +10,7 @@ import pytest
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing import broker, registry
 from dbt_afterimage.landing.memory import Memory, Target
-from dbt_afterimage.landing.topics import table_name
+from dbt_afterimage.landing.topics import Partition, TopicTable, table_name
 
 
 @pytest.mark.parametrize(
@@ -89,3 +89,19 @@ def test_memory_as_it_was_written_before_there_were_topics() -> None:
     assert found is not None
     found.forget_latest()
     assert found.files == {"/landing": {"1.csv": [1, 2, "a"]}}
+
+
+def test_a_topic_whose_broker_learns_identities_is_known_by_its_own_from_then_on() -> None:
+    """The broker's answers are made up: no broker of today is without identities."""
+    table = object.__new__(TopicTable)
+    table._shown = "raw.orders"
+    known = {0: Partition(1000, broker.NO_ID)}
+
+    def wanted(identity: str, end: int) -> dict[int, tuple[int, int]]:
+        topic = broker.Topic("cluster", "orders", identity, {0: 0}, {0: end})
+        return table._wanted(topic, known, [], accept_gap=False)
+
+    assert wanted(broker.NO_ID, 1200) == {0: (1000, 1200)}
+    assert wanted("one", 1300) == {0: (1000, 1300)}
+    with pytest.raises(AfterimageError, match="orders was created again"):
+        wanted("another", 1500)
