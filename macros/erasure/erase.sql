@@ -156,11 +156,12 @@
     {%- set of_keys = 'select * from ' ~ stream ~ ' where ' ~ afterimage._has_key(
         plan.stream.images, plan.unique_key, 'select key_text from (' ~ erasures['keys'] ~ ')', erasures.salt
     ) -%}
-    {#- A run that came after the key was listed may have read a change again, without its values. -#}
-    {%- if afterimage._value('select count(*) from ' ~ stream ~ " where startswith(change_id, 'erased-')") | int -%}
+    {#- A run that came after the key was listed may have read a change again, with all its rows, without its values. -#}
+    {%- set read_again = 'select change_id from ' ~ stream ~ " where startswith(change_id, 'erased-')" -%}
+    {%- if run_query(read_again ~ ' limit 1').rows -%}
         {%- do run_query(
-            'merge into ' ~ stream ~ " as known using (select concat('erased-', md5(change_id)) as change_id from ("
-            ~ of_keys ~ ')) as erased on known.change_id = erased.change_id when matched then delete'
+            'merge into ' ~ stream ~ ' as known using (' ~ read_again ~ ") as erased on concat('erased-', md5(known.change_id))"
+            ~ ' = erased.change_id when matched then delete'
         ) -%}
     {%- endif -%}
     {%- set statement -%}

@@ -19,7 +19,7 @@ import pytest
 from pyarrow import parquet
 
 from all_dialects import LEAST, MACRO, PLACES, STILL, Told, in_dialect, name_in, retold
-from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.cli import main
 from ends import ENDED, at_work, ended
 from reference import Change, Operation, Row, history
@@ -360,6 +360,53 @@ def test_keys_as_hashes(
     with pytest.raises(DbtError):
         project.dbt("run", "--select", "stg_clients")
     assert "has hashes of keys. Set AFTERIMAGE_ERASURE_SALT" in capfd.readouterr().out
+    lake.spark.sql(f"drop table {erasures}")
+
+
+@pytest.mark.slow
+def test_a_key_with_capitals_and_an_entry_without_it(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    erasures = f"{SCHEMA}.afterimage_erasures"
+    project = make_project("erase_capitals")
+    project.stream(
+        "stg_capitals", f"qlik_change_table({relation('Capitals__ct')}, unique_key=['Code'])"
+    )
+    project.history("capitals_history", "stg_capitals", ["Code"])
+    columns = {name.replace("code", "Code"): kind for name, kind in COLUMNS.items()}
+    rows = [{name.replace("code", "Code"): value for name, value in row.items()} for row in ROWS]
+    lake.create("Capitals__ct", columns, rows)
+    lake.spark.sql(f"drop table if exists {erasures}")
+    project.dbt("run", "--full-refresh")
+
+    def left() -> set[str]:
+        return {one["Code"] for one in lake.rows(f"select Code from {SCHEMA}.capitals_history")}
+
+    erase(project, staging="stg_capitals", keys=[{"code": "eve-now"}])
+    assert left() == {"ada", "bob"}
+
+    def list_by_hand(model: str, key: str) -> None:
+        lake.spark.sql(f"insert into {erasures} values ('{model}', '{key}', null, null, null)")
+
+    list_by_hand("stg_capitals", '{"CODE": "bob"}')
+    list_by_hand("stg_nobody", '{"id": "7"}')
+    # A run reads the change again, without values now, and the old one is still there.
+    bob = next(row for row in rows if row["Code"] == "bob")
+    lake.append("Capitals__ct", columns, [bob])
+    project.dbt("run", "--select", "stg_capitals")
+    erase(project, staging="stg_capitals", listed=True)
+    for _ in range(2):
+        assert left() == {"ada"}
+        changes = lake.rows(f"select change_id, source_rows from {SCHEMA}.stg_capitals")
+        assert len({one["change_id"] for one in changes}) == len(changes) == 5
+        assert sum(one["source_rows"] for one in changes) == len(rows) + 1
+        project.dbt("run")
+
+    list_by_hand("stg_capitals", '{"id": "7"}')
+    lake.append("Capitals__ct", columns, [rows[1] | {"Code": "cid"}])
+    with pytest.raises(DbtError):
+        project.dbt("run")
+    assert "without a value for each column of its key (Code)" in capfd.readouterr().out
     lake.spark.sql(f"drop table {erasures}")
 
 
