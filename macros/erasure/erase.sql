@@ -156,7 +156,7 @@
     {%- set of_keys = 'select * from ' ~ stream ~ ' where ' ~ afterimage._has_key(
         plan.stream.images, plan.unique_key, 'select key_text from (' ~ erasures['keys'] ~ ')', erasures.salt
     ) -%}
-    {#- A run that came after the key was listed may have read a change again, with all its rows, without its values. -#}
+    {#- A run that came after the key was listed may have read a change again, without its values. -#}
     {%- set read_again = 'select change_id from ' ~ stream ~ " where startswith(change_id, 'erased-')" -%}
     {%- if run_query(read_again ~ ' limit 1').rows -%}
         {%- do run_query(
