@@ -504,6 +504,24 @@ def test_a_file_from_the_future_hides_no_later_one(
 
 
 @pytest.mark.minutes
+def test_a_clock_that_was_set_back_hides_no_file(project: Project, lake: Lake, runs: Runs) -> None:
+    """What is remembered was noted a day ahead."""
+    landing = Landing(lake, project, "set_back__ct", "parquet")
+    landing.land(*FIRST[1:3])
+    runs.run("--full-refresh")
+    tomorrow = datetime.now(timezone.utc) + timedelta(days=1)
+    state = json.dumps({"newest": int(tomorrow.timestamp() * 1_000_000), "files": None})
+    read = json.dumps({landing.name: state}).encode().hex()
+    lake.spark.sql(f"alter table {TABLE} set tblproperties ('afterimage.read' = '{read}')")
+    landing.land(row(at(9), "U", "z"))
+    said = runs.run()
+    assert "because the clock was set back" in said
+    assert said.endswith("1 changes: 1 new, 0 known, 0 rejected")
+    assert runs.run() == "nothing new"
+    landing.drop()
+
+
+@pytest.mark.minutes
 def test_a_view_is_read_in_full_unless_a_look_back_is_set(
     project: Project, lake: Lake, runs: Runs
 ) -> None:
