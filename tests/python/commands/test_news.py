@@ -311,6 +311,22 @@ def test_a_raw_table_that_was_made_anew_or_is_gone_has_news(fleet: Fleet, lake: 
     assert fleet.names(f"select name from {SCHEMA}.one_current") == ["j"]
 
 
+def test_a_table_that_a_model_no_longer_reads_is_no_news(fleet: Fleet, lake: Lake) -> None:
+    path = fleet.project.folder / "models" / "sources.yml"
+    before = path.read_text()
+    lake.create("fleet_elsewhere__ct", COLUMNS, [*FIRST, row(at(11), "U", "k")])
+    fleet.build()
+    try:
+        path.write_text(before.replace("fleet_one__ct", "fleet_elsewhere__ct"))
+        assert "one_history" in fleet.build()
+        lake.append("fleet_one__ct", COLUMNS, [row(at(12), "U", "elsewhere")])
+        assert fleet.news()["raw.one"] == "nothing new"
+        assert fleet.build() == ()
+    finally:
+        path.write_text(before)
+    fleet.build()
+
+
 def test_a_file_that_comes_late_is_news(fleet: Fleet) -> None:
     """Written before others that a run has read, and seen after them."""
     fleet.build()
