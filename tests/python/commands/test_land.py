@@ -387,6 +387,7 @@ def test_partitions_of_csv_are_columns(landings: Landings) -> None:
     assert "two columns named id" in landings.refused(landings.folder / "clash")
 
 
+@pytest.mark.slow
 def test_partitions_of_copied_files_keep_their_texts(landings: Landings) -> None:
     """Spark by itself takes 007 for 7, and 12e3 for a number."""
     folders = {"code=007/year=2024": 1, "code=12e3/year=2025": 2}
@@ -487,6 +488,7 @@ def test_a_name_that_yaml_takes_for_no_text(landings: Landings) -> None:
     assert landings.source("no") == [{"id": 1}]
 
 
+@pytest.mark.slow
 def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
     folder = landings.folder / "people"
     landings.csv("people/1.csv", "id,name\n1,a\n")
@@ -518,6 +520,7 @@ def test_a_second_landing_loads_the_new_files_alone(landings: Landings) -> None:
     assert [row["id"] for row in landings.rows("raw.people")] == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_value_that_the_column_cannot_hold_is_refused(landings: Landings) -> None:
     landings.csv("a/1.csv", "id,n\n1,2\n")
     landings.land(landings.folder / "a")

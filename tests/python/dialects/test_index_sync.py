@@ -292,6 +292,7 @@ def test_rows_that_look_alike(
     assert synced(project, lake, capture(*commits)) == expected
 
 
+@pytest.mark.slow
 def test_commits_up_to_the_synchpoint_tell_which_keys_had_rows(
     project: Project, lake: Lake
 ) -> None:
@@ -304,6 +305,7 @@ def test_commits_up_to_the_synchpoint_tell_which_keys_had_rows(
     assert synced(project, lake, capture("I1", "D1 I2 D2 I3")[1:], behind) == NEXT
 
 
+@pytest.mark.slow
 def test_a_commit_that_capture_has_not_finished_waits(project: Project, lake: Lake) -> None:
     """The register's two columns tell how far Capture has come; the larger one counts."""
 

@@ -236,6 +236,7 @@ def read_unnamed(
     return [(row["changed_columns"], row["warnings"], row["reject_reason"]) for row in rows]
 
 
+@pytest.mark.slow
 def test_a_message_that_names_no_schema_is_read_by_the_only_one(
     project: Project, lake: Lake
 ) -> None:
@@ -279,6 +280,7 @@ def test_of_several_schemas_the_newest_of_the_messages_time_counts_with_a_warnin
     ]
 
 
+@pytest.mark.slow
 def test_a_message_that_names_no_schema_is_rejected_where_none_can_be_told(
     project: Project, lake: Lake
 ) -> None:

@@ -174,6 +174,7 @@ def test_a_contract_names_our_columns_as_the_model_does(project: Project, lake: 
     project.dbt("run", "--select", "declared_history")
 
 
+@pytest.mark.slow
 def test_an_audit_keeps_its_contract_in_every_run(project: Project, lake: Lake) -> None:
     declare(project, "declared_audit", COLUMNS)
     assert "| before | | struct" in refused(project, lake, "declared_audit")

@@ -360,6 +360,7 @@ def test_an_audit_has_the_user_if_the_stream_has_it(project: Project, lake: Lake
     assert unsigned == [(place, None, name) for place, _, name in audited]
 
 
+@pytest.mark.slow
 def test_changes_that_changed_nothing_are_counted_as_without_effect(
     project: Project, lake: Lake
 ) -> None:

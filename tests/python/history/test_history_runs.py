@@ -51,6 +51,7 @@ def versions(lake: Lake) -> list[tuple[Any, ...]]:
     return [(r["id"], r["name"], r["city"], r["version"], r["closed_by"]) for r in rows]
 
 
+@pytest.mark.slow
 def test_a_run_that_changes_no_version_makes_no_commit(project: Project, lake: Lake) -> None:
     before = snapshots(lake)
     project.dbt("run")
