@@ -52,7 +52,7 @@ TURN ?= $(shell expr $$(date +%s) / 10800)
 test-share: setup ## Run these, and a share of the slow tests and of those that take longest, as CI does
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint environments
 	$(PYTEST) -m "not long" --share=$(TURN)/80 --share-slow=$(TURN)/16 --hypothesis-seed=$(TURN) --durations=60
-	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/599 --hypothesis-seed=$(TURN)
+	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/251 --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"
@@ -78,7 +78,7 @@ test-long: lint real test-databricks ## Run lint and all tests (hours)
 spark4:
 	@AFTERIMAGE_VENV=.venv-spark4 AFTERIMAGE_LOCK=requirements-spark4.lock ./setup.sh
 
-# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws a test of each.
+# ONLY=delta, or ONLY="spark 4.1" chooses some. `make test-share` draws a quick test of each.
 test-combinations: setup spark4 ## Run the tests of tables on each other Spark and table format (hours)
 	$(BIN)/python tests/python/support/combinations.py --only="$(ONLY)"
 

@@ -84,20 +84,21 @@ def run(combination: Combination, arguments: list[str], is_alone: bool) -> bool:
 def main() -> int:
     """Run the combinations that the command line chooses."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--draw", metavar="K/N", help="the K-th of N shares of the tests of each")
+    parser.add_argument(
+        "--draw", metavar="K/N", help="the K-th of N shares of the quick tests of each"
+    )
     parser.add_argument(
         "--only", metavar="TEXT", default="", help="combinations with this in their name"
     )
     chosen, arguments = parser.parse_known_args()
-    arguments = ["-m", "not long", *arguments]
     named = [one for one in OTHERS if chosen.only.lower() in one.name.lower()]
     at_once = 1
     if chosen.draw:
-        # A test of each: nearly all of the time is the start, so two of them start at once.
+        # A quick test of each: nearly all of the time is the start, so two of them start at once.
         at_once = 2
-        arguments += ["--draw", chosen.draw]
+        arguments += ["-m", "not slow and not minutes and not long", "--draw", chosen.draw]
     else:
-        arguments += ["-n", "2", "--dist", "loadfile"]
+        arguments += ["-m", "not long", "-n", "2", "--dist", "loadfile"]
     with ThreadPoolExecutor(at_once) as pool:
         passed = list(pool.map(lambda one: run(one, arguments, at_once == 1), named))
     failed = [one for one, is_green in zip(named, passed, strict=True) if not is_green]
