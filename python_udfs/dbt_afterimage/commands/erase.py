@@ -51,7 +51,7 @@ def command(
     MODEL is the staging model, such as stg_crm__customers, and each COLUMN=VALUE a column of its
     key. Rows of keys that a key change links with this one are erased too. The files and the
     versions of the tables that held the rows go with them: nobody can read or restore them. What
-    lands of the key later, or once more, is left out. At the end it searches the files that are
+    lands of the key later, or once more, is left out. At the end it checks the files that are
     left.
     """
     keys = [*_given(key), *_in_file(file)]
@@ -78,7 +78,7 @@ def command(
         project.macro("_carry_out", plan=plan, reference=reference)
     count = len(plan["erased"])
     print(f"{staging}: erased {count} key{'s'[: count != 1]}")
-    with step("searching the files that are left"):
+    with step("checking the files that are left"):
         proof = project.macro("_proof_lines", plan=plan)
     for line in proof:
         print(line)
