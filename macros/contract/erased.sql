@@ -18,7 +18,8 @@
 
 
 {#- What was erased of a model, none if nothing was:
-    - `keys`: a query for the texts of its keys (`key_text`, see `_key_text`), with what is `kept`,
+    - `keys`: a query for the texts of its keys (`key_text`, see `_key_text`), with what is `kept`; `key_texts`: one for
+      the texts alone,
     - `salt`: what is hashed with the keys; none if the list has them as they are,
     - `token_types`: the types of the key's columns that have tokens, if the intervals of some keys are kept.
     `listed` is the list, if it is known to exist. -#}
@@ -66,7 +67,9 @@
     {%- for types in ways | map(attribute=1) | reject('none') -%}
         {%- do token_types.update(fromjson(types)) -%}
     {%- endfor -%}
-    {{ return({'keys': keys, 'salt': salt, 'token_types': token_types} if ways else none) }}
+    {{ return({
+        'keys': keys, 'key_texts': 'select key_text from (' ~ keys ~ ')', 'salt': salt, 'token_types': token_types,
+    } if ways else none) }}
 {%- endmacro -%}
 
 
@@ -155,14 +158,6 @@ kept_changes as (
     ) as marked_changes
 
 )
-{%- endmacro -%}
-
-
-{#- The columns of the contract that an erased change loses, or has others of. -#}
-{%- macro _changed_by_erasure() -%}
-    {{ return([
-        'change_id', 'before', 'after', 'changed_columns', 'absent_columns', 'reject_reason', 'warnings', 'changed_by'
-    ]) }}
 {%- endmacro -%}
 
 

@@ -83,7 +83,7 @@
     {%- do afterimage._erase_changes(plan, erasures) -%}
     {%- do afterimage._forget_rows(plan.stream) -%}
     {%- for table in afterimage._tables_erased(plan)
-        if afterimage._counted_rows(table, plan, 'select key_text from (' ~ erasures['keys'] ~ ')', erasures.salt) -%}
+        if afterimage._counted_rows(table, plan, erasures.key_texts, erasures.salt) -%}
         {%- do exceptions.raise_compiler_error(
             'erase: ' ~ table.name ~ ' has rows of these keys again: another run wrote them. Run the command again.'
         ) -%}
@@ -154,7 +154,7 @@
     {%- set now = "greatest(timestamp '" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "', timestamp_micros("
         ~ (last or 0) ~ ' + 1))' -%}
     {%- set of_keys = 'select * from ' ~ stream ~ ' where ' ~ afterimage._has_key(
-        plan.stream.images, plan.unique_key, 'select key_text from (' ~ erasures['keys'] ~ ')', erasures.salt
+        plan.stream.images, plan.unique_key, erasures.key_texts, erasures.salt
     ) -%}
     {#- A run that came after the key was listed may have read a change again, without its values. -#}
     {%- set read_again = 'select change_id from ' ~ stream ~ " where startswith(change_id, 'erased-')" -%}
@@ -180,12 +180,10 @@ using (
 ) as erased
     on known.change_id = erased.id_before
 when matched then update set
-    {%- for column in afterimage._changed_by_erasure() + further %}
-    known.{{ afterimage._quote(column) }} = erased.{{ afterimage._quote(column) }},
+    {%- for column in afterimage._contract_columns() + further %}
+    known.{{ afterimage._quote(column) }} = {{ '0' if column == 'source_rows' and plan.raw_tables
+        else 'erased.' ~ afterimage._quote(column) }},
     {%- endfor %}
-    {%- if plan.raw_tables %}
-    known.source_rows = 0,
-    {%- endif %}
     known.ingested_at = if(erased.reject_reason is null, {{ now }}, known.ingested_at)
     {%- endset -%}
     {%- do run_query(statement) -%}

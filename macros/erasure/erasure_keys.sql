@@ -41,7 +41,7 @@
         {%- do found.append(
             'select ' ~ afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) as {key}') | join(', ')
             ~ ' from ' ~ stream.relation ~ ' where ' ~ afterimage._has_key(
-                [image], unique_key, 'select key_text from (' ~ erasures['keys'] ~ ')', erasures.salt
+                [image], unique_key, erasures.key_texts, erasures.salt
             )
         ) -%}
     {%- endfor -%}

@@ -34,7 +34,7 @@
         {%- if earlier %}
         where
             {{ afterimage._key_text(plan.unique_key, '{key}', earlier.salt) }}
-            not in (select key_text from ({{ earlier['keys'] }}){{ ' where kept is null' if plan.kept is none }})
+            not in ({{ earlier.key_texts }}{{ ' where kept is null' if plan.kept is none }})
         {%- endif %}
     {%- endset -%}
     {%- do run_query(statement) -%}
@@ -47,7 +47,7 @@
     {%- set earlier = afterimage._erasures_of(plan.staging, plan.unique_key, list) -%}
     {%- set known = 'select ' ~ afterimage._key_text(plan.unique_key, '{key}', earlier.salt if earlier else none)
         ~ ' as key_text from ' ~ afterimage._inline_keys(plan.texts) -%}
-    {%- set is_whole = '(select key_text from (' ~ earlier['keys'] ~ ') where kept is null)' if earlier -%}
+    {%- set is_whole = '(' ~ earlier.key_texts ~ ' where kept is null)' if earlier -%}
     {%- if earlier and plan.kept is not none
         and afterimage._value('select count(*) from (' ~ known ~ ') where key_text in ' ~ is_whole) | int -%}
         {%- do exceptions.raise_compiler_error(

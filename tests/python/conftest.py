@@ -215,7 +215,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="of the tests marked minutes, run the K-th of N shares, besides all others",
     )
     parser.addoption("--share-slow", metavar="K/N", help="the same of those marked slow")
-    parser.addoption("--draw", metavar="K/N", help="run the K-th of N shares of the quick tests")
+    parser.addoption("--share-quick", metavar="K/N", help="the same of the quick tests with Spark")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -230,22 +230,24 @@ def leave_out(some: set[pytest.Item], config: pytest.Config, items: list[pytest.
     items[:] = [item for item in items if item not in some]
 
 
+def length_of(item: pytest.Item) -> str:
+    """Return the mark that says how long a test takes; none if it is quick, or has no Spark."""
+    lengths = ("long", "minutes", "slow")
+    marked = [one for one in lengths if item.get_closest_marker(one)]
+    return next(iter(marked), "unit" if item.path.parent.name == "unit" else "")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose the share of slow tests; begin with the file that takes longest."""
     of_others = {
         item for item in items for needed in item.iter_markers("needs") if FORMAT not in needed.args
     }
     leave_out(of_others, config, items)
-    for option, marker in (("--share", "minutes"), ("--share-slow", "slow")):
+    for option, length in (("--share", "minutes"), ("--share-slow", "slow"), ("--share-quick", "")):
         if share := config.getoption(option):
             place, count = map(int, share.split("/"))
-            drawn = [item for item in items if item.get_closest_marker(marker)]
+            drawn = [item for item in items if length_of(item) == length]
             leave_out({i for n, i in enumerate(drawn) if n % count != place % count}, config, items)
-    if draw := config.getoption("--draw"):
-        place, count = map(int, draw.split("/"))
-        slow = ("slow", "minutes", "long")
-        quick = [item for item in items if not any(map(item.get_closest_marker, slow))]
-        leave_out(set(items) - set(quick[place % count :: count]), config, items)
     # So that no process is left alone with them.
     first = ["test_project", "test_netiq_event_log", "test_change_stream", "test_init"]
     items.sort(key=lambda i: first.index(i.path.stem) if i.path.stem in first else len(first))

@@ -96,7 +96,7 @@ def main() -> int:
     if chosen.draw:
         # A quick test of each: nearly all of the time is the start, so two of them start at once.
         at_once = 2
-        arguments += ["--draw", chosen.draw]
+        arguments += ["--share-quick", chosen.draw, "-m", "not slow and not minutes and not long"]
     else:
         arguments += ["-m", "not long", "-n", "2", "--dist", "loadfile"]
     with ThreadPoolExecutor(at_once) as pool:
