@@ -130,9 +130,14 @@ true
 {%- endmacro -%}
 
 
-{#- Delta lists what it would remove: the files that no version needs. -#}
+{#- Delta lists what it would remove: the files that no version needs, and folders of partitions (`closed_by=update`) that
+    are empty. -#}
 {%- macro _delta_files_left(relation) -%}
-    {{ return(afterimage._vacuum_all(relation, 'dry run').columns[0].values() | list) }}
+    {%- set files = [] -%}
+    {%- for path in afterimage._vacuum_all(relation, 'dry run').columns[0].values() if '=' not in path.split('/')[-1] -%}
+        {%- do files.append(path) -%}
+    {%- endfor -%}
+    {{ return(files) }}
 {%- endmacro -%}
 
 
