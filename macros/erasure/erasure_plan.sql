@@ -45,7 +45,7 @@
         ) -%}
     {%- endif -%}
     {%- for below in afterimage._models_below(node, nodes) if below.config.materialized != 'ephemeral' -%}
-        {%- set relation = afterimage._load_relation(ref(below.package_name, below.name, v=below.version)) -%}
+        {%- set relation = afterimage._load_relation(afterimage._relation_of_node(below)) -%}
         {%- if relation is not none and relation.type in ['table', none] and below.config.materialized != 'view' -%}
             {%- set table = afterimage._erasable(below, ['']) -%}
             {%- do table.update({'other_streams': afterimage._other_streams(below, staging)}) -%}
@@ -66,10 +66,16 @@
 
 {#- A table that rows can be erased from. -#}
 {%- macro _erasable(node, images) -%}
-    {%- set relation = ref(node.package_name, node.name, v=node.version) -%}
+    {%- set relation = afterimage._relation_of_node(node) -%}
     {{ return({
         'name': node.name, 'relation': relation, 'format': afterimage._landing_format(relation), 'images': images
     }) }}
+{%- endmacro -%}
+
+
+{#- Only models have versions. -#}
+{%- macro _relation_of_node(node) -%}
+    {{ return(ref(node.package_name, node.name, v=node.version or none)) }}
 {%- endmacro -%}
 
 
@@ -80,7 +86,7 @@
         {{ return({'name': node.name, 'relation': none, 'format': none, 'images': []}) }}
     {%- endif -%}
     {%- set relation = source(node.source_name, node.name) if node.resource_type == 'source'
-        else ref(node.package_name, node.name) -%}
+        else afterimage._relation_of_node(node) -%}
     {{ return({
         'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': afterimage._landing_format(relation),
         'images': [] if afterimage._lacks_columns(relation, unique_key) else [''],

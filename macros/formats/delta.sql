@@ -130,11 +130,12 @@ true
 {%- endmacro -%}
 
 
-{#- Delta lists what it would remove: the files that no version needs, and folders of partitions (`closed_by=update`) that
-    are empty. -#}
+{#- Delta lists what it would remove: the files that no version needs, and empty folders of partitions, such as
+    `closed_by=update`. -#}
 {%- macro _delta_files_left(relation) -%}
     {%- set files = [] -%}
-    {%- for path in afterimage._vacuum_all(relation, 'dry run').columns[0].values() if '=' not in path.split('/')[-1] -%}
+    {%- set listed = afterimage._vacuum_all(relation, 'dry run').columns[0].values() -%}
+    {%- for path in listed if '=' not in path.split('/')[-1] -%}
         {%- do files.append(path) -%}
     {%- endfor -%}
     {{ return(files) }}
