@@ -618,12 +618,14 @@ def test_an_erasure_that_ends_at_any_statement_is_repeated(
     seed = int(os.environ.get("AFTERIMAGE_SEED", "55"))
     source = random.Random(f"{seed} {way}")
     erasures = f"{SCHEMA}.afterimage_erasures"
-    asked: dict[str, Any] = {
-        "given": {"keys": [{"code": "eve-at-first"}]},
+    keys = [{"code": "eve-at-first"}]
+    ways: dict[str, dict[str, Any]] = {
+        "given": {"keys": keys},
         "listed": {"listed": True},
-        "raw": {"keys": [{"code": "eve-at-first"}], "raw": True},
-        "intervals": {"keys": [{"code": "eve-at-first"}], "keep_intervals": []},
-    }[way]
+        "raw": {"keys": keys, "raw": True},
+        "intervals": {"keys": keys, "keep_intervals": []},
+    }
+    asked = ways[way]
     for number in range(int(os.environ.get("AFTERIMAGE_KILLS", "3"))):
         case = (seed, number)
         lake.create(RAW, COLUMNS, ROWS)
