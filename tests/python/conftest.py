@@ -231,14 +231,14 @@ def leave_out(some: set[pytest.Item], config: pytest.Config, items: list[pytest.
 
 
 def length_of(item: pytest.Item) -> str:
-    """Return the mark that says how long a test takes; none if it is quick, or has no Spark."""
+    """Return the mark that says how long a test takes, `unit` without Spark, nothing if quick."""
     lengths = ("long", "minutes", "slow")
     marked = [one for one in lengths if item.get_closest_marker(one)]
     return next(iter(marked), "unit" if item.path.parent.name == "unit" else "")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose the share of slow tests; begin with the file that takes longest."""
+    """Choose the shares of the tests; begin with the file that takes longest."""
     of_others = {
         item for item in items for needed in item.iter_markers("needs") if FORMAT not in needed.args
     }
