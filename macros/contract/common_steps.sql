@@ -2,8 +2,9 @@
 
 
 {#- The CTE `distinct_rows`: each row once, with the number of its `copies`. `by` is what the copies of a row have in
-    common, `first` the order that chooses one of them. `last_time` is the latest `time` of the copies. -#}
-{%- macro _distinct_rows(rows, by, first, time=none) -%}
+    common, `first` the order that chooses one of them. `last_time` is the latest `time` of the copies. If all later
+    windows are within some of these columns, too, `together` names them: the rows are then shuffled once. -#}
+{%- macro _distinct_rows(rows, by, first, time=none, together=none) -%}
 distinct_rows as (
 
     select *
@@ -16,7 +17,7 @@ distinct_rows as (
             max({{ time }}) over (partition by {{ by }}) as last_time
             {%- endif %}
 
-        from {{ rows }}
+        from {{ '(select * from ' ~ rows ~ ' distribute by ' ~ together ~ ') as gathered' if together else rows }}
     ) as counted
     where copy_number = 1
 

@@ -33,17 +33,18 @@
     {%- endif -%}
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
     {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
-    {%- set message = afterimage._debezium_message(landing.value) -%}
     {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key) -%}
     {%- set side = {
         'relation': relation,
         'opened': landing.opened,
-        'group': afterimage._let('m', message, group),
-        'time': message ~ '.source_time' if schemas is none else none,
+        'group': afterimage._debezium_of_message(landing.value, group),
+        'time': afterimage._debezium_of_message(landing.value, 'm.source_time') if schemas is none else none,
     } -%}
     {#- Copies of a change share its place in the log, but have offsets of their own. -#}
     {%- if not position -%}
-        {%- set place = afterimage._let('m', message, "if(m.kind <> 'load', " ~ landing.place ~ ", '')") -%}
+        {%- set place = afterimage._debezium_of_message(
+            landing.value, "if(m.kind <> 'load', " ~ landing.place ~ ", '')"
+        ) -%}
         {%- do side.update({'place': place, 'has_place': "coalesce(" ~ place ~ " <> '', false)", 'reach': 12}) -%}
     {%- endif -%}
     {%- set sides = [side] -%}
@@ -72,7 +73,9 @@ with
 
 {{ afterimage._debezium_classified(landing, layout) }},
 
-{{ afterimage._distinct_rows('classified', by='change_group, identity, row_id', first='place, landed_position, changed_at') }},
+{{ afterimage._distinct_rows(
+    'classified', by='change_group, identity, row_id', first='place, landed_position, changed_at', together='change_group'
+) }},
 
 {% if headers -%}
 {{ afterimage._paired_rows('change_group, identity', 'is_moved', ['image', 'copies']) }},

@@ -1,13 +1,24 @@
 {#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. -#}
 {%- macro _debezium_images(side, landing, layout) -%}
 {%- set columns = layout.columns -%}
-{%- set texts = [] -%}
+{%- set texts, numbers = [], [] -%}
 {%- for column in columns -%}
-    {%- set text = afterimage._debezium_text('<values>', column, layout.infinity) -%}
+    {%- set number = '<values>_number_' ~ loop.index -%}
+    {%- if afterimage._debezium_has_bytes(column) -%}
+        {%- set text = '<values>[' ~ afterimage._literal(column.name) ~ ']' -%}
+        {%- set digits = '<values>_digits_' ~ loop.index -%}
+        {%- set base64 = 'if(startswith(' ~ text ~ ", '{'), get_json_object(" ~ text ~ ", '$.value'), " ~ text ~ ')' -%}
+        {%- do numbers.append(afterimage._hex_of_base64(base64) ~ ' as ' ~ digits) -%}
+        {%- do numbers.append(afterimage._number_of_bytes(digits) ~ ' as ' ~ number) -%}
+    {%- endif -%}
+    {%- set text = afterimage._debezium_text('<values>', column, number, layout.infinity) -%}
     {%- do texts.append(afterimage._literal(column.name) ~ ', ' ~ text) -%}
 {%- endfor -%}
-{%- set texts = 'map(' ~ texts | join(', ') ~ ')' -%}
+{%- set texts = (numbers + ['named_struct(' ~ texts | join(', ') ~ ')']) | join(',\n') -%}
 {%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), <null is known>))' -%}
+{#- Few rows have a placeholder, and functions with lambdas are slow. -#}
+{%- set known_or_null = 'if(coalesce(arrays_overlap(map_values(<values>), array(' ~ layout.placeholders ~ ')), false), '
+    ~ known | replace('<null is known>', 'true') ~ ', <values>)' -%}
 {#- NULL is a value, except of an update in the columns of null_is_absent. REPLICA IDENTITY FULL shows the row before,
     and then the connector knows all of the row. -#}
 {%- set null_is_known = "not (array_contains(" ~ afterimage._string_array(layout.sparse) ~ ", k) and (m.op = 'u'"
@@ -19,9 +30,9 @@
 {%- set bounded = [] -%}
 {%- for column in columns if layout.infinity is none and column.type in ['date', 'timestamp', 'timestamp_ntz'] -%}
     {%- set name = afterimage._literal(column.name) -%}
-    {%- do bounded.append(
-        'if(row_texts[' ~ name ~ '] in (' ~ afterimage._debezium_bounds(column) | join(', ') ~ '), ' ~ name ~ ', null)'
-    ) -%}
+    {%- do bounded.append([
+        'row_texts[' ~ name ~ '] in (' ~ afterimage._debezium_bounds(column) | join(', ') ~ ')', name
+    ]) -%}
 {%- endfor -%}
 {%- set keys = afterimage._string_array(layout.unique_key) -%}
 {%- set others = afterimage._string_array(columns | map(attribute='name') | reject('in', layout.unique_key) | list) -%}
@@ -55,7 +66,9 @@ messages as (
 
     select
         *,
-        {{ afterimage._debezium_message(afterimage._exact_numbers('value')) | indent(8) }} as m,
+        {%- for name, step in afterimage._debezium_message_steps(afterimage._exact_numbers('value')) %}
+        {{ step | indent(8) }} as {{ name }},
+        {%- endfor %}
         -- Its connector alone says of a row before a change no more than REPLICA IDENTITY has.
         m.source.lsn is not null or coalesce(startswith(m.source.sequence, '['), false) as is_postgresql,
         {{ afterimage._debezium_scales(columns) | indent(8) }} as scales
@@ -69,8 +82,8 @@ images as (
     select
         *,
         -- The values of each row that the connector knew.
-        {{ known | replace('<values>', "if(m.op = 'd' and not m.is_envelope, m.row, m.before)") | replace('<null is known>', 'true') }}
-            as known_before,
+        if(m.op = 'd' and not m.is_envelope, m.row, m.before) as landed_before,
+        {{ known_or_null | replace('<values>', 'landed_before') }} as known_before,
         -- PostgreSQL sends only the key of the row before a change, with NULL in the other columns, or where they are
         -- NOT NULL a value that the connector makes up; unless REPLICA IDENTITY is FULL.
         coalesce(not is_postgresql or exists(
@@ -90,7 +103,7 @@ images as (
                 if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k))),
                 {{ afterimage._debezium_payload('key_row') | indent(16) }}
             ),
-            {{ known | replace('<values>', 'm.row') | replace('<null is known>', null_is_known) }}
+            {{ (known | replace('<null is known>', null_is_known) if layout.sparse else known_or_null) | replace('<values>', 'm.row') }}
         ) as row_values,
         {{ texts | replace('<values>', 'row_values') }} as row_texts,
         {{ texts | replace('<values>', 'before_values') }} as before_texts,
@@ -102,7 +115,7 @@ images as (
         -- doubles.
         filter(all_misfits, misfit -> not misfit rlike {{ no_number }}) as misfits,
         filter(all_misfits, misfit -> misfit rlike {{ no_number }}) as no_numbers,
-        {{ 'array_compact(array(' ~ bounded | join(', ') ~ '))' if bounded else 'cast(array() as array<string>)' }} as bounded,
+        {{ afterimage._texts_where(bounded) }} as bounded,
         {{ afterimage._debezium_null_placeholders([] if layout.sparse is not none else columns) | indent(8) }} as doubtful_nulls,
         if(m.op is null or row_values is null, null, {{ afterimage._image_of_texts(columns, 'row_texts') | indent(8) }}) as image,
         if(
@@ -111,7 +124,7 @@ images as (
             null
         ) as row_before,
         array_except({{ layout.names }}, map_keys(row_values)) as unknown_columns,
-        array_except(filter(map_keys(m.row), k -> m.is_envelope or not startswith(k, '__')), {{ layout.names }}) as undeclared
+        filter(array_except(map_keys(m.row), {{ layout.names }}), k -> m.is_envelope or not startswith(k, '__')) as undeclared
 
     from messages
 
@@ -119,21 +132,28 @@ images as (
 {%- endmacro -%}
 
 
+{#- Whether the values of a column are the bytes of a number, in Base64. -#}
+{%- macro _debezium_has_bytes(column) -%}
+    {{ return(column.type.startswith('decimal') and column.get('encoding') != 'text') }}
+{%- endmacro -%}
+
+
 {#- A value as a text that casts to its column's type, although the message has a number of days or milliseconds, or
-    unscaled bytes. A value of another type keeps its own text, which does not fit. -#}
-{%- macro _debezium_text(values, column, infinity) -%}
+    unscaled bytes, whose `number` is known. A value of another type keeps its own text, which does not fit. -#}
+{%- macro _debezium_text(values, column, number, infinity) -%}
     {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
-    {%- if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
-        {#- `1250` and `true` may be Base64, which has quotes in the message. A decimal of any scale has its own
-            scale, one with a schema beside it that of the schema: the column's was another before it was altered. -#}
-        {%- set is_number = "v = 'Infinity' or (v rlike '^([0-9eE+]+|true)$' and value rlike "
+    {%- if afterimage._debezium_has_bytes(column) -%}
+        {#- `1250` and `true` may be Base64, which has quotes in the message. -#}
+        {%- set is_number = text ~ " = 'Infinity' or (" ~ text ~ " rlike '^([0-9eE+]+|true)$' and value rlike "
             ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') ~ ')' -%}
-        {%- set decimal = afterimage._decimal_of_bytes(
-            afterimage._hex_of_base64("if(startswith(v, '{'), get_json_object(v, '$.value'), v)"),
-            "if(startswith(v, '{'), get_json_object(v, '$.scale'), coalesce(scales[" ~ afterimage._literal(column.name)
-                ~ "], '" ~ column.type.split(',')[1].rstrip(')') ~ "'))"
-        ) -%}
-        {{ return(afterimage._let('v', text, 'if(' ~ is_number ~ ', v, coalesce(' ~ decimal ~ ', v))')) }}
+        {#- A decimal of any scale has its own scale, one with a schema beside it that of the schema: the column's was
+            another before it was altered. -#}
+        {%- set scale = column.type.split(',')[1].rstrip(')') | int -%}
+        {%- set own_scale = 'if(startswith(' ~ text ~ ", '{'), get_json_object(" ~ text ~ ", '$.scale'), coalesce(scales["
+            ~ afterimage._literal(column.name) ~ "], '" ~ scale ~ "'))" -%}
+        {%- set decimal = 'if(' ~ own_scale ~ " = '" ~ scale ~ "', " ~ afterimage._decimal_of_number(number, scale)
+            ~ ', concat(' ~ number ~ ", 'E-', " ~ own_scale ~ '))' -%}
+        {{ return('if(' ~ is_number ~ ', ' ~ text ~ ', coalesce(' ~ decimal ~ ', ' ~ text ~ '))') }}
     {%- elif column.type == 'binary' and column.get('encoding') != 'hex' -%}
         {{ return(
             'coalesce(' ~ afterimage._hex_of_base64(text) ~ ", concat('not Base64: ', " ~ text ~ '))'

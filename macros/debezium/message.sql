@@ -1,94 +1,124 @@
-{#- What a message says, as SQL over its text:
+{#- What a message says, as SQL over its text: names and expressions, each of which may use the names before it.
+    The last is `m`, a struct that has all that the rest needs:
     - `payload`: a map of texts; NULL where the text is no JSON object. `is_envelope` unless it is a flattened row,
     - `op`, and the `kind` of change, `reload` for a row of an incremental snapshot,
     - `source`, which a flattened row has beside its columns, and its time; `log_place`: the place in the log,
     - `row` after the change, and the row `before` it. -#}
-{%- macro _debezium_message(text) -%}
+{%- macro _debezium_message_steps(text) -%}
     {%- set fields = [] -%}
     {%- for name in [
         'snapshot', 'ts_ms', 'ts_us', 'schema', 'db', 'table', 'txId', 'gtid', 'sequence', 'lsn', 'file', 'pos', 'row', 'server_id',
         'commit_lsn', 'change_lsn', 'event_serial_no', 'commit_scn', 'scn', 'rs_id', 'ssn'
     ] -%}
         {#- `__ts_ms` and `__ts_us` are times of the connector. -#}
-        {%- do fields.append("'" ~ name ~ "', coalesce(s['" ~ name ~ "'], p['__source_" ~ name ~ "']"
-            ~ (", p['__" ~ name ~ "']" if not name.startswith('ts_')) ~ ')') -%}
+        {%- do fields.append("'" ~ name ~ "', coalesce(m_source_texts['" ~ name ~ "'], "
+            ~ "m_payload['__source_" ~ name ~ "']" ~ (", m_payload['__" ~ name ~ "']" if not name.startswith('ts_')) ~ ')') -%}
     {%- endfor -%}
     {%- set op -%}
 case
-    when map_contains_key(p, 'op') and map_contains_key(p, 'source') then p['op']
-    when lower(p['__deleted']) = 'true' then 'd'
-    else coalesce(p['__op'], if(map_contains_key(p, '__deleted'), 'u', null))
+    when m_is_envelope then m_payload['op']
+    when lower(m_payload['__deleted']) = 'true' then 'd'
+    else coalesce(m_payload['__op'], if(map_contains_key(m_payload, '__deleted'), 'u', null))
 end
     {%- endset -%}
     {%- set message -%}
 named_struct(
-    'payload', p,
-    'is_envelope', map_contains_key(p, 'op') and map_contains_key(p, 'source'),
-    'op', op,
+    'payload', m_payload,
+    'is_envelope', m_is_envelope,
+    'op', m_op,
     'kind', case
-        when op in ('r', 'c') and lower(f.snapshot) = 'incremental' then 'reload'
+        when m_op in ('r', 'c') and lower(m_source.snapshot) = 'incremental' then 'reload'
         -- A connector that stopped in an incremental snapshot marks every change as read by a snapshot, until the
         -- snapshot goes on. Old connectors for MySQL read rows as `c`, and named no server then.
-        when op = 'r' or (op = 'c' and lower(f.snapshot) <> 'false' and f.server_id = '0') then 'load'
-        else coalesce(decode(op, 'c', 'insert', 'u', 'update', 'd', 'delete', 't', 'truncate'), 'unknown')
+        when m_op = 'r' or (m_op = 'c' and lower(m_source.snapshot) <> 'false' and m_source.server_id = '0') then 'load'
+        else coalesce(decode(m_op, 'c', 'insert', 'u', 'update', 'd', 'delete', 't', 'truncate'), 'unknown')
     end,
-    'source', f,
+    'source', m_source,
     'source_time', coalesce(
-        {{ afterimage._landed_count('f.ts_us', 'micros') }}, {{ afterimage._landed_count('f.ts_ms', 'millis') }}
+        {{ afterimage._landed_count('m_source.ts_us', 'micros') }}, {{ afterimage._landed_count('m_source.ts_ms', 'millis') }}
     ),
     'log_place', {{ afterimage._debezium_place() | indent(4) }},
-    'row', if(map_contains_key(p, 'op') and map_contains_key(p, 'source'), {{ afterimage._json_map("p['after']") }}, p),
-    'before', {{ afterimage._json_map("p['before']") }}
+    'row', if(m_is_envelope, {{ afterimage._json_map("m_payload['after']") }}, m_payload),
+    'before', {{ afterimage._json_map("m_payload['before']") }}
 )
     {%- endset -%}
-    {%- set message = afterimage._let('f', 'named_struct(' ~ fields | join(', ') ~ ')', message) -%}
-    {%- set message = afterimage._let('op', op, message) -%}
-    {%- set message = afterimage._let('s', afterimage._json_map("p['source']"), message) -%}
-    {{ return(afterimage._let('p', afterimage._debezium_payload(text), message)) }}
+    {{ return([
+        ['m_texts', afterimage._json_map(text)],
+        ['m_payload', afterimage._debezium_payload_in('m_texts')],
+        ['m_is_envelope', "map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"],
+        ['m_source_texts', afterimage._json_map("m_payload['source']")],
+        ['m_source', 'named_struct(' ~ fields | join(', ') ~ ')'],
+        ['m_op', op],
+        ['m', message],
+    ]) }}
 {%- endmacro -%}
 
 
-{#- The payload of a message or of its key, which may have a schema beside it. -#}
+{#- The same as one expression, `body`, which uses these names. Spark interprets it, instead of compiling it. -#}
+{%- macro _debezium_of_message(text, body) -%}
+    {%- set let = namespace(body=body) -%}
+    {%- for name, value in afterimage._debezium_message_steps(text) | reverse -%}
+        {%- set let.body = afterimage._let(name, value, let.body) -%}
+    {%- endfor -%}
+    {{ return(let.body) }}
+{%- endmacro -%}
+
+
+{#- The payload of a message's key, which may have a schema beside it. -#}
 {%- macro _debezium_payload(text) -%}
-    {%- set is_wrapped = "size(w) = 2 and map_contains_key(w, 'schema') and map_contains_key(w, 'payload')" -%}
-    {{ return(afterimage._let(
-        'w', afterimage._json_map(text), 'if(' ~ is_wrapped ~ ', ' ~ afterimage._json_map("w['payload']") ~ ', w)'
-    )) }}
+    {{ return(afterimage._let('texts', afterimage._json_map(text), afterimage._debezium_payload_in('texts'))) }}
+{%- endmacro -%}
+
+
+{#- The payload in a map of texts that may have a schema beside it. -#}
+{%- macro _debezium_payload_in(texts) -%}
+    {%- set is_wrapped = 'size(' ~ texts ~ ') = 2 and map_contains_key(' ~ texts ~ ", 'schema') and map_contains_key("
+        ~ texts ~ ", 'payload')" -%}
+    {{ return('if(' ~ is_wrapped ~ ', ' ~ afterimage._json_map(texts ~ "['payload']") ~ ', ' ~ texts ~ ')') }}
 {%- endmacro -%}
 
 
 {#- The place of a change in the log of its database, from the fields of `source`; NULL if they do not give all of
     it. -#}
 {%- macro _debezium_place() -%}
-{%- set binlog = "concat_ws(',', f.file, f.pos, coalesce(f.row, '0'))" -%}
-{%- set lsn = "concat_ws(',', f.commit_lsn, f.change_lsn, coalesce(f.event_serial_no, '0'))" -%}
-{%- set scn = "concat_ws(',', f.commit_scn, f.scn, coalesce(f.ssn, '0'))" -%}
-{%- set redo_record = "upper(regexp_replace(coalesce(f.rs_id, ''), '0x|[^0-9A-Fa-f]', ''))" -%}
+{%- set binlog = "concat_ws(',', m_source.file, m_source.pos, coalesce(m_source.row, '0'))" -%}
+{%- set lsn = "concat_ws(',', m_source.commit_lsn, m_source.change_lsn, coalesce(m_source.event_serial_no, '0'))" -%}
+{%- set scn = "concat_ws(',', m_source.commit_scn, m_source.scn, coalesce(m_source.ssn, '0'))" -%}
+{%- set redo_record = "upper(regexp_replace(coalesce(m_source.rs_id, ''), '0x|[^0-9A-Fa-f]', ''))" -%}
 case
     -- Transactions come in the order of their commits, so the last commit before the change goes first. A new connector
     -- knows none.
-    when f.sequence rlike '^\\[(null|"[0-9]{1,20}"), *"[0-9]{1,20}"\\]$' then concat(
-        lpad(regexp_extract(f.sequence, '^\\[(?:null, *)?"([0-9]+)', 1), 20, '0'),
+    when m_source.sequence rlike '^\\[(null|"[0-9]{1,20}"), *"[0-9]{1,20}"\\]$' then concat(
+        lpad(regexp_extract(m_source.sequence, '^\\[(?:null, *)?"([0-9]+)', 1), 20, '0'),
         -- Connectors from 1.5.0 to 1.6.1 repeat the first change of a transaction in `sequence`.
-        lpad(if(f.lsn rlike '^[0-9]{1,20}$', f.lsn, regexp_extract(f.sequence, '([0-9]+)"\\]$', 1)), 20, '0')
+        lpad(
+            if(
+                m_source.lsn rlike '^[0-9]{1,20}$', m_source.lsn, regexp_extract(m_source.sequence, '([0-9]+)"\\]$', 1)
+            ),
+            20, '0'
+        )
     )
     when {{ binlog }} rlike '[.][0-9]{1,10},[0-9]{1,20},[0-9]{1,10}$'
         then concat(
-            lpad(regexp_extract(f.file, '([0-9]+)$', 1), 10, '0'), lpad(f.pos, 20, '0'), lpad(coalesce(f.row, '0'), 10, '0')
+            lpad(regexp_extract(m_source.file, '([0-9]+)$', 1), 10, '0'), lpad(m_source.pos, 20, '0'),
+            lpad(coalesce(m_source.row, '0'), 10, '0')
         )
     when {{ lsn }} rlike '^[0-9A-Fa-f:]{22},[0-9A-Fa-f:]{22},[0-9]{1,10}$'
-        then concat(upper(replace(concat(f.commit_lsn, f.change_lsn), ':', '')), lpad(coalesce(f.event_serial_no, '0'), 10, '0'))
+        then concat(
+            upper(replace(concat(m_source.commit_lsn, m_source.change_lsn), ':', '')),
+            lpad(coalesce(m_source.event_serial_no, '0'), 10, '0')
+        )
     when {{ scn }} rlike '^[0-9]{1,20},[0-9]{1,20},[0-9]{1,10}$'
         then concat(
-            lpad(f.commit_scn, 20, '0'), lpad(f.scn, 20, '0'), lpad({{ redo_record }}, 24, '0'),
-            lpad(coalesce(f.ssn, '0'), 10, '0')
+            lpad(m_source.commit_scn, 20, '0'), lpad(m_source.scn, 20, '0'), lpad({{ redo_record }}, 24, '0'),
+            lpad(coalesce(m_source.ssn, '0'), 10, '0')
         )
 end
 {%- endmacro -%}
 
 
 {#- A text that is equal for messages that must be read together: those with one place in the log, which includes the
-    copies of a change, or all loads of a key. `m` is the message as _debezium_message reads it. -#}
+    copies of a change, or all loads of a key. `m` is that of _debezium_message_steps. -#}
 {%- macro _debezium_group(value, key, position, keys) -%}
 case
     when m.op is null or m.op = 'm' then concat('no-row-', md5(coalesce({{ value }}, {{ key }}, '')))
@@ -102,7 +132,7 @@ end
 {#- The scales of the decimals in a message, by their columns, where it has its schema. -#}
 {%- macro _debezium_scales(columns) -%}
     {%- set decimals = [] -%}
-    {%- for column in columns if column.type.startswith('decimal') and column.get('encoding') != 'text' -%}
+    {%- for column in columns if afterimage._debezium_has_bytes(column) -%}
         {%- do decimals.append(column) -%}
     {%- endfor -%}
     {%- if not decimals -%}

@@ -73,17 +73,14 @@ named_struct(
         {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
         {%- set misfit = afterimage._misfit(text, column.type) -%}
         {%- if misfit is not none -%}
-            {%- do checks.append(
-                'if(' ~ text ~ ' is not null and ' ~ misfit ~ ', concat('
-                ~ afterimage._literal(column.name ~ what ~ ' "') ~ ', left(' ~ text ~ ', 60), '
-                ~ afterimage._literal('" (' ~ column.type ~ ')') ~ '), null)'
-            ) -%}
+            {%- do checks.append([
+                text ~ ' is not null and ' ~ misfit,
+                'concat(' ~ afterimage._literal(column.name ~ what ~ ' "') ~ ', left(' ~ text ~ ', 60), '
+                ~ afterimage._literal('" (' ~ column.type ~ ')') ~ ')'
+            ]) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if not checks -%}
-        {{ return("cast(array() as array<string>)") }}
-    {%- endif -%}
-    {{ return('array_compact(array(' ~ checks | join(', ') ~ '))') }}
+    {{ return(afterimage._texts_where(checks)) }}
 {%- endmacro -%}
 
 
@@ -121,19 +118,34 @@ named_struct(
 {%- endmacro -%}
 
 
-{#- The decimal in the bytes (hex digits) of an unscaled number, two's complement and high byte first, as a text;
-    NULL if the bytes are none or more than 16. Spark has no function for more than 8. -#}
-{%- macro _decimal_of_bytes(digits, scale) -%}
-{%- set halves -%}
-try_add(
-    try_multiply(cast(conv(left(x, 16), 16, -10) as decimal(20, 0)), 18446744073709551616bd),
-    cast(conv(right(x, 16), 16, 10) as decimal(20, 0))
-)
-{%- endset -%}
-{%- set number = afterimage._let(
-    'x', "if(length(h) between 2 and 32, lpad(h, 32, if(h >= '8', 'F', '0')), null)", halves
-) -%}
-concat(cast({{ afterimage._let('h', digits, number) }} as string), 'E-', {{ scale }})
+{#- The whole number in bytes (hex digits), two's complement and high byte first, as a text; NULL if the bytes are none
+    or more than 16. Spark has no function for more than 8. -#}
+{%- macro _number_of_bytes(digits) -%}
+{%- set fill = "if(" ~ digits ~ " >= '8', 'F', '0')" -%}
+case
+    when length({{ digits }}) between 2 and 16 then conv(lpad({{ digits }}, 16, {{ fill }}), 16, -10)
+    when length({{ digits }}) between 18 and 32
+        then cast(try_add(
+            try_multiply(
+                cast(conv(left(lpad({{ digits }}, 32, {{ fill }}), 16), 16, -10) as decimal(20, 0)), 18446744073709551616bd
+            ),
+            cast(conv(right({{ digits }}, 16), 16, 10) as decimal(20, 0))
+        ) as string)
+end
+{%- endmacro -%}
+
+
+{#- The decimal with the digits of a whole number, a text, of which so many are behind the point, as a text. -#}
+{%- macro _decimal_of_number(number, scale) -%}
+    {%- if scale == 0 -%}
+        {{ return(number) }}
+    {%- endif -%}
+    {%- set digits = "ltrim('-', " ~ number ~ ')' -%}
+    {%- set digits = 'lpad(' ~ digits ~ ', greatest(length(' ~ digits ~ '), ' ~ (scale + 1) ~ "), '0')" -%}
+    {{ return(
+        'concat(if(startswith(' ~ number ~ ", '-'), '-', ''), left(" ~ digits ~ ', length(' ~ digits ~ ') - ' ~ scale
+        ~ "), '.', right(" ~ digits ~ ', ' ~ scale ~ '))'
+    ) }}
 {%- endmacro -%}
 
 

@@ -3,10 +3,7 @@
 {%- macro _qlik_distinct_messages(layout) -%}
 {#- The partition of the windows: the place and the key, with good messages separate from others. A message that is
     not a load and has no place is alone. -#}
-{%- set place = (
-    ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))", 'reject_reason is null']
-    + afterimage._quoted(layout.unique_key, 'image.')
-) | join(', ') -%}
+{%- set place = 'shared_place, reject_reason is null, own_key' -%}
 {%- set has_reloads = layout.has_reloads -%}
 {%- set is_incremental = afterimage._is_incremental() -%}
 {%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
@@ -56,6 +53,19 @@ gone as (
 ),
 {% endif %}
 {% endif -%}
+-- All windows below are within a place and a key, so the rows are shuffled once.
+gathered as (
+
+    select
+        *,
+        coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id)) as shared_place,
+        {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key
+
+    from {{ 'placed' if has_reloads else 'classified' }}
+    distribute by shared_place, own_key
+
+),
+
 -- A message delivered twice counts once: a reload or a restart writes the same message again.
 copies as (
 
@@ -71,7 +81,7 @@ copies as (
         {{ '+ coalesce(places_gone, 0)' if is_incremental }} as number_of_place
         {%- endif %}
 
-    from {{ 'placed' if has_reloads else 'classified' }}
+    from gathered
     {%- if has_reloads and is_incremental %}
     left outer join gone using (message_id)
     {%- endif %}
@@ -109,7 +119,8 @@ described as (
         place,
         message_id,
         {{ "if(is_reload, 'reload', kind)" if has_reloads else 'kind' }} as kind,
-        {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
+        shared_place,
+        own_key,
         last_arrival,
         event_counter,
         content_hash,

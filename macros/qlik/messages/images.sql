@@ -1,5 +1,9 @@
 {#- The CTE `images`: the row before and after each change, and the columns that a message lacks or has in excess. -#}
 {%- macro _qlik_message_images(layout) -%}
+{%- set flagged = [] -%}
+{%- for column in layout.columns -%}
+    {%- do flagged.append([afterimage._qlik_has_bit('changed_ordinals', column), afterimage._literal(column.name)]) -%}
+{%- endfor -%}
 images as (
 
     select
@@ -21,16 +25,7 @@ images as (
             null,
             {{ afterimage._qlik_message_changed(layout.columns, layout.schema_rows is not none) | indent(12) }}
         ) as changed_columns,
-        if(
-            operation_word = 'DELETE',
-            array_compact(array(
-                {%- for column in layout.columns %}
-                if({{ afterimage._qlik_has_bit('changed_ordinals', column) }}, {{ afterimage._literal(column.name) }}, null)
-                {{- ',' if not loop.last }}
-                {%- endfor %}
-            )),
-            null
-        ) as flagged_by_delete,
+        if(operation_word = 'DELETE', {{ afterimage._texts_where(flagged) }}, null) as flagged_by_delete,
         array_except(changed_ordinals, all_ordinals) as unknown_changed,
         array_except(present_ordinals, all_ordinals) as unknown_present,
         array_except(
@@ -50,38 +45,36 @@ images as (
 {#- The columns that changed, in their order. LOBs have no bit in changeMask, so their values are compared if both
     are there. -#}
 {%- macro _qlik_message_changed(columns, with_schemas) -%}
-array_compact(array(
-    {%- for column in columns %}
-    {%- set name = afterimage._literal(column.name) %}
-    if(
-        {{ afterimage._qlik_has_bit('changed_ordinals', column) }}
-        {%- if column.lob or with_schemas %}
-        or (
-            {{ afterimage._qlik_is_lob(column, with_schemas) }}
-            and if(
-                operation_word = 'UPDATE',
-                map_contains_key(data, {{ name }}) and map_contains_key(before_data, {{ name }})
-                and not data[{{ name }}] <=> before_data[{{ name }}],
-                data[{{ name }}] is not null
+    {%- set changed = [] -%}
+    {%- for column in columns -%}
+        {%- set name = afterimage._literal(column.name) -%}
+        {%- set condition -%}
+            {{ afterimage._qlik_has_bit('changed_ordinals', column) }}
+            {%- if column.lob or with_schemas %}
+            or (
+                {{ afterimage._qlik_is_lob(column, with_schemas) }}
+                and if(
+                    operation_word = 'UPDATE',
+                    map_contains_key(data, {{ name }}) and map_contains_key(before_data, {{ name }})
+                    and not data[{{ name }}] <=> before_data[{{ name }}],
+                    data[{{ name }}] is not null
+                )
             )
-        )
-        {%- endif %},
-        {{ name }},
-        null
-    ){{ ',' if not loop.last }}
-    {%- endfor %}
-))
+            {%- endif %}
+        {%- endset -%}
+        {%- do changed.append([condition, name]) -%}
+    {%- endfor -%}
+    {{ return(afterimage._texts_where(changed)) }}
 {%- endmacro -%}
 
 
 {#- Columns whose NULL means "unknown": not in the message, or not in its columnMask. Without that mask an update's
     changeMask serves: unchanged columns are as they were. It says nothing about LOBs. -#}
 {%- macro _qlik_message_absent(columns, keys, with_schemas) -%}
-nullif(
-    array_compact(array(
-        {%- for column in columns if column.name not in keys %}
-        {%- set name = afterimage._literal(column.name) %}
-        if(
+    {%- set absent = [] -%}
+    {%- for column in columns if column.name not in keys -%}
+        {%- set name = afterimage._literal(column.name) -%}
+        {%- set condition -%}
             data[{{ name }}] is null
             and (
                 not map_contains_key(data, {{ name }})
@@ -92,15 +85,11 @@ nullif(
                     and not {{ afterimage._qlik_is_lob(column, with_schemas) }},
                     false
                 )
-            ),
-            {{ name }},
-            null
-        ){{ ',' if not loop.last }}
-        {%- endfor %}
-        {%- if columns | length == keys | length %}cast(null as string){% endif %}
-    )),
-    cast(array() as array<string>)
-)
+            )
+        {%- endset -%}
+        {%- do absent.append([condition, name]) -%}
+    {%- endfor -%}
+    {{ return('nullif(' ~ afterimage._texts_where(absent) ~ ', cast(array() as array<string>))') }}
 {%- endmacro -%}
 
 

@@ -87,7 +87,7 @@ with
     intake, names, keys,
     lacks=['changed_by'],
     ties={
-        'within': ["coalesce(nullif(place, ''), if(kind = 'load', 'load', message_id))"],
+        'within': ['shared_place'],
         'order': "if(kind in ('load', 'reload'), last_arrival, null) desc, event_counter asc nulls last, content_hash asc",
     },
     old_key='has_old_key',
