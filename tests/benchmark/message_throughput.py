@@ -1,11 +1,15 @@
 """How many messages a second the staging of Kafka messages takes in: Qlik's, or Debezium's.
 
-    python tests/benchmark/message_throughput.py [messages] [json|avro|debezium|debezium_avro|all]
+    python tests/benchmark/message_throughput.py [messages] [form] [rounds]
 
-Writes the messages into the warehouse (AFTERIMAGE_WAREHOUSE), builds `qlik_messages` (json, avro)
-or `debezium_messages` (debezium, debezium_avro) over them as a table with dbt's own session, and
-prints rows a second. A tenth of the messages is delivered twice. The data has ten columns of all
-usual types.
+The forms are json, avro, debezium, debezium_avro, or all of them. Writes the messages into the
+warehouse (AFTERIMAGE_WAREHOUSE), builds `qlik_messages` (json, avro) or `debezium_messages`
+(debezium, debezium_avro) over them as a table with dbt's own session, in turn with the limit, and
+prints the median seconds of both. A round before the first warms up. A tenth of the messages is
+delivered twice. The data has ten columns of all usual types.
+
+The limit reads the same messages into typed columns, shuffles them by the key, sorts and writes
+them: JSON by Spark's own from_json, Avro by fastavro in batches of Arrow.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import statistics
 import sys
 import tempfile
 import time
@@ -22,7 +27,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = [str(ROOT / name) for name in ("tests/python", "tests/python/support", "python_udfs")]
+FOLDERS = [
+    str(ROOT / name)
+    for name in ("tests/benchmark", "tests/python", "tests/python/support", "python_udfs")
+]
 sys.path[:0] = FOLDERS
 # Spark's workers, which make the messages, look there too.
 os.environ["PYTHONPATH"] = os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH", "")])
@@ -181,7 +189,115 @@ def write(spark: Any, form: str, messages: int) -> None:
     ).using("iceberg").createOrReplace()
 
 
-def main(messages: int, forms: list[str]) -> None:
+# What the limit reads of a message: its place, and its row before and after.
+_ROW = (
+    "ID bigint, NAME string, CITY string, STREET string, BALANCE decimal(12,2), BORN_ON date,"
+    " SEEN_AT timestamp, SCORE double, ACTIVE boolean, NOTES string"
+)
+# Debezium writes days and milliseconds as numbers, and in JSON decimals as Base64.
+_NUMBERS_ROW = _ROW.replace("date", "int").replace("timestamp", "bigint")
+_DEBEZIUM_ROW = _NUMBERS_ROW.replace("decimal(12,2)", "string")
+_QLIK_MESSAGE = (
+    "magic string, type string, message struct<headers: struct<operation: string,"
+    " changeSequence: string, `timestamp`: string, transactionId: string, changeMask: string,"
+    " columnMask: string, externalSchemaId: string, transactionEventCounter: string,"
+    f" transactionLastEvent: string>, data: struct<{_ROW}>, beforeData: struct<{_ROW}>>"
+)
+_DEBEZIUM_MESSAGE = (
+    f"before struct<{_DEBEZIUM_ROW}>, after struct<{_DEBEZIUM_ROW}>, op string, ts_ms bigint,"
+    " source struct<ts_ms: bigint, file: string, pos: bigint, row: int, snapshot: string,"
+    " db: string, `table`: string>"
+)
+
+
+def limit(spark: Any, form: str) -> None:
+    """Write what the limit makes of the messages."""
+    landed = f"{SCHEMA}.landed_{form}"
+    if form.endswith("avro"):
+        row = _NUMBERS_ROW if form == "debezium_avro" else _ROW
+        spark.table(landed).select("value").mapInArrow(
+            _decoder(form), f"place string, image struct<{row}>, row_before struct<{row}>"
+        ).createOrReplaceTempView("typed_messages")
+        rows = "typed_messages"
+    elif form == "debezium":
+        rows = (
+            "(select m.source.pos as place, m.after as image, m.before as row_before, m.op,"
+            " m.source.ts_ms as changed_at"
+            f" from (select from_json(value, '{_DEBEZIUM_MESSAGE}') as m from {landed}))"
+        )
+    else:
+        rows = (
+            "(select m.headers.changeSequence as place, m.data as image,"
+            " m.beforeData as row_before, m.headers.operation as op,"
+            " m.headers.`timestamp` as changed_at"
+            f" from (select from_json(value, '{_QLIK_MESSAGE}').message as m from {landed}))"
+        )
+    spark.sql(
+        f"create or replace table {SCHEMA}.limit_{form} using iceberg as"
+        f" select * from {rows} distribute by image.ID sort by image.ID, place"
+    )
+
+
+def _decoder(form: str) -> Any:
+    """Return a function that reads batches of Avro messages with fastavro."""
+
+    def decode(batches: Any) -> Any:
+        import io
+
+        import pyarrow
+
+        from qlik_messages import PARSED_ENVELOPE
+
+        for batch in batches:
+            rows = []
+            for value in batch.column("value").to_pylist():
+                if form == "debezium_avro":
+                    change = fastavro.schemaless_reader(
+                        io.BytesIO(value[5:]), DEBEZIUM_SCHEMA, None
+                    )
+                    place = str(change["source"]["pos"])
+                    rows.append((place, change["after"], change["before"]))
+                else:
+                    opened = fastavro.schemaless_reader(io.BytesIO(value), PARSED_ENVELOPE, None)
+                    change = fastavro.schemaless_reader(
+                        io.BytesIO(opened["message"]), DATA_SCHEMA, None
+                    )
+                    place = change["headers"]["changeSequence"]
+                    rows.append((place, change["data"], change["beforeData"]))
+            yield pyarrow.RecordBatch.from_pylist(
+                [
+                    {"place": place, "image": image, "row_before": before}
+                    for place, image, before in rows
+                ],
+                schema=_arrow_schema(form),
+            )
+
+    return decode
+
+
+def _arrow_schema(form: str) -> Any:
+    import pyarrow
+
+    of_debezium = form == "debezium_avro"
+
+    row = pyarrow.struct(
+        [
+            ("ID", pyarrow.int64()),
+            ("NAME", pyarrow.string()),
+            ("CITY", pyarrow.string()),
+            ("STREET", pyarrow.string()),
+            ("BALANCE", pyarrow.decimal128(12, 2)),
+            ("BORN_ON", pyarrow.int32() if of_debezium else pyarrow.date32()),
+            ("SEEN_AT", pyarrow.int64() if of_debezium else pyarrow.timestamp("us", "UTC")),
+            ("SCORE", pyarrow.float64()),
+            ("ACTIVE", pyarrow.bool_()),
+            ("NOTES", pyarrow.string()),
+        ]
+    )
+    return pyarrow.schema([("place", pyarrow.string()), ("image", row), ("row_before", row)])
+
+
+def main(messages: int, forms: list[str], rounds: int) -> None:
     """Land, stage, and print."""
     with tempfile.TemporaryDirectory() as folder:
         os.environ.setdefault("AFTERIMAGE_WAREHOUSE", f"{folder}/warehouse")
@@ -220,23 +336,35 @@ def main(messages: int, forms: list[str]) -> None:
             write(spark, form, messages)
             if not form.startswith("debezium"):
                 project.dbt("run", "--select", f"schemas_{form}")
-            started = time.monotonic()
-            project.dbt("run", "--select", f"staged_{form}")
-            seconds = time.monotonic() - started
+            ways = {
+                "ours": lambda form=form: project.dbt("run", "--select", f"staged_{form}"),
+                "limit": lambda form=form: limit(spark, form),
+            }
+            seconds: dict[str, list[float]] = {name: [] for name in ways}
+            for round_number in range(rounds + 1):
+                for name, run in ways.items():
+                    started = time.monotonic()
+                    run()
+                    took = time.monotonic() - started
+                    print(f"{form} round {round_number} {name:6} {took:6.1f} s", flush=True)
+                    if round_number:
+                        seconds[name].append(took)
             found = spark.sql(
                 "select count(*) as changes, sum(source_rows) as rows,"
                 f" count(reject_reason) as rejected from {SCHEMA}.staged_{form}"
             ).first()
             assert found is not None
             assert (found["rows"], found["rejected"]) == (messages, 0), found
+            ours, least = (statistics.median(seconds[name]) for name in ways)
             print(
                 json.dumps(
                     {
                         "format": form,
                         "messages": messages,
                         "changes": found["changes"],
-                        "seconds": round(seconds, 1),
-                        "messages_per_second": round(messages / seconds),
+                        "seconds": round(ours, 1),
+                        "limit": round(least, 1),
+                        "times_the_limit": round(ours / least, 2),
                         "cores": os.cpu_count(),
                     }
                 ),
@@ -250,4 +378,5 @@ if __name__ == "__main__":
     main(
         int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000,
         ["json", "avro", "debezium", "debezium_avro"] if chosen == "all" else [chosen],
+        int(sys.argv[3]) if len(sys.argv) > 3 else 3,
     )

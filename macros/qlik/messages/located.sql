@@ -108,11 +108,15 @@ addressed as (
         array_size(array_distinct(
             transform(table_schemas, s -> struct(lower(s.schema_name) as schema_name, lower(s.table_name) as table_name))
         )) as tables,
-        -- One task writes data and schema messages, so their Kafka times are comparable.
-        coalesce(
-            arrival.landed_at,
-            if({{ header_time }} >= timestamp '1970-01-02 00:00:00', {{ header_time }}, null),
-            {{ afterimage._sequence_time('trim(body.headers.changeSequence)') | indent(12) }}
+        -- One task writes data and schema messages, so their Kafka times are comparable. Few messages need one.
+        if(
+            needs_schema,
+            coalesce(
+                arrival.landed_at,
+                if({{ header_time }} >= timestamp '1970-01-02 00:00:00', {{ header_time }}, null),
+                {{ afterimage._sequence_time('trim(body.headers.changeSequence)') | indent(16) }}
+            ),
+            null
         ) as written_at,
         filter(table_schemas, s -> coalesce(s.published_at <= written_at, true)) as schemas_by_then,
         array_size(schemas_by_then) > 0 as is_newest,
