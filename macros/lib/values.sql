@@ -216,11 +216,15 @@ xxhash64(
     milliseconds up to a precision of 3, microseconds up to 6, else nanoseconds. The result is no time if the
     year is not 1 to 9999, or without a precision. -#}
 {%- macro _counted_time(text, precision) -%}
-    {%- set unit = 3 if (precision or 0) <= 3 else 6 if precision <= 6 else 9 -%}
-    {%- set number = 'try_cast(' ~ text ~ ' as decimal(38, 0))' -%}
-    {%- set seconds = 'floor(' ~ number ~ ' / ' ~ 10 ** [unit - 6, 0] | max ~ ') / ' ~ 10 ** [unit, 6] | min -%}
-    {%- set time = "timestamp_ntz '1970-01-01 00:00:00' + make_dt_interval(0, 0, 0, cast(if(" ~ seconds
-        ~ ' between -62135596800 and 253402300799.999999, ' ~ seconds ~ ', null) as decimal(18, 6)))' -%}
+    {%- set per_second = 1000 if (precision or 0) <= 3 else 1000000 -%}
+    {%- set number = 'try_cast(' ~ text ~ ' as bigint)' -%}
+    {%- if (precision or 0) > 6 -%}
+        {%- set number = 'try_cast(floor(try_cast(' ~ text ~ ' as decimal(25, 0)) / 1000) as bigint)' -%}
+    {%- endif -%}
+    {%- set within = number ~ ' between ' ~ -62135596800 * per_second ~ ' and ' ~ (253402300800 * per_second - 1) -%}
+    {#- Decimals would do, too, and take several times as long. -#}
+    {%- set time = "timestamp_ntz '1970-01-01 00:00:00' + interval '" ~ ('0.001' if per_second == 1000 else '0.000001')
+        ~ "' second * if(" ~ within ~ ', ' ~ number ~ ', null)' -%}
     {{ return(
         'if(' ~ text ~ " rlike '^-?[0-9]+$', coalesce("
         ~ ('concat(cast(' ~ time ~ " as string), 'Z'), " if precision is not none) ~ 'concat(' ~ text
