@@ -26,6 +26,8 @@ Before it measures it holds the histories against each other, row by row. Then:
 * fleet (only where it is asked for): many small tables, see fleet.py.
 
 Prints tables of seconds and ratios, and writes them as bench.json, bench.png and increments.png.
+With --note it writes how many times the limit ours took, and at which commit, into ratios.json
+beside this file; test_speed.py holds later commits against that.
 """
 
 from __future__ import annotations
@@ -58,6 +60,7 @@ from generate import COLUMNS, KEY, changes  # noqa: E402
 WAYS = ["ours", "limit", "textbook", "textbook_udf", "duckdb"]
 PARTS = ["ways", "mask", "current", "process", "increments", "arrivals", "skew"]
 FLEET = "fleet"
+RATIOS = Path(__file__).with_name("ratios.json")
 BATCH = 10_000
 HISTORY_COLUMNS = [KEY, *COLUMNS, "valid_from", "valid_to", "valid_from_seq", "valid_to_seq"]
 # The engines print a double each in its own way.
@@ -420,6 +423,24 @@ def skew(spark: Any, project: Project, warehouse: Path, count: int, repeats: int
     return found
 
 
+def ratios(ways: Seconds) -> dict[str, float]:
+    """Return how many times the limit each of our steps took."""
+    return {step: round(took / ways["limit"][step], 2) for step, took in ways["ours"].items()}
+
+
+def note(found: dict[str, Seconds]) -> None:
+    """Write the ratios of each size into the repository, with the commit that they are of."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    known = {count: ratios(ways) for count, ways in found.items()}
+    RATIOS.write_text(json.dumps({"commit": commit, "ratios": known}, indent=2) + "\n")
+
+
 def table(ways: Seconds) -> str:
     """Lay the seconds out, each beside how many times the limit it is."""
     lines = [f"{'':14}{'staging':>16}{'history':>16}{'both':>16}"]
@@ -479,6 +500,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", default=PARTS, choices=[*PARTS, FLEET])
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--tables", type=int, default=30, help="of the fleet")
+    parser.add_argument("--note", action="store_true", help="write ratios.json")
     options = parser.parse_args()
     if not {"ours", "limit"} <= set(options.ways):
         parser.error("--ways: ours and the limit, which the others are held against, are needed")
@@ -532,6 +554,8 @@ def main() -> None:
         if "arrivals" in options.only:
             written["arrivals"][str(count)] = bench.arrivals(options.repeats)
         file.write_text(json.dumps(written, indent=2) + "\n")
+    if options.note:
+        note(written["ways"])
     for count, ways in written["ways"].items():
         print(f"\n{int(count):,} changes: seconds (times the limit)\n{table(ways)}")
     for part in PARTS[1:]:
