@@ -52,6 +52,17 @@
 {%- endmacro -%}
 
 
+{#- An array of the texts whose conditions hold, in order, from pairs of condition and text. `array_compact` would need
+    less SQL, but Spark interprets all that it is given, instead of compiling it. -#}
+{%- macro _texts_where(pairs) -%}
+    {%- set texts = [] -%}
+    {%- for condition, text in pairs -%}
+        {%- do texts.append('if(' ~ condition ~ ', array(' ~ text ~ '), cast(array() as array<string>))') -%}
+    {%- endfor -%}
+    {{ return('flatten(array(' ~ texts | join(', ') ~ '))' if texts else 'cast(array() as array<string>)') }}
+{%- endmacro -%}
+
+
 {#- `named_struct('a', <prefix>a, 'b', <prefix>b)`: a struct whose field names are spelled as given. Columns in `chosen`
     are worked out by a template (see `_each`). -#}
 {%- macro _struct(columns, prefix='', chosen=[], template=none) -%}

@@ -34,17 +34,6 @@
 {%- endmacro -%}
 
 
-{#- An array of the texts whose conditions hold, in order, from pairs of condition and text. `array_compact` would need
-    less SQL, but Spark interprets all that it is given, instead of compiling it. -#}
-{%- macro _texts_where(pairs) -%}
-    {%- set texts = [] -%}
-    {%- for condition, text in pairs -%}
-        {%- do texts.append('if(' ~ condition ~ ', array(' ~ text ~ '), cast(array() as array<string>))') -%}
-    {%- endfor -%}
-    {{ return('flatten(array(' ~ texts | join(', ') ~ '))' if texts else 'cast(array() as array<string>)') }}
-{%- endmacro -%}
-
-
 {#- An expression that `<=>` can compare: Spark compares everything but maps. -#}
 {%- macro _comparable(expression, type) -%}
     {%- if type and type.startswith('map<') and 'map<' not in type[4:] -%}
