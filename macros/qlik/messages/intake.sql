@@ -42,8 +42,8 @@ regexp_extract_all(
 {%- endmacro -%}
 
 
-{#- A pattern for a changeSequence in bytes. It begins with a plain text, which Java finds fastest. In Avro its length, the
-    byte F, precedes it. -#}
+{#- A pattern for a changeSequence in bytes. It begins with a plain text, which Java finds fastest. In Avro the byte F,
+    its length, precedes it. -#}
 {%- macro _qlik_seq_pattern(landing) -%}
     {%- set before = '"changeSequence"\\s*:\\s*"?\\s*' -%}
     {{ return(('(?:' ~ before ~ '|F)' if landing.is_binary else before) ~ '([0-9]{35})(?![0-9])') }}
