@@ -9,7 +9,7 @@
 
 {#- A JSON text of which Spark reads every number as it is written. It reads a number with a fraction or an exponent as
     a double, and writes that as a text again: `1.10` becomes `1.1`. So if there is a number that would become another
-    text, all numbers are put in quotes. Most messages have none, and one look at a text costs half as much.
+    text, all such numbers are put in quotes. Few messages have one, and to look for it costs half of what quotes do.
 
     The pattern that puts them in quotes goes on where its last match ended (`\G`), over texts, whole numbers and what is
     neither, to the next such number. What is no JSON ends the search, and is no JSON afterwards. No part of it ever goes
