@@ -555,7 +555,7 @@ def main() -> None:
             written["arrivals"][str(count)] = bench.arrivals(options.repeats)
         file.write_text(json.dumps(written, indent=2) + "\n")
     if options.note:
-        note(written["ways"])
+        note({str(count): written["ways"][str(count)] for count in options.changes})
     for count, ways in written["ways"].items():
         print(f"\n{int(count):,} changes: seconds (times the limit)\n{table(ways)}")
     for part in PARTS[1:]:

@@ -17,10 +17,8 @@ from __future__ import annotations
 import base64
 import json
 import os
-import statistics
 import sys
 import tempfile
-import time
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +35,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join([*FOLDERS, os.environ.get("PYTHONPATH
 
 import fastavro  # noqa: E402
 
+from bench import measure  # noqa: E402
 from conftest import SCHEMA, Project  # noqa: E402
 from qlik_messages import (  # noqa: E402
     avro_message,
@@ -255,22 +254,20 @@ def _decoder(form: str) -> Any:
                     change = fastavro.schemaless_reader(
                         io.BytesIO(value[5:]), DEBEZIUM_SCHEMA, None
                     )
-                    place = str(change["source"]["pos"])
-                    rows.append((place, change["after"], change["before"]))
+                    place, image, before = (
+                        change["source"]["pos"],
+                        change["after"],
+                        change["before"],
+                    )
                 else:
                     opened = fastavro.schemaless_reader(io.BytesIO(value), PARSED_ENVELOPE, None)
                     change = fastavro.schemaless_reader(
                         io.BytesIO(opened["message"]), DATA_SCHEMA, None
                     )
                     place = change["headers"]["changeSequence"]
-                    rows.append((place, change["data"], change["beforeData"]))
-            yield pyarrow.RecordBatch.from_pylist(
-                [
-                    {"place": place, "image": image, "row_before": before}
-                    for place, image, before in rows
-                ],
-                schema=_arrow_schema(form),
-            )
+                    image, before = change["data"], change["beforeData"]
+                rows.append({"place": str(place), "image": image, "row_before": before})
+            yield pyarrow.RecordBatch.from_pylist(rows, schema=_arrow_schema(form))
 
     return decode
 
@@ -340,22 +337,14 @@ def main(messages: int, forms: list[str], rounds: int) -> None:
                 "ours": lambda form=form: project.dbt("run", "--select", f"staged_{form}"),
                 "limit": lambda form=form: limit(spark, form),
             }
-            seconds: dict[str, list[float]] = {name: [] for name in ways}
-            for round_number in range(rounds + 1):
-                for name, run in ways.items():
-                    started = time.monotonic()
-                    run()
-                    took = time.monotonic() - started
-                    print(f"{form} round {round_number} {name:6} {took:6.1f} s", flush=True)
-                    if round_number:
-                        seconds[name].append(took)
+            seconds = measure(ways, rounds, form)
             found = spark.sql(
                 "select count(*) as changes, sum(source_rows) as rows,"
                 f" count(reject_reason) as rejected from {SCHEMA}.staged_{form}"
             ).first()
             assert found is not None
             assert (found["rows"], found["rejected"]) == (messages, 0), found
-            ours, least = (statistics.median(seconds[name]) for name in ways)
+            ours, least = seconds["ours"], seconds["limit"]
             print(
                 json.dumps(
                     {
