@@ -160,8 +160,8 @@ classified as (
             when value is null or value rlike '^\\s*(null|[{]\\s*"schema".*"payload"\\s*:\\s*null\\s*[}])\\s*$'
                 then 'tombstone: the value is NULL'
             when unread is not null then unread
-            when m.payload is null and startswith(value, decode(X'00', 'UTF-8')) then {{ landing.no_frame }}
-            when m.payload is null then concat('not a JSON message: ', left(value, 60))
+            when m.op is null and m.payload is null and startswith(value, decode(X'00', 'UTF-8')) then {{ landing.no_frame }}
+            when m.op is null and m.payload is null then concat('not a JSON message: ', left(value, 60))
             when m.payload['ts_ms'] is not null and array_except(map_keys(m.payload), array('ts_ms', 'ts_us', 'ts_ns')) = array()
                 then 'heartbeat: it holds no change'
             when m.op is null and map_contains_key(m.payload, 'ddl') then 'schema change: it holds no row'
@@ -195,21 +195,22 @@ classified as (
             when is_moved then concat(m.log_place, '-k', landed_partition)
             else concat(m.log_place, '-', m.op, '-', md5({{ afterimage._texts_of_map('row_values', keys) }}))
         end as identity,
-        xxhash64({{ afterimage._exact_json(
-            "struct(m.kind, image, row_before, unknown_columns, reject_reason, if(m.kind = 'load', m.source, null))"
-        ) | indent(8) }}) as row_id,
+        {{ afterimage._hash_of_values(afterimage._hashable_images(layout.columns, ['image', 'row_before']) + [
+            'm.kind', 'unknown_columns', 'reject_reason', "if(m.kind = 'load', to_json(m.source), null)"
+        ]) | indent(8) }} as row_id,
         if(image is null or m.op = 'd', null, nullif(unknown_columns, cast(array() as array<string>))) as absent_columns,
         if(m.kind = 'load', null, m.source_time) as changed_at,
         if(m.kind = 'load', null, coalesce(m.source.txId, m.source.gtid, m.source.commit_lsn)) as transaction_id,
-        if(reject_reason is null, nullif(array_compact(array(
-            if(m.kind <> 'load' and m.source_time is null, 'changed_at is unknown: source.ts_ms is no time', null),
-            if(size(bounded) > 0, concat('infinity is read as the last or the first time that fits: ', array_join(bounded, ', ')), null),
-            if(size(no_numbers) > 0, concat('no number, NULL is in its place: ', array_join(no_numbers, ', ')), null),
-            if(size(doubtful_nulls) > 0, concat(
-                'NULL may be a value that was not captured, see `null_is_absent`: ', array_join(doubtful_nulls, ', ')
-            ), null),
-            if(size(undeclared) > 0, concat('columns that are not declared: ', array_join(undeclared, ', ')), null)
-        )), cast(array() as array<string>)), null) as own_warnings
+        if(reject_reason is null, nullif({{ afterimage._texts_where([
+            ["m.kind <> 'load' and m.source_time is null", "'changed_at is unknown: source.ts_ms is no time'"],
+            ['size(bounded) > 0', "concat('infinity is read as the last or the first time that fits: ', array_join(bounded, ', '))"],
+            ['size(no_numbers) > 0', "concat('no number, NULL is in its place: ', array_join(no_numbers, ', '))"],
+            [
+                'size(doubtful_nulls) > 0',
+                "concat('NULL may be a value that was not captured, see `null_is_absent`: ', array_join(doubtful_nulls, ', '))"
+            ],
+            ['size(undeclared) > 0', "concat('columns that are not declared: ', array_join(undeclared, ', '))"],
+        ]) }}, cast(array() as array<string>)), null) as own_warnings
 
     from images
 

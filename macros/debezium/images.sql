@@ -1,20 +1,34 @@
 {#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. -#}
 {%- macro _debezium_images(side, landing, layout) -%}
 {%- set columns = layout.columns -%}
-{%- set texts, numbers = [], [] -%}
+{%- set texts, numbers, counts, counted_before, counted_row = [], [], [], {}, {} -%}
 {%- for column in columns -%}
+    {%- set text = '<values>_fields[' ~ loop.index0 ~ ']' -%}
     {%- set number = '<values>_number_' ~ loop.index -%}
     {%- if afterimage._debezium_has_bytes(column) -%}
-        {%- set text = '<values>[' ~ afterimage._literal(column.name) ~ ']' -%}
         {%- set digits = '<values>_digits_' ~ loop.index -%}
         {%- set base64 = 'if(startswith(' ~ text ~ ", '{'), get_json_object(" ~ text ~ ", '$.value'), " ~ text ~ ')' -%}
         {%- do numbers.append(afterimage._hex_of_base64(base64) ~ ' as ' ~ digits) -%}
         {%- do numbers.append(afterimage._number_of_bytes(digits) ~ ' as ' ~ number) -%}
     {%- endif -%}
-    {%- set text = afterimage._debezium_text('<values>', column, number, layout.infinity) -%}
-    {%- do texts.append(afterimage._literal(column.name) ~ ', ' ~ text) -%}
+    {%- set as_text = afterimage._debezium_text(text, column, number, layout.infinity) -%}
+    {%- set count = afterimage._debezium_count(text, column) -%}
+    {%- if count is not none -%}
+        {%- set counted = '_counts.count_' ~ loop.index -%}
+        {%- do counts.append("'count_" ~ loop.index ~ "', " ~ count) -%}
+        {%- do counted_row.update({column.name: 'row_values' ~ counted}) -%}
+        {%- do counted_before.update({column.name: 'before_values' ~ counted}) -%}
+        {%- set as_text = 'if(<values>' ~ counted ~ ' is null, ' ~ as_text ~ ', null)' -%}
+    {%- endif -%}
+    {%- do texts.append(as_text) -%}
 {%- endfor -%}
-{%- set texts = (numbers + ['named_struct(' ~ texts | join(', ') ~ ')']) | join(',\n') -%}
+{%- if counts -%}
+    {%- do numbers.append('if(<values> is null, null, named_struct(' ~ counts | join(', ') ~ ')) as <values>_counts') -%}
+{%- endif -%}
+{%- set texts = (
+    [afterimage._texts_of_columns(columns, '<values>') ~ ' as <values>_fields'] + numbers
+    + ['if(<values> is null, null, array(' ~ texts | join(', ') ~ '))']
+) | join(',\n') -%}
 {%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), <null is known>))' -%}
 {#- Few rows have a placeholder, and functions with lambdas are slow. -#}
 {%- set known_or_null = 'if(coalesce(arrays_overlap(map_values(<values>), array(' ~ layout.placeholders ~ ')), false), '
@@ -29,9 +43,9 @@
 ) -%}
 {%- set bounded = [] -%}
 {%- for column in columns if layout.infinity is none and column.type in ['date', 'timestamp', 'timestamp_ntz'] -%}
-    {%- set name = afterimage._literal(column.name) -%}
     {%- do bounded.append([
-        'row_texts[' ~ name ~ '] in (' ~ afterimage._debezium_bounds(column) | join(', ') ~ ')', name
+        'row_texts[' ~ columns.index(column) ~ '] in (' ~ afterimage._debezium_bounds(column) | join(', ') ~ ')',
+        afterimage._literal(column.name)
     ]) -%}
 {%- endfor -%}
 {%- set keys = afterimage._string_array(layout.unique_key) -%}
@@ -107,24 +121,37 @@ images as (
         ) as row_values,
         {{ texts | replace('<values>', 'row_values') }} as row_texts,
         {{ texts | replace('<values>', 'before_values') }} as before_texts,
+        if(
+            m.op is null or row_values is null,
+            null,
+            {{ afterimage._image_of_texts(columns, 'row_texts', known=counted_row) | indent(12) }}
+        ) as image,
+        if(
+            before_values is null,
+            null,
+            {{ afterimage._image_of_texts(columns, 'before_texts', known=counted_before) | indent(12) }}
+        ) as known_row_before,
+        if(has_before or has_other_key, known_row_before, null) as row_before,
         concat(
-            {{ afterimage._misfits(columns, 'row_texts', '') | indent(12) }},
-            {{ afterimage._misfits(columns, 'before_texts', ' before') | indent(12) }}
+            {{ afterimage._misfits(columns, 'row_texts', 'image', '') | indent(12) }},
+            {{ afterimage._misfits(columns, 'before_texts', 'known_row_before', ' before') | indent(12) }}
         ) as all_misfits,
         -- NaN and infinity of a decimal are NULL, as the connector itself writes them unless its decimals are texts or
         -- doubles.
-        filter(all_misfits, misfit -> not misfit rlike {{ no_number }}) as misfits,
-        filter(all_misfits, misfit -> misfit rlike {{ no_number }}) as no_numbers,
+        if(size(all_misfits) = 0, all_misfits, filter(all_misfits, misfit -> not misfit rlike {{ no_number }})) as misfits,
+        if(size(all_misfits) = 0, all_misfits, filter(all_misfits, misfit -> misfit rlike {{ no_number }})) as no_numbers,
         {{ afterimage._texts_where(bounded) }} as bounded,
         {{ afterimage._debezium_null_placeholders([] if layout.sparse is not none else columns) | indent(8) }} as doubtful_nulls,
-        if(m.op is null or row_values is null, null, {{ afterimage._image_of_texts(columns, 'row_texts') | indent(8) }}) as image,
         if(
-            has_before or has_other_key,
-            {{ afterimage._image_of_texts(columns, 'before_texts') | indent(12) }},
-            null
-        ) as row_before,
-        array_except({{ layout.names }}, map_keys(row_values)) as unknown_columns,
-        filter(array_except(map_keys(m.row), {{ layout.names }}), k -> m.is_envelope or not startswith(k, '__')) as undeclared
+            map_keys(row_values) <=> {{ layout.names }},
+            cast(array() as array<string>),
+            array_except({{ layout.names }}, map_keys(row_values))
+        ) as unknown_columns,
+        if(
+            map_keys(m.row) <=> {{ layout.names }},
+            cast(array() as array<string>),
+            filter(array_except(map_keys(m.row), {{ layout.names }}), k -> m.is_envelope or not startswith(k, '__'))
+        ) as undeclared
 
     from messages
 
@@ -140,8 +167,7 @@ images as (
 
 {#- A value as a text that casts to its column's type, although the message has a number of days or milliseconds, or
     unscaled bytes, whose `number` is known. A value of another type keeps its own text, which does not fit. -#}
-{%- macro _debezium_text(values, column, number, infinity) -%}
-    {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
+{%- macro _debezium_text(text, column, number, infinity) -%}
     {%- if afterimage._debezium_has_bytes(column) -%}
         {#- `1250` and `true` may be Base64, which has quotes in the message. -#}
         {%- set is_number = text ~ " = 'Infinity' or (" ~ text ~ " rlike '^([0-9eE+]+|true)$' and value rlike "
@@ -169,6 +195,21 @@ images as (
         {{ return(afterimage._debezium_time_of_day(text, column.precision)) }}
     {%- endif -%}
     {{ return(text) }}
+{%- endmacro -%}
+
+
+{#- A usual number of days, milliseconds or microseconds since 1970 as its date or time; NULL for every other text. None
+    for columns of other types. Bounds of PostgreSQL's infinity have more digits. -#}
+{%- macro _debezium_count(text, column) -%}
+    {%- if column.type == 'date' -%}
+        {{ return('if(' ~ text ~ " rlike '^-?[0-9]{1,5}$', date_from_unix_date(cast(" ~ text ~ ' as int)), null)') }}
+    {%- elif column.type == 'timestamp' and column.precision is not none and column.precision <= 6 -%}
+        {%- set digits, unit = (13, 'millis') if column.precision <= 3 else (16, 'micros') -%}
+        {{ return(
+            'if(' ~ text ~ " rlike '^[0-9]{1," ~ digits ~ "}$', timestamp_" ~ unit ~ '(cast(' ~ text ~ ' as bigint)), null)'
+        ) }}
+    {%- endif -%}
+    {{ return(none) }}
 {%- endmacro -%}
 
 

@@ -1,21 +1,46 @@
 {#- What a message says, as SQL over its text: names and expressions, each of which may use the names before it.
     The last is `m`, a struct that has all that the rest needs:
-    - `payload`: a map of texts; NULL where the text is no JSON object. `is_envelope` unless it is a flattened row,
+    - `payload`: a map of texts; NULL where the text is no JSON object, and of an envelope that one parse read,
+    - `is_envelope` unless it is a flattened row,
     - `op`, and the `kind` of change, `reload` for a row of an incremental snapshot,
     - `source`, which a flattened row has beside its columns, and its time; `log_place`: the place in the log,
-    - `row` after the change, and the row `before` it. -#}
+    - `row` after the change, and the row `before` it.
+
+    One parse reads an envelope as connectors write it: `before` comes first, or the schema. A map of texts, whose members
+    are then parsed in turn, reads everything else: flattened rows, JSON with a fault in it, NaN without quotes. -#}
 {%- macro _debezium_message_steps(text) -%}
-    {%- set fields = [] -%}
-    {%- for name in [
+    {%- set names = [
         'snapshot', 'ts_ms', 'ts_us', 'schema', 'db', 'table', 'txId', 'gtid', 'sequence', 'lsn', 'file', 'pos', 'row', 'server_id',
         'commit_lsn', 'change_lsn', 'event_serial_no', 'commit_scn', 'scn', 'rs_id', 'ssn'
     ] -%}
+    {%- set fields = [] -%}
+    {%- for name in names -%}
         {#- `__ts_ms` and `__ts_us` are times of the connector. -#}
-        {%- do fields.append("'" ~ name ~ "', coalesce(m_source_texts['" ~ name ~ "'], "
+        {%- do fields.append("'" ~ name ~ "', coalesce(m_envelope.source.`" ~ name ~ "`, m_source_texts['" ~ name ~ "'], "
             ~ "m_payload['__source_" ~ name ~ "']" ~ (", m_payload['__" ~ name ~ "']" if not name.startswith('ts_')) ~ ')') -%}
     {%- endfor -%}
+    {%- set envelope = 'op: string, before: map<string, string>, after: map<string, string>, source: struct<`'
+        ~ names | join('`: string, `') ~ '`: string>' -%}
+    {%- set parsed = "if(startswith(m_text, '{\"before\":') or startswith(m_text, '{\"schema\":'), from_json(m_text, 'struct<"
+        ~ envelope ~ ', payload: struct<' ~ envelope
+        ~ ">, damage: string>', map('columnNameOfCorruptRecord', 'damage', 'allowNonNumericNumbers', 'false')), null)" -%}
+    {%- set one_parse -%}
+case
+    when m_parsed.damage is not null then null
+    when m_parsed.op is not null and m_parsed.source is not null
+        then named_struct('op', m_parsed.op, 'before', m_parsed.before, 'after', m_parsed.after, 'source', m_parsed.source)
+    when m_parsed.op is null and m_parsed.source is null and m_parsed.payload.op is not null and m_parsed.payload.source is not null
+        then named_struct(
+            'op', m_parsed.payload.op,
+            'before', m_parsed.payload.before,
+            'after', m_parsed.payload.after,
+            'source', m_parsed.payload.source
+        )
+end
+    {%- endset -%}
     {%- set op -%}
 case
+    when m_envelope is not null then m_envelope.op
     when m_is_envelope then m_payload['op']
     when lower(m_payload['__deleted']) = 'true' then 'd'
     else coalesce(m_payload['__op'], if(map_contains_key(m_payload, '__deleted'), 'u', null))
@@ -38,14 +63,22 @@ named_struct(
         {{ afterimage._landed_count('m_source.ts_us', 'micros') }}, {{ afterimage._landed_count('m_source.ts_ms', 'millis') }}
     ),
     'log_place', {{ afterimage._debezium_place() | indent(4) }},
-    'row', if(m_is_envelope, {{ afterimage._json_map("m_payload['after']") }}, m_payload),
-    'before', {{ afterimage._json_map("m_payload['before']") }}
+    'row', case
+        when m_envelope is not null then m_envelope.after
+        when m_is_envelope then {{ afterimage._json_map("m_payload['after']") }}
+        else m_payload
+    end,
+    'before', if(m_envelope is not null, m_envelope.before, {{ afterimage._json_map("m_payload['before']") }})
 )
     {%- endset -%}
     {{ return([
-        ['m_texts', afterimage._json_map(text)],
+        ['m_text', text],
+        ['m_parsed', parsed],
+        ['m_envelope', one_parse],
+        ['m_texts', 'if(m_envelope is not null, null, ' ~ afterimage._json_map('m_text') ~ ')'],
         ['m_payload', afterimage._debezium_payload_in('m_texts')],
-        ['m_is_envelope', "map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"],
+        ['m_is_envelope',
+            "m_envelope is not null or map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"],
         ['m_source_texts', afterimage._json_map("m_payload['source']")],
         ['m_source', 'named_struct(' ~ fields | join(', ') ~ ')'],
         ['m_op', op],

@@ -48,18 +48,49 @@ if(
 {%- endmacro -%}
 
 
-{#- A struct of the data columns from a map of texts. `filled` gives another map for columns that are missing here. -#}
-{%- macro _image_of_texts(columns, values, fill_from=none, filled=[]) -%}
+{#- The values of the columns in a map of texts, as an array in the order of the columns. Most rows have just the declared
+    columns in their order; then none need be sought. -#}
+{%- macro _texts_of_columns(columns, values) -%}
+    {%- set names = columns | map(attribute='name') | list -%}
+    {{ return(
+        'if(map_keys(' ~ values ~ ') <=> ' ~ afterimage._string_array(names) ~ ', map_values(' ~ values ~ '), array('
+        ~ afterimage._each(names, values ~ '[{name}]') | join(', ') ~ '))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- A struct of the data columns from an array of their texts. `filled` are columns whose value `fill_from`, another such
+    array, gives if it is missing here. `known` has SQL for values that need no text, by column. -#}
+{%- macro _image_of_texts(columns, texts, fill_from=none, filled=[], known={}) -%}
 named_struct(
     {%- for column in columns %}
-    {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' %}
+    {%- set text = texts ~ '[' ~ loop.index0 ~ ']' %}
     {%- if column.name in filled %}
-    {%- set text = 'coalesce(' ~ text ~ ', ' ~ fill_from ~ '[' ~ afterimage._literal(column.name) ~ '])' %}
+    {%- set text = 'coalesce(' ~ text ~ ', ' ~ fill_from ~ '[' ~ loop.index0 ~ '])' %}
     {%- endif %}
-    {{ afterimage._literal(column.name) }}, {{ afterimage._cast_text(text, column.type) }}
+    {%- set value = afterimage._cast_text(text, column.type) %}
+    {%- if column.name in known %}
+    {%- set value = 'coalesce(' ~ known[column.name] ~ ', ' ~ value ~ ')' %}
+    {%- endif %}
+    {{ afterimage._literal(column.name) }}, {{ value }}
     {%- if not loop.last %},{% endif %}
     {%- endfor %}
 )
+{%- endmacro -%}
+
+
+{#- The values of images as expressions to hash. -#}
+{%- macro _hashable_images(columns, images) -%}
+    {%- set values = [] -%}
+    {%- for image in images -%}
+        {%- do values.append(image ~ ' is null') -%}
+        {%- for column in columns -%}
+            {%- set value = image ~ '.' ~ afterimage._quote(column.name) -%}
+            {#- xxhash64 skips the NULLs in an array. -#}
+            {%- do values.append('to_json(' ~ value ~ ')' if column.type.startswith('array<') else value) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(values) }}
 {%- endmacro -%}
 
 
@@ -82,12 +113,13 @@ named_struct(
 {%- endmacro -%}
 
 
-{#- What is wrong with the values of a map: an array of texts, empty if nothing is. -#}
-{%- macro _misfits(columns, values, what) -%}
+{#- What is wrong with the texts of a row, beside the `image` that was made of them: an array of texts, empty if nothing
+    is. -#}
+{%- macro _misfits(columns, texts, image, what) -%}
     {%- set checks = [] -%}
     {%- for column in columns -%}
-        {%- set text = values ~ '[' ~ afterimage._literal(column.name) ~ ']' -%}
-        {%- set misfit = afterimage._misfit(text, column.type) -%}
+        {%- set text = texts ~ '[' ~ loop.index0 ~ ']' -%}
+        {%- set misfit = afterimage._misfit(text, image ~ '.' ~ afterimage._quote(column.name), column.type) -%}
         {%- if misfit is not none -%}
             {%- do checks.append([
                 text ~ ' is not null and ' ~ misfit,
@@ -100,27 +132,40 @@ named_struct(
 {%- endmacro -%}
 
 
-{#- Whether a text that is not NULL does not fit the type, or would lose something; none if every text fits. -#}
-{%- macro _misfit(text, type) -%}
+{#- Whether a text that is not NULL does not fit the type, or lost something when it became a `value` of that type; none
+    if every text fits. A value that is written like its text has lost nothing, and is soon compared. -#}
+{%- macro _misfit(text, value, type) -%}
     {%- set base = type.split('(')[0] | trim -%}
-    {%- set cast_text = afterimage._cast_text(text, type) -%}
+    {%- set lost -%}
+        {%- if base in ['decimal', 'dec', 'numeric'] -%}
+            {{ afterimage._decimal_loss(text, type) }}
+        {%- elif base in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
+            not {{ text }} rlike '^\\s*[-+]?[0-9]+([.]0*)?\\s*$'
+        {%- elif base == 'date' -%}
+            coalesce(cast({{ value }} as timestamp) <> try_cast({{ text }} as timestamp), true)
+        {%- endif -%}
+    {%- endset -%}
     {%- if base in ['string', 'varchar', 'char'] -%}
         {{ return(none) }}
-    {%- elif base in ['decimal', 'dec', 'numeric'] -%}
-        {{ return(afterimage._decimal_misfit(text, type)) }}
-    {%- elif base in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
-        {{ return('(' ~ cast_text ~ " is null or not " ~ text ~ " rlike '^\\\\s*[-+]?[0-9]+([.]0*)?\\\\s*$')") }}
-    {%- elif base == 'date' -%}
-        {{ return('coalesce(cast(' ~ cast_text ~ ' as timestamp) <> try_cast(' ~ text ~ ' as timestamp), true)') }}
     {%- elif base == 'binary' -%}
-        {{ return('(' ~ cast_text ~ ' is null or length(' ~ text ~ ') % 2 = 1)') }}
+        {{ return('(' ~ value ~ ' is null or length(' ~ text ~ ') % 2 = 1)') }}
+    {%- elif lost -%}
+        {{ return(
+            '(' ~ value ~ ' is null or cast(' ~ value ~ ' as string) <> ' ~ text ~ ' and ' ~ lost ~ ')'
+        ) }}
     {%- endif -%}
-    {{ return(cast_text ~ ' is null') }}
+    {{ return(value ~ ' is null') }}
 {%- endmacro -%}
 
 
 {#- Whether a text is not a decimal of the type, or has digits that the type would round away. -#}
 {%- macro _decimal_misfit(text, type) -%}
+    {{ return('(try_cast(' ~ text ~ ' as ' ~ type ~ ') is null or ' ~ afterimage._decimal_loss(text, type) ~ ')') }}
+{%- endmacro -%}
+
+
+{#- Whether a text, which is a number, has digits that a decimal type would round away. -#}
+{%- macro _decimal_loss(text, type) -%}
     {%- set parts = (type ~ '(10,0)').split('(')[1].split(')')[0].split(',') -%}
     {%- set scale = parts[1] | int if parts | length > 1 else 0 -%}
     {#- The number of decimal places. -#}
@@ -128,8 +173,8 @@ named_struct(
         ~ ", '[eE][+]?(-?[0-9]+)', 1) as int)" -%}
     {%- set excess = "right(regexp_replace(" ~ text ~ ", '[eE].*$|[^0-9]', ''), " ~ places ~ " - " ~ scale ~ ")" -%}
     {{ return(
-        '(try_cast(' ~ text ~ ' as ' ~ type ~ ') is null or if(' ~ text ~ " rlike '[eE]', coalesce(" ~ excess
-        ~ " rlike '[1-9]', true), " ~ text ~ " rlike '[.][0-9]{" ~ scale ~ "}[0-9]*[1-9]'))"
+        'if(' ~ text ~ " rlike '[eE]', coalesce(" ~ excess ~ " rlike '[1-9]', true), " ~ text ~ " rlike '[.][0-9]{"
+        ~ scale ~ "}[0-9]*[1-9]')"
     ) }}
 {%- endmacro -%}
 

@@ -77,8 +77,9 @@ classified as (
             when operation_word = 'REFRESH' or not has_seq then ''
             else concat(landed_seq, if(event_counter > 1, concat('.c', lpad(event_counter, 19, '0')), ''))
         end as {{ 'own_place' if layout.has_reloads else 'place' }},
-        -- As JSON, because a hash of the fields themselves cannot distinguish (NULL, 1) and (1, NULL).
-        xxhash64({{ afterimage._exact_json('struct(image, before_image)') }}) as content_hash,
+        {{ afterimage._hash_of_values(
+            afterimage._hashable_images(layout.columns, ['image', 'before_image'])
+        ) | indent(8) }} as content_hash,
         case
             when is_tombstone then 'tombstone: the value is NULL'
             when avro_error is not null then concat('not an Avro message: ', avro_error)

@@ -8,17 +8,19 @@ images as (
 
     select
         masked.*,
-        concat(
-            {{ afterimage._misfits(layout.columns, 'row_values', '') | indent(12) }},
-            {{ afterimage._misfits(layout.columns, 'before_values', ' before') | indent(12) }}
-        ) as misfits,
-        if(row_values is null, null, {{ afterimage._image_of_texts(layout.columns, 'row_values') | indent(8) }}) as image,
+        {{ afterimage._texts_of_columns(layout.columns, 'row_values') | indent(8) }} as row_texts,
+        {{ afterimage._texts_of_columns(layout.columns, 'before_values') | indent(8) }} as before_texts,
+        if(row_values is null, null, {{ afterimage._image_of_texts(layout.columns, 'row_texts') | indent(8) }}) as image,
         -- A before-image may leave out some columns, but it shows the same row.
         if(
             before_values is null,
             null,
-            {{ afterimage._image_of_texts(layout.columns, 'before_values', 'row_values', layout.unique_key) | indent(12) }}
+            {{ afterimage._image_of_texts(layout.columns, 'before_texts', 'row_texts', layout.unique_key) | indent(12) }}
         ) as before_image,
+        concat(
+            {{ afterimage._misfits(layout.columns, 'row_texts', 'image', '') | indent(12) }},
+            {{ afterimage._misfits(layout.columns, 'before_texts', 'before_image', ' before') | indent(12) }}
+        ) as misfits,
         {{ afterimage._qlik_message_absent(layout.columns, layout.unique_key, layout.schema_rows is not none) | indent(8) }} as absent_columns,
         if(
             changed_ordinals is null,
