@@ -16,14 +16,14 @@
     {%- set fields = [] -%}
     {%- for name in names -%}
         {#- `__ts_ms` and `__ts_us` are times of the connector. -#}
-        {%- do fields.append("'" ~ name ~ "', coalesce(m_envelope.source.`" ~ name ~ "`, m_source_texts['" ~ name ~ "'], "
-            ~ "m_payload['__source_" ~ name ~ "']" ~ (", m_payload['__" ~ name ~ "']" if not name.startswith('ts_')) ~ ')') -%}
+        {%- do fields.append("'" ~ name ~ "', coalesce(m_envelope.source.`" ~ name ~ "`, "
+            ~ "m_source_texts['" ~ name ~ "'], m_payload['__source_" ~ name ~ "']" ~ (", m_payload['__" ~ name ~ "']" if not name.startswith('ts_')) ~ ')') -%}
     {%- endfor -%}
     {%- set envelope = 'op: string, before: map<string, string>, after: map<string, string>, source: struct<`'
         ~ names | join('`: string, `') ~ '`: string>' -%}
-    {%- set parsed = "if(startswith(m_text, '{\"before\":') or startswith(m_text, '{\"schema\":'), from_json(m_text, 'struct<"
-        ~ envelope ~ ', payload: struct<' ~ envelope
-        ~ ">, damage: string>', map('columnNameOfCorruptRecord', 'damage', 'allowNonNumericNumbers', 'false')), null)" -%}
+    {%- set parsed = "if(startswith(m_text, '{\"before\":') or startswith(m_text, '{\"schema\":'), from_json(m_text, "
+        ~ "'struct<" ~ envelope ~ ', payload: struct<' ~ envelope ~ ">, damage: string>', "
+        ~ "map('columnNameOfCorruptRecord', 'damage', 'allowNonNumericNumbers', 'false')), null)" -%}
     {%- set one_parse -%}
 case
     when m_parsed.damage is not null then null

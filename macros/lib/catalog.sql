@@ -182,11 +182,13 @@ select 1 as nothing
 {%- endmacro -%}
 
 
-{#- For a statement with so many steps that Spark needs more than its default 100 rounds to resolve it. A
-    warehouse of Databricks takes no such setting. -#}
+{#- For a statement with so many steps that Spark needs more than its default 100 rounds to resolve it, and that Java
+    compiles only if Spark splits what it writes for them (docs/start/as_a_package.md). A warehouse of Databricks takes
+    no such settings. -#}
 {%- macro _allow_many_steps() -%}
     {%- if execute and target.type == 'spark' -%}
         {%- do run_query('set spark.sql.analyzer.maxIterations = 1000') -%}
+        {%- do run_query('set spark.sql.codegen.hugeMethodLimit = 8000') -%}
     {%- endif -%}
 {%- endmacro -%}
 

@@ -48,8 +48,8 @@ if(
 {%- endmacro -%}
 
 
-{#- The values of the columns in a map of texts, as an array in the order of the columns. Most rows have just the declared
-    columns in their order; then none need be sought. -#}
+{#- The values of the columns in a map of texts, as an array in the order of the columns. Most rows have just the
+    declared columns in their order; then none need be sought. -#}
 {%- macro _texts_of_columns(columns, values) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {{ return(
@@ -59,8 +59,8 @@ if(
 {%- endmacro -%}
 
 
-{#- A struct of the data columns from an array of their texts. `filled` are columns whose value `fill_from`, another such
-    array, gives if it is missing here. `known` has SQL for values that need no text, by column. -#}
+{#- A struct of the data columns from an array of their texts. `filled` are columns whose value `fill_from`, another
+    such array, gives if it is missing here. `known` has SQL for values that need no text, by column. -#}
 {%- macro _image_of_texts(columns, texts, fill_from=none, filled=[], known={}) -%}
 named_struct(
     {%- for column in columns %}

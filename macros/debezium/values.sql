@@ -1,0 +1,120 @@
+{#- Values as connectors write them: numbers of days and milliseconds, bytes in Base64, PostgreSQL's infinity. -#}
+
+
+{#- Whether the values of a column are the bytes of a number, in Base64. -#}
+{%- macro _debezium_has_bytes(column) -%}
+    {{ return(column.type.startswith('decimal') and column.get('encoding') != 'text') }}
+{%- endmacro -%}
+
+
+{#- A value as a text that casts to its column's type, although the message has a number of days or milliseconds, or
+    unscaled bytes, whose `number` is known. A value of another type keeps its own text, which does not fit. -#}
+{%- macro _debezium_text(text, column, number, infinity) -%}
+    {%- if afterimage._debezium_has_bytes(column) -%}
+        {#- `1250` and `true` may be Base64, which has quotes in the message. -#}
+        {%- set is_number = text ~ " = 'Infinity' or (" ~ text ~ " rlike '^([0-9eE+]+|true)$' and value rlike "
+            ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') ~ ')' -%}
+        {#- A decimal of any scale has its own scale, one with a schema beside it that of the schema: the column's was
+            another before it was altered. -#}
+        {%- set scale = column.type.split(',')[1].rstrip(')') | int -%}
+        {%- set own_scale = 'if(startswith(' ~ text ~ ", '{'), get_json_object(" ~ text ~ ", '$.scale'), coalesce(scales["
+            ~ afterimage._literal(column.name) ~ "], '" ~ scale ~ "'))" -%}
+        {%- set decimal = 'if(' ~ own_scale ~ " = '" ~ scale ~ "', " ~ afterimage._decimal_of_number(number, scale)
+            ~ ', concat(' ~ number ~ ", 'E-', " ~ own_scale ~ '))' -%}
+        {{ return('if(' ~ is_number ~ ', ' ~ text ~ ', coalesce(' ~ decimal ~ ', ' ~ text ~ '))') }}
+    {%- elif column.type == 'binary' and column.get('encoding') != 'hex' -%}
+        {{ return(
+            'coalesce(' ~ afterimage._hex_of_base64(text) ~ ", concat('not Base64: ', " ~ text ~ '))'
+        ) }}
+    {%- elif column.type == 'date' -%}
+        {#- `2024-01-02Z` of the mode `isostring` -#}
+        {{ return(afterimage._debezium_bounded(text, column, infinity, afterimage._counted_date("rtrim('Z', " ~ text ~ ')'))) }}
+    {%- elif column.type.startswith('timestamp') -%}
+        {{ return(
+            afterimage._debezium_bounded(text, column, infinity, afterimage._counted_time(text, column.precision))
+        ) }}
+    {%- elif column.is_time -%}
+        {{ return(afterimage._debezium_time_of_day(text, column.precision)) }}
+    {%- endif -%}
+    {{ return(text) }}
+{%- endmacro -%}
+
+
+{#- A usual number of days, milliseconds or microseconds since 1970 as its date or time; NULL for every other text. None
+    for columns of other types. Bounds of PostgreSQL's infinity have more digits. -#}
+{%- macro _debezium_count(text, column) -%}
+    {%- if column.type == 'date' -%}
+        {{ return('if(' ~ text ~ " rlike '^-?[0-9]{1,5}$', date_from_unix_date(cast(" ~ text ~ ' as int)), null)') }}
+    {%- elif column.type == 'timestamp' and column.precision is not none and column.precision <= 6 -%}
+        {%- set digits, unit = (13, 'millis') if column.precision <= 3 else (16, 'micros') -%}
+        {{ return(
+            'if(' ~ text ~ " rlike '^[0-9]{1," ~ digits ~ "}$', timestamp_" ~ unit ~ '(cast(' ~ text ~ ' as bigint)), null)'
+        ) }}
+    {%- endif -%}
+    {{ return(none) }}
+{%- endmacro -%}
+
+
+{#- The text of a date or a timestamp, with a bound in place of PostgreSQL's infinity. The connector has no value for
+    that: it writes what the JDBC driver does with its largest and smallest number, in the unit of the column. -#}
+{%- macro _debezium_bounded(text, column, infinity, otherwise) -%}
+    {%- if column.type == 'date' -%}
+        {#- The first two are those of changes. The others are those of snapshots, and vary with the connector's time
+            zone. -#}
+        {%- set last = [
+            '-2147472692', '-5877611-06-21Z', '-622191235', '-622191234', '-622191233', '+292278994-08-16Z',
+            '+292278994-08-17Z', '+292278994-08-15Z'
+        ] -%}
+        {%- set first = [
+            '-2147472691', '-5877611-06-22Z', '-625821273', '-625821272', '-625821271', '+292269055-12-01Z',
+            '+292269055-12-02Z', '+292269055-12-03Z'
+        ] -%}
+    {%- else -%}
+        {%- set last, first = ['+294247-01-10T04:00:25.2Z'], ['-290308-12-21T19:59:27.6Z'] -%}
+        {%- if column.precision is not none -%}
+            {%- set unit = 0 if column.precision <= 3 else 1 if column.precision <= 6 else 2 -%}
+            {%- do last.append(['9223372036825200', '9223372036825200000', '9223372036854775807'][unit]) -%}
+            {%- do first.append(['-9223372036832400', '-9223372036832400000', '-9223372036854775808'][unit]) -%}
+        {%- endif -%}
+    {%- endif -%}
+    {%- set bounds = {'null': ['null', 'null'], 'reject': ["'infinity'", "'-infinity'"]}.get(
+        infinity, afterimage._debezium_bounds(column)
+    ) -%}
+    {{ return(
+        'case when ' ~ text ~ " in ('infinity', '" ~ last | join("', '") ~ "') then " ~ bounds[0]
+        ~ ' when ' ~ text ~ " in ('-infinity', '" ~ first | join("', '") ~ "') then " ~ bounds[1]
+        ~ ' else ' ~ otherwise ~ ' end'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The texts that stand for `infinity` and `-infinity` in a date or a timestamp, as SQL literals. No value of a message
+    has a plus before a year of four digits. Python, and so PySpark and dbt, can show these timestamps in every time
+    zone; it cannot show earlier ones than the first. -#}
+{%- macro _debezium_bounds(column) -%}
+    {{ return(
+        ["'+9999-12-31'", "'+0001-01-01'"] if column.type == 'date'
+        else ["'+9999-12-31 00:00:00Z'", "'+0001-01-03 00:00:00Z'"]
+    ) }}
+{%- endmacro -%}
+
+
+{#- A time of day as PostgreSQL shows it, `10:11:12.5`, from a number since midnight (in the unit that `_counted_time`
+    takes for the precision) or from a text with a Z. MySQL's are negative or have more than 24 hours. Any other text
+    stays. Texts of this form sort like their times. -#}
+{%- macro _debezium_time_of_day(text, precision) -%}
+    {%- set digits = 3 if precision <= 3 else 6 if precision <= 6 else 9 -%}
+    {%- set seconds = 'n div 1' ~ '0' * digits ~ 'L' -%}
+    {%- set fraction = "rtrim('0', lpad(cast(n % 1" ~ '0' * digits ~ "L as string), " ~ digits ~ ", '0'))" -%}
+    {%- set counted -%}
+concat(
+    if(startswith({{ text }}, '-'), '-', ''),
+    format_string('%02d:%02d:%02d', {{ seconds }} div 3600, {{ seconds }} div 60 % 60, {{ seconds }} % 60),
+    if(n % 1{{ '0' * digits }}L = 0, '', concat('.', {{ fraction }}))
+)
+    {%- endset -%}
+    {{ return(
+        'if(' ~ text ~ " rlike '^-?[0-9]{1,18}$', "
+        ~ afterimage._let('n', 'abs(cast(' ~ text ~ ' as bigint))', counted) ~ ", rtrim('Z', " ~ text ~ '))'
+    ) }}
+{%- endmacro -%}
