@@ -6,8 +6,9 @@
     - `source`, which a flattened row has beside its columns, and its time; `log_place`: the place in the log,
     - `row` after the change, and the row `before` it.
 
-    One parse reads an envelope as connectors write it: `before` comes first, or the schema. A map of texts, whose members
-    are then parsed in turn, reads everything else: flattened rows, JSON with a fault in it, NaN without quotes. -#}
+    One parse reads an envelope as connectors write it: `before` comes first, or the schema. A map of texts, whose
+    members are then parsed in turn, reads everything else: flattened rows, JSON with a fault in it, NaN without
+    quotes. -#}
 {%- macro _debezium_message_steps(text) -%}
     {%- set names = [
         'snapshot', 'ts_ms', 'ts_us', 'schema', 'db', 'table', 'txId', 'gtid', 'sequence', 'lsn', 'file', 'pos', 'row', 'server_id',
@@ -17,7 +18,8 @@
     {%- for name in names -%}
         {#- `__ts_ms` and `__ts_us` are times of the connector. -#}
         {%- do fields.append("'" ~ name ~ "', coalesce(m_envelope.source.`" ~ name ~ "`, "
-            ~ "m_source_texts['" ~ name ~ "'], m_payload['__source_" ~ name ~ "']" ~ (", m_payload['__" ~ name ~ "']" if not name.startswith('ts_')) ~ ')') -%}
+            ~ "m_source_texts['" ~ name ~ "'], m_payload['__source_" ~ name ~ "']"
+            ~ (", m_payload['__" ~ name ~ "']" if not name.startswith('ts_')) ~ ')') -%}
     {%- endfor -%}
     {%- set envelope = 'op: string, before: map<string, string>, after: map<string, string>, source: struct<`'
         ~ names | join('`: string, `') ~ '`: string>' -%}
@@ -28,8 +30,14 @@
 case
     when m_parsed.damage is not null then null
     when m_parsed.op is not null and m_parsed.source is not null
-        then named_struct('op', m_parsed.op, 'before', m_parsed.before, 'after', m_parsed.after, 'source', m_parsed.source)
-    when m_parsed.op is null and m_parsed.source is null and m_parsed.payload.op is not null and m_parsed.payload.source is not null
+        then named_struct(
+            'op', m_parsed.op, 'before', m_parsed.before, 'after', m_parsed.after, 'source', m_parsed.source
+        )
+    when
+        m_parsed.op is null
+        and m_parsed.source is null
+        and m_parsed.payload.op is not null
+        and m_parsed.payload.source is not null
         then named_struct(
             'op', m_parsed.payload.op,
             'before', m_parsed.payload.before,
