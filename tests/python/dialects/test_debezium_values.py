@@ -481,6 +481,14 @@ def test_what_a_connector_makes_up_for_a_date_is_no_value(project: Project, lake
         assert change["before"] == only_key
 
 
+def test_rows_that_differ_by_a_null_in_an_array_are_no_copies(project: Project, lake: Lake) -> None:
+    both = [["a"], ["a", None]]
+    rows = [landed("u", 7, None, {"id": 1, "tags": tags}) for tags in both]
+    found = changes(project, lake, {"id": "int", "tags": "array<string>"}, rows)
+    assert sorted((change["after"]["tags"] for change in found), key=len) == both
+    assert [change["source_rows"] for change in found] == [1, 1]
+
+
 def test_a_time_of_day_is_text(project: Project, lake: Lake) -> None:
     """MySQL's times may be negative or have more hours than a day."""
     written = [0, 86400000000, -45296000001, 3020399000000, "23:59:59.999999Z", "10:00:00+02:00"]
