@@ -48,6 +48,27 @@ def ended(watch: Callable[[str], bool], after: bool = False) -> Iterator[list[st
         AfterimageCursor.execute = execute  # type: ignore[method-assign]
 
 
+@contextmanager
+def interrupted(watch: Callable[[str], bool], act: Callable[[], None]) -> Iterator[None]:
+    """Let something happen before the first statement that `watch` chooses, or at the end."""
+    execute = AfterimageCursor.execute
+    is_done: list[str] = []
+
+    def watched(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
+        if not is_done and watch(sql):
+            is_done.append(sql)
+            act()
+        execute(self, sql, *parameters)
+
+    AfterimageCursor.execute = watched  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        AfterimageCursor.execute = execute  # type: ignore[method-assign]
+    if not is_done:
+        act()
+
+
 def at_work(number: int) -> Callable[[str], bool]:
     """Choose the statement with a number among those that write, or ask what a run goes by."""
     left = [number]

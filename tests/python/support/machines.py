@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, ClassVar
 
+from dbt import tracking
 from hypothesis import HealthCheck, Phase, note, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
@@ -29,6 +32,52 @@ class Site:
     steps: int = 0
     runs: int = 0
     machines: int = 0
+
+
+class Raw:
+    """A raw table: one of the format, or files that Spark reads as a table."""
+
+    def __init__(self, lake: Lake, table: str, is_files: bool) -> None:
+        self.lake, self.is_files = lake, is_files
+        self.name = f"{'spark_catalog.default' if is_files else SCHEMA}.{table}"
+        self.drop()
+
+    def drop(self) -> None:
+        self.lake.spark.sql(f"drop table if exists {self.name}")
+
+    def create(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+        fields = ", ".join(f"`{name}` {kind}" for name, kind in columns.items())
+        using = "parquet" if self.is_files else FORMAT
+        self.lake.spark.sql(f"create table {self.name} ({fields}) using {using}")
+        if rows:
+            self.append(columns, rows)
+
+    def append(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+        self.write("insert into", columns, rows)
+
+    def overwrite(self, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+        self.write("insert overwrite", columns, rows)
+
+    def write(self, verb: str, columns: dict[str, str], rows: list[dict[str, Any]]) -> None:
+        self.lake.frame(columns, rows).createOrReplaceTempView("new_rows")
+        self.lake.spark.sql(f"{verb} {self.name} select * from new_rows")
+
+
+@contextmanager
+def set_ahead(by: timedelta) -> Iterator[None]:
+    """Set the clock ahead that dbt takes the time of a run from."""
+    real = tracking.User
+
+    class Ahead(real):  # type: ignore[misc, valid-type]
+        def __init__(self, cookie_dir: str | None) -> None:
+            super().__init__(cookie_dir)
+            self.run_started_at += by
+
+    tracking.User = Ahead
+    try:
+        yield
+    finally:
+        tracking.User = real
 
 
 class TimeIsUp(KeyboardInterrupt):
@@ -54,6 +103,8 @@ class Tables(RuleBasedStateMachine):
         # Scratch tables of runs that ended: they stay until somebody drops them, as the docs say.
         self.left_over: set[str] = set()
         self.is_failing = False
+        # How far dbt's clock is ahead, and how far it has been at most.
+        self.clock = self.latest = timedelta()
         for name in self.tables(self.names):
             self.site.lake.spark.sql(f"drop table if exists {SCHEMA}.{name}")
 
@@ -64,7 +115,9 @@ class Tables(RuleBasedStateMachine):
         self.site.steps += 1
         self.site.runs += 1
         self.is_failing = True
-        self.site.project.dbt(*arguments)
+        self.latest = max(self.latest, self.clock)
+        with set_ahead(self.clock):
+            self.site.project.dbt(*arguments)
         self.is_failing = False
 
     def end_a_run_at(self, number: int, after: bool) -> None:
