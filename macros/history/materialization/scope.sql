@@ -20,8 +20,9 @@
     {%- set slice = 'true' if from_first_change else slice -%}
 
     {#- A late truncation may separate the changes of a transaction from a truncation of its own, and so bring back
-        rows of which the history knows nothing. So may one that is taken back: rows that began at its place had no version. -#}
-    {%- set touches_all = pending.truncates > 0
+        rows of which the history knows nothing. So may one that is taken back: rows that began at its place had no version.
+        In both cases keys are rebuilt from their first change, without which those of other keys would have no rows. -#}
+    {%- set touches_all = from_first_change and pending.truncates > 0
         and (options.grain == 'transaction' or pending.min_rejected_seq is not none) -%}
     {%- set affected -%}
         with pending as (

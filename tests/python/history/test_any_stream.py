@@ -158,6 +158,30 @@ def test_a_truncation_that_is_taken_back(project: Project, lake: Lake) -> None:
     )
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("is_applied", [False, True])
+def test_a_run_with_a_truncation_and_a_rejected_change(
+    is_applied: bool, project: Project, lake: Lake
+) -> None:
+    """A topic of several tables also brings the truncations of others, which are rejected."""
+    model(project)
+    first = [
+        change(1, "insert", (1, "Ada", "Rome")),
+        change(2, "insert", (2, "Ben", "Bonn")),
+        change(3, "insert", (3, "Eva", "Oslo")),
+        change(4, "delete", (3, "Eva", "Oslo")),
+    ]
+    reason = None if is_applied else "of another table"
+    second = [
+        change(5, "truncate", None, 1) | {"reject_reason": reason},
+        change(6, "delete", (2, "Ben", "Bonn"), 1) | {"reject_reason": "not understood"},
+    ]
+    rebuilt = assert_runs_give_a_rebuild(project, lake, first, first + second)
+    ends = [(row["id"], row["closed_by"]) for row in sorted(rebuilt, key=lambda row: row["id"])]
+    end = "truncate" if is_applied else None
+    assert ends == [(1, end), (2, end), (3, "delete")]
+
+
 def test_a_full_refresh_after_a_column_of_ours_is_renamed(project: Project, lake: Lake) -> None:
     lake.create("any_stream", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
     model(project)
