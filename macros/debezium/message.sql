@@ -76,7 +76,10 @@ named_struct(
         when m_is_envelope then {{ afterimage._json_map("m_payload['after']") }}
         else m_payload
     end,
-    'before', if(m_envelope is not null, m_envelope.before, {{ afterimage._json_map("m_payload['before']") }})
+    'before', case
+        when m_envelope is not null then m_envelope.before
+        when m_is_envelope then {{ afterimage._json_map("m_payload['before']") }}
+    end
 )
     {%- endset -%}
     {{ return([
@@ -86,8 +89,9 @@ named_struct(
         ['m_texts', 'if(m_envelope is not null, null, ' ~ afterimage._json_map('m_text') ~ ')'],
         ['m_payload', afterimage._debezium_payload_in('m_texts')],
         ['m_is_envelope',
-            "m_envelope is not null or map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"],
-        ['m_source_texts', afterimage._json_map("m_payload['source']")],
+            "m_envelope is not null or map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"
+            ~ " and not map_contains_key(m_payload, '__op') and not map_contains_key(m_payload, '__deleted')"],
+        ['m_source_texts', 'if(m_is_envelope, ' ~ afterimage._json_map("m_payload['source']") ~ ', null)'],
         ['m_source', 'named_struct(' ~ fields | join(', ') ~ ')'],
         ['m_op', op],
         ['m', message],

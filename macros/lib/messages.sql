@@ -10,6 +10,7 @@
 {#- A JSON text of which Spark reads every number as it is written. It reads a number with a fraction or an exponent as
     a double, and writes that as a text again: `1.10` becomes `1.1`. So if there is a number that would become another
     text, all such numbers are put in quotes. Few messages have one, and to look for it costs half of what quotes do.
+    Within an array or an object they are always put in quotes: its text must not depend on the numbers beside it.
 
     The pattern that puts them in quotes goes on where its last match ended (`\G`), over texts, whole numbers and what is
     neither, to the next such number. What is no JSON ends the search, and is no JSON afterwards. No part of it ever goes
@@ -24,6 +25,12 @@
     -?+(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][+\-]?+\d++)?+
     \s*+[,}\]]
 {%- endset -%}
+{#- An array or an object in a row, and not one that makes up the message. -#}
+{%- set nested -%}
+    [\[{]
+    (?<!(?:^|"(?:before|after|source|transaction|payload|schema|data|beforeData|headers|message)"\s{0,9}:)\s{0,9}[\[{])
+{%- endset -%}
+{%- set fraction = '[:,\\[]\\s*+-?+\\d++[.eE]' -%}
 {%- set pattern -%}
     (?s)\G
     ((?:
@@ -35,7 +42,11 @@
     (?=\s*+(?:[,}\]]|$))
 {%- endset -%}
 if(
-    {{ text }} rlike {{ afterimage._literal(changed.split() | join) }},
+    {{ text }} rlike {{ afterimage._literal(changed.split() | join) }}
+    or (
+        {{ text }} rlike {{ afterimage._literal(nested.split() | join) }}
+        and {{ text }} rlike {{ afterimage._literal(fraction) }}
+    ),
     regexp_replace({{ text }}, {{ afterimage._literal(pattern.split() | join) }}, '$1"$2"'),
     {{ text }}
 )

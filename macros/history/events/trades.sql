@@ -2,25 +2,28 @@
     before the row that lived there has left it. The row that leaves then is the earlier one, and the key lives on.
 
     The CTEs from `events` to `classified_events`, which adds `is_earlier_row`. An end belongs to an earlier row
-    if the key's last arrival (an insert, or a row from another key) and its last row belong to the same transaction
-    as the end, and the before-image shows a row other than the last. If it could be either, the end belongs to an
-    earlier row if it directly follows the arrival, the key was taken then, and the row that the arrival found there
-    looks alike. -#}
+    if the key's last row arrived (by an insert, or from another key) in the same transaction, and the before-image
+    shows a row other than that. If it could be either, the end belongs to an earlier row if it directly follows the
+    arrival, the key was taken then, and the row that the arrival found there looks alike.
+
+    Once the row that arrived was updated, the statement that brought it is over, and the end is its own. Its
+    before-image may still show another row: PostgreSQL has defaults there. -#}
 {%- macro _ends_of_earlier_rows(keys) -%}
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
 {%- set is_end = "coalesce(ended_by in ('delete', 'key_change'), false)" -%}
 {%- set shows_other_row -%}
 {{ is_end }}
-        and coalesce(transaction_id = last_arrival.transaction_id and transaction_id = last_row.transaction_id, false)
+        and coalesce(last_row.has_arrived and transaction_id = last_row.transaction_id, false)
         and {{ afterimage._contradicts('last_row') | indent(8) }}
 {%- endset -%}
 looking_back as (
 
     select
         *,
-        last(if(is_row, struct(transaction_id, image, unknown_columns), null), true) over ({{ before }}) as last_row,
-        last(if(arrived_by is not null, struct(transaction_id), null), true) over ({{ before }}) as last_arrival
+        last(
+            if(is_row, struct(transaction_id, image, unknown_columns, arrived_by is not null as has_arrived), null), true
+        ) over ({{ before }}) as last_row
 
     from events
 

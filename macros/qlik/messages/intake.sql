@@ -24,12 +24,12 @@
 {%- endmacro -%}
 
 
-{#- Whether a landed message is a load, which has no place, even if its bytes hold a changeSequence. In Avro the bytes
-    do not show a load. -#}
+{#- Whether a landed message is a load, which has no place, even if its bytes hold a changeSequence. A column of the row
+    may be called `operation` as well. In Avro the bytes do not show a load. -#}
 {%- macro _qlik_is_load(landing) -%}
     {{ return(
         'coalesce(' ~ afterimage._qlik_message_text(landing)
-        ~ " rlike '(?i)\"operation\"\\\\s*:\\\\s*\"\\\\s*refresh', false)"
+        ~ ' rlike ' ~ afterimage._literal('"headers"\\s*:\\s*\\{[^{}]*"operation"\\s*:\\s*"\\s*(?i:refresh)') ~ ', false)'
     ) }}
 {%- endmacro -%}
 

@@ -71,6 +71,34 @@ def test_a_nested_value_does_not_depend_on_the_numbers_beside_it(
     first, second = (change["after"] for change in changes(project, lake, columns, rows))
     assert (first["place"], first["list"]) == (second["place"], second["list"])
     assert (first["ratio"], second["ratio"]) == (2.0, 1.5)
+    # Spark writes these numbers as they are, but for the last.
+    rows = [
+        landed("c", 10, None, {"id": 1, "place": {"x": 1.5}, "list": [2.25], "ratio": 1.5}),
+        landed("u", 20, None, {"id": 1, "place": {"x": 1.5}, "list": [2.25], "ratio": 0.0005}),
+    ]
+    first, second = (change["after"] for change in changes(project, lake, columns, rows))
+    assert (first["place"], first["list"]) == (second["place"], second["list"])
+
+
+def test_columns_of_flattened_rows_may_be_named_like_parts_of_an_envelope(
+    project: Project, lake: Lake
+) -> None:
+    data = {"id": 5, "before": '{"id": 77}', "op": "buy", "source": '{"file": "up.csv"}'}
+    told = {"__op": "c", "__source_file": "binlog.000001", "__source_pos": 400}
+    columns = {"id": "int", "before": "string", "op": "string", "source": "string"}
+    [change] = changes(project, lake, columns, [{"value": json.dumps(data | told)}])
+    assert (change["operation"], change["reject_reason"]) == ("insert", None)
+    assert (change["before"], change["after"]) == (None, data)
+    assert change["change_seq"] == f"{1:010}{400:020}{0:010}"
+
+
+def test_a_delete_without_a_row_has_any_number_as_its_key(project: Project, lake: Lake) -> None:
+    """`1250` is Base64 of another number, where it has quotes."""
+    rows = [landed("d", 10, None, None) | {"key": '{"id": 1250}'}]
+    lake.create("deleted_by_key", {**LANDING, "key": "string"}, rows)
+    query = call("deleted_by_key", {"id": "decimal(38,0)"}, ", key='key'")
+    [change] = lake.rows(project.compile(query))
+    assert (change["operation"], change["before"]) == ("delete", {"id": 1250})
 
 
 def scaled(unscaled: int, scale: int) -> Row:

@@ -154,6 +154,17 @@ def staged(lake: Lake, table: str) -> list[dict[str, Any]]:
     return rows
 
 
+def test_a_column_may_be_called_operation(project: Project, lake: Lake) -> None:
+    """What it says does not make a message a load."""
+    texts = [
+        json_message("DT", {"data": {"OPERATION": data}, "headers": headers(operation)})
+        for operation, data in (("UPDATE", "Refresh index"), ("REFRESH", "none"))
+    ]
+    is_load = project.sql("afterimage._qlik_is_load({'value': 'value', 'is_binary': false})")
+    found = lake.frame({"value": "string"}, [{"value": text} for text in texts])
+    assert [row[0] for row in found.selectExpr(is_load).collect()] == [False, True]
+
+
 @pytest.mark.minutes
 def test_a_table_changed_in_two_steps_has_one_history_in_either_format(
     project: Project, lake: Lake

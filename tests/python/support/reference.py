@@ -28,9 +28,9 @@ comments ("rule 5") are those of the list below.
 11. With `grain="transaction"` neighbouring events of one transaction count as one.
 12. Versions are numbered from 1 within a key.
 13. Rows may take each other's keys within a transaction. An end that is no truncate is that of an
-    earlier row of the key, and does nothing, where the key's last arrival (an insert, or an update
-    that brings a row from another key) and last upsert are of the same transaction, and
-    (a) the before-image holds a value (not NULL) other than that upsert says; or
+    earlier row of the key, and does nothing, where the key's last upsert is an arrival (an insert,
+    or an update that brings a row from another key) of the same transaction, and
+    (a) the before-image holds a value (not NULL) other than that arrival says; or
     (b) the arrival is the event just before it, the key was taken when the row came, and the
         before-image holds no value other than the last upsert before the arrival said.
     Whether a key is taken says the last event before, leaving out ends that (a) holds for, and
@@ -431,7 +431,7 @@ def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> b
     if arrival is None or upsert is None or own is None:
         life.takers.append(False)
         return False
-    if own == arrival.transaction_id == upsert.transaction_id:
+    if upsert is arrival and own == arrival.transaction_id:
         if _contradicts(end, life.said):
             return True
         if previous is arrival:
