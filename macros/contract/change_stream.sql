@@ -139,9 +139,10 @@
                     target_relation, afterimage._widenings(known[name], shape.types[name], [image, name])
                 ) -%}
             {%- else -%}
+                {%- do afterimage._of_model_format('before_add')(target_relation, name, shape.types[name]) -%}
                 {%- do run_query(
                     'alter table ' ~ target_relation ~ ' add columns (`' ~ image ~ '`.' ~ afterimage._quote(name) ~ ' '
-                    ~ shape.types[name] ~ ' ' ~ position.after ~ ')'
+                    ~ shape.spelled[name] ~ ' ' ~ position.after ~ ')'
                 ) -%}
             {%- endif -%}
             {%- set position.after = 'after ' ~ afterimage._quote(name) -%}

@@ -6,7 +6,7 @@
     would fail anyway, since images are structs, but with an unreadable message. If columns were only added or have
     wider types and the model's `on_schema_change` allows it, it returns the new shape of the images instead (none if
     nothing has changed), to which the materialization alters them before it writes:
-    - `columns`, `types`: all columns, and their types by name,
+    - `columns`, `types`: all columns, and their types by name; `spelled`: types with the names of fields as they are,
     - `added`: the new columns; `widened`: those with a wider type, as _retyped lists them,
     - `reason`: why all rows must be read again; none if what was read has the same values in the new shape.
 
@@ -27,7 +27,12 @@
         ) -%}
     {%- endif -%}
     {%- set is_named = columns[0] is string -%}
-    {%- set types = afterimage._column_types(afterimage._relation_columns(relation) if is_named else columns) -%}
+    {%- set typed = afterimage._relation_columns(relation) if is_named else columns -%}
+    {%- set types = afterimage._column_types(typed) -%}
+    {%- set spelled = {} -%}
+    {%- for column in typed -%}
+        {%- do spelled.update({column.name: column.get('spelled', column.type)}) -%}
+    {%- endfor -%}
     {%- set columns = columns if is_named else types.keys() | list -%}
     {#- A name with other capitals is another name, because `absent_columns` stores names as text. -#}
     {%- set built = afterimage._described('select `after`.* from ' ~ this) -%}
@@ -48,6 +53,7 @@
         {{ return({
             'columns': columns | list,
             'types': types,
+            'spelled': spelled,
             'added': added,
             'widened': retyped,
             'reason': 'it has new columns' if added else none if keeps_values else 'its columns have wider types',

@@ -83,13 +83,34 @@ true
 {#- Delta refuses names with some signs, also of a struct's fields, unless it maps them to names of its own. -#}
 {%- macro _delta_name_properties(sql) -%}
     {%- set odd = namespace(is_found=false) -%}
-    {%- for column in afterimage._described(sql) -%}
-        {%- for name in [column.name] + modules.re.findall('`([^`]*)`', column.type)
-            if modules.re.search('[ ,;{}()\n\t=]', name) -%}
-            {%- set odd.is_found = true -%}
-        {%- endfor -%}
+    {%- for column in afterimage._described(sql) if afterimage._delta_must_map(column.name, column.type) -%}
+        {%- set odd.is_found = true -%}
     {%- endfor -%}
     {{ return({'delta.columnMapping.mode': 'name'} if odd.is_found else {}) }}
+{%- endmacro -%}
+
+
+{%- macro _delta_must_map(name, type) -%}
+    {%- set names = [name] + modules.re.findall('`([^`]*)`', type) -%}
+    {{ return(modules.re.search('[ ,;{}()\n\t=]', names | join) is not none) }}
+{%- endmacro -%}
+
+
+{#- A table that is made has these by itself. -#}
+{%- macro _delta_before_add(relation, name, type) -%}
+    {%- set properties = {} -%}
+    {%- if 'timestamp_ntz' in type -%}
+        {%- do properties.update({'delta.feature.timestampNtz': 'supported'}) -%}
+    {%- endif -%}
+    {%- if afterimage._delta_must_map(name, type)
+        and afterimage._table_properties(relation).get('delta.columnMapping.mode') != 'name' -%}
+        {%- do properties.update({
+            'delta.columnMapping.mode': 'name', 'delta.minReaderVersion': '2', 'delta.minWriterVersion': '5'
+        }) -%}
+    {%- endif -%}
+    {%- if properties -%}
+        {%- do afterimage._set_properties(relation, properties) -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 

@@ -47,6 +47,10 @@ true
 {%- endmacro -%}
 
 
+{%- macro _files_before_add(relation, name, type) -%}
+{%- endmacro -%}
+
+
 {%- macro _files_compact_when_due(relation, kind, most, version) -%}
     {{ return(false) }}
 {%- endmacro -%}

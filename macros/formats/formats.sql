@@ -18,6 +18,7 @@
     | `forget(relation)` | removes at once what only older versions of a table have: their files, and rows that are marked as deleted |
     | `files_left(relation)` | the files below a table that its present version does not have |
     | `stored_type(type)` | the type that a table has where it was given this one |
+    | `before_add(relation, name, type)` | what must be done before a column, or a field of that name, is added |
     | `widens(built, found)` | whether a column of a table may get another type, which is wider |
     | `widen_column(relation, column, type)` | gives it that type, or a field inside it |
     | `landed(side, read, is_incremental)` | what has landed in a raw table, as `_landed` lists it |

@@ -89,6 +89,10 @@ if(
 {%- endmacro -%}
 
 
+{%- macro _iceberg_before_add(relation, name, type) -%}
+{%- endmacro -%}
+
+
 {#- A replaced table keeps its properties, and Iceberg refuses metrics of a column that is gone. -#}
 {%- macro _iceberg_before_replace(existing_relation) -%}
     {%- set metrics = [] -%}

@@ -113,7 +113,7 @@
     {%- set key = options.unique_key | map('lower') | list -%}
     {%- set overwritten = (options.overwrite_columns or []) | map('lower') | list -%}
     {%- set left_out = (options.ignore_columns or []) | map('lower') | list + overwritten -%}
-    {%- set chosen = (options.track_columns or columns) | map('lower') | list -%}
+    {%- set chosen = (columns if options.track_columns is none else options.track_columns) | map('lower') | list -%}
     {%- set tracked = [] -%}
     {%- set untracked = [] -%}
     {%- for column in columns if column | lower not in key -%}

@@ -87,16 +87,18 @@
 {%- endmacro -%}
 
 
-{#- Whether a relation names files by their path, with the format in the place of a schema. -#}
+{#- Whether a relation names files by their path, with the format in the place of a schema, which a schema may have as
+    its name, too. -#}
 {%- macro _is_read_by_path(relation) -%}
     {{ return(
-        relation.schema | lower in afterimage._file_formats()
-        or (relation.schema | lower == 'delta' and '/' in relation.identifier)
+        relation.schema | lower in afterimage._file_formats() + ['delta']
+        and modules.re.search('[/:]', relation.identifier) is not none
     ) }}
 {%- endmacro -%}
 
 
-{#- The columns of a query: a list of {name, type}, the types in lower case, valid in Spark SQL. -#}
+{#- The columns of a query: a list of {name, type, spelled}, the types valid in Spark SQL. `type` is in lower case, to
+    compare; `spelled` has the names of a struct's fields as they are. -#}
 {%- macro _described(query) -%}
     {%- set columns = [] -%}
     {#- dbt itself takes the types from a result, and over Thrift a result has none. -#}
@@ -109,11 +111,17 @@
                 ~ ' limit 0) on true'
             )[0][0] -%}
         {%- endif -%}
-        {#- Spark does not quote the names of a struct's fields. -#}
-        {%- set type = modules.re.sub('([<,])(?![a-z_][a-z0-9_]*:)([^<>,:`]+):', '\\1`\\2`:', type | lower) -%}
-        {%- do columns.append({'name': column['col_name'], 'type': type}) -%}
+        {%- do columns.append({
+            'name': column['col_name'], 'type': afterimage._quoted_fields(type | lower), 'spelled': afterimage._quoted_fields(type)
+        }) -%}
     {%- endfor -%}
     {{ return(columns) }}
+{%- endmacro -%}
+
+
+{#- A type as Spark shows it, with the names of a struct's fields in quotes, where they need them. -#}
+{%- macro _quoted_fields(type) -%}
+    {{ return(modules.re.sub('([<,])(?![a-z_][a-z0-9_]*:)([^<>,:`]+):', '\\1`\\2`:', type)) }}
 {%- endmacro -%}
 
 

@@ -32,12 +32,13 @@
             'seed ' ~ model.name ~ ': column ' ~ column ~ ", '<cell>' is not a value of type " ~ type
             ~ '. Correct the cell or its column_types.'
         ) -%}
+        {%- set value = 'unhex(' ~ name ~ ')' if type == 'binary' else 'cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
         {%- do names.append(name) -%}
         {%- do casts.append(
             name if type == 'string' else
-            "coalesce("
-            ~ ("unhex(" ~ name ~ ")" if type == 'binary' else "cast(" ~ name ~ " as " ~ type ~ ")")
-            ~ ", if(" ~ name ~ " is null, null, raise_error(replace(" ~ misfit ~ ", '<cell>', " ~ name ~ "))))"
+            'case when ' ~ name ~ ' is null then null when '
+            ~ (value ~ ' is null' if type == 'binary' else afterimage._misfit(name, value, type | lower))
+            ~ ' then raise_error(replace(' ~ misfit ~ ", '<cell>', " ~ name ~ ')) else ' ~ value ~ ' end'
         ) -%}
     {%- endfor -%}
     {%- set first = namespace(sql='') -%}

@@ -83,8 +83,9 @@
     {%- for column in columns -%}
         {%- set name = afterimage._quote(column.name) -%}
         {%- if column.name | lower in altered.added -%}
+            {%- do afterimage._of_model_format('before_add')(target_relation, column.name, column.type) -%}
             {%- do run_query(
-                'alter table ' ~ target_relation ~ ' add columns (' ~ name ~ ' ' ~ column.type ~ ' ' ~ position.after ~ ')'
+                'alter table ' ~ target_relation ~ ' add columns (' ~ name ~ ' ' ~ column.spelled ~ ' ' ~ position.after ~ ')'
             ) -%}
         {%- endif -%}
         {%- set position.after = 'after ' ~ name -%}
@@ -116,6 +117,8 @@
         {%- if is_list -%}
             {%- set names = value | map('lower') | list -%}
             {%- set value = (names if name == 'unique_key' else names | sort) | join(',') -%}
+            {#- No column is something else than all columns. -#}
+            {%- set value = value or ('[]' if name == 'track_columns' else '') -%}
         {%- endif -%}
         {%- do parts.append(name ~ '=' ~ (value or '')) -%}
     {%- endfor -%}

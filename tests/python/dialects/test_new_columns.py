@@ -17,7 +17,7 @@ COLUMNS = {
     "id": "smallint",
     "name": "string",
 }
-NEW = {**COLUMNS, "city": "string", "size of": "struct<tall: decimal(5,2), `wide-x`: smallint>"}
+NEW = {**COLUMNS, "city": "string", "size of": "struct<Tall: decimal(5,2), `wide-x`: smallint>"}
 BUILT = ("stg_people", "people_history", "people_audit")
 
 
@@ -70,7 +70,7 @@ def add_columns(lake: Lake) -> None:
     lake.spark.sql(f"alter table {SCHEMA}.{RAW} add columns (`size of` {NEW['size of']})")
 
 
-SIZE = {"tall": None, "wide-x": 3}
+SIZE = {"Tall": None, "wide-x": 3}
 LATER = [
     row(4, "B", 1, "Eve"),
     row(4, "U", 1, "Eve", city="Rome", **{"size of": SIZE}),

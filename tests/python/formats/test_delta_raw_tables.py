@@ -269,3 +269,29 @@ def test_a_run_compacts_the_files_of_runs_when_there_are_many(runs: Runs, lake: 
     assert operations.count("OPTIMIZE") == 1
     runs.assert_nothing_new()
     runs.assert_as_a_full_refresh()
+
+
+def test_new_columns_may_need_what_the_tables_were_not_built_with(
+    project: Project, runs: Runs, lake: Lake
+) -> None:
+    """A name that Delta must map, and a time without a zone."""
+    model(project, f"{STREAM}, on_schema_change='append_new_columns'")
+    project.history("stream_history", "stg_stream")
+    project.dbt("run", "--full-refresh", "--select", "stream_history")
+    mapped = "'delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2'"
+    mapped += ", 'delta.minWriterVersion' = '5', 'delta.feature.timestampNtz' = 'supported'"
+    lake.spark.sql(f"alter table {TABLE_OF_ROWS} set tblproperties ({mapped})")
+    columns = "`Unit Price` int, seen_at timestamp_ntz"
+    lake.spark.sql(f"alter table {TABLE_OF_ROWS} add columns ({columns})")
+    lake.spark.sql(
+        f"insert into {TABLE_OF_ROWS} values"
+        f" ('{at(9)}', 'I', null, 9, 'new', 5, timestamp_ntz '2024-01-09 10:00:00')"
+    )
+    runs.run()
+    project.dbt("run", "--select", "stream_history")
+    (project.folder / "models/stream_history.sql").unlink()
+    found = lake.rows(
+        f"select `Unit Price` as price, cast(seen_at as string) as seen_at"
+        f" from {SCHEMA}.stream_history where id = 9"
+    )
+    assert found == [{"price": 5, "seen_at": "2024-01-09 10:00:00"}]

@@ -216,6 +216,9 @@ def test_undeclared_types_are_detected_and_nothing_is_rounded(load: Load, lake: 
     [
         ("int", "twelve"),
         ("int", "3000000000"),
+        ("int", "12.7"),
+        ("decimal(4,2)", "9.994"),
+        ("date", "2024-01-01 10:00:00"),
         ("decimal(4,2)", "1000.00"),
         ("timestamp", "21.3.2023"),
         ("binary", "0x0B"),
