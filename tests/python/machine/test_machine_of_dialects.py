@@ -35,6 +35,7 @@ from strategies import options
 STAGING, HISTORY, AUDIT, CURRENT = "stg_any", "any_history", "any_audit", "any_current"
 MODELS = (STAGING, HISTORY, AUDIT, CURRENT)
 CASES = 7
+ADDED = "added_later"
 # Rejected, but no fault of a row: an event that came before those it belongs to, and what follows a
 # delete on Kafka.
 EXPECTED = ("moved: ", "tombstone: ")
@@ -75,7 +76,7 @@ class AnyDialect(Tables):
     def write_models(self, call: str) -> None:
         project, key = self.site.project, self.told.stream.unique_key
         config = f"unique_key={key}, {jinja(self.options)}"
-        project.stream(STAGING, call)
+        project.stream(STAGING, call, on_schema_change="append_new_columns")
         project.file(
             f"models/{HISTORY}.sql",
             f"{{{{ config(materialized='history', {config}) }}}}\n"
@@ -139,6 +140,14 @@ class AnyDialect(Tables):
         self.sql(f"drop table {table}")
         self.sql(f"create table {table} using {FORMAT} as select * from {SCHEMA}.all_copy")
 
+    @rule(data=st.data())
+    def add_a_column(self, data: st.DataObject) -> None:
+        """Add a column to a raw table, once; no row has a value of it."""
+        table = self.one_table(data)
+        if ADDED not in self.columns[table]:
+            self.sql(f"alter table {SCHEMA}.{table} add columns ({ADDED} string)")
+            self.columns[table] = {**self.columns[table], ADDED: "string"}
+
     @precondition(lambda self: HISTORY in self.built and not any(self.ahead.values()))
     @rule(data=st.data(), part=st.integers(0, 2))
     def prune(self, data: st.DataObject, part: int) -> None:
@@ -196,11 +205,18 @@ class AnyDialect(Tables):
 
     @rule()
     def land_the_rest(self) -> None:
-        """Land what is left, run all, and compare."""
+        """Land what is left, run all, and compare with the reference and with a full refresh."""
         for table, ahead in self.ahead.items():
             self.add(table, ahead)
         self.run(list(MODELS))
         self.compare()
+        if not self.is_pruned:
+            tables = (STAGING, HISTORY, AUDIT)
+            in_runs = self.site.lake.contents(*tables)
+            self.refresh(list(tables))
+            self.is_failing = True
+            assert in_runs == self.site.lake.contents(*tables)
+            self.is_failing = False
 
     # --- how it is done -------------------------------------------------------------------------
 
@@ -240,6 +256,9 @@ class AnyDialect(Tables):
         found = lake.rows(f"select * from {SCHEMA}.{HISTORY}")
         got = by_case(in_order(found, key), PLACES)
         due = by_case(in_order(versions, key), PLACES)
+        for rows in got.values():
+            for row in rows:
+                assert row.pop(ADDED, None) is None
         for rows in due.values():
             for row in rows:
                 row["transaction_id"] = named(row["transaction_id"])
