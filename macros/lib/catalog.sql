@@ -37,8 +37,12 @@
     {#- dbt itself stops at the first column whose name begins with `#`, as Db2 names may. Hudi's own columns are
         not data. -#}
     {%- for column in afterimage._described('select * from ' ~ stored) if not column.name.startswith('_hoodie_') -%}
-        {%- set type = modules.re.sub('\\b(var)?char[(][0-9]+[)]', 'string', column.type) -%}
-        {%- do columns.append({'name': column.name, 'type': type}) -%}
+        {%- set of_text = '\\b(var)?char[(][0-9]+[)]' -%}
+        {%- do columns.append({
+            'name': column.name,
+            'type': modules.re.sub(of_text, 'string', column.type),
+            'spelled': modules.re.sub(of_text, 'string', column.spelled),
+        }) -%}
     {%- endfor -%}
     {{ return(columns) }}
 {%- endmacro -%}
