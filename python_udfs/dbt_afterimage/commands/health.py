@@ -176,6 +176,9 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dic
     _read_missing(project, node, health)
     warnings = "warnings" if "warnings" in columns else "cast(null as array<string>)"
     source_rows = "source_rows" if "source_rows" in columns else "cast(null as int)"
+    # Messages of Kafka have an order within their partition alone: the digits before the offset.
+    has_position = re.search(r"\bposition\s*=", node.raw_code)
+    partition = "regexp_extract(change_seq, '^([0-9]*)[0-9]{19}', 1)" if has_position else "''"
     # One line per hour, kind and run, so that no task reads all changes.
     groups: list[dict[str, Any]] = project.query(f"""
         with changes as (
@@ -188,6 +191,7 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dic
                 split(reject_reason, ':')[0] as reason,
                 transform({warnings}, warning -> split(warning, ':')[0]) as warnings,
                 {source_rows} as source_rows,
+                coalesce({partition}, '') as partition,
                 if(reject_reason is null and operation != 'load', change_seq, null) as place
 
             from {node.relation_name}
@@ -196,12 +200,14 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dic
         known as (
             select
                 run,
+                partition,
                 max(max(place)) over (
+                    partition by partition
                     order by run rows between unbounded preceding and 1 preceding
                 ) as known_place
 
             from changes
-            group by run
+            group by run, partition
         )
 
         select to_json(struct(
@@ -209,7 +215,7 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dic
             max(changed) as last, sum(source_rows) as source_rows,
             count_if(place < known_place) as late
         )) as line
-        from changes inner join known using (run)
+        from changes inner join known using (run, partition)
         group by run, hour, kind, reason, warnings
     """)
     _take(groups, health)

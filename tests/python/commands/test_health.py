@@ -157,6 +157,23 @@ def test_all_staging_models_have_a_line_the_worst_first(
     assert len(text) < 20_000
 
 
+def test_messages_of_several_partitions_are_late_within_their_own(
+    command: Callable[..., int], project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With `position` the place is the partition and the offset, each of 19 digits."""
+    places = [(FIRST, 1, 7), (SECOND, 0, 3), (SECOND, 1, 6), (SECOND, 1, 8)]
+    rows = [
+        change(n, "insert", n, run) | {"change_seq": f"{partition:019d}{offset:019d}"}
+        for n, (run, partition, offset) in enumerate(places)
+    ]
+    lake.create("stg_messages", CONTRACT, rows)
+    body = "select 1 as id -- position=['partition', 'offset']"
+    project.model("stg_messages", body, materialized="change_stream")
+    assert command("--model", "stg_messages") == 0
+    # Offset 6 of partition 1 alone is behind one that had been taken in.
+    assert "late           1; behind a later change" in capfd.readouterr().out
+
+
 @pytest.mark.slow
 @needs_chromium
 def test_the_browser_draws_the_days_and_the_silence(seen: tuple[str, Path], tmp_path: Path) -> None:
