@@ -14,7 +14,15 @@ from dbt_afterimage.commands.options import found_at, output_option, where_optio
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing.topics import lacking
 from dbt_afterimage.pages import page
-from dbt_afterimage.pages.health import HOUR, Health, Run, counted, document, worst_first
+from dbt_afterimage.pages.health import (
+    HOUR,
+    OF_ANOTHER_TABLE,
+    Health,
+    Run,
+    counted,
+    document,
+    worst_first,
+)
 from dbt_afterimage.runtime.project import CONTRACT, Project, Where, step
 from dbt_afterimage.text import EPOCH
 
@@ -105,7 +113,7 @@ def write(
         if groups is not None:
             # What a topic lacks is a property of the raw table, which is not in what was kept.
             _read_missing(project, node, health)
-            _take(groups, health)
+            take(groups, health)
             found.append(health)
             continue
         with step(f"reading {node.name}"):
@@ -218,21 +226,21 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dic
         from changes inner join known using (run, partition)
         group by run, hour, kind, reason, warnings
     """)
-    _take(groups, health)
+    take(groups, health)
     return groups
 
 
-def _take(groups: Sequence[dict[str, Any]], health: Health) -> None:
+def take(groups: Sequence[dict[str, Any]], health: Health) -> None:
     runs: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for group in groups:
         runs[group["run"]].append(group)
         count = group["changes"]
-        if "hour" in group:
+        if _has_time(group):
             hour = health.hours.setdefault(group["hour"], Counter())
             hour[group["kind"]] += count
             first, last = health.spans.get(group["hour"], (group["first"], group["last"]))
             health.spans[group["hour"]] = min(first, group["first"]), max(last, group["last"])
-        else:
+        elif "hour" not in group:
             health.untimed += count
         if "reason" in group:
             health.rejects[group["reason"]] += count
@@ -247,10 +255,15 @@ def _take(groups: Sequence[dict[str, Any]], health: Health) -> None:
                 if "hour" in group and group["kind"] not in ("rejected", "load"):
                     health.delays[at - group["first"]] += group["changes"]
         changes, late = (sum(group[name] for group in taken) for name in ("changes", "late"))
-        newest = max((group["last"] for group in taken if "last" in group), default=None)
+        newest = max((group["last"] for group in taken if _has_time(group)), default=None)
         health.runs.append(Run(at, changes, newest, late))
     if not health.runs:
         health.problem = "it is empty: no row has arrived yet"
+
+
+def _has_time(group: dict[str, Any]) -> bool:
+    """Whether changes have a time, and one of this table: others on its topic say nothing of it."""
+    return "hour" in group and group.get("reason") != OF_ANOTHER_TABLE
 
 
 def _topics(project: Any, node: Any) -> list[str]:

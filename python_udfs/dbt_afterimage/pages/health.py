@@ -50,7 +50,8 @@ class Run:
 
 # Why rows are rejected that are no change and no fault: the message behind a delete of Debezium;
 # rows of a copy that are as in the copy before; messages of other tables on the same topic.
-NO_CHANGE = {"tombstone", "unchanged", "of another table"}
+OF_ANOTHER_TABLE = "of another table"
+NO_CHANGE = {"tombstone", "unchanged", OF_ANOTHER_TABLE}
 
 
 @dataclass

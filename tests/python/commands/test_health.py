@@ -16,6 +16,7 @@ import pytest
 from browser import complaints, figures, look, needs_chromium
 from conftest import Lake, Project, contract_columns, inside
 from dbt_afterimage.cli import main
+from dbt_afterimage.commands.health import take
 from dbt_afterimage.pages.health import DAY, HOUR, Health, Run, worst_first
 from dbt_afterimage.text import duration
 
@@ -254,6 +255,22 @@ def test_rows_that_are_no_change_are_no_reason_to_look() -> None:
     assert health(20, 22, rejects=rejects).verdict == "well"
     rejects["unknown operation"] += 1
     assert health(20, 22, rejects=rejects).verdict == "look here, because 1 row is rejected"
+
+
+def test_changes_of_another_table_on_the_topic_are_no_news_of_this_one() -> None:
+    groups = [
+        {"run": 100 * HOUR, "hour": hour, "kind": "rejected", "reason": "of another table"}
+        if hour > 10
+        else {"run": 11 * HOUR, "hour": hour, "kind": "insert"}
+        for hour in range(100)
+    ]
+    found = Health("m", 100 * HOUR)
+    for group in groups:
+        group |= {"changes": 1, "late": 0, "first": group["hour"] * HOUR}
+        group["last"] = group["first"]
+    take(groups, found)
+    assert found.verdict == "look here, because no change has come for longer than usual"
+    assert (found.newest, found.changes) == (10 * HOUR, 100)
 
 
 def test_silences_are_told_from_the_longest_on() -> None:
