@@ -296,7 +296,7 @@ def add(
             f"--{min(single)} works with one RELATION; for several, set it in {FILE}."
         )
     wanted = list(known) if every else []
-    for relation in _expanded(project, relations, every):
+    for relation in _expanded(project, relations, every, listing.ignore):
         entry = replace(listing.defaults, relation=relation, **_read_options(given))
         is_listed = any(entry.is_same_table(other) for other in known)
         if is_pattern and not is_listed and relation.lower() in map(str.lower, _named(known)):
@@ -411,8 +411,8 @@ def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
     known = {name.lower() for name in named}
     schemas = sorted({name.rpartition(".")[0] for name in named if "`" not in name} - {""})
     said = []
-    for name in [name for schema in schemas for name in _landed(project, schema)]:
-        if name.lower() not in known and not _any(name, listing.ignore):
+    for name in [name for one in schemas for name in _landed(project, one, listing.ignore)]:
+        if name.lower() not in known:
             _, found = drafts.look(project, Entry(name))
             said += [f"{name}: {found.system.title}, and not in the list"] if found else []
     return said
@@ -435,7 +435,9 @@ def _is_pattern(relation: str) -> bool:
     return "`" not in relation and any(sign in relation for sign in "*?[")
 
 
-def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[str]:
+def _expanded(
+    project: Project, relations: Sequence[str], every: bool, ignore: Sequence[str]
+) -> list[str]:
     """Return the tables that the names and patterns match, each once."""
     found = []
     for relation in [*relations, *(["*.*"] if every else [])]:
@@ -445,7 +447,7 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
         schema, _, pattern = relation.rpartition(".")
         if not schema:
             schema = str(project.credentials.schema)
-        names = _landed(project, schema)
+        names = _landed(project, schema, ignore)
         fitting = [name for name in names if fnmatch(name.lower(), f"{schema}.{pattern}".lower())]
         if not fitting:
             raise AfterimageError(f"no table matches {relation}")
@@ -453,8 +455,11 @@ def _expanded(project: Project, relations: Sequence[str], every: bool) -> list[s
     return list(dict.fromkeys(found))
 
 
-def _landed(project: Project, schema: str) -> list[str]:
-    """Return the landed tables and sources whose schema a name or pattern matches."""
+def _landed(project: Project, schema: str, ignore: Sequence[str]) -> list[str]:
+    """Return the landed tables and sources whose schema a name or pattern matches.
+
+    The list's `ignore` leaves some of them out.
+    """
     schemas = [schema]
     if "." not in schema or _is_pattern(schema):
         named = [str(row[0]) for row in project.rows("show schemas")]
@@ -471,7 +476,7 @@ def _landed(project: Project, schema: str) -> list[str]:
         and f"{s.schema}.{s.identifier}" not in names
     ]
     own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
-    return [name for name in names if name.lower() not in own]
+    return [name for name in names if name.lower() not in own and not _any(name, ignore)]
 
 
 def _read_options(given: dict[str, str]) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Listing:
 
     Attributes:
         defaults: What holds for each table that does not say otherwise.
-        ignore: Patterns of tables and files that `--check` ignores.
+        ignore: Patterns of tables that nobody looks for, and of files that `--check` ignores.
     """
 
     entries: Sequence[Entry] = ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.project import Column
+from dbt_afterimage.runtime.project import CONTRACT, Column
 
 ENVELOPE = "an envelope"
 DEBEZIUM_MESSAGE = "a Debezium message"
@@ -132,6 +132,14 @@ SYSTEMS = (
     ),
 )
 
+# Columns that a table of ours has: of staging, of an audit, of a history and the present rows. The
+# audit's first columns have other names where its key has theirs.
+_OURS = (
+    CONTRACT,
+    ("column_name", "old_value", "new_value", "old_value_from"),
+    ("valid_from", "valid_from_seq", "version", "transaction_id"),
+)
+
 
 @dataclass(frozen=True)
 class Found:
@@ -162,7 +170,7 @@ def recognise(
     system: str | None,
     shows: Callable[[str, Column], bool],
 ) -> Found | None:
-    """Return the system of which a table shows most signs; none if it shows too few.
+    """Return the system of which a table shows most signs; none if it shows too few, or is ours.
 
     Args:
         columns: The table's columns.
@@ -175,6 +183,9 @@ def recognise(
     if system is not None and system not in (one.macro for one in SYSTEMS):
         allowed = ", ".join(one.macro for one in SYSTEMS)
         raise AfterimageError(f"system must be one of {allowed}. Got: {system}")
+    here = {column.name.lower() for column in columns}
+    if system is None and any(here.issuperset(ours) for ours in _OURS):
+        return None
     prefix = header_prefix(columns, arguments)
     shown = {_sign(column.name, prefix): column for column in columns}
     renamed = arguments.get("column_names")

@@ -1456,6 +1456,16 @@ def test_a_question_is_answered_for_many_tables_by_the_defaults_or_by_the_comman
     assert (code, output.splitlines()[-1]) == (0, "Everything matches afterimage.yml.")
 
 
+def test_a_pattern_leaves_out_what_the_list_ignores(shop: Project, lake: Lake, init: Init) -> None:
+    for name in ("users__ct", "users__ct_tmp"):
+        land_table(lake, name, *ORDERS["orders__ct"], schema="yard")
+    path = shop.folder / "afterimage.yml"
+    path.write_text("ignore: ['yard.*_tmp']\ntables:\n")
+    init.ok("yard.*")
+    listed = "  - relation: yard.users__ct\n    key: [id]\n"
+    assert path.read_text() == "ignore: ['yard.*_tmp']\ntables:\n" + listed
+
+
 @pytest.mark.slow
 def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
     listed: tuple[Project, Init],
