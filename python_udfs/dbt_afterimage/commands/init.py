@@ -304,13 +304,17 @@ def add(
             wanted += [one for one in known if one.relation == relation and one not in wanted]
             continue
         for other in known:
-            if other.is_same_table(entry) and (not given or entry == other):
-                entry = other
-            elif other.is_same_table(entry) and replace(entry, key=other.key) != other:
+            if not other.is_same_table(entry):
+                continue
+            keyed = replace(other, key=other.key or entry.key) if given else other
+            # Under a pattern --key is for the tables that have no key yet.
+            if given and entry != keyed and not (is_pattern and given.keys() == {"key"}):
                 raise AfterimageError(
                     f"{relation} is already in {FILE}: change it there, then run"
                     f" `afterimage init --from {FILE}`"
                 )
+            entry = keyed
+            wanted = [entry if one == other else one for one in wanted]
         if entry not in wanted:
             wanted.append(entry)
     looked_at = [entry for entry in wanted if entry.relation.lower() not in leave]

@@ -1466,6 +1466,20 @@ def test_a_pattern_leaves_out_what_the_list_ignores(shop: Project, lake: Lake, i
     assert path.read_text() == "ignore: ['yard.*_tmp']\ntables:\n" + listed
 
 
+def test_a_key_that_is_listed_stays_until_it_is_changed_in_the_list(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    land_table(lake, "tills__ct", *ORDERS["orders__ct"], schema="pier")
+    init.ok("pier.tills__ct")
+    path = shop.folder / "afterimage.yml"
+    text, ours = path.read_text(), bytes_of_init(shop.folder)
+    said = "pier.tills__ct is already in afterimage.yml: change it there, then run"
+    assert said in init.refused("pier.tills__ct", "--key", "status")
+    # Under a pattern the option is for tables that have no key yet.
+    init.ok("pier.*", "--key", "status")
+    assert (path.read_text(), bytes_of_init(shop.folder)) == (text, ours)
+
+
 @pytest.mark.slow
 def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
     listed: tuple[Project, Init],
