@@ -205,6 +205,14 @@ def _look(
         started = time.monotonic()
         try:
             made = drafts.draft(project, entry, is_searched=is_pattern)
+            models = made.texts.models
+            if models and any(models == other.texts.models for _, other in outcome.drafts):
+                continue  # The same table under another name.
+            others = {path for _, other in outcome.drafts for path in other.texts.models}
+            for path in (path for path in models if path in others):
+                raise AfterimageError(
+                    f"another table has the model {path}: give this one a `name` in {FILE}"
+                )
         except AfterimageError as error:
             if is_pattern and isinstance(error, SeveralTables) and not entry.table:
                 ahead = [replace(entry, table=table) for table in error.tables] + ahead
@@ -220,9 +228,6 @@ def _look(
             if (len(wanted) > 1 or is_pattern) and not isinstance(error, NoKey):
                 print(f"{entry.relation}: {error}", flush=True)
             continue
-        models = made.texts.models
-        if models and any(models == other.texts.models for _, other in outcome.drafts):
-            continue  # The same table under another name.
         outcome.drafts.append((made.entry, made))
         if len(wanted) == 1:
             print(f"{made.texts.table} is {made.found}")

@@ -77,20 +77,12 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
         folder: The project's folder.
         texts: The tables.
         whole: Whether these are all tables, so that shared files hold no other blocks.
-
-    Raises:
-        AfterimageError: Two tables would have a model of the same name.
     """
     models: dict[str, str] = {}
     blocks: dict[str, dict[str, str]] = {}
     heads: dict[str, str] = {}
     for one in texts:
-        for path, text in one.models.items():
-            if path in models:
-                raise AfterimageError(
-                    f"two tables would have the model {path}: give {one.table} another name"
-                )
-            models[path] = text
+        models |= one.models
         for path, own in one.blocks.items():
             blocks.setdefault(path, {}).update(own)
         heads |= one.heads

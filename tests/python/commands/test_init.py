@@ -1480,6 +1480,26 @@ def test_a_key_that_is_listed_stays_until_it_is_changed_in_the_list(
     assert (path.read_text(), bytes_of_init(shop.folder)) == (text, ours)
 
 
+def test_two_tables_of_one_name_are_a_question_and_stop_no_other(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    for name in ("a.stalls__ct", "b.stalls__ct", "b.tents__ct"):
+        schema, _, table = f"fair_{name}".partition(".")
+        land_table(lake, table, *ORDERS["orders__ct"], schema=schema)
+    code, _, errors = init("fair_*.*__ct")
+    assert (code, errors) == (1, "")
+    path = shop.folder / "afterimage.yml"
+    text = path.read_text()
+    listed = [one["relation"] for one in yaml.safe_load(text)["tables"]]
+    assert listed == ["fair_a.stalls__ct", "fair_b.tents__ct"]
+    asked = "another table has the model models/staging/qlik/stg_qlik__stalls.sql: give this one"
+    comment = "  # - relation: fair_b.stalls__ct\n  #   key: []\n"
+    assert f"  # {asked} a `name` in afterimage.yml\n{comment}" in text
+    path.write_text(text.replace(comment, "  - {relation: fair_b.stalls__ct, name: booths}\n"))
+    init.ok("--from", "afterimage.yml")
+    assert (shop.folder / "models/history/booths_history.sql").is_file()
+
+
 @pytest.mark.slow
 def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
     listed: tuple[Project, Init],
