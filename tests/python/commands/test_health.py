@@ -258,7 +258,7 @@ def test_rows_that_are_no_change_are_no_reason_to_look() -> None:
 
 
 def test_changes_of_another_table_on_the_topic_are_no_news_of_this_one() -> None:
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"run": 100 * HOUR, "hour": hour, "kind": "rejected", "reason": "of another table"}
         if hour > 10
         else {"run": 11 * HOUR, "hour": hour, "kind": "insert"}
