@@ -75,7 +75,7 @@ def _waiting(project: Project, where: kafka.Address) -> bool:
         found = {}
         try:
             for name in broker.topics(where.topics):
-                found[name] = _lag(project, broker.topic(name))
+                found[name] = lag_of(project, broker.topic(name))
         finally:
             broker.close()
     width = max(map(len, found))
@@ -85,10 +85,11 @@ def _waiting(project: Project, where: kafka.Address) -> bool:
     return any(lag != 0 for lag in found.values())
 
 
-def _lag(project: Project, topic: kafka.Topic) -> int | None:
+def lag_of(project: Project, topic: kafka.Topic) -> int | None:
     """Return how many messages the table of a topic lacks; none if no table holds the topic."""
     own = f"{quote(SCHEMA)}.{quote(table_name(topic.name))}"
-    sources = [str(one.relation_name) for one in project.sources()]
+    # Files that are read in place are no table, and remember nothing.
+    sources = [str(one.relation_name) for one in project.sources() if "/" not in one.identifier]
     found = (behind(project, one, topic) for one in dict.fromkeys([own, *sources]))
     return next((lag for lag in found if lag is not None), None)
 

@@ -15,8 +15,10 @@ from pyarrow import parquet
 
 from conftest import FORMAT, SCHEMA, Lake, Project, inside
 from dbt_afterimage.cli import main
+from dbt_afterimage.commands.news import lag_of
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, news, record
+from dbt_afterimage.landing.broker import Topic
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
 from runs import COLUMNS, at, row
@@ -181,6 +183,28 @@ def test_the_command_has_a_line_for_each_table_and_an_exit_code(
         capsys.readouterr().out,
     )
     fleet.build()
+
+
+def test_a_topic_is_looked_for_in_tables_and_not_in_files(
+    make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
+) -> None:
+    write(tmp_path / "files", 1, *FIRST)
+    lake.create("not_of_a_topic", COLUMNS, FIRST)
+    project = make_project("topics")
+    project.file(
+        "models/sources.yml",
+        f"""
+sources:
+  - {{name: raw, schema: {SCHEMA}, tables: [{{name: not_of_a_topic}}]}}
+  - name: landed
+    schema: parquet
+    quoting: {{identifier: true}}
+    tables: [{{name: files, identifier: '{tmp_path / "files"}'}}]
+""",
+    )
+    profiles = str(project.folder / "profiles")
+    opened = Opened(Where(project_dir=str(project.folder), profiles_dir=profiles))
+    assert lag_of(opened, Topic("cluster", "new", "id", first={0: 0}, end={0: 5})) is None
 
 
 def test_what_somebody_else_has_built_is_built_to_its_end(fleet: Fleet) -> None:
