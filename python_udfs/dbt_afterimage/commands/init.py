@@ -472,7 +472,7 @@ def _landed(project: Project, schema: str, ignore: Sequence[str]) -> list[str]:
     schemas = [schema]
     if "." not in schema or _is_pattern(schema):
         named = [str(row[0]) for row in project.rows("show schemas")]
-        schemas = [one for one in named if fnmatch(one.lower(), schema.lower())]
+        schemas = sorted(one for one in named if fnmatch(one.lower(), schema.lower()))
     names = []
     for one in schemas:
         shown = project.rows(f"show tables in {'.'.join(map(quote, one.split('.')))}")
