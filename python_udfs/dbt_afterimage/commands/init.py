@@ -433,7 +433,8 @@ def _named(listed: Sequence[Entry]) -> list[str]:
 
 def _left_over(project: Project, found: Sequence[Change]) -> list[str]:
     wanted = {change.path for change in found}
-    return [path for path in files.written_by_us(project.folder) if path not in wanted]
+    ours = files.written_by_us(project.folder, project.models_folder)
+    return [path for path in ours if path not in wanted]
 
 
 def _any(name: str, patterns: Sequence[str]) -> bool:

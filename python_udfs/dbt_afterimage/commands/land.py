@@ -352,7 +352,8 @@ def _write_sources(project: Project, raws: Sequence[Raw]) -> list[str]:
     for raw in raws:
         if project.source(raw.schema, raw.table) is None:
             # If a file has two sources of one name, dbt's partial parsing sees only the last.
-            path = f"models/sources/_src_{raw.schema}_{raw.landing.format}.yml"
+            folder = f"{project.models_folder}/sources"
+            path = f"{folder}/_src_{raw.schema}_{raw.landing.format}.yml"
             identifier = json.dumps(_template(sql_path(raw.landing.path)), ensure_ascii=False)
             block = f"      - name: {yaml_name(raw.table)}\n        identifier: {identifier}\n"
             head = _SOURCE.format(name=yaml_name(raw.schema), format=raw.landing.format)

@@ -55,10 +55,10 @@ def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: b
     # A list that was edited, or that has open questions, may say something else of each table.
     is_same_list = kept.listing == record.checksum_of_file(project.folder / FILE)
     leave = _settled(project, kept, readers) if is_same_list and not everything else set()
-    before = _files(project.folder)
+    before = _files(project)
     stagings, open_questions = init.add(project, [], True, {}, leave=leave, accept_keys=accept_keys)
     kept.listing = "" if open_questions else record.checksum_of_file(project.folder / FILE)
-    if _files(project.folder) != before:
+    if _files(project) != before:
         project = Project(where)
         readers = _readers(project)
     found = building.work(project, kept, readers, stagings, everything=everything)
@@ -97,9 +97,10 @@ def _build(project: Project, kept: Record, found: building.Work) -> None:
         raise failure
 
 
-def _files(folder: Path) -> dict[Path, int]:
+def _files(project: Project) -> dict[Path, int]:
     """Return the files in which `init` writes, each with the time when it was written."""
-    return {path: path.stat().st_mtime_ns for path in (folder / "models").rglob("*.*")}
+    folder = project.folder / project.models_folder
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
 
 
 def _readers(project: Project) -> dict[str, Reader]:

@@ -181,9 +181,14 @@ def is_sealed(text: str) -> bool:
     return line is not None and line[1] == _checksum(text[line.end() :])
 
 
-def written_by_us(folder: Path) -> Iterator[str]:
-    """Yield the models that commands wrote, edited or not."""
-    for path in sorted((folder / "models").rglob("*.sql")):
+def written_by_us(folder: Path, models: str) -> Iterator[str]:
+    """Yield the models that commands wrote, edited or not.
+
+    Args:
+        folder: The project's folder.
+        models: The folder of the models in it.
+    """
+    for path in sorted((folder / models).rglob("*.sql")):
         if _SEAL.match(_text(path) or ""):
             yield path.relative_to(folder).as_posix()
 

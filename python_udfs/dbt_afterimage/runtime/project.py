@@ -274,6 +274,11 @@ class Project:
         """Whether the catalog keeps views: Spark's own does, be it of Hive or of Delta."""
         return self.catalog == "spark_catalog"
 
+    @property
+    def models_folder(self) -> str:
+        """The first folder in which dbt looks for models, in the project's."""
+        return Path(self._adapter().config.model_paths[0]).as_posix()
+
     def models(self) -> list[Any]:
         """Return the manifest's nodes of the project's models."""
         return [n for n in self._manifest.nodes.values() if n.resource_type == "model"]

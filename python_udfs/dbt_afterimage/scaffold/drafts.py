@@ -21,8 +21,6 @@ from dbt_afterimage.scaffold.plans import Plan, Question
 from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, known_by, recognise
 
 KINDS = ("staging", "history", "current", "audit")
-# The property files in which sources are declared by us.
-OWN_SOURCES = r"models/staging/\w+/_src_\w+\.yml"
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
@@ -60,7 +58,7 @@ def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
     Raises:
         AfterimageError: There is no such table.
     """
-    landed = tables.find(project, "RELATION", entry.relation, OWN_SOURCES)
+    landed = tables.find(project, "RELATION", entry.relation, _own_sources(project))
     found = recognise(
         landed.columns,
         entry.arguments,
@@ -68,6 +66,11 @@ def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
         partial(tables.shows, project, landed.relation),
     )
     return landed, found
+
+
+def _own_sources(project: Project) -> str:
+    """Return a pattern of the property files in which sources are declared by us."""
+    return rf"{re.escape(project.models_folder)}/staging/\w+/_src_\w+\.yml"
 
 
 def draft(project: Project, entry: Entry, *, is_searched: bool = False) -> Draft:
@@ -96,7 +99,7 @@ def draft(project: Project, entry: Entry, *, is_searched: bool = False) -> Draft
         raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
     entry = _with_metadata(project, entry, landed, found)
     others = {
-        option: tables.find(project, f"--{option}", name, OWN_SOURCES)
+        option: tables.find(project, f"--{option}", name, _own_sources(project))
         for option, name in entry.others().items()
     }
     existing = _Existing(project, landed, found, entry)
@@ -176,7 +179,7 @@ class _Existing:
         self.current = _chosen(_callers(of_history, "current_state"), f"{name}_current")
         audits = [n for n in of_stream if n.config.materialized == "audit"]
         self.audit = _chosen([*audits, *_callers(of_stream, "change_audit")], f"{name}_audit")
-        self._folders = _folders(folder)
+        self._folders = _folders(project, folder)
 
     def is_ours(self, kind: str) -> bool:
         """Whether a model is where `init` writes it."""
@@ -185,8 +188,11 @@ class _Existing:
         return node is None or node.original_file_path == path
 
 
-def _folders(system: str) -> dict[str, str]:
-    return {"staging": f"models/staging/{system}"} | {kind: f"models/{kind}" for kind in KINDS[1:]}
+def _folders(project: Project, system: str) -> dict[str, str]:
+    models = project.models_folder
+    return {"staging": f"{models}/staging/{system}"} | {
+        kind: f"{models}/{kind}" for kind in (*KINDS[1:], "docs")
+    }
 
 
 def _callers(nodes: Iterable[Any], macro: str) -> list[Any]:
@@ -237,7 +243,7 @@ class _Writer:
         self.project, self.entry, self.landed, self.others = project, entry, landed, others
         self.found, self.plan, self.existing = found, plan, existing
         self.name = model_name(entry.name or plan.table)
-        self.folders = _folders(found.system.folder)
+        self.folders = _folders(project, found.system.folder)
         self.planned = {
             "staging": f"stg_{found.system.folder}__{self.name}",
             **{kind: f"{self.name}_{kind}" for kind in KINDS[1:]},
@@ -302,7 +308,7 @@ class _Writer:
             )
         values = self._values()
         system = self.found.system.folder
-        docs = f"models/docs/{self.name}.md"
+        docs = f"{self.folders['docs']}/{self.name}.md"
         known = self.project.doc_blocks()
         blocks = {
             column.doc: _render("column.md", column=column, **values)

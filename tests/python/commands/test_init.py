@@ -1500,6 +1500,23 @@ def test_two_tables_of_one_name_are_a_question_and_stop_no_other(
     assert (shop.folder / "models/history/booths_history.sql").is_file()
 
 
+def test_models_are_written_where_dbt_reads_them(empty: Project, lake: Lake, init: Init) -> None:
+    settings = empty.folder / "dbt_project.yml"
+    text = settings.read_text().replace("docs-paths: [models/docs]", "model-paths: [dbt/models]")
+    settings.unlink()
+    settings.write_text(text)
+    (empty.folder / "dbt").mkdir()
+    (empty.folder / "models").rename(empty.folder / "dbt" / "models")
+    land_table(lake, "orders__ct", *ORDERS["orders__ct"], schema="bay")
+    init.ok("bay.orders__ct")
+    assert not (empty.folder / "models").exists()
+    assert "wrote" not in init.ok("--from", "afterimage.yml")
+    code, output, _ = init("--check")
+    assert (code, output.splitlines()[-1]) == (0, "Everything matches afterimage.yml.")
+    listed = empty.dbt("ls", "--select", "stg_qlik__orders+", "--resource-type", "model")
+    assert len(list(listed)) == 4
+
+
 @pytest.mark.slow
 def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
     listed: tuple[Project, Init],
