@@ -16,7 +16,7 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, literal, quote
 from dbt_afterimage.scaffold.keys import NoKey, propose
 from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, schema_ids, text_literal
-from dbt_afterimage.scaffold.systems import before_images, header_name, header_prefix, sequences
+from dbt_afterimage.scaffold.systems import header_name, header_prefix, sequences
 
 
 class SeveralTables(AfterimageError):
@@ -590,11 +590,8 @@ def db2_change_data(question: Question) -> Plan:
     """Plan for a CD or CCD table. It does not show which columns are the key."""
     landed = question.landed
     found = [c for c in landed.columns if not c.name.upper().startswith("IBMSNAP_")]
-    types = {column.name.lower(): column.type for column in found}
     prefix = question.arguments.get("before_prefix", "X") or ""
-    images = question.project.macro(
-        "_before_columns", found=names_of(found), types=types, columns=[], prefix=prefix
-    )
+    images = _before_images(question, found, prefix)
     columns = [column for column in found if column.name not in images.values()]
     if not question.key:
         created = f"{_code(_named('IBMSNAP_OPERATION', landed))} = 'I'"
@@ -605,13 +602,10 @@ def db2_change_data(question: Question) -> Plan:
         columns,
         landed_rows=landed.reference,
     )
-    for one, image in product(found, columns):
-        if image.name.lower() == f"{prefix}{one.name}".lower() and image.type != one.type:
-            plan.notes.append(
-                f"{image.name} counts as data, because it is {image.type} and {one.name} is"
-                f" {one.type}. If it is a before-image, land both with one type. (A column of CSV"
-                " files without a value is text: once it has one, drop the table and land all.)"
-            )
+    plan.notes += [
+        f"{image.name} counts as data, because {_unlike(one, image)}"
+        for one, image in _unlike_images(columns, prefix)
+    ]
     # A CCD table has the times itself.
     if "uow" in question.others or "IBMSNAP_LOGMARKER" not in map(
         str.upper, names_of(landed.columns)
@@ -755,29 +749,36 @@ def dms_changes(question: Question) -> Plan:
             " add a column with the expression $AR_H_CHANGE_SEQ"
         )
     prefix = arguments.get("before_prefix", "BI_") or ""
-    images = before_images(landed.columns, prefix) if prefix else {}
-    header = {operation, *map(str.lower, [*order, *images, str(arguments.get("time", ""))])}
+    images = _before_images(question, landed.columns, prefix)
+    named = [*order, *images.values(), str(arguments.get("time", ""))]
+    header = {operation, *map(str.lower, named)}
+    plan = Plan(landed.identifier, list(question.key), [], landed_rows=landed.reference)
     times = [] if "time" in arguments else _dms_times(question, header)
     header |= set(map(str.lower, times[:1]))
-    columns = [column for column in landed.columns if column.name.lower() not in header]
-    key = list(question.key) or [name for name in images.values() if len(images) < len(columns)]
-    if not key:
-        created = f"coalesce({_code(_named(operation, landed))}, '') in ('', 'I')"
-        raise _no_key(
-            question,
-            "files of DMS do not show it",
-            columns,
-            created if has_operation else "true",
-        )
-    plan = Plan(landed.identifier, key, columns, landed_rows=landed.reference)
-    plan.has_before_images = {column.name for column in columns} <= set(images.values())
     if times:
         plan.call["time"] = text_literal(times[0])
         plan.notes.append(f"time: {times[0]}, the first column with texts like DMS's timestamps.")
+    plan.columns = [column for column in landed.columns if column.name.lower() not in header]
+    imaged = [column.name for column in plan.columns if column.name.lower() in images]
+    unlike = _unlike_images(plan.columns, prefix)
+    plan.has_before_images = len(imaged) == len(plan.columns)
+    if not plan.key and imaged and not plan.has_before_images and not unlike:
+        plan.key = imaged
+    if not plan.key:
+        created = f"coalesce({_code(_named(operation, landed))}, '') in ('', 'I')"
+        why = "files of DMS do not show it"
+        raise _no_key(question, why, plan.columns, created if has_operation else "true")
+    for one, image in unlike:
+        if one.name.lower() in map(str.lower, plan.key):
+            raise AfterimageError(
+                f"{image.name} is no before-image of the key, so key changes would be lost:"
+                f" {_unlike(one, image)} To do without, --arguments '{{\"before_prefix\": null}}'"
+            )
+        plan.notes.append(f"{image.name} counts as data, because {_unlike(one, image)}")
     if images:
         plan.call["before_prefix"] = text_literal(prefix)
     if not question.key:
-        plan.notes.append(_guess(key, "the before-images, which have only the key by default"))
+        plan.notes.append(_guess(imaged, "the before-images, which have only the key by default"))
     if not has_operation:
         plan.notes.append(
             f"{landed.name} has no column {arguments.get('operation', 'Op')}: all its rows count as"
@@ -886,6 +887,35 @@ def _no_key(
         else None
     )
     return NoKey(landed.name, why, columns, found)
+
+
+def _before_images(question: Question, found: Sequence[Column], prefix: str) -> dict[str, str]:
+    """Return the before-image column of each column, as the macro finds them, in lower case."""
+    images: dict[str, str] = question.project.macro(
+        "_before_columns",
+        found=names_of(found),
+        types={column.name.lower(): column.type for column in found},
+        columns=question.arguments.get("columns") or [],
+        prefix=prefix,
+    )
+    return images
+
+
+def _unlike_images(columns: Sequence[Column], prefix: str) -> list[tuple[Column, Column]]:
+    """Return data columns that would be before-images but for their type, each behind its own."""
+    return [
+        (one, image)
+        for one, image in product(columns, columns)
+        if prefix and image.name.lower() == f"{prefix}{one.name}".lower() and image.type != one.type
+    ]
+
+
+def _unlike(one: Column, image: Column) -> str:
+    return (
+        f"it is {image.type} and {one.name} is {one.type}. If it is a before-image, land both with"
+        " one type. (A column of CSV files without a value is text: once it has one, drop the table"
+        " and land all.)"
+    )
 
 
 def _named(name: str, landed: Landed) -> str:

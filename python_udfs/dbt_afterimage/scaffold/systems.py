@@ -205,7 +205,7 @@ def recognise(
     if operation is not None and operation.type == "string" and shows(OPERATION, operation):
         names[OPERATION.lower()] = operation.name
     names |= {_sign(SEQUENCE): name for name in sequences(columns)}
-    names |= {_sign(BEFORE_IMAGE): name for name in before_images(columns)}
+    names |= {_sign(BEFORE_IMAGE): name for name in _before_images(columns)}
 
     best: tuple[float, Found] | None = None
     for candidate in SYSTEMS:
@@ -234,11 +234,10 @@ def sequences(columns: Sequence[Column]) -> list[str]:
     return [n for n in names if re.search("(?i)(?<!header__)change_seq$", n)]
 
 
-def before_images(columns: Sequence[Column], prefix: str = "BI_") -> dict[str, str]:
-    """Return the before-image columns, each with its data column."""
-    names = {column.name.lower(): column.name for column in columns}
-    images = {f"{prefix}{name}".lower(): name for name in names.values()}
-    return {name: images[lower] for lower, name in names.items() if lower in images}
+def _before_images(columns: Sequence[Column]) -> list[str]:
+    """Return the columns that AWS DMS names as before-images, of whatever type."""
+    images = {f"BI_{column.name}".lower() for column in columns}
+    return [column.name for column in columns if column.name.lower() in images]
 
 
 def known_by() -> str:

@@ -768,6 +768,27 @@ def test_files_of_dms_without_an_order_ask_for_one(
     assert "order_by=['weight'],\n    time='dms_time'" in staging
 
 
+def parcel_row(number: int, operation: str, **values: Any) -> Row:
+    return {"Op": operation, "AR_H_CHANGE_SEQ": change_seq(number), **values}
+
+
+@pytest.mark.slow
+def test_before_images_of_dms_that_landed_as_text(project: Project, lake: Lake, init: Init) -> None:
+    """As CSV files without an update land: no before-image has a value, so all are text."""
+    columns = {"Op": "string", "AR_H_CHANGE_SEQ": "string", "parcel": "int", "code": "string"}
+    columns |= {"BI_parcel": "string", "BI_code": "string"}
+    land_table(lake, "text_parcels", columns, [parcel_row(1, "I", parcel=1, code="a")])
+    error = init.refused("landing.text_parcels", "--key", "parcel,code")
+    said = "it is string and parcel is int. If it is a before-image, land both with one type."
+    assert "BI_parcel is no before-image of the key, so key changes would be lost" in error
+    assert said in error
+    assert f"BI_parcel counts as data, because {said}" in init.ok(
+        "landing.text_parcels", "--key", "code"
+    )
+    staging = project.folder / "models/staging/dms/stg_dms__text_parcels.sql"
+    assert "before_prefix='BI_'" in staging.read_text()
+
+
 @pytest.mark.slow
 def test_a_before_image_of_another_type_is_named(lake: Lake, init: Init) -> None:
     """As CSV files without an update land: no before-image has a value, so all are text."""
