@@ -762,12 +762,14 @@ def dms_changes(question: Question) -> Plan:
     imaged = [column.name for column in plan.columns if column.name.lower() in images]
     unlike = _unlike_images(plan.columns, prefix)
     plan.has_before_images = len(imaged) == len(plan.columns)
-    if not plan.key and imaged and not plan.has_before_images and not unlike:
-        plan.key = imaged
     if not plan.key:
-        created = f"coalesce({_code(_named(operation, landed))}, '') in ('', 'I')"
         why = "files of DMS do not show it"
-        raise _no_key(question, why, plan.columns, created if has_operation else "true")
+        if imaged and not plan.has_before_images and not unlike and has_operation:
+            why = _why_no_key(question, imaged, images)
+            plan.key = [] if why else imaged
+        if not plan.key:
+            created = f"coalesce({_code(_named(operation, landed))}, '') in ('', 'I')"
+            raise _no_key(question, why, plan.columns, created if has_operation else "true")
     for one, image in unlike:
         if one.name.lower() in map(str.lower, plan.key):
             raise AfterimageError(
@@ -795,6 +797,31 @@ def dms_changes(question: Question) -> Plan:
                 " CdcInsertsAndUpdates writes none, so deleted rows stay current."
             )
     return plan
+
+
+def _why_no_key(question: Question, imaged: Sequence[str], images: Mapping[str, str]) -> str:
+    """Return why the columns with before-images may not be the key; empty if they are.
+
+    A task may write them for all columns but large objects. Most updates leave the key as it is,
+    but each changes one of those.
+    """
+    code = _code(_named(str(question.arguments.get("operation", "Op")), question.landed))
+    pairs = [(quote(name), quote(images[name.lower()])) for name in imaged]
+    has_image = " or ".join(f"{image} is not null" for _, image in pairs)
+    is_same = " and ".join(f"{name} <=> {image}" for name, image in pairs)
+    nulls = " or ".join(f"{name} is null" for name, _ in pairs)
+    [(updates, same, lacking)] = question.project.rows(
+        f"select count_if({code} = 'U' and ({has_image})),"
+        f" count_if({code} = 'U' and ({has_image}) and {is_same}), count_if({nulls})"
+        f" from {question.landed.relation}"
+    )
+    said = f"the columns with before-images are {', '.join(imaged)}"
+    if int(lacking):
+        rows = "1 row has" if int(lacking) == 1 else f"{lacking} rows have"
+        return f"{said}, but {rows} NULL in one of them"
+    if int(same) * 2 >= int(updates) > 0:
+        return ""
+    return f"{said}, and {same} of {updates} updates leave all of them as they are"
 
 
 def _dms_times(question: Question, header: set[str]) -> list[str]:

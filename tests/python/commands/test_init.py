@@ -773,6 +773,31 @@ def parcel_row(number: int, operation: str, **values: Any) -> Row:
 
 
 @pytest.mark.slow
+def test_before_images_of_more_than_the_key_are_not_taken_for_it(lake: Lake, init: Init) -> None:
+    """Of all columns but a large object, as DMS writes them on request."""
+    parcel = {"Op": "string", "parcel": "int", "weight": "int", "photo": "string"}
+    parcel |= {"BI_parcel": "int", "BI_weight": "int", "AR_H_CHANGE_SEQ": "string"}
+    rows = [parcel_row(n, "I", parcel=n, weight=10) for n in (1, 2)]
+    land_table(lake, "imaged_parcels", parcel, rows)
+    said = "with before-images are parcel, weight, and 0 of 0 updates leave all of them as they are"
+    assert said in init.refused("landing.imaged_parcels")
+
+    old = {"BI_parcel": 1, "BI_weight": 10}
+    rows.append(parcel_row(3, "U", parcel=1, weight=20, **old))
+    rows.append(parcel_row(4, "U", parcel=1, weight=30, **old | {"BI_weight": 20}))
+    land_table(lake, "imaged_parcels", parcel, rows)
+    error = init.refused("landing.imaged_parcels")
+    assert said.replace("of 0", "of 2") in error
+    assert "Proposed: --key parcel (" in error
+
+    # Large objects alone have changed.
+    rows = [parcel_row(5, "U", parcel=1, weight=10, **old), parcel_row(6, "I", parcel=3)]
+    land_table(lake, "imaged_parcels", parcel, rows)
+    said = "with before-images are parcel, weight, but 1 row has NULL in one of them"
+    assert said in init.refused("landing.imaged_parcels")
+
+
+@pytest.mark.slow
 def test_before_images_of_dms_that_landed_as_text(project: Project, lake: Lake, init: Init) -> None:
     """As CSV files without an update land: no before-image has a value, so all are text."""
     columns = {"Op": "string", "AR_H_CHANGE_SEQ": "string", "parcel": "int", "code": "string"}
