@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
@@ -753,11 +753,8 @@ def dms_changes(question: Question) -> Plan:
     named = [*order, *images.values(), str(arguments.get("time", ""))]
     header = {operation, *map(str.lower, named)}
     plan = Plan(landed.identifier, list(question.key), [], landed_rows=landed.reference)
-    times = [] if "time" in arguments else _dms_times(question, header)
-    header |= set(map(str.lower, times[:1]))
-    if times:
-        plan.call["time"] = text_literal(times[0])
-        plan.notes.append(f"time: {times[0]}, the first column with texts like DMS's timestamps.")
+    if "time" not in arguments:
+        header |= _add_dms_time(plan, question, operation, header)
     plan.columns = [column for column in landed.columns if column.name.lower() not in header]
     imaged = [column.name for column in plan.columns if column.name.lower() in images]
     unlike = _unlike_images(plan.columns, prefix)
@@ -822,6 +819,31 @@ def _why_no_key(question: Question, imaged: Sequence[str], images: Mapping[str, 
     if int(same) * 2 >= int(updates) > 0:
         return ""
     return f"{said}, and {same} of {updates} updates leave all of them as they are"
+
+
+def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[str]) -> set[str]:
+    """Add the column with DMS's timestamps to the call, and return its name in lower case."""
+    columns = question.landed.columns
+    # A loader of CSV makes timestamps of the texts.
+    behind = [
+        one.name
+        for before, one in pairwise(columns)
+        if before.name.lower() == operation and one.type in ("timestamp", "timestamp_ntz")
+    ]
+    times = _dms_times(question, header)
+    found = [*(name for name in behind if name.lower() not in header), *times][:1]
+    if not found:
+        plan.notes.append(
+            "time: no column looks like DMS's timestamps, so rows of the full load have no time. If"
+            " there is one (TimestampColumnName), name it with --arguments '{\"time\": …}'."
+        )
+        return set()
+    plan.call["time"] = text_literal(found[0])
+    what = "the first column with texts like DMS's timestamps."
+    if found[0] in behind:
+        what = f"the timestamp behind {_named(operation, question.landed)}. Check it."
+    plan.notes.append(f"time: {found[0]}, {what}")
+    return {found[0].lower()}
 
 
 def _dms_times(question: Question, header: set[str]) -> list[str]:

@@ -815,6 +815,26 @@ def test_before_images_of_dms_that_landed_as_text(project: Project, lake: Lake, 
 
 
 @pytest.mark.slow
+def test_a_time_of_dms_may_have_landed_as_a_timestamp(
+    project: Project, lake: Lake, init: Init
+) -> None:
+    columns = {"Op": "string", "dms_time": "timestamp", "parcel": "int", "seen": "timestamp"}
+    columns |= {"AR_H_CHANGE_SEQ": "string"}
+    rows = [parcel_row(1, "I", dms_time=AT, parcel=1, seen=AT)]
+    land_table(lake, "timed_parcels", columns, rows)
+    output = init.ok("landing.timed_parcels", "--key", "parcel")
+    assert "time: dms_time, the timestamp behind Op. Check it." in output
+    staging = project.folder / "models/staging/dms/stg_dms__timed_parcels.sql"
+    assert "time='dms_time'" in staging.read_text()
+
+    del columns["dms_time"]
+    land_table(lake, "untimed_parcels", columns, [parcel_row(1, "I", parcel=1, seen=AT)])
+    output = init.ok("landing.untimed_parcels", "--key", "parcel")
+    assert "time: no column looks like DMS's timestamps, so rows of the full load have" in output
+    assert "time=" not in staging.with_name("stg_dms__untimed_parcels.sql").read_text()
+
+
+@pytest.mark.slow
 def test_a_before_image_of_another_type_is_named(lake: Lake, init: Init) -> None:
     """As CSV files without an update land: no before-image has a value, so all are text."""
     header = {f"IBMSNAP_{name}": "string" for name in ("COMMITSEQ", "INTENTSEQ", "OPERATION")}
