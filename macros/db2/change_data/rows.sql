@@ -107,7 +107,7 @@ identified as (
                 then concat('rejected-', md5({{ afterimage._exact_json('struct(
                     coalesce(commit_place, commit_digits) as c,
                     coalesce(intent_place, intent_digits) as i,
-                    operation_code, ' ~ afterimage._row_to_name('image', layout.columns, layout.types) ~ ' as image, image_hash
+                    operation_code, ' ~ afterimage._row_to_name('image', layout.columns, layout.types) ~ ' as image
                 )') }}))
             when kind = 'load' then concat('load-', key_hash)
             else concat(commit_place, intent_place)
