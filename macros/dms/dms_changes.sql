@@ -102,13 +102,14 @@ classified_rows as (
         end as row_reason,
         if(is_load, '', coalesce(landed_place, '')) as place,
         {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
+        {{ afterimage._key_hash('own_key') }} as key_hash,
         case
             when row_reason is not null
                 then concat('rejected-', md5({{ afterimage._exact_json(
                     'struct(operation, order_values, ' ~ afterimage._row_to_name('image', layout.columns, layout.types)
                     ~ ' as image)'
                 ) }}))
-            when is_load then concat('load-', {{ afterimage._key_hash('own_key') }})
+            when is_load then concat('load-', key_hash)
             else place
         end as change_group
 
@@ -130,10 +131,9 @@ described as (
 
     select
         *,
+        -- Made of the key and no other value: a row that is changed in place, or gains a column, is still the same change.
         if(
-            row_reason is null and not is_load,
-            concat(place, '-', upper(left(kind, 1)), lpad(lower(hex(row_id)), 16, '0')),
-            change_group
+            row_reason is null and not is_load, concat(place, '-', upper(left(kind, 1)), '-', key_hash), change_group
         ) as identity,
         -- A task may write before-images for only some rows, or only for updates.
         if(

@@ -260,6 +260,17 @@ def test_a_table_without_the_column_is_all_rows_of_the_full_load(
     assert {change["warnings"] for change in changes} == {None}
 
 
+@pytest.mark.slow
+def test_a_row_changed_in_place_is_the_same_change(project: Project, lake: Lake) -> None:
+    models(project, relation("parts"), "before_prefix='BI_'")
+    lake.create("parts", COLUMNS, [row("I", 1, "a", 1), row("U", 2, "a", 2), row("U", 2, "a", 3)])
+    project.dbt("run", "--select", "stg_parts", "--full-refresh")
+    lake.spark.sql(f"update {SCHEMA}.parts set value = value + 10, BI_id = 'a' where Op = 'U'")
+    project.dbt("run", "--select", "stg_parts")
+    found = lake.contents("stg_parts")["stg_parts"]
+    assert sorted(change["after"]["value"] for change in found) == [1, 12, 13]
+
+
 @pytest.fixture
 def files(lake: Lake, tmp_path: Path) -> Callable[[str, list[Row]], Path]:
     """Give what writes a file of a table as DMS does, in a folder."""

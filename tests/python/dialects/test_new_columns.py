@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from conftest import SCHEMA, DbtError, Lake, Project, relation
+from tables_read_again import NARROW, SOURCES, call
 
 RAW = "people__ct"
 COLUMNS = {
@@ -190,3 +191,27 @@ def test_a_new_column_stops_the_run_where_none_is_appended(
     before = lake.contents("stg_people")
     project.dbt("compile", "--select", "stg_people")
     assert lake.contents("stg_people") == before
+
+
+@pytest.mark.minutes
+def test_rows_that_have_gained_a_column_are_the_same_changes(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    project = make_project("new_column_in_all_dialects")
+    models = [f"stg_grown_{source}" for source in SOURCES]
+    for source, model in zip(SOURCES, models, strict=True):
+        lake.create(f"grown_{source}", {**SOURCES[source][1], **NARROW}, SOURCES[source][2])
+        read = call(source, f"grown_{source}")
+        project.stream(model, read, on_schema_change="append_new_columns")
+    project.dbt("run")
+    built = lake.contents(*models)
+    for source in SOURCES:
+        lake.spark.sql(f"alter table {SCHEMA}.grown_{source} add columns (note string)")
+        lake.spark.sql(f"update {SCHEMA}.grown_{source} set note = 'x' where id = 3")
+    project.dbt("run")
+    grown = lake.contents(*models)
+    project.dbt("run", "--full-refresh")
+    assert lake.contents(*models) == grown
+    for model in models:
+        ids = [sorted(change["change_id"] for change in found[model]) for found in (built, grown)]
+        assert ids[0] == ids[1], model
