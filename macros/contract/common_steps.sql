@@ -27,8 +27,8 @@ distinct_rows as (
 
 {#- The CTE `paired_rows`, for a source that writes an update as two rows: the row before it (`is_before`) and the row
     after it. The second gets the first as `partner`, a struct of the `fields`; the first is left out. Two rows of a
-    group are a pair if they have the same `own_key` and `form`. Rows with different keys are a pair only if the group
-    has no other row. -#}
+    group are a pair if they have the same `own_key` and `form`. Rows with different keys are a pair only if the rows
+    before have one key, and so have all others. -#}
 {%- macro _paired_rows(group, form, fields) -%}
 neighbours as (
 
@@ -37,9 +37,15 @@ neighbours as (
         if(is_before, null, lag(if(is_before, struct({{ fields | join(', ') }}), null)) over in_pair) as partner,
         is_before and coalesce(lead(not is_before) over in_pair, false) as is_partner
 
-    from (select *, count(*) over (partition by {{ group }}) as rows_in_group from distinct_rows) as counted
+    from (
+        select
+            *,
+            {{ afterimage._has_one_key_each('is_before', 'not is_before', 'own_key', group) }} as has_one_key_each
+
+        from distinct_rows
+    ) as rows_of_group
     window in_pair as (
-        partition by {{ group }}, {{ form }}, if(rows_in_group = 2, null, own_key)
+        partition by {{ group }}, {{ form }}, if(has_one_key_each, null, own_key)
         order by is_before desc, row_id
     )
 
@@ -52,6 +58,18 @@ paired_rows as (
     where not is_partner
 
 )
+{%- endmacro -%}
+
+
+{#- Whether the rows before an update have one key in their group, and so have the rows after it. Then it is certain
+    which key became which. Keys count, not rows: a row may come again in other words, such as a padded CHAR. -#}
+{%- macro _has_one_key_each(is_before, is_after, key, group) -%}
+    {%- set sides = [] -%}
+    {%- for condition in [is_before, is_after] -%}
+        {%- set of_group = '(if(' ~ condition ~ ', ' ~ key ~ ', null)) over (partition by ' ~ group ~ ')' -%}
+        {%- do sides.append('min' ~ of_group ~ ' = max' ~ of_group) -%}
+    {%- endfor -%}
+    {{ return(sides | join(' and ')) }}
 {%- endmacro -%}
 
 

@@ -113,10 +113,9 @@ classified as (
             partition by change_group, kind, {{ afterimage._quoted(layout.unique_key, 'image.') | join(', ') }}
             order by row_hash
         ) as number_of_key,
-        min(if(kind = 'update', {{ key }}, null)) over (partition by change_group)
-        = max(if(kind = 'update', {{ key }}, null)) over (partition by change_group)
-        and min(if(kind = 'before_image', {{ key }}, null)) over (partition by change_group)
-        = max(if(kind = 'before_image', {{ key }}, null)) over (partition by change_group) as has_one_key_each
+        {{ afterimage._has_one_key_each(
+            "kind = 'before_image'", "kind = 'update'", key, 'change_group'
+        ) }} as has_one_key_each
 
     from assembled
 

@@ -106,6 +106,7 @@ grouped as (
     `has_short_way` only those of `complex_groups`. -#}
 {%- macro _qlik_pairs(layout, has_short_way) -%}
 {%- set values = afterimage._hashable_columns(layout.columns, layout.types, 'image.') -%}
+{%- set own_key = afterimage._struct(layout.unique_key, 'image.') -%}
 complex_rows as (
 
     select
@@ -135,20 +136,20 @@ complex_rows as (
 ) }},
 
 -- What a before-image and its update have in common. Their keys differ only if the update changed the key, and that is
--- certain only if there is one of each.
+-- certain only if each side has one key.
 matchable as (
 
     select
         *,
         if(
-            count_if(kind = 'update') over (in_group) = 1
-            and count_if(kind = 'before_image' and reject_reason is null) over (in_group) = 1,
+            {{ afterimage._has_one_key_each(
+                "kind = 'before_image' and reject_reason is null", "kind = 'update'", own_key, 'group_hash, change_group'
+            ) }},
             null,
-            {{ afterimage._struct(layout.unique_key, 'image.') }}
+            {{ own_key }}
         ) as pair_key
 
     from distinct_rows
-    window in_group as (partition by group_hash, change_group)
 
 ),
 

@@ -13,6 +13,7 @@ from conftest import FORMAT, SCHEMA, Lake, Project, relation
 from dialect_db2 import DB2_HEADER
 from dialect_netiq import LOG
 from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
+from dialect_sqlserver import HEADER as SQLSERVER_HEADER
 from reference import Row
 
 AT = datetime(2026, 1, 1, 12)
@@ -77,23 +78,56 @@ def test_a_delete_of_db2_that_comes_again_in_other_words_does_not_delete_the_new
     assert found == [{"id": 1, "name": "b"}]
 
 
-@pytest.mark.parametrize("again", [3, 4])
-def test_a_row_of_openedge_that_comes_again_in_other_words_parts_no_key_change(
-    again: int, project: Project, lake: Lake
+def openedge(place: int, operation: int, key: int) -> Row:
+    at = datetime(2024, 1, 1, place)
+    return {"_Change-Sequence": place, "_Operation": operation, "_Time-Stamp": at, "id": key}
+
+
+def qlik(place: int, letter: str, key: int) -> Row:
+    return {"header__change_seq": f"{place:035d}", "header__change_oper": letter, "id": key}
+
+
+def sqlserver(place: int, operation: int, key: int) -> Row:
+    lsn = place.to_bytes(10, "big")
+    return {"__$start_lsn": lsn, "__$seqval": lsn, "__$operation": operation, "id": key}
+
+
+# Of each source that writes an update as two rows: an insert of key 1, and the update that makes it
+# key 2.
+MOVES: dict[str, tuple[str, dict[str, str], list[Row]]] = {
+    "openedge": (
+        "openedge_change_table",
+        CHANGE_COLUMNS,
+        [openedge(1, 1, 1), openedge(2, 3, 1), openedge(2, 4, 2)],
+    ),
+    "qlik": (
+        "qlik_change_table",
+        {"header__change_seq": "string", "header__change_oper": "string"},
+        [qlik(1, "I", 1), qlik(2, "B", 1), qlik(2, "U", 2)],
+    ),
+    "sqlserver": (
+        "sqlserver_change_table",
+        SQLSERVER_HEADER,
+        [sqlserver(1, 2, 1), sqlserver(2, 3, 1), sqlserver(2, 4, 2)],
+    ),
+}
+
+
+@pytest.mark.parametrize("again", [1, 2])
+@pytest.mark.parametrize("source", MOVES)
+def test_a_row_that_comes_again_in_other_words_parts_no_key_change(
+    source: str, again: int, project: Project, lake: Lake
 ) -> None:
-    """Both before-images (or both after-images) have one key, so it is certain what changed."""
-    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
-
-    def row(sequence: int, operation: int, key: int, text: str) -> Row:
-        head = {"_Change-Sequence": sequence, "_Operation": operation}
-        return {**head, "_Time-Stamp": datetime(2024, 1, 1, sequence), "id": key, "name": text}
-
-    run = models(project, "moved", f"openedge_change_table({relation('moved')}, unique_key=['id'])")
-    lake.create("moved", columns, [row(1, 1, 1, "a"), row(2, 3, 1, "a"), row(2, 4, 2, "a")])
+    """The rows before the update (or those after it) have one key, so what changed is certain."""
+    macro, header, rows = MOVES[source]
+    columns = {**header, "id": "int", "name": "string"}
+    rows = [{**row, "name": "a"} for row in rows]
+    run = models(project, "moved", f"{macro}({relation('moved')}, unique_key=['id'])")
+    lake.create("moved", columns, rows)
     project.dbt(*run, "--full-refresh")
     current = f"select id from {SCHEMA}.moved_history where is_current order by 1"
     assert lake.rows(current) == [{"id": 2}]
-    lake.append("moved", columns, [row(2, again, 1 if again == 3 else 2, "a ")])
+    lake.append("moved", columns, [{**rows[again], "name": "a "}])
     project.dbt(*run)
     assert lake.rows(current) == [{"id": 2}]
 
