@@ -176,8 +176,12 @@ from (
 {%- endmacro -%}
 
 
-{#- Whether a change would lose its time, because the table of commit times no longer has its commit. See
-    `unchanged_if` of _known_rules. -#}
+{#- Whether a change would lose its time and nothing else, because the table of commit times no longer has its commit. A
+    late row may have taken the number of another change of its place. See `unchanged_if` of _known_rules. -#}
 {%- macro _loses_time() -%}
-changes.changed_at is null and known.changed_at is not null and changes.source_rows <= known.source_rows
+    {%- set said = afterimage._exact_json('struct(changes.operation, changes.`before`, changes.`after`)') -%}
+    {{ return(
+        'changes.changed_at is null and known.changed_at is not null and changes.source_rows <= known.source_rows and '
+        ~ said ~ ' = ' ~ (said | replace('changes.', 'known.'))
+    ) }}
 {%- endmacro -%}

@@ -146,6 +146,30 @@ def test_a_commit_time_stays_when_its_table_is_cleaned_up(project: Project, lake
     assert [(change["changed_at"], change["warnings"]) for change in found] == [(at, None)] * 2
 
 
+def test_a_late_row_is_no_known_change_that_has_lost_its_time(project: Project, lake: Lake) -> None:
+    """It gets the number of another change of its place."""
+    columns = HEADER | {"id": "string"}
+    moved = [{**captured(4, "b"), "__$operation": 1}, captured(4, "b"), captured(4, "c")]
+    lake.create("moved_ct", columns, moved)
+    time = {"start_lsn": lsn(4), "tran_end_time": datetime(2024, 3, 1)}
+    lake.create("moved_times", LSN_TIMES, [time])
+    project.stream(
+        "stg_moved",
+        f"sqlserver_change_table({relation('moved_ct')}, unique_key=['id'],"
+        f" lsn_times={relation('moved_times')})",
+    )
+    project.dbt("run", "--select", "stg_moved", "--full-refresh")
+    lake.append("moved_ct", columns, [{**captured(4, "a"), "__$operation": 1}])
+    lake.create("moved_times", LSN_TIMES, [{**time, "start_lsn": lsn(5)}])
+    project.dbt("run", "--select", "stg_moved")
+    found = lake.rows(f"select operation, coalesce(after, before).id from {SCHEMA}.stg_moved")
+    assert sorted(tuple(change.values()) for change in found) == [
+        ("delete", "a"),
+        ("insert", "c"),
+        ("update", "b"),
+    ]
+
+
 def test_a_placeholder_of_a_time_does_not_hide_a_change_of_dms(
     project: Project, lake: Lake
 ) -> None:
