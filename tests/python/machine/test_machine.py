@@ -90,7 +90,8 @@ class Machine(Tables):
         """Draw a source, and land some of its changes."""
         stream = data.draw(merged_streams(4, max_changes=8, honest=True, trades=True))
         *others, last = [one for one in stream.columns if one not in stream.unique_key]
-        if others and data.draw(st.booleans()):
+        is_hidden: bool = data.draw(st.booleans())
+        if others and is_hidden:
             self.hidden = last
             stream = replace(
                 stream, columns=[one for one in stream.columns if one != last] + [last]
