@@ -20,9 +20,15 @@
     {%- set values = [] -%}
     {%- for column in columns -%}
         {%- set type = types.get(column, types.get(column | lower)) -%}
-        {%- do values.append(afterimage._comparable(
+        {%- set value = afterimage._comparable(
             afterimage._widest(prefix ~ afterimage._quote(column), type), type
-        )) -%}
+        ) -%}
+        {%- do values.append(value) -%}
+        {#- xxhash64 skips the NULLs in an array, a struct or a map; their JSON shows them. A map within another type is
+            JSON already. -#}
+        {%- if type and '<' in type and 'map<' not in type[4:] -%}
+            {%- do values.append(afterimage._exact_json(value)) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(values) }}
 {%- endmacro -%}

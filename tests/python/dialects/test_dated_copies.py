@@ -250,6 +250,32 @@ def test_times_may_be_text_and_values_lists(project: Project, lake: Lake) -> Non
     ]
 
 
+def test_a_null_that_moves_within_a_value_is_a_change(project: Project, lake: Lake) -> None:
+    columns = {
+        "copied_on": "date",
+        "id": "int",
+        "marks": "array<int>",
+        "place": "struct<city: string, country: string>",
+        "tags": "map<string, string>",
+    }
+    values: dict[str, list[Any]] = {
+        "marks": [[1], [1, None], [None, 1], [], [None]],
+        "place": [("Rome", None), (None, "Rome"), (None, None), None],
+        "tags": [{"a": "b", "x": None}, {"a": None, "b": "x"}],
+    }
+    for column, copies in values.items():
+        rows = [
+            {"copied_on": day(number).date(), "id": 1, column: value}
+            for number, value in enumerate(copies)
+        ]
+        lake.create("nulls_copies", columns, rows)
+        sql = project.sql(
+            f"dated_copies({relation('nulls_copies')}, unique_key=['id'], copy_column='copied_on')"
+        )
+        found = lake.rows(f"select operation from ({sql}) order by change_seq")
+        assert [row["operation"] for row in found] == ["load"] + ["update"] * (len(copies) - 1)
+
+
 @pytest.mark.minutes
 def test_a_copy_without_keys_is_broken(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
