@@ -142,7 +142,7 @@ end
 
 
 {#- A text of the log as a value of a type; NULL if it does not fit. Unlike a plain cast, try_cast rejects "1.5" for
-    an int. A decimal is not rounded, and a date does not lose its time. -#}
+    an int. A decimal is not rounded, a date does not lose its time, and a time does not lose decimals or its zone. -#}
 {%- macro _netiq_cast(text, type) -%}
     {%- if type == 'string' -%}
         {{ return(text) }}
@@ -157,7 +157,12 @@ end
             ~ ', try_cast(' ~ text ~ ' as date), null)'
         ) }}
     {%- elif type.startswith('timestamp') -%}
-        {{ return('if(' ~ afterimage._has_no_date(text) ~ ', null, try_cast(' ~ text ~ ' as ' ~ type ~ '))') }}
+        {#- Spark has microseconds, and cuts the rest. It also cuts the zone where the type has none. -#}
+        {%- set lost = '[.][0-9]{6}[0-9]*[1-9]' ~ ('|:.*[^0-9.:\\\\s]' if type == 'timestamp_ntz' else '') -%}
+        {{ return(
+            'if(' ~ afterimage._has_no_date(text) ~ ' or ' ~ text ~ " rlike '" ~ lost ~ "', null, try_cast(" ~ text
+            ~ ' as ' ~ type ~ '))'
+        ) }}
     {%- endif -%}
     {{ return('try_cast(' ~ text ~ ' as ' ~ type ~ ')') }}
 {%- endmacro -%}

@@ -292,6 +292,33 @@ def test_keys_differ_by_their_last_digit_and_a_time_is_not_a_date(
     ]
 
 
+def test_a_time_is_not_cut_to_fit(project: Project, lake: Lake) -> None:
+    fits = {
+        ("at", "2024-01-01 10:00:00.123456"): True,
+        ("at", "2024-01-01 10:00:00.123456000"): True,
+        ("at", "2024-01-01 10:00:00.1234567"): False,
+        ("at", "2024-01-01T10:00:00+02:00"): True,
+        ("clock", "2024-01-01 10:00:00"): True,
+        ("clock", "2024-01-01T10:00:00Z"): False,
+        ("clock", "2024-01-01 10:00:00.5+02:00"): False,
+        ("clock", "2024-01-01 10:00:00 Europe/Rome"): False,
+    }
+    types = {"at": "timestamp", "clock": "timestamp_ntz"}
+    events = [
+        event(number, 1, number, column, new_value=text)
+        for number, (column, text) in enumerate(fits, start=1)
+    ]
+    lake.create("exact_times_log", LOG, events)
+    sql = project.sql(event_log("exact_times_log", column_list(idu="int", **types)))
+    rows = lake.rows(f"select reject_reason from ({sql}) order by change_seq")
+    assert [row["reject_reason"] for row in rows] == [
+        None
+        if fit
+        else f'value does not cast: new_value of {column} is no {types[column]}: "{text}"'
+        for (column, text), fit in fits.items()
+    ]
+
+
 @pytest.mark.slow
 def test_a_current_value_that_does_not_fit_its_type_rejects_the_query_back(
     project: Project, lake: Lake
