@@ -1,8 +1,7 @@
 {#- The row after a change: the logged values, or for a query-back the present row; for fields, only those named.
-    For a delete the deleted row. -#}
+    For a delete the deleted row. An event of an unknown type has its key, by which its row is found if that is erased. -#}
 {%- macro _netiq_row_image(layout) -%}
 case
-    when operation is null then null
     when operation = 'delete'
         then {{ afterimage._netiq_image(layout, 'old_values') | indent(8) }}
     when not is_query_back

@@ -319,6 +319,15 @@ def test_a_time_is_not_cut_to_fit(project: Project, lake: Lake) -> None:
     ]
 
 
+def test_an_event_of_an_unknown_type_has_its_key(project: Project, lake: Lake) -> None:
+    """An erasure finds it by that."""
+    lake.create("unknown_type_log", LOG, [event(1, 9, 7, "fname", new_value="Ann")])
+    sql = project.sql(event_log("unknown_type_log", USR))
+    [row] = lake.rows(f"select reject_reason, after from ({sql})")
+    assert row["reject_reason"] == "unknown event_type: 9"
+    assert row["after"] == {"idu": 7, "fname": None, "lname": None, "photo": None}
+
+
 @pytest.mark.slow
 def test_a_current_value_that_does_not_fit_its_type_rejects_the_query_back(
     project: Project, lake: Lake
