@@ -91,8 +91,8 @@
 {%- endmacro -%}
 
 
-{#- The proof: no row of the present version has a key (see above), and no file belongs to another version or to none.
-    -#}
+{#- The proof: no row of the present version has a key (see above), no file belongs to another version or to none, and
+    no run has left a table of the rows that it read. -#}
 {%- macro _proof_lines(plan) -%}
     {%- set lines = [] -%}
     {%- for table in afterimage._tables_erased(plan) -%}
@@ -107,6 +107,13 @@
     {%- endfor -%}
     {{ return(lines) }}
 {%- endmacro -%}
+        {%- set scratch = afterimage._scratch_tables_left(table.relation) if not table.is_raw -%}
+        {%- if scratch -%}
+            {%- do exceptions.raise_compiler_error(
+                'erase: ' ~ table.name ~ ' has scratch tables of runs that were killed, which may have rows of these keys. Drop'
+                ~ ' the tables, if no run is at work. Run the command again then. Got: ' ~ scratch | join(', ')
+            ) -%}
+        {%- endif -%}
 
 
 {%- macro _tables_erased(plan) -%}

@@ -171,9 +171,11 @@ if(
 {%- endmacro -%}
 
 
-{#- Spark lists the files in the table's folders, without reading them; the metadata table has what belongs to it. -#}
+{#- Spark lists the files in the table's folders, without reading them; the metadata tables have what belongs to it.
+    Manifests have bounds of values. -#}
 {%- macro _iceberg_files_left(relation) -%}
-    {%- set folders = [afterimage._table_properties(relation).get('write.data.path')] -%}
+    {%- set properties = afterimage._table_properties(relation) -%}
+    {%- set folders = [properties.get('write.data.path'), properties.get('write.metadata.path')] -%}
     {%- for row in run_query('describe table extended ' ~ relation).rows if row[0] == 'Location' -%}
         {%- do folders.append(row[1]) -%}
     {%- endfor -%}
@@ -186,7 +188,10 @@ if(
         ) -%}
         {%- set found = run_query(
             'select path from afterimage_files where ' ~ path.format(column='path') ~ ' not in (select '
-            ~ path.format(column='file_path') ~ ' from ' ~ relation ~ ".files) and path not like '%/metadata/%' limit 10"
+            ~ path.format(column='file_path') ~ ' from ' ~ relation ~ '.files union all select '
+            ~ path.format(column='path') ~ ' from ' ~ relation ~ '.all_manifests union all select '
+            ~ path.format(column='manifest_list') ~ ' from ' ~ relation
+            ~ ".snapshots) and (path not like '%/metadata/%' or path like '%.avro') limit 10"
         ) -%}
         {%- do files.extend(found.columns[0].values()) -%}
         {%- do run_query('drop view afterimage_files') -%}

@@ -134,11 +134,26 @@ values (
 {%- macro _scratch_table(target_relation, name, query) -%}
     {%- set of_run = run_started_at.strftime('%Y%m%d') ~ '_' ~ invocation_id[:8] -%}
     {%- set table = target_relation.incorporate(path={
-        'identifier': target_relation.identifier ~ '__scratch_' ~ of_run ~ '_' ~ name
+        'identifier': afterimage._scratch_prefix(target_relation) ~ of_run ~ '_' ~ name
     }) -%}
     {%- set format = afterimage._of_model_format('traits')().scratch -%}
     {%- do run_query('create table ' ~ table ~ ' using ' ~ format ~ ' as\n' ~ query) -%}
     {{ return(table) }}
+{%- endmacro -%}
+
+
+{%- macro _scratch_prefix(relation) -%}
+    {{ return(relation.identifier ~ '__scratch_') }}
+{%- endmacro -%}
+
+
+{#- The scratch tables that runs which were killed have left beside a table. -#}
+{%- macro _scratch_tables_left(relation) -%}
+    {%- set left = [] -%}
+    {%- for row in run_query('show tables in ' ~ relation.include(identifier=false)).rows -%}
+        {%- do left.append(row[1]) if (row[1] | lower).startswith(afterimage._scratch_prefix(relation) | lower) -%}
+    {%- endfor -%}
+    {{ return(left) }}
 {%- endmacro -%}
 
 

@@ -448,11 +448,23 @@ def test_a_file_of_no_version_is_found(
     file = Path(held["file"].removeprefix("file:"))
     left = file.with_name("left-by-a-killed-run.parquet")
     shutil.copy(file, left)
+    metadata = next(up / "metadata" for up in file.parents if (up / "metadata").is_dir())
+    left_manifest = metadata / "left-by-a-killed-run.avro"
+    shutil.copy(next(metadata.glob("*.avro")), left_manifest)
     assert typed(project, "stg_clients", "code=eve-now", "--yes") == 1
     said = capfd.readouterr()
     assert "erase: clients_history has files that belong to no version" in said.err
     assert left.name in said.err
+    assert left_manifest.name in said.err
     left.unlink()
+    left_manifest.unlink()
+    scratch = f"{SCHEMA}.clients_history__scratch_20240101_1_pending"
+    lake.spark.sql(f"create table {scratch} using {FORMAT} as select 'eve-now' as code")
+    assert typed(project, "stg_clients", "code=eve-now", "--yes") == 1
+    said = capfd.readouterr()
+    assert "erase: clients_history has scratch tables of runs that were killed" in said.err
+    assert "clients_history__scratch_20240101_1_pending" in said.err
+    lake.spark.sql(f"drop table {scratch} purge")
     assert typed(project, "stg_clients", "code=eve-now", "--yes") == 0
     assert "clients_history: no file has rows of these keys" in capfd.readouterr().out
 
