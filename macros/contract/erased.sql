@@ -22,8 +22,8 @@
       the texts alone,
     - `salt`: what is hashed with the keys; none if the list has them as they are,
     - `token_types`: the types of the key's columns that have tokens, if the intervals of some keys are kept.
-    `listed` is the list, if it is known to exist. -#}
-{%- macro _erasures_of(name, unique_key, listed=none) -%}
+    `types` are those of the columns, by name. `listed` is the list, if it is known to exist. -#}
+{%- macro _erasures_of(name, unique_key, types, listed=none) -%}
     {%- set listed = listed or afterimage._load_relation(afterimage._erasures_table()) -%}
     {%- if listed is none -%}
         {{ return(none) }}
@@ -32,16 +32,23 @@
     {%- set kept = 'kept' if has_kept else 'cast(null as string)' -%}
     {%- set of_model = listed ~ ' where model = ' ~ afterimage._literal(name) -%}
     {%- set is_hash = "coalesce(startswith(erased_key, 'sha256:'), false)" -%}
-    {%- set names = "transform_keys(from_json(erased_key, 'map<string, string>'), (name, value) -> lower(name))" -%}
-    {%- set of_list = names ~ '[lower({name})]' -%}
+    {%- set named = "transform_keys(from_json(erased_key, 'map<string, string>'), (name, value) -> lower(name))" -%}
+    {%- set of_model = '(select *, ' ~ named ~ ' as named_values from ' ~ of_model ~ ') as of_model' -%}
+    {#- Somebody may have listed 042 for the number 42. -#}
+    {%- set texts = [] -%}
+    {%- for column in unique_key | sort -%}
+        {%- do texts.append(afterimage._key_column_text(
+            'named_values[' ~ afterimage._literal(column | lower) ~ ']', 'string', types.get(column, types.get(column | lower))
+        )) -%}
+    {%- endfor -%}
     {%- set ways = run_query(
         'select ' ~ is_hash ~ ', get_json_object(' ~ kept ~ ", '$.types'), count(*) - count(if(" ~ is_hash ~ ", '', "
-        ~ afterimage._key_text(unique_key, of_list, none) ~ ')) from ' ~ of_model ~ ' group by 1, 2'
+        ~ afterimage._key_text(texts, none) ~ ')) from ' ~ of_model ~ ' group by 1, 2'
     ).rows -%}
     {%- if ways | map(attribute=2) | select | list -%}
         {%- do exceptions.raise_compiler_error(
             name ~ ': ' ~ listed ~ ' has keys of this model without a value for each column of its key ('
-            ~ unique_key | join(', ') ~ '). Correct them.'
+            ~ unique_key | join(', ') ~ '), or with one that is not of the type of the column. Correct them.'
         ) -%}
     {%- endif -%}
     {%- set salt = afterimage._erasure_salt() -%}
@@ -56,7 +63,7 @@
         select key_text, if(count(kept) = count(*), min_by(kept, requested_at), null) as kept
         from (
             select
-                if({{ is_hash }}, substring(erased_key, 8), {{ afterimage._key_text(unique_key, of_list, salt) }}) as key_text,
+                if({{ is_hash }}, substring(erased_key, 8), {{ afterimage._key_text(texts, salt) }}) as key_text,
                 {{ kept }} as kept,
                 requested_at
             from {{ of_model }}
@@ -78,12 +85,11 @@
 {%- endmacro -%}
 
 
-{#- A key as one text: each column in the order of their names, with its length and a colon before it; or the SHA-256 of
-    the salt and that. It is NULL if a column is: such a row has no key. `template` gives a column as a text, see
-    `_each`. -#}
-{%- macro _key_text(unique_key, template, salt) -%}
+{#- A key as one text: the texts of its columns, in the order of their names, each with its length and a colon before
+    it; or the SHA-256 of the salt and that. It is NULL if a column is: such a row has no key. -#}
+{%- macro _key_text(texts, salt) -%}
     {%- set parts = [] -%}
-    {%- for text in afterimage._each(unique_key | sort, template) -%}
+    {%- for text in texts -%}
         {%- do parts.append('cast(length(' ~ text ~ ") as string), ':', " ~ text) -%}
     {%- endfor -%}
     {%- set text = 'concat(' ~ parts | join(', ') ~ ')' -%}
@@ -91,9 +97,27 @@
 {%- endmacro -%}
 
 
-{#- The same of an image, such as `before`. or known. -#}
+{#- The same of an image of a change, such as `before`. -#}
 {%- macro _key_text_of(image, unique_key, salt) -%}
-    {{ return(afterimage._key_text(unique_key, 'cast(' ~ image ~ '{column} as string)', salt)) }}
+    {{ return(afterimage._key_text(
+        afterimage._each(unique_key | sort, 'cast(' ~ image ~ '{column} as string)'), salt
+    )) }}
+{%- endmacro -%}
+
+
+{#- A value of a column of the key, which is of the type `found`, as the text of the key's own type: 42 of an int is
+    42.00 of a decimal(10,2). NULL if it is no value of that type. -#}
+{%- macro _key_column_text(value, found, type) -%}
+    {%- for kind in [
+        ['tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'decimal'], ['date', 'timestamp', 'timestamp_ntz'],
+        ['boolean']
+    ] if type and found != type and type.split('(')[0] in kind and found.split('(')[0] in kind + ['string'] -%}
+        {%- set is_text = found == 'string' -%}
+        {%- set typed = afterimage._cast_text(value, type) if is_text else 'try_cast(' ~ value ~ ' as ' ~ type ~ ')' -%}
+        {%- set misfit = afterimage._misfit(value, typed, type) if is_text else typed ~ ' <> ' ~ value -%}
+        {{ return('if(' ~ misfit ~ ', null, cast(' ~ typed ~ ' as string))') }}
+    {%- endfor -%}
+    {{ return('cast(' ~ value ~ ' as string)') }}
 {%- endmacro -%}
 
 

@@ -8,11 +8,11 @@
     - `changed_columns`, `absent_columns`, `changed_at`, `transaction_id`, `reject_reason`, `warnings`, `source_rows`,
       `changed_by`, except those that the source `lacks`; and `further_columns`.
 
-    `ties` says what to do if rows share an identity or a place, see _tie_rules; `known` what is known of the rows that
+    `types` are those of the columns, by name. `ties` says what to do if rows share an identity or a place, see _tie_rules; `known` what is known of the rows that
     the table has, see _known_rules. `old_key` is the condition that an update gives the old key; without it, key changes
     cause no warning. -#}
 {%- macro _finish(
-    intake, columns, unique_key, lacks=[], ties={}, known={}, old_key=none, source_rows='cast(source_rows as int)',
+    intake, columns, types, unique_key, lacks=[], ties={}, known={}, old_key=none, source_rows='cast(source_rows as int)',
     further_columns=[]
 ) -%}
 {%- set ties = afterimage._tie_rules(**ties) -%}
@@ -115,7 +115,7 @@ changes as (
     from {{ 'numbered_changes' if ties.order else 'described' }}
 
 )
-{{ afterimage._staged(intake, known, columns, unique_key, further_columns) }}
+{{ afterimage._staged(intake, known, columns, types, unique_key, further_columns) }}
 {%- endmacro -%}
 
 

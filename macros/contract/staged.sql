@@ -1,10 +1,10 @@
 {#- The last step of every source macro: the columns of the change contract in order, from the CTE `changes`. An
     incremental run returns only rows that are new or have gained something (a before-image, a copy), so that
     `ingested_at` stays truthful. `further_columns` follow those of the contract. `intake` says what the run reads,
-    `known` (see _known_rules) what to compare it with. `afterimage_known_seq`, which is not written, tells a
+    `known` (see _known_rules) what to compare it with, `column_types` are those of the data columns. `afterimage_known_seq`, which is not written, tells a
     change_stream which changes are known. -#}
-{%- macro _staged(intake, known, columns, unique_key, further_columns=[]) -%}
-    {%- set erasures = afterimage._erasures_of(model.name, unique_key) if execute else none -%}
+{%- macro _staged(intake, known, columns, column_types, unique_key, further_columns=[]) -%}
+    {%- set erasures = afterimage._erasures_of(model.name, unique_key, column_types) if execute else none -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}

@@ -45,7 +45,7 @@ with
 {{ afterimage._copies_changes(plan, columns, types) }},
 
 {{ afterimage._finish(
-    intake, columns, unique_key,
+    intake, columns, types, unique_key,
     lacks=['changed_columns', 'absent_columns', 'transaction_id', 'changed_by'],
     known={'within': plan.known_within if plan else none}
 ) }}

@@ -115,7 +115,7 @@ described as (
 {#- Of several loads of a key the last one wins. It comes first among their identities, so that it replaces an
     earlier one that is no longer landed. -#}
 {{ afterimage._finish(
-    intake, names, unique_key,
+    intake, names, afterimage._column_types(columns), unique_key,
     lacks=['changed_columns', 'changed_by'],
     ties={
         'within': ['change_group'],

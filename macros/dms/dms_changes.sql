@@ -54,7 +54,7 @@ with
 {#- If a key has several loads, the latest wins. It gets the change_id without a number, so it replaces an earlier load
     even if the file of that one is gone. -#}
 {{ afterimage._finish(
-    intake, layout.columns, layout.unique_key,
+    intake, layout.columns, layout.types, layout.unique_key,
     lacks=['changed_columns', 'transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
     ties={'identity_order': 'last_time desc nulls last, row_id asc', 'order': 'last_time desc nulls last, row_id asc'},
     old_key='before_image is not null' if layout.image_of else none

@@ -64,7 +64,7 @@
         {%- do afterimage._list_erasures(plan, reference) -%}
     {%- endif -%}
     {%- set list = afterimage._erasures_table() if plan.texts -%}
-    {%- set erasures = afterimage._erasures_of(plan.staging, plan.unique_key, list) -%}
+    {%- set erasures = afterimage._erasures_of(plan.staging, plan.unique_key, plan.key_types, list) -%}
     {%- if erasures is none -%}
         {{ return(none) }}
     {%- endif -%}
@@ -74,7 +74,7 @@
         {#- Delta's DELETE takes no subquery. -#}
         {%- do run_query(
             'merge into ' ~ table.relation ~ ' as known using (' ~ erasures['keys'] ~ ') as erased on '
-            ~ afterimage._key_text_of('known.', plan.unique_key, erasures.salt)
+            ~ afterimage._key_text_in(table, 'known.', plan, erasures.salt)
             ~ ' = erased.key_text when matched then delete'
         ) -%}
         {%- do afterimage._forget_rows(table) -%}
@@ -121,11 +121,25 @@
 {%- endmacro -%}
 
 
-{#- The condition that a row has a key of those whose texts a query returns. -#}
-{%- macro _has_key(images, unique_key, key_texts, salt) -%}
+{#- The text of a key in a table, where its columns may have other types than in the staging table. In a raw table their
+    texts may have the trailing blanks of a CHAR, which the staging model has removed. -#}
+{%- macro _key_text_in(table, image, plan, salt) -%}
+    {%- set texts = [] -%}
+    {%- for column in plan.unique_key -%}
+        {%- set found = table.types.get(column | lower, plan.key_types[column]) -%}
+        {%- set value = image ~ afterimage._quote(column) -%}
+        {%- set value = 'rtrim(' ~ value ~ ')' if table.is_raw and found == 'string' else value -%}
+        {%- do texts.append(afterimage._key_column_text(value, found, plan.key_types[column])) -%}
+    {%- endfor -%}
+    {{ return(afterimage._key_text(texts, salt)) }}
+{%- endmacro -%}
+
+
+{#- The condition that a row of a table has a key of those whose texts a query returns. -#}
+{%- macro _has_key(table, plan, key_texts, salt) -%}
     {%- set conditions = [] -%}
-    {%- for image in images -%}
-        {%- do conditions.append(afterimage._key_text_of(image, unique_key, salt) ~ ' in (' ~ key_texts ~ ')') -%}
+    {%- for image in table.images -%}
+        {%- do conditions.append(afterimage._key_text_in(table, image, plan, salt) ~ ' in (' ~ key_texts ~ ')') -%}
     {%- endfor -%}
     {{ return(conditions | join(' or ')) }}
 {%- endmacro -%}
@@ -133,8 +147,7 @@
 
 {%- macro _counted_rows(table, plan, key_texts, salt) -%}
     {{ return(afterimage._value(
-        'select count(*) from ' ~ table.relation ~ ' where '
-        ~ afterimage._has_key(table.images, plan.unique_key, key_texts, salt)
+        'select count(*) from ' ~ table.relation ~ ' where ' ~ afterimage._has_key(table, plan, key_texts, salt)
     ) | int) }}
 {%- endmacro -%}
 
@@ -145,7 +158,8 @@
         {{ return(0) }}
     {%- endif -%}
     {%- set key_texts -%}
-        select {{ afterimage._key_text(plan.unique_key, '{key}', none) }} from {{ afterimage._inline_keys(plan.texts) }}
+        select {{ afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), none) }}
+        from {{ afterimage._inline_keys(plan.texts) }}
     {%- endset -%}
     {{ return(afterimage._counted_rows(table, plan, key_texts, none)) }}
 {%- endmacro -%}
@@ -161,7 +175,7 @@
     {%- set now = "greatest(timestamp '" ~ run_started_at.strftime('%Y-%m-%d %H:%M:%S.%f') ~ "', timestamp_micros("
         ~ (last or 0) ~ ' + 1))' -%}
     {%- set of_keys = 'select * from ' ~ stream ~ ' where ' ~ afterimage._has_key(
-        plan.stream.images, plan.unique_key, erasures.key_texts, erasures.salt
+        plan.stream, plan, erasures.key_texts, erasures.salt
     ) -%}
     {#- A run that came after the key was listed may have read a change again, without its values. -#}
     {%- set read_again = 'select change_id from ' ~ stream ~ " where startswith(change_id, 'erased-')" -%}

@@ -31,8 +31,8 @@
 
 
 {#- The keys of the list that the stream has rows of, as lists of texts. -#}
-{%- macro _listed_texts(stream, unique_key) -%}
-    {%- set erasures = afterimage._erasures_of(stream.name, unique_key) -%}
+{%- macro _listed_texts(stream, unique_key, types) -%}
+    {%- set erasures = afterimage._erasures_of(stream.name, unique_key, types) -%}
     {%- if not erasures -%}
         {{ return([]) }}
     {%- endif -%}
@@ -40,9 +40,8 @@
     {%- for image in stream.images -%}
         {%- do found.append(
             'select ' ~ afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) as {key}') | join(', ')
-            ~ ' from ' ~ stream.relation ~ ' where ' ~ afterimage._has_key(
-                [image], unique_key, erasures.key_texts, erasures.salt
-            )
+            ~ ' from ' ~ stream.relation ~ ' where '
+            ~ afterimage._key_text_of(image, unique_key, erasures.salt) ~ ' in (' ~ erasures.key_texts ~ ')'
         ) -%}
     {%- endfor -%}
     {%- set texts = [] -%}
@@ -81,7 +80,7 @@
     {%- endfor -%}
     {%- set casts = [] -%}
     {%- for name in unique_key -%}
-        {%- do casts.append('cast(cast(_key_' ~ loop.index ~ ' as ' ~ types[name] ~ ') as string)') -%}
+        {%- do casts.append(afterimage._key_column_text('_key_' ~ loop.index, 'string', types[name])) -%}
     {%- endfor -%}
     {%- set texts = [] -%}
     {%- for row in run_query('select ' ~ casts | join(', ') ~ ' from ' ~ afterimage._inline_keys(given)).rows -%}

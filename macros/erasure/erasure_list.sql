@@ -16,7 +16,7 @@
     {%- set kept = 'cast(null as string)' if plan.kept is none else afterimage._what_is_kept(plan) -%}
     {%- set salt = afterimage._erasure_salt() -%}
     {%- set earlier = afterimage._earlier_erasures(plan, list) -%}
-    {%- set hashed = afterimage._key_text(plan.unique_key, '{key}', salt) -%}
+    {%- set hashed = afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), salt) -%}
     {%- set as_json -%}
         to_json(map({{ afterimage._each(plan.unique_key, '{name}, {key}') | join(', ') }}))
     {%- endset -%}
@@ -33,7 +33,7 @@
         from {{ afterimage._inline_keys(plan.texts) }}
         {%- if earlier %}
         where
-            {{ afterimage._key_text(plan.unique_key, '{key}', earlier.salt) }}
+            {{ afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), earlier.salt) }}
             not in ({{ earlier.key_texts }}{{ ' where kept is null' if plan.kept is none }})
         {%- endif %}
     {%- endset -%}
@@ -44,9 +44,10 @@
 {#- What the list has of the model. A key whose intervals were kept may be erased as a whole later, not the other way
     round. A seed would lose what is added to its table. -#}
 {%- macro _earlier_erasures(plan, list) -%}
-    {%- set earlier = afterimage._erasures_of(plan.staging, plan.unique_key, list) -%}
-    {%- set known = 'select ' ~ afterimage._key_text(plan.unique_key, '{key}', earlier.salt if earlier else none)
-        ~ ' as key_text from ' ~ afterimage._inline_keys(plan.texts) -%}
+    {%- set earlier = afterimage._erasures_of(plan.staging, plan.unique_key, plan.key_types, list) -%}
+    {%- set keys = afterimage._each(plan.unique_key, '{key}') -%}
+    {%- set known = 'select ' ~ afterimage._key_text(keys, earlier.salt if earlier else none) ~ ' as key_text from '
+        ~ afterimage._inline_keys(plan.texts) -%}
     {%- set is_whole = '(' ~ earlier.key_texts ~ ' where kept is null)' if earlier -%}
     {%- if earlier and plan.kept is not none
         and afterimage._value('select count(*) from (' ~ known ~ ') where key_text in ' ~ is_whole) | int -%}

@@ -1,20 +1,22 @@
 {#- What an erasure touches:
-    - `staging`, and `stream`: its table; `unique_key`: the columns that the given keys name, sorted,
+    - `staging`, and `stream`: its table; `unique_key`: the columns that the given keys name, sorted; `key_types`: their
+      types,
     - `given`, `erased`: the keys as they are shown, those that were given, and with those that are linked; `texts`: the
       same as lists of texts,
     - `tables`: the tables below that have this key; `rebuilt`: the names of those that are files without versions;
       `others`: those that are not touched,
     - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`,
     - `kept`: the columns that stay, if intervals are kept; `token_types`: the types of the key's other columns.
-    Tables are {name, relation, format, images}: where a row has its key. A table without the key's columns, such as one
-    of messages, has no images. Those below have `other_streams` too, the names of further staging models above. -#}
+    Tables are {name, relation, format, images, types, is_raw}: `images` is where a row has its key, and `types` are those
+    of its columns, by names in lower case. A table without the key's columns, such as one of messages, has no images.
+    Those below have `other_streams` too, the names of further staging models above. -#}
 {%- macro _erasure_plan(staging, keys, listed, keep_intervals, raw) -%}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'in', ['model', 'snapshot']) | list -%}
     {%- set node = nodes | selectattr('name', 'equalto', staging) | first -%}
     {%- if not node or afterimage._load_relation(ref(staging)) is none -%}
         {%- do exceptions.raise_compiler_error('erase: `staging` must be a model that was built. Got: ' ~ staging) -%}
     {%- endif -%}
-    {%- set stream = afterimage._erasable(node, ['`before`.', '`after`.']) -%}
+    {%- set stream = dict(afterimage._erasable(node, ['`before`.', '`after`.']), types={}) -%}
     {%- if not afterimage._has_versions(stream) -%}
         {%- do exceptions.raise_compiler_error(
             'erase: ' ~ staging ~ ' is a table of files without versions, which every run rebuilds. To leave a key out, add it'
@@ -24,11 +26,11 @@
     {%- set types = afterimage._column_types(afterimage._stream_columns('erase', stream.relation)) -%}
     {%- set kept = afterimage._kept_columns(keep_intervals, types.keys() | list) -%}
     {%- set unique_key = afterimage._key_of_erasure(stream, keys, listed, types.keys() | list) -%}
-    {%- set texts = afterimage._listed_texts(stream, unique_key) if listed
+    {%- set texts = afterimage._listed_texts(stream, unique_key, types) if listed
         else afterimage._key_texts(keys, unique_key, types) -%}
     {%- set linked = afterimage._linked_keys(stream.relation, unique_key, texts) if texts else [] -%}
     {%- set plan = {
-        'staging': staging, 'stream': stream, 'unique_key': unique_key, 'texts': linked,
+        'staging': staging, 'stream': stream, 'unique_key': unique_key, 'key_types': types, 'texts': linked,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
         'tables': [], 'rebuilt': [], 'others': [], 'raw_tables': [], 'raw_left': [],
         'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
@@ -49,7 +51,7 @@
         {%- if relation is not none and relation.type in ['table', none] and below.config.materialized != 'view' -%}
             {%- set table = afterimage._erasable(below, ['']) -%}
             {%- do table.update({'other_streams': afterimage._other_streams(below, staging)}) -%}
-            {%- if afterimage._lacks_columns(relation, unique_key) -%}
+            {%- if afterimage._lacks_columns(table.types, unique_key) -%}
                 {%- do plan.others.append(dict(table, images=[])) -%}
             {%- elif not afterimage._has_this_key(below, unique_key) -%}
                 {%- do plan.others.append(table) -%}
@@ -68,7 +70,8 @@
 {%- macro _erasable(node, images) -%}
     {%- set relation = afterimage._relation_of_node(node) -%}
     {{ return({
-        'name': node.name, 'relation': relation, 'format': afterimage._landing_format(relation), 'images': images
+        'name': node.name, 'relation': relation, 'format': afterimage._landing_format(relation), 'images': images,
+        'types': afterimage._types_in_lower_case(relation), 'is_raw': false,
     }) }}
 {%- endmacro -%}
 
@@ -83,20 +86,29 @@
 {%- macro _raw_table(id, unique_key) -%}
     {%- set node = graph.sources.get(id) or graph.nodes[id] -%}
     {%- if node.config.materialized == 'ephemeral' -%}
-        {{ return({'name': node.name, 'relation': none, 'format': none, 'images': []}) }}
+        {{ return({'name': node.name, 'relation': none, 'format': none, 'images': [], 'types': {}, 'is_raw': true}) }}
     {%- endif -%}
     {%- set relation = source(node.source_name, node.name) if node.resource_type == 'source'
         else afterimage._relation_of_node(node) -%}
+    {%- set types = afterimage._types_in_lower_case(relation) -%}
     {{ return({
         'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': afterimage._landing_format(relation),
-        'images': [] if afterimage._lacks_columns(relation, unique_key) else [''],
+        'images': [] if afterimage._lacks_columns(types, unique_key) else [''], 'types': types, 'is_raw': true,
     }) }}
 {%- endmacro -%}
 
 
-{%- macro _lacks_columns(relation, names) -%}
-    {%- set found = afterimage._relation_columns(relation) | map(attribute='name') | map('lower') | list -%}
-    {{ return(names | map('lower') | reject('in', found) | list | length > 0) }}
+{%- macro _types_in_lower_case(relation) -%}
+    {%- set types = {} -%}
+    {%- for column in afterimage._relation_columns(relation) -%}
+        {%- do types.update({column.name | lower: column.type}) -%}
+    {%- endfor -%}
+    {{ return(types) }}
+{%- endmacro -%}
+
+
+{%- macro _lacks_columns(types, names) -%}
+    {{ return(names | map('lower') | reject('in', types) | list | length > 0) }}
 {%- endmacro -%}
 
 

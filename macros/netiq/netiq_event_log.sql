@@ -48,7 +48,7 @@ with
 {{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }},
 
 {{ afterimage._finish(
-    intake, layout.names, layout.unique_key,
+    intake, layout.names, afterimage._column_types(layout.columns), layout.unique_key,
     lacks=['transaction_id'],
     further_columns=['event_ids']
 ) }}

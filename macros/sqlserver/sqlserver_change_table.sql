@@ -40,7 +40,7 @@ with
 {{ afterimage._sqlserver_changes(instances, columns, common, unique_key) }},
 
 {{ afterimage._finish(
-    intake, columns, unique_key,
+    intake, columns, instances[0].types, unique_key,
     lacks=['changed_by'] + (['absent_columns'] if earlier is none else []),
     ties={
         'within': ['change_group'],

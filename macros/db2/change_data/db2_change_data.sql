@@ -39,7 +39,7 @@ with
 {{ afterimage._db2_described(condensed) }},
 
 {{ afterimage._finish(
-    intake, layout.columns, layout.unique_key,
+    intake, layout.columns, layout.types, layout.unique_key,
     lacks=['changed_columns', 'absent_columns', 'changed_by'],
     ties={} if condensed else {
         'identity_order': "intent_place asc, row_rank asc, if(kind = 'load', last_time, null) desc nulls last, image_hash desc",

@@ -69,7 +69,7 @@ described as (
 ),
 
 {{ afterimage._finish(
-    intake, layout.columns, layout.unique_key,
+    intake, layout.columns, layout.types, layout.unique_key,
     lacks=['before_image', 'changed_columns', 'absent_columns', 'transaction_id', 'changed_by']
 ) }}
 {%- endmacro -%}

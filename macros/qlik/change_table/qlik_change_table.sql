@@ -49,7 +49,7 @@ flags as (
 {#- Loads have no change_seq. If a key has several, the latest wins. It gets the change_id without a number, so it
     replaces an earlier load even if that one is no longer landed. -#}
 {{ afterimage._finish(
-    intake, layout.columns, layout.unique_key,
+    intake, layout.columns, layout.types, layout.unique_key,
     lacks=['changed_by'],
     ties={
         'within': ['group_hash', 'change_group'],

@@ -84,7 +84,7 @@ with
 
 {#- Of several loads of a key the last one wins. -#}
 {{ afterimage._finish(
-    intake, names, keys,
+    intake, names, afterimage._column_types(columns), keys,
     lacks=['changed_by'],
     ties={
         'within': ['shared_place'],

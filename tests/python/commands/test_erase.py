@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ COLUMNS = {
 }
 
 
-def row(number: int, letter: str, code: str, name: str) -> dict[str, Any]:
+def row(number: int, letter: str, code: str | Decimal, name: str) -> dict[str, Any]:
     return {
         "header__change_seq": f"20240101120000{'0' * 2}{number:019}",
         "header__change_oper": letter,
@@ -408,6 +409,55 @@ def test_a_key_with_capitals_and_an_entry_without_it(
     with pytest.raises(DbtError):
         project.dbt("run")
     assert "without a value for each column of its key (Code)" in capfd.readouterr().out
+    lake.spark.sql(f"drop table {erasures}")
+
+
+@pytest.mark.slow
+def test_a_key_is_the_same_in_any_type(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Below the staging model, in the list, and in what the command is told."""
+    erasures = f"{SCHEMA}.afterimage_erasures"
+    project = make_project("erase_typed")
+    source = f"qlik_change_table({relation('typed__ct')}, unique_key=['code'])"
+    project.stream("stg_typed", source)
+    project.history("typed_history", "stg_typed", ["code"])
+    for kind in ("bigint", "string"):
+        project.model(
+            f"typed_{kind}",
+            f"select cast(code as {kind}) as code, name from {{{{ ref('typed_history') }}}}",
+            materialized="incremental",
+            unique_key="code",
+            file_format=FORMAT,
+        )
+    columns = COLUMNS | {"code": "decimal(38,10)"}
+    rows = [row(n, "I", Decimal(n), f"Number {n}") for n in range(1, 5)]
+    lake.create("typed__ct", columns, rows)
+    lake.spark.sql(f"drop table if exists {erasures}")
+    project.dbt("run", "--full-refresh")
+    erase(project, staging="stg_typed", keys=[{"code": "1"}])
+    for name in ("typed_history", "typed_bigint", "typed_string"):
+        left = lake.rows(f"select cast(code as int) as code from {SCHEMA}.{name}")
+        assert {one["code"] for one in left} == {2, 3, 4}, name
+    lake.spark.sql(
+        f"""insert into {erasures} values ('stg_typed', '{{"code": "02"}}', null, null, null)"""
+    )
+    for refresh in (["--full-refresh"], []):
+        lake.append("typed__ct", columns, [row(5, "U", Decimal(2), "Latemark")])
+        project.dbt("run", "--select", "+typed_history", *refresh)
+        left = lake.rows(f"select cast(code as int) as code from {SCHEMA}.typed_history")
+        assert {one["code"] for one in left} == {3, 4}, refresh
+
+    with pytest.raises(DbtError):
+        erase(project, staging="stg_typed", keys=[{"code": "3.00000000001"}])
+    assert "must have values of the types of the columns" in capfd.readouterr().out
+    lake.spark.sql(
+        f"""insert into {erasures} values ('stg_typed', '{{"code": "x"}}', null, null, null)"""
+    )
+    lake.append("typed__ct", columns, [row(6, "I", Decimal(6), "Six")])
+    with pytest.raises(DbtError):
+        project.dbt("run", "--select", "stg_typed")
+    assert "or with one that is not of the type of the column" in capfd.readouterr().out
     lake.spark.sql(f"drop table {erasures}")
 
 
