@@ -156,11 +156,11 @@
 {%- endmacro -%}
 
 
-{#- By which key each raw table is read. -#}
+{#- By which key each raw table is read, and what an erasure leaves of the columns that its macro adds. -#}
 {%- macro _keys_of(intakes) -%}
     {%- set keys = [] -%}
     {%- for intake in intakes -%}
-        {%- do keys.append({'name': intake.name, 'key': intake.key}) -%}
+        {%- do keys.append({'name': intake.name, 'key': intake.key, 'erased_columns': intake.erased_columns}) -%}
     {%- endfor -%}
     {{ return(keys) }}
 {%- endmacro -%}

@@ -123,11 +123,11 @@
 
 {#- The CTE `kept_changes` of the CTE `changes`: the same changes, of which those of erased keys (`is_erased`) have
     lost their values. Some change_ids hold the key, so such a change gets one of its own, the same whenever it is
-    read; `id_before` is the one that it had. -#}
-{%- macro _without_erased(erasures, columns, unique_key, further_columns) -%}
+    read; `id_before` is the one that it had. `erased_columns`: see _intake. -#}
+{%- macro _without_erased(erasures, columns, unique_key, further_columns, erased_columns) -%}
 {%- set values = {'change_id': "concat('erased-', md5(change_id))"} -%}
 {%- for column in ['warnings', 'changed_by'] + further_columns -%}
-    {%- do values.update({column: 'null'}) -%}
+    {%- do values.update({column: erased_columns.get(column, 'null')}) -%}
 {%- endfor -%}
 {%- set values_if_rejected = {
     'before': 'null', 'after': 'null', 'changed_columns': 'null', 'absent_columns': 'null', 'reject_reason': "'erased'"

@@ -4,7 +4,8 @@
     `sides` are the raw tables, each as arguments of _side. `new_shape` is what _check_drift returns. `also` are
     queries for further groups to read. `extents` are further places ([beginning, first, last]) to read if anything has
     landed. With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
-    to the contract. With `waits_for_time`, a run may find something to do though nothing has landed; `reads` are
+    to the contract, and `erased_columns` what they have in a change that was erased, as SQL: NULL, if they are not there.
+    With `waits_for_time`, a run may find something to do though nothing has landed; `reads` are
     relations that the macro reads without asking what has landed there.
 
     The result has
@@ -15,12 +16,12 @@
     - `has_unplaced`: whether some landed rows have no place,
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
-    - `new_shape`: as given,
+    - `new_shape`, `erased_columns`: as given,
     - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that,
     - `idle`: the model's query if there is nothing to read. -#}
 {%- macro _intake(
     macro_name, unique_key, sides, new_shape=none, also=[], extents=[], whole=false, further_columns=[],
-    waits_for_time=false, reads=[]
+    erased_columns={}, waits_for_time=false, reads=[]
 ) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- do afterimage._check_key(sides[0].relation, unique_key, remembered.built_with) -%}
@@ -77,6 +78,7 @@
         'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
         'is_woken': read.is_woken,
         'new_shape': new_shape,
+        'erased_columns': erased_columns,
         'asks': asks,
         'is_asks_known': remembered.read.get(read.sides[0].name ~ ' asks') == asks,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,

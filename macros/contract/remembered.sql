@@ -19,7 +19,7 @@
 
 {#- What the model's table remembers at the start of a run, in its properties:
     - `read`: raw table -> its state,
-    - `built_with`: by which key each raw table was read, a list of {name, key},
+    - `built_with`: by which key each raw table was read, see _keys_of,
     - `reason`: why there is no state, for the log line.
     With a `new_shape` (see _check_drift) all rows may have other values, so that nothing counts as read. -#}
 {%- macro _remembered_reads(new_shape=none) -%}
@@ -94,6 +94,7 @@
         'run': invocation_id,
         'name': intake.sides[0].name,
         'key': unique_key | map('lower') | sort,
+        'erased_columns': intake.erased_columns,
         'sides': sides,
         'is_woken': intake.is_woken,
         'new_shape': intake.new_shape,

@@ -18,7 +18,7 @@
     {%- endif -%}
 {%- if erasures %},
 
-{{ afterimage._without_erased(erasures, columns, unique_key, further_columns) }}
+{{ afterimage._without_erased(erasures, columns, unique_key, further_columns, intake.erased_columns) }}
 {% endif %}
 select
     {%- for column in contract %}

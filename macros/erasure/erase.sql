@@ -194,7 +194,7 @@ using (
 
     ),
 
-    {{ afterimage._without_erased(erasures, columns, plan.unique_key, further) | indent(4) }}
+    {{ afterimage._without_erased(erasures, columns, plan.unique_key, further, plan.erased_columns) | indent(4) }}
     select *
     from kept_changes
     where is_erased

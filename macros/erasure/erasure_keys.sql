@@ -1,17 +1,13 @@
 {#- The keys of an erasure: which are given, which are linked with them. -#}
 
 
-{#- The columns of the key, sorted. -#}
-{%- macro _key_of_erasure(stream, keys, listed, columns) -%}
+{#- The columns of the key, sorted. `known` is what the staging table remembers, see _keys_of. -#}
+{%- macro _key_of_erasure(stream, keys, listed, columns, known) -%}
     {%- if (keys is none) == (not listed) -%}
         {%- do exceptions.raise_compiler_error(
             'erase: `keys` must be given, or `listed: true` for those of the list of erasures. Got: ' ~ keys
         ) -%}
     {%- endif -%}
-    {%- set remembered = afterimage._from_property(
-        afterimage._table_properties(stream.relation).get('afterimage.keys')
-    ) -%}
-    {%- set known = fromjson(remembered or '[]') -%}
     {%- if listed and not known -%}
         {%- do exceptions.raise_compiler_error(
             'erase: `keys` must be given, as ' ~ stream.name ~ ' is not a `change_stream`, which remembers its key. Got: none'

@@ -6,6 +6,7 @@
     - `tables`: the tables below that have this key; `rebuilt`: the names of those that are files without versions;
       `others`: those that are not touched,
     - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`,
+    - `erased_columns`: see _intake,
     - `kept`: the columns that stay, if intervals are kept; `token_types`: the types of the key's other columns.
     Tables are {name, relation, format, images, types, is_raw}: `images` is where a row has its key, and `types` are those
     of its columns, by names in lower case. A table without the key's columns, such as one of messages, has no images.
@@ -24,8 +25,11 @@
         ) -%}
     {%- endif -%}
     {%- set types = afterimage._column_types(afterimage._stream_columns('erase', stream.relation)) -%}
+    {%- set known = fromjson(afterimage._from_property(
+        afterimage._table_properties(stream.relation).get('afterimage.keys')
+    ) or '[]') -%}
     {%- set kept = afterimage._kept_columns(keep_intervals, types.keys() | list) -%}
-    {%- set unique_key = afterimage._key_of_erasure(stream, keys, listed, types.keys() | list) -%}
+    {%- set unique_key = afterimage._key_of_erasure(stream, keys, listed, types.keys() | list, known) -%}
     {%- set texts = afterimage._listed_texts(stream, unique_key, types) if listed
         else afterimage._key_texts(keys, unique_key, types) -%}
     {%- set linked = afterimage._linked_keys(stream.relation, unique_key, texts) if texts else [] -%}
@@ -33,6 +37,7 @@
         'staging': staging, 'stream': stream, 'unique_key': unique_key, 'key_types': types, 'texts': linked,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
         'tables': [], 'rebuilt': [], 'others': [], 'raw_tables': [], 'raw_left': [],
+        'erased_columns': {},
         'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
     } -%}
     {%- for id in node.depends_on.nodes -%}
@@ -46,6 +51,9 @@
             ~ ' Delete the rows there yourself. Got: true'
         ) -%}
     {%- endif -%}
+    {%- for one in known -%}
+        {%- do plan.erased_columns.update(one.erased_columns or {}) -%}
+    {%- endfor -%}
     {%- for below in afterimage._models_below(node, nodes) if below.config.materialized != 'ephemeral' -%}
         {%- set relation = afterimage._load_relation(afterimage._relation_of_node(below)) -%}
         {%- if relation is not none and relation.type in ['table', none] and below.config.materialized != 'view' -%}

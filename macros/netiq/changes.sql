@@ -12,6 +12,12 @@ named_struct(
         )
 {%- endset -%}
 {%- set logged = layout.precedence == 'logged' -%}
+{%- set erasures = afterimage._erasures_of(
+    model.name, layout.unique_key, afterimage._column_types(layout.columns)
+) if incremental else none -%}
+{%- set has_tokens = (erasures or {}).get('token_types') -%}
+{%- set begins = "known_change in (event_id, concat('erased-', md5(event_id)))" if has_tokens
+    else 'known_change = event_id' -%}
 {%- set is_field_event = 'if(column_name is not null and event_type in (1, 2, 3, 7, 8), ' -%}
 {#- Each event once, with the reason if it is set aside, and with the values that show which events are one change.
     Steps are merged where possible: Spark resolves a query from the inside out, a few rounds per step, and gives up
@@ -21,7 +27,7 @@ named_struct(
 {{ afterimage._netiq_named_events(layout) }},
 {%- if incremental %}
 
-{{ afterimage._netiq_remembered_events(layout) }},
+{{ afterimage._netiq_remembered_events(layout, has_tokens) }},
 {%- endif %}
 {%- if layout.base is not none %}
 
@@ -65,7 +71,7 @@ grouped as (
         {%- if incremental %}
         bool_or(is_kept) as is_kept,
         -- The changes that began with one of these events in earlier runs.
-        collect_list(if(known_change = event_id, struct(event_id, event_seq), null)) as known_places,
+        collect_list(if({{ begins }}, struct(event_id, event_seq), null)) as known_places,
         {%- endif %}
         array_sort(collect_list(event_id)) as event_ids,
         array_sort(collect_list({{ is_field_event }}{{ field_struct }}, null))) as fields,

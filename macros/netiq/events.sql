@@ -66,7 +66,7 @@ named_events as (
 
 
 {#- The CTEs from `named_events` to `remembered`: the results of earlier runs for the events. -#}
-{%- macro _netiq_remembered_events(layout) -%}
+{%- macro _netiq_remembered_events(layout, has_tokens) -%}
 -- The result of each event in earlier runs, and how many of a row's events those runs took in.
 known_events as (
 
@@ -108,8 +108,21 @@ remembered as (
     from named_events
     left outer join known_events
         on
+            {%- if has_tokens %}
+            -- A change whose intervals are kept has a token for its key, and hashes of its event_ids.
+            md5(named_events.event_id) = if(
+                startswith(known_events.known_event, 'erased-'),
+                substring(known_events.known_event, 8),
+                md5(known_events.known_event)
+            )
+            and (
+                named_events.object_id = known_events.known_object
+                or startswith(known_events.known_event, 'erased-')
+            )
+            {%- else %}
             named_events.object_id = known_events.known_object
             and named_events.event_id = known_events.known_event
+            {%- endif %}
 
 )
 {%- endmacro -%}

@@ -36,8 +36,8 @@
     {%- set side = afterimage._netiq_side(layout) -%}
     {%- set intake = afterimage._intake(
         'netiq_event_log', layout.unique_key, [side], new_shape, also=afterimage._netiq_due(layout, side),
-        further_columns=['event_ids'], waits_for_time=layout.future_events,
-        reads=[base] if base is not none else []
+        further_columns=['event_ids'], erased_columns={'event_ids': afterimage._netiq_erased_ids()},
+        waits_for_time=layout.future_events, reads=[base] if base is not none else []
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
@@ -52,6 +52,12 @@ with
     lacks=['transaction_id'],
     further_columns=['event_ids']
 ) }}
+{%- endmacro -%}
+
+
+{#- Some event_ids hold the key. An event must be known again where the intervals of its key are kept. -#}
+{%- macro _netiq_erased_ids() -%}
+    {{ return("transform(event_ids, id -> if(startswith(id, 'erased-'), id, concat('erased-', md5(id))))") }}
 {%- endmacro -%}
 
 

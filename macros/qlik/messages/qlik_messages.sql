@@ -27,7 +27,8 @@
     {%- set hold_back_hours = hold_back_hours if complete_transactions else none -%}
     {%- set intake = afterimage._intake(
         'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows, table), new_shape,
-        extents=afterimage._qlik_held_back(hold_back_hours), further_columns=further_columns
+        extents=afterimage._qlik_held_back(hold_back_hours), further_columns=further_columns,
+        erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

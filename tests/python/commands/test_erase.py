@@ -461,6 +461,77 @@ def test_a_key_is_the_same_in_any_type(
     lake.spark.sql(f"drop table {erasures}")
 
 
+LOG = {
+    "record_id": "bigint",
+    "status": "string",
+    "event_type": "int",
+    "event_time": "timestamp",
+    "perpetrator": "string",
+    "table_name": "string",
+    "table_key": "string",
+    "column_name": "string",
+    "old_value": "string",
+    "new_value": "string",
+}
+
+
+def event(record: int, kind: int, key: int, name: str | None = None) -> dict[str, Any]:
+    return {
+        "record_id": record,
+        "status": "N",
+        "event_type": kind,
+        "event_time": START + timedelta(minutes=record),
+        "table_name": "people",
+        "table_key": f"id={key}",
+        "column_name": "name" if name else None,
+        "new_value": name,
+    }
+
+
+@pytest.fixture(scope="module")
+def log_project(make_project: Callable[[str], Project]) -> Project:
+    project = make_project("erase_log")
+    project.file(
+        "models/sources.yml",
+        f"sources: [{{name: hr, schema: {SCHEMA},"
+        " tables: [{name: people_log}, {name: people}]}]",
+    )
+    columns = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
+    project.stream(
+        "stg_log",
+        "netiq_event_log(source('hr', 'people_log'), unique_key=['id'], table='people',"
+        f" columns={columns}, base=source('hr', 'people'), as_of='2030-01-01')",
+    )
+    project.history("log_history", "stg_log", ["id"])
+    return project
+
+
+BASE = {"id": "decimal(38,10)", "name": "string"}
+
+
+@pytest.mark.slow
+def test_intervals_outlast_the_events_of_a_log(log_project: Project, lake: Lake) -> None:
+    """The driver has processed them, and a later event makes the run read them again."""
+    lake.create("people", BASE, [])
+    log = [event(1, 1, 7, "Eve Marker"), event(2, 2, 8, "Ada")]
+    lake.create("people_log", LOG, log)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    log_project.dbt("run", "--full-refresh")
+    erase(log_project, staging="stg_log", keys=[{"id": 7}], keep_intervals=[])
+    processed = [one | {"status": "S"} for one in log]
+    lake.create("people_log", LOG, [*processed, event(3, 2, 7, "Eve Latemark")])
+    for refresh in ([], ["--select", "log_history", "--full-refresh"]):
+        log_project.dbt("run", *refresh)
+        found = lake.rows(f"select * from {SCHEMA}.log_history where id <> 8")
+        assert [(one["name"], one["valid_from_seq"]) for one in found] == [(None, f"{1:020d}")]
+        for name in ("stg_log", "log_history"):
+            assert found_in_files(lake, name) == set(), (name, refresh)
+    rows = lake.rows(f"select reject_reason, source_rows from {SCHEMA}.stg_log")
+    assert {one["reject_reason"] for one in rows} == {None}
+    assert sum(one["source_rows"] for one in rows) == 3
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
 @pytest.mark.slow
 def test_raw_rows_are_erased_too(project: Project, lake: Lake) -> None:
     lake.create(RAW, COLUMNS, ROWS)

@@ -857,6 +857,35 @@ def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
     assert [row["NAME"] for row in found] == ["a", "b", "c", "a", "d", "a"]
 
 
+@pytest.mark.slow
+def test_an_erased_key_leaves_the_reload_of_another_at_its_place(
+    project: Project, lake: Lake
+) -> None:
+    models = version_models(project, "forgotten")
+    sequence = f"2024010112{1:025d}"
+    landed = [
+        at_offset(0, "REFRESH", None, data={"ID": 1, "NAME": "a"}),
+        at_offset(1, "REFRESH", None, data={"ID": 2, "NAME": "x"}),
+        at_offset(2, "UPDATE", sequence, data={"ID": 2, "NAME": "y"}),
+    ]
+    lake.create("forgotten", landing("json"), landed)
+    project.dbt("run", "--select", *models, "--full-refresh")
+    asked = json.dumps({"staging": "stg_forgotten", "keys": [{"ID": 2}]})
+    project.dbt("run-operation", "erase", "--args", asked)
+    reload = [
+        at_offset(3, "REFRESH", None, data={"ID": 1, "NAME": "b"}),
+        at_offset(4, "REFRESH", None, data={"ID": 2, "NAME": "y"}),
+    ]
+    lake.append("forgotten", landing("json"), reload)
+    project.dbt("run", "--select", *models)
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+    found = lake.rows(f"select * from {SCHEMA}.forgotten_history order by version")
+    assert [(row["ID"], row["NAME"], row["valid_from_seq"]) for row in found] == [
+        (1, "a", ""),
+        (1, "b", f"{sequence}.r{2:019d}"),
+    ]
+
+
 def read(project: Project, lake: Lake, table: str) -> list[dict[str, Any]]:
     """Return the macro's rows for landed messages of ID and NAME, in order."""
     call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={ROW})"
