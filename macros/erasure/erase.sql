@@ -43,9 +43,13 @@
         {%- do lines.append(name ~ ': keeps the rows until dbt builds it again, as its files have no versions') -%}
     {%- endfor -%}
     {%- for table in plan.others -%}
-        {%- set why = 'its rows do not have this key' if not table.images
-            else 'these columns are not its key; it has ' ~ afterimage._rows_of_plan(table, plan) ~ ' rows of these values' -%}
-        {%- do lines.append(table.name ~ ': is left alone, as ' ~ why) -%}
+        {%- set count = '; it has ' ~ afterimage._rows_of_plan(table, plan) ~ ' rows of these values' -%}
+        {%- do lines.append(table.name ~ ': is left alone, as ' ~ table.why ~ (count if table.images else '')) -%}
+    {%- endfor -%}
+    {%- for name in plan.beside -%}
+        {%- do lines.append(
+            name ~ ': is left alone; it reads what ' ~ plan.staging ~ ' reads, and may have the values of these keys'
+        ) -%}
     {%- endfor -%}
     {%- for table in plan.raw_left -%}
         {%- set count = 'may have' if not table.images else 'has ' ~ afterimage._rows_of_plan(table, plan) -%}
@@ -103,10 +107,6 @@
                 ~ ' run that was killed left them. Remove the files. Run the command again then. Got: ' ~ left | join(', ')
             ) -%}
         {%- endif -%}
-        {%- do lines.append(table.name ~ ': no file has rows of these keys') -%}
-    {%- endfor -%}
-    {{ return(lines) }}
-{%- endmacro -%}
         {%- set scratch = afterimage._scratch_tables_left(table.relation) if not table.is_raw -%}
         {%- if scratch -%}
             {%- do exceptions.raise_compiler_error(
@@ -114,6 +114,10 @@
                 ~ ' the tables, if no run is at work. Run the command again then. Got: ' ~ scratch | join(', ')
             ) -%}
         {%- endif -%}
+        {%- do lines.append(table.name ~ ': no file has rows of these keys') -%}
+    {%- endfor -%}
+    {{ return(lines) }}
+{%- endmacro -%}
 
 
 {%- macro _tables_erased(plan) -%}
@@ -202,7 +206,7 @@ using (
     on known.change_id = erased.id_before
 when matched then update set
     {%- for column in afterimage._contract_columns() + further %}
-    known.{{ afterimage._quote(column) }} = {{ '0' if column == 'source_rows' and plan.raw_tables
+    known.{{ afterimage._quote(column) }} = {{ '0' if column == 'source_rows' and plan.loses_rows
         else 'erased.' ~ afterimage._quote(column) }},
     {%- endfor %}
     known.ingested_at = if(erased.reject_reason is null, {{ now }}, known.ingested_at)

@@ -4,8 +4,10 @@
     - `given`, `erased`: the keys as they are shown, those that were given, and with those that are linked; `texts`: the
       same as lists of texts,
     - `tables`: the tables below that have this key; `rebuilt`: the names of those that are files without versions;
-      `others`: those that are not touched,
-    - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`,
+      `others`: those that are not touched, each with the reason, `why`; `beside`: the names of other models that read
+      what the staging model reads,
+    - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`; `loses_rows`: whether no row that
+      a change of the keys counts is left,
     - `erased_columns`: see _intake,
     - `kept`: the columns that stay, if intervals are kept; `token_types`: the types of the key's other columns.
     Tables are {name, relation, format, images, types, is_raw}: `images` is where a row has its key, and `types` are those
@@ -36,8 +38,8 @@
     {%- set plan = {
         'staging': staging, 'stream': stream, 'unique_key': unique_key, 'key_types': types, 'texts': linked,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
-        'tables': [], 'rebuilt': [], 'others': [], 'raw_tables': [], 'raw_left': [],
-        'erased_columns': {},
+        'tables': [], 'rebuilt': [], 'others': [], 'beside': [], 'raw_tables': [], 'raw_left': [],
+        'loses_rows': false, 'erased_columns': {},
         'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
     } -%}
     {%- for id in node.depends_on.nodes -%}
@@ -51,18 +53,31 @@
             ~ ' Delete the rows there yourself. Got: true'
         ) -%}
     {%- endif -%}
+    {%- set of_raw = plan.raw_tables | map(attribute='relation') | map('string') | list -%}
+    {%- set rows_left = known | map(attribute='name') | reject('in', of_raw) | list -%}
+    {%- do plan.update({'loses_rows': plan.raw_tables != [] and not rows_left}) -%}
     {%- for one in known -%}
         {%- do plan.erased_columns.update(one.erased_columns or {}) -%}
     {%- endfor -%}
-    {%- for below in afterimage._models_below(node, nodes) if below.config.materialized != 'ephemeral' -%}
+    {%- set all_below = afterimage._models_below(node, nodes) -%}
+    {%- set own = [node.unique_id] + all_below | map(attribute='unique_id') | list -%}
+    {%- for other in nodes if other.unique_id not in own
+        and other.depends_on.nodes | select('in', node.depends_on.nodes) | list -%}
+        {%- do plan.beside.append(other.name) -%}
+    {%- endfor -%}
+    {%- for below in all_below if below.config.materialized != 'ephemeral' -%}
         {%- set relation = afterimage._load_relation(afterimage._relation_of_node(below)) -%}
         {%- if relation is not none and relation.type in ['table', none] and below.config.materialized != 'view' -%}
             {%- set table = afterimage._erasable(below, ['']) -%}
             {%- do table.update({'other_streams': afterimage._other_streams(below, staging)}) -%}
             {%- if afterimage._lacks_columns(table.types, unique_key) -%}
-                {%- do plan.others.append(dict(table, images=[])) -%}
+                {%- do plan.others.append(dict(table, images=[], why='its rows do not have this key')) -%}
             {%- elif not afterimage._has_this_key(below, unique_key) -%}
-                {%- do plan.others.append(table) -%}
+                {%- do plan.others.append(dict(table, why='these columns are not its key')) -%}
+            {%- elif table.other_streams and below.config.materialized not in ['table', 'history', 'audit'] -%}
+                {%- do plan.others.append(dict(
+                    table, why='this may be the key of ' ~ table.other_streams | join(', ') ~ ', which it has rows of too'
+                )) -%}
             {%- elif afterimage._has_versions(table) -%}
                 {%- do plan.tables.append(table) -%}
             {%- else -%}
@@ -126,7 +141,8 @@
 
 
 {#- A column may have the key's name and be another entity's. A `table` gets such a row back in the next run; any other
-    model must name the same key in its config, as histories and audits do. -#}
+    model must name the same key in its config, as histories and audits do. What has rows of another staging model too may
+    still mean the key of that one. -#}
 {%- macro _has_this_key(node, unique_key) -%}
     {%- set own = node.config.unique_key or [] -%}
     {%- set own = [own] if own is string else own -%}

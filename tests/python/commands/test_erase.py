@@ -461,6 +461,46 @@ def test_a_key_is_the_same_in_any_type(
     lake.spark.sql(f"drop table {erasures}")
 
 
+@pytest.mark.slow
+def test_what_may_be_of_others_is_left_alone_and_named(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    project = make_project("erase_beside")
+    tables = [f"{name}__ct" for name in ("people", "orders")]
+    project.file(
+        "models/sources.yml",
+        json.dumps(
+            {
+                "sources": [
+                    {"name": "crm", "schema": SCHEMA, "tables": [{"name": name} for name in tables]}
+                ]
+            }
+        ),
+    )
+    for table in tables:
+        lake.create(table, COLUMNS, [row(1, "I", "eve-now", f"One of {table}")])
+        source = f"qlik_change_table(source('crm', '{table}'), unique_key=['code'])"
+        project.stream(f"stg_{table.removesuffix('__ct')}", source)
+    project.model("people_landed", "select code, name from {{ source('crm', 'people__ct') }}")
+    # Its key is that of the orders.
+    project.model(
+        "orders_enriched",
+        "select orders.after.code, people.after.name from {{ ref('stg_orders') }} as orders"
+        " cross join {{ ref('stg_people') }} as people",
+        materialized="incremental",
+        unique_key="code",
+        file_format=FORMAT,
+    )
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    assert typed(project, "stg_people", "code=eve-now", "--yes") == 0
+    said = capfd.readouterr().out
+    left_alone = "orders_enriched: is left alone, as this may be the key of stg_orders, which"
+    assert f"{left_alone} it has rows of too; it has 1 rows of these values" in said
+    assert "people_landed: is left alone; it reads what stg_people reads" in said
+    assert len(lake.rows(f"select * from {SCHEMA}.orders_enriched")) == 1
+
+
 LOG = {
     "record_id": "bigint",
     "status": "string",
@@ -529,6 +569,24 @@ def test_intervals_outlast_the_events_of_a_log(log_project: Project, lake: Lake)
     rows = lake.rows(f"select reject_reason, source_rows from {SCHEMA}.stg_log")
     assert {one["reject_reason"] for one in rows} == {None}
     assert sum(one["source_rows"] for one in rows) == 3
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+def test_raw_rows_of_another_type_and_those_that_are_left(log_project: Project, lake: Lake) -> None:
+    """The present rows can be erased, and the log has rows of the key still."""
+    present = [{"id": Decimal(7), "name": "Eve Marker"}, {"id": Decimal(8), "name": "Ada"}]
+    lake.create("people", BASE, present)
+    lake.create("people_log", LOG, [event(1, 5, 7), event(2, 5, 8)])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    log_project.dbt("run", "--full-refresh")
+    erase(log_project, staging="stg_log", keys=[{"id": 7}], raw=True)
+    assert [int(one["id"]) for one in lake.rows(f"select id from {SCHEMA}.people")] == [8]
+    rows = lake.rows(f"select reject_reason, source_rows from {SCHEMA}.stg_log")
+    assert sorted((str(one["reject_reason"]), one["source_rows"]) for one in rows) == [
+        ("None", 1),
+        ("erased", 1),
+    ]
     lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
 
 
