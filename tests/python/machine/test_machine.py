@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
 
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
-from dialect_qlik import HEADER, as_staged, landed_rows
+from dialect_qlik import HEADER, as_masked, as_staged, landed_rows
 from ends import at_work, interrupted
 from histories import in_order, jinja, text
 from machines import Raw, Tables, search
@@ -423,7 +423,7 @@ class Machine(Tables):
         key = self.stream.unique_key
         for name in models:
             columns = self.columns_of[name]
-            changes = [as_staged(one) for _, one in sorted(self.known[name].items())]
+            changes = [as_masked(as_staged(one)) for _, one in sorted(self.known[name].items())]
             found = self.site.lake.rows(f"select * from {SCHEMA}.{name}")
             if name == STAGING:
                 sound = [row for row in found if row["reject_reason"] is None]

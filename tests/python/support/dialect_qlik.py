@@ -65,6 +65,19 @@ def as_staged(change: Change) -> Change:
     return change
 
 
+def as_masked(change: Change) -> Change:
+    """Give an update the columns that its row in a change table does not tell.
+
+    They are NULL, and the mask does not flag them.
+    """
+    flagged = change.changed_columns
+    if change.operation != "update" or flagged is None:
+        return change
+    told = change.after or {}
+    absent = [name for name, value in told.items() if value is None and name not in flagged]
+    return replace(change, absent_columns=absent)
+
+
 def landing(form: str) -> dict[str, str]:
     return {"value": "string" if form == "json" else "binary", **LANDING}
 
