@@ -1104,7 +1104,7 @@ def test_unknown_types_are_an_error(project: Project, lake: Lake) -> None:
         compiled(f"{known}, table='ORDERS'")
     sql = compiled(f"columns=['ID', {{'name': 'BALANCE'}}], {known}, table='dbo.accounts'")
     assert "as decimal(12,2))" in sql
-    assert "'NAME', row_values['NAME']" in compiled(known)
+    assert "row_values['NAME']" in compiled(known)
 
 
 VALUES: list[tuple[str, str, Any]] = [
