@@ -22,6 +22,7 @@ from pyarrow import parquet
 from all_dialects import LEAST, MACRO, PLACES, STILL, Told, in_dialect, name_in, retold
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.cli import main
+from dialect_netiq import LOG
 from ends import ENDED, at_work, ended
 from reference import Change, Operation, Row, history
 from strategies import START, Stream, seq
@@ -499,20 +500,6 @@ def test_what_may_be_of_others_is_left_alone_and_named(
     assert f"{left_alone} it has rows of too; it has 1 rows of these values" in said
     assert "people_landed: is left alone; it reads what stg_people reads" in said
     assert len(lake.rows(f"select * from {SCHEMA}.orders_enriched")) == 1
-
-
-LOG = {
-    "record_id": "bigint",
-    "status": "string",
-    "event_type": "int",
-    "event_time": "timestamp",
-    "perpetrator": "string",
-    "table_name": "string",
-    "table_key": "string",
-    "column_name": "string",
-    "old_value": "string",
-    "new_value": "string",
-}
 
 
 def event(record: int, kind: int, key: int, name: str | None = None) -> dict[str, Any]:

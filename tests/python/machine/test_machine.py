@@ -355,13 +355,13 @@ class Machine(Tables):
             self.ahead = {k: one for k, one in self.ahead.items() if k not in self.held}
 
     def write_anew(self) -> None:
-        """Write all files of the raw table anew."""
+        """Rewrite all files of the raw table."""
         self.site.steps += 1
         self.raw.overwrite(self.types, self.rows_of(self.held.values()))
         self.is_whole = False
 
     def follow(self) -> None:
-        """Let staging follow the raw table's columns, or see that it stops and build anew."""
+        """Let staging follow the raw table's columns, or see that it stops, and rebuild it."""
         if self.follows or STAGING not in self.known:
             self.run([STAGING])
             return
