@@ -472,6 +472,19 @@ def test_files_may_have_a_column_like_a_detail_of_their_table(
     assert said == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
 
 
+@pytest.mark.slow
+def test_a_schema_may_have_the_name_of_a_format(project: Project, lake: Lake) -> None:
+    lake.spark.sql("create namespace if not exists csv")
+    lake.spark.sql("drop table if exists csv.people__ct")
+    place = "csv.people__ct"
+    lake.frame(COLUMNS, FIRST[1:2]).writeTo(place).using(FORMAT).create()
+    project.stream("stg_csv", f"qlik_change_table({relation('people__ct', 'csv')}, ['id'])")
+    project.dbt("run", "--select", "stg_csv")
+    lake.frame(COLUMNS, [row(at(9), "U", "z")]).writeTo(place).append()
+    project.dbt("run", "--select", "stg_csv")
+    assert len(lake.rows(f"select * from {SCHEMA}.stg_csv")) == 2
+
+
 @pytest.mark.needs("iceberg")
 @pytest.mark.minutes
 def test_a_table_of_files_may_take_the_name_of_an_iceberg_table(

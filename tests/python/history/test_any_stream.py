@@ -182,6 +182,20 @@ def test_a_run_with_a_truncation_and_a_rejected_change(
     assert ends == [(1, end), (2, end), (3, "delete")]
 
 
+def test_no_column_may_be_tracked(project: Project, lake: Lake) -> None:
+    """An empty list is something else than none, which tracks all."""
+    changes = [
+        change(1, "insert", (1, "Ada", "Rome")),
+        change(2, "update", (1, "Ada", "Oslo")),
+        change(3, "delete", (1, "Ada", "Oslo")),
+    ]
+    lake.create("any_stream", COLUMNS, changes)
+    for tracked, versions in ([], 1), (None, 2):
+        model(project, track_columns=tracked)
+        project.dbt("run", "--full-refresh")
+        assert len(lake.rows(f"select * from {TABLE}")) == versions
+
+
 def test_a_full_refresh_after_a_column_of_ours_is_renamed(project: Project, lake: Lake) -> None:
     lake.create("any_stream", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
     model(project)
