@@ -8,9 +8,9 @@
     - `changed_columns`, `absent_columns`, `changed_at`, `transaction_id`, `reject_reason`, `warnings`, `source_rows`,
       `changed_by`, except those that the source `lacks`; and `further_columns`.
 
-    `types` are those of the columns, by name. `ties` says what to do if rows share an identity or a place, see _tie_rules; `known` what is known of the rows that
-    the table has, see _known_rules. `old_key` is the condition that an update gives the old key; without it, key changes
-    cause no warning. -#}
+    `types` are those of the columns, by name. `ties` says what to do if rows share an identity or a place, see
+    _tie_rules; `known` what is known of the rows that the table has, see _known_rules. `old_key` is the condition that an
+    update gives the old key; without it, key changes cause no warning. -#}
 {%- macro _finish(
     intake, columns, types, unique_key, lacks=[], ties={}, known={}, old_key=none, source_rows='cast(source_rows as int)',
     further_columns=[]

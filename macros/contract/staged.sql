@@ -1,8 +1,8 @@
 {#- The last step of every source macro: the columns of the change contract in order, from the CTE `changes`. An
     incremental run returns only rows that are new or have gained something (a before-image, a copy), so that
     `ingested_at` stays truthful. `further_columns` follow those of the contract. `intake` says what the run reads,
-    `known` (see _known_rules) what to compare it with, `column_types` are those of the data columns. `afterimage_known_seq`, which is not written, tells a
-    change_stream which changes are known. -#}
+    `known` (see _known_rules) what to compare it with; `column_types` are those of the data columns, by name.
+    `afterimage_known_seq`, which is not written, tells a change_stream which changes are known. -#}
 {%- macro _staged(intake, known, columns, column_types, unique_key, further_columns=[]) -%}
     {%- set erasures = afterimage._erasures_of(model.name, unique_key, column_types) if execute else none -%}
     {%- set contract = afterimage._contract_columns() -%}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 from conftest import DbtError
 from dbt_afterimage.runtime.cursor import AfterimageCursor
@@ -41,11 +42,8 @@ def ended(watch: Callable[[str], bool], after: bool = False) -> Iterator[list[st
             sent.append(ENDED)
             raise DbtError(ENDED)
 
-    AfterimageCursor.execute = watched  # type: ignore[method-assign]
-    try:
+    with patch.object(AfterimageCursor, "execute", watched):
         yield sent
-    finally:
-        AfterimageCursor.execute = execute  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -60,11 +58,8 @@ def interrupted(watch: Callable[[str], bool], act: Callable[[], None]) -> Iterat
             act()
         execute(self, sql, *parameters)
 
-    AfterimageCursor.execute = watched  # type: ignore[method-assign]
-    try:
+    with patch.object(AfterimageCursor, "execute", watched):
         yield
-    finally:
-        AfterimageCursor.execute = execute  # type: ignore[method-assign]
     if not is_done:
         act()
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, ClassVar
+from unittest.mock import patch
 
 from dbt import tracking
 from hypothesis import HealthCheck, Phase, note, settings
@@ -73,11 +74,8 @@ def set_ahead(by: timedelta) -> Iterator[None]:
             super().__init__(cookie_dir)
             self.run_started_at += by
 
-    setattr(tracking, "User", Ahead)  # noqa: B010
-    try:
+    with patch.object(tracking, "User", Ahead):
         yield
-    finally:
-        setattr(tracking, "User", real)  # noqa: B010
 
 
 class TimeIsUp(KeyboardInterrupt):
