@@ -3,7 +3,8 @@
     - `payload`: a map of texts; NULL where the text is no JSON object, and of an envelope that one parse read,
     - `is_envelope` unless it is a flattened row,
     - `op`, and the `kind` of change, `reload` for a row of an incremental snapshot,
-    - `source`, which a flattened row has beside its columns, and its time; `log_place`: the place in the log,
+    - `source`, which a flattened row has beside its columns, and its time; `log_place`: the place in the log, which a
+      change of the schema has too, though it is no envelope,
     - `row` after the change, and the row `before` it.
 
     One parse reads an envelope as connectors write it: `before` comes first, or the schema. A map of texts, whose
@@ -88,10 +89,11 @@ named_struct(
         ['m_envelope', one_parse],
         ['m_texts', 'if(m_envelope is not null, null, ' ~ afterimage._json_map('m_text') ~ ')'],
         ['m_payload', afterimage._debezium_payload_in('m_texts')],
+        ['m_is_flattened', "map_contains_key(m_payload, '__op') or map_contains_key(m_payload, '__deleted')"],
         ['m_is_envelope',
             "m_envelope is not null or map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"
-            ~ " and not map_contains_key(m_payload, '__op') and not map_contains_key(m_payload, '__deleted')"],
-        ['m_source_texts', 'if(m_is_envelope, ' ~ afterimage._json_map("m_payload['source']") ~ ', null)'],
+            ~ " and not m_is_flattened"],
+        ['m_source_texts', 'if(m_is_flattened, null, ' ~ afterimage._json_map("m_payload['source']") ~ ')'],
         ['m_source', 'named_struct(' ~ fields | join(', ') ~ ')'],
         ['m_op', op],
         ['m', message],
