@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, replace
 from fnmatch import fnmatch
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from dbt_afterimage.scaffold import drafts, entries
 from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.keys import NoKey
+from dbt_afterimage.scaffold.landed import full_name
 from dbt_afterimage.scaffold.plans import SeveralTables
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
@@ -32,6 +34,8 @@ PACKAGE = Path(__file__).parents[1] / "dbt_package"
 # Names that a project cannot have: those of dbt packages, and words that are no text in YAML.
 _TAKEN = {"afterimage", "dbt", "dbt_spark"}
 _TAKEN |= {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+
+_NOTHING_FOUND = "nothing was written: no change table was found"
 
 # Options of one table, beside the key.
 _TEXTS = {
@@ -153,6 +157,8 @@ def command(
         stagings, open_questions = add(
             _open(where), relations, every, given, accept_keys=accept_keys
         )
+        if not (stagings or open_questions):
+            raise AfterimageError(_NOTHING_FOUND)
         if open_questions:
             tables = "1 table" if open_questions == 1 else f"{open_questions} tables"
             print(
@@ -288,7 +294,7 @@ def add(
         The staging models, and how many tables have open questions.
 
     Raises:
-        AfterimageError: A table that is named has an open question, or there is no change table.
+        AfterimageError: A table that is named is no change table, or has an open question.
     """
     path = project.folder / FILE
     text = path.read_text(encoding="utf-8") if path.is_file() else None
@@ -300,20 +306,28 @@ def add(
         raise click.UsageError(
             f"--{min(single)} works with one RELATION; for several, set it in {FILE}."
         )
+    name_of = cache(partial(full_name, project))
+
+    def is_same(one: Entry, other: Entry) -> bool:
+        return one.table == other.table and name_of(one.relation) == name_of(other.relation)
+
+    options = _read_options(given)
     wanted = list(known) if every else []
     for relation in _expanded(project, relations, every, listing.ignore):
-        entry = replace(listing.defaults, relation=relation, **_read_options(given))
-        is_listed = any(entry.is_same_table(other) for other in known)
-        if is_pattern and not is_listed and relation.lower() in map(str.lower, _named(known)):
+        entry = replace(listing.defaults, relation=relation, **options)
+        is_listed = any(is_same(entry, other) for other in known)
+        if is_pattern and not is_listed and name_of(relation) in map(name_of, _named(known)):
             # Its source tables are listed one by one, or it belongs to another table.
-            wanted += [one for one in known if one.relation == relation and one not in wanted]
+            named = [one for one in known if name_of(one.relation) == name_of(relation)]
+            wanted += [one for one in named if one not in wanted]
             continue
         for other in known:
-            if not other.is_same_table(entry):
+            if not is_same(other, entry):
                 continue
             keyed = replace(other, key=other.key or entry.key) if given else other
+            differs = any(getattr(keyed, name) != value for name, value in options.items())
             # Under a pattern --key is for the tables that have no key yet.
-            if given and entry != keyed and not (is_pattern and given.keys() == {"key"}):
+            if differs and not (is_pattern and options.keys() == {"key"}):
                 raise AfterimageError(
                     f"{relation} is already in {FILE}: change it there, then run"
                     f" `afterimage init --from {FILE}`"
@@ -326,7 +340,7 @@ def add(
     if leave and not looked_at:
         return [], 0
     outcome = _look(project, looked_at, is_pattern=is_pattern, accept_keys=accept_keys)
-    if leave and not (outcome.drafts or outcome.problems):
+    if every and not (outcome.drafts or outcome.problems):
         return [], 0
     if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):
         raise _nothing_written(outcome, wanted)
@@ -334,7 +348,7 @@ def add(
     new = [
         replace(entry, key=made.key)
         for entry, made in outcome.drafts
-        if not any(entry.is_same_table(other) for other in known)
+        if not any(is_same(entry, other) for other in known)
     ]
     # One for each table, though several source tables in it may have one.
     questions = list(
@@ -360,7 +374,7 @@ def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageEr
     if len(wanted) == 1 and outcome.problems:
         return outcome.problems[0][1]
     if not outcome.problems:
-        return AfterimageError("nothing was written: no change table was found")
+        return AfterimageError(_NOTHING_FOUND)
     return AfterimageError(
         f"nothing was written: {len(outcome.problems)} of {len(wanted)} tables have the problems"
         " listed above"
@@ -417,11 +431,11 @@ def _check(project: Project, listing: entries.Listing) -> int:
 def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
     """Return the change tables of the listed tables' schemas that are not in the list."""
     named = _named(listing.entries)
-    known = {name.lower() for name in named}
+    known = {full_name(project, name) for name in named}
     schemas = sorted({name.rpartition(".")[0] for name in named if "`" not in name} - {""})
     said = []
     for name in [name for one in schemas for name in _landed(project, one, listing.ignore)]:
-        if name.lower() not in known:
+        if full_name(project, name) not in known:
             _, found = drafts.look(project, Entry(name))
             said += [f"{name}: {found.system.title}, and not in the list"] if found else []
     return said
@@ -459,7 +473,7 @@ def _expanded(
             schema = str(project.credentials.schema)
         names = _landed(project, schema, ignore)
         fitting = [name for name in names if fnmatch(name.lower(), f"{schema}.{pattern}".lower())]
-        if not fitting:
+        if not fitting and relation in relations:
             raise AfterimageError(f"no table matches {relation}")
         found += fitting
     return list(dict.fromkeys(found))
@@ -485,7 +499,12 @@ def _landed(project: Project, schema: str, ignore: Sequence[str]) -> list[str]:
         if fnmatch(s.source_name.lower(), schema.lower())
         and f"{s.schema}.{s.identifier}" not in names
     ]
-    own = {f"{n.schema}.{n.alias}".lower() for n in project.models()}
+    # Those of tests too, which may keep the rows that fail.
+    own = {
+        f"{node.schema}.{node.alias}".lower()
+        for node in project.manifest.nodes.values()
+        if node.resource_type in ("model", "snapshot", "test")
+    }
     return [name for name in names if name.lower() not in own and not _any(name, ignore)]
 
 
@@ -516,7 +535,7 @@ def begin(folder: Path) -> None:
     Args:
         folder: The folder.
     """
-    name = re.sub(r"\W+", "_", folder.name.lower()).strip("_") or "history"
+    name = re.sub("[^a-z0-9]+", "_", folder.name.lower()).strip("_") or "history"
     if name in _TAKEN or name[0].isdigit():
         # dbt needs an identifier that no other project has; YAML has reserved words.
         name = f"project_{name}"

@@ -15,6 +15,7 @@ from dbt_afterimage.landing import broker as kafka
 from dbt_afterimage.landing.topics import behind, spark_of, table_name
 from dbt_afterimage.runtime import jars
 from dbt_afterimage.runtime.project import Project, Where, quote, step
+from dbt_afterimage.scaffold.systems import SYSTEMS
 
 # As `afterimage serve --status` has it: no error, but not that either.
 NO_NEWS = 3
@@ -52,11 +53,14 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     kept = record.of(project)
     building.note_left_over(project, kept, readers)
     unread = [] if selected else _unread(project)
-    if selected:
-        wanted = project.selected(*selected)
-        readers = {key: reader for key, reader in readers.items() if key in wanted}
+    wanted = project.selected(*selected) if selected else _of_up(project)
+    others = [] if selected else [readers[key] for key in readers.keys() - wanted]
+    readers = {key: reader for key, reader in readers.items() if key in wanted}
     for line in lines(readers.values(), unread):
         print(line)
+    if others:
+        named = _some(reader.node.name for reader in others)
+        print(f"with or without news, `dbt run` builds these and `afterimage up` does not: {named}")
     waiting = [_waiting(project, one) for one in addresses]
     if any(waiting) or any(reader.has_news for reader in readers.values()):
         return 0
@@ -66,6 +70,13 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
             print(f"edited since the last run, or new: {_some(edited)}")
             return 0
     return NO_NEWS
+
+
+def _of_up(project: Project) -> Collection[str]:
+    """Return the models that `afterimage up` is about: those that stage a table, and all below."""
+    macros = {f"macro.afterimage.{system.macro}" for system in SYSTEMS}
+    staging = [one.name for one in project.models() if macros & set(one.depends_on.macros)]
+    return building.Graph(project, staging).nodes.keys()
 
 
 def _waiting(project: Project, where: kafka.Address) -> bool:

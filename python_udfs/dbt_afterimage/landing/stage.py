@@ -152,6 +152,8 @@ class _refusing:
         if error is None or isinstance(error, AfterimageError) or not isinstance(error, Exception):
             return
         said = visible(" ".join(str(error).split())) or type(error).__name__
+        if "codec is supported but you need to install" in said:
+            raise AfterimageError(f"cannot read {shown(self._file.path)}: {said}") from None
         if isinstance(error, OSError) and error.errno is not None:
             raise AfterimageError(f"cannot copy {shown(self._file.path)}: {said}") from None
         # ArrowInvalid is a ValueError; for a truncated file fastavro raises EOFError.

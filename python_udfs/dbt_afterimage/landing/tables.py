@@ -300,7 +300,7 @@ class Table:
         if not any(group.folder.iterdir()):
             return []
         described = columns_at(self._project, group.format, group.folder, self._shown)
-        return [Column(one.name, "string" if one.type == "void" else one.type) for one in described]
+        return [Column(one.name, "string") if one.type == "void" else one for one in described]
 
 
 @contextmanager
@@ -318,8 +318,10 @@ def _united(read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
         for column in found:
             name = column.name.lower()
             kind = types.get(name, column.type) if column.name in group.texts else column.type
-            known = columns.setdefault(name, Column(column.name, kind))
-            columns[name] = Column(known.name, _wider(known.type, kind))
+            own = column if kind == column.type else Column(column.name, kind)
+            known = columns.setdefault(name, own)
+            wider = _wider(known.type, kind)
+            columns[name] = known if wider == known.type else Column(known.name, wider)
     return list(columns.values())
 
 
@@ -329,7 +331,7 @@ def names_in(columns: Sequence[Column]) -> str:
 
 
 def _listed(columns: Sequence[Column]) -> str:
-    return ", ".join(f"{quote(one.name)} {one.type}" for one in columns)
+    return ", ".join(f"{quote(one.name)} {one.spelled or one.type}" for one in columns)
 
 
 def _wider(one: str, other: str) -> str:

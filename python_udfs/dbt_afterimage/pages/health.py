@@ -49,9 +49,10 @@ class Run:
 
 
 # Why rows are rejected that are no change and no fault: the message behind a delete of Debezium;
-# rows of a copy that are as in the copy before; messages of other tables on the same topic.
+# rows of a copy that are as in the copy before; changes that were erased; messages of other tables
+# on the same topic.
 OF_ANOTHER_TABLE = "of another table"
-NO_CHANGE = {"tombstone", "unchanged", OF_ANOTHER_TABLE}
+NO_CHANGE = {"tombstone", "unchanged", "erased", OF_ANOTHER_TABLE}
 
 
 @dataclass

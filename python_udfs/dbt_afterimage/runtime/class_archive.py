@@ -44,6 +44,8 @@ def java_options(java: JavaChoice, conf: Mapping[str, str], env: Mapping[str, st
     if not wanted or not knows_archives or any(option in given for option in _OWN_OPTIONS):
         return ""
     folder = Path(wanted).absolute()
+    if " " in str(folder):
+        return ""  # Spark splits the options at blanks.
     archive = folder / f"classes-{_key(java, conf)}.jsa"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,8 +55,8 @@ def java_options(java: JavaChoice, conf: Mapping[str, str], env: Mapping[str, st
         return ""
     if archive.exists():
         return f"-XX:SharedArchiveFile={archive} {_QUIET}"
-    if " " in str(folder) or not os.access(folder, os.W_OK):
-        return ""  # Spark splits the options at blanks.
+    if not os.access(folder, os.W_OK):
+        return ""
     return f"-XX:ArchiveClassesAtExit={_unfinished(archive, os.getpid())} {_QUIET}"
 
 

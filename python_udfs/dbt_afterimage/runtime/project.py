@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, redirect_stdout
 from contextvars import copy_context
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -32,16 +32,26 @@ CONTRACT = (
     *("reject_reason", "ingested_at"),
 )
 
+# A field of a struct whose name needs quotes, as Spark shows its type.
+_ODD_FIELD = re.compile(r"([<,])(?![A-Za-z_][A-Za-z0-9_]*:)([^<>,:`]+):")
+
 # The table of a registry's schemas, beside the raw tables of the topics.
 REGISTRY_SCHEMAS = "registry_schemas"
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table, with its Spark type in lower case."""
+    """A column of a table.
+
+    Attributes:
+        name: Its name.
+        type: Its Spark type in lower case.
+        spelled: The same with the fields of structs as they are; empty if nobody knows.
+    """
 
     name: str
     type: str
+    spelled: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True)
@@ -293,6 +303,11 @@ class Project:
         """Return the manifest's nodes of the project's sources."""
         return list(self._manifest.sources.values())
 
+    def file_of(self, node: Any) -> str | None:
+        """Return the file in this project that a node is from; none for one of a package."""
+        own = self._manifest.metadata.project_name
+        return str(node.original_file_path) if node.package_name == own else None
+
     def doc_blocks(self) -> dict[str, str]:
         """Return the project's own doc blocks, each with its file."""
         own = self._manifest.metadata.project_name
@@ -361,13 +376,22 @@ class Project:
             if "TABLE_OR_VIEW_NOT_FOUND" in str(error) or "SCHEMA_NOT_FOUND" in str(error):
                 return None
             raise
-        return [
-            # Text of limited length counts as plain text.
-            Column(name, re.sub(r"\b(var)?char\(\d+\)", "string", kind.lower()))
-            for name, kind, *_ in described
+        found = []
+        for name, kind, *_ in described:
             # Hudi's own columns are not data.
-            if not name.startswith("_hoodie_")
-        ]
+            if name.startswith("_hoodie_"):
+                continue
+            if " more fields>" in kind:
+                # Spark shows only the first 25 fields of a struct.
+                rows = f"(select {quote(name)} from {relation} limit 0)"
+                [[kind]] = self.rows(
+                    f"select typeof({quote(name)}) from (select 1) left join {rows} on true"
+                )
+            # Text of limited length counts as plain text.
+            kind = re.sub(r"(?i)\b(var)?char\(\d+\)", "string", kind)
+            kind = _ODD_FIELD.sub(r"\1`\2`:", kind)
+            found.append(Column(name, kind.lower(), kind))
+        return found
 
     def query(self, sql: str) -> list[Any]:
         """Run a query that returns one column of JSON, and return the values.

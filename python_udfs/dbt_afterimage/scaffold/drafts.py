@@ -179,13 +179,13 @@ class _Existing:
         self.current = _chosen(_callers(of_history, "current_state"), f"{name}_current")
         audits = [n for n in of_stream if n.config.materialized == "audit"]
         self.audit = _chosen([*audits, *_callers(of_stream, "change_audit")], f"{name}_audit")
-        self._folders = _folders(project, folder)
+        self._project, self._folders = project, _folders(project, folder)
 
     def is_ours(self, kind: str) -> bool:
         """Whether a model is where `init` writes it."""
         node = getattr(self, kind)
         path = node and f"{self._folders[kind]}/{node.name}.sql"
-        return node is None or node.original_file_path == path
+        return node is None or self._project.file_of(node) == path
 
 
 def _folders(project: Project, system: str) -> dict[str, str]:
@@ -328,7 +328,7 @@ class _Writer:
         for kind in wanted:
             path = f"{self.folders[kind]}/{self.planned[kind]}.sql"
             node = self.models[kind]
-            if node is None or node.original_file_path == path:
+            if node is None or self.project.file_of(node) == path:
                 texts.models[path] = self._model(kind, values)
             elif kind != "staging":
                 made.notes.append(f"{node.name} already exists: {node.original_file_path}.")
@@ -337,7 +337,8 @@ class _Writer:
             path = f"{self.folders[kind]}/{file}"
             node = self.models[kind]
             patched = node.patch_path if node else None
-            is_free = not patched or patched.endswith(f"://{path}")
+            own = self.project.manifest.metadata.project_name
+            is_free = not patched or patched == f"{own}://{path}"
             if self.names[kind] == self.planned[kind] and is_free:
                 text = _render(f"{kind}.yml", **values)
                 texts.blocks.setdefault(path, {})[self.names[kind]] = text

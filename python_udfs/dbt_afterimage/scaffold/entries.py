@@ -183,7 +183,7 @@ def _check_known(path: Path, said: Mapping[str, Any], known: Sequence[str], of: 
 def added(
     text: str | None, defaults: Entry, entries: Sequence[Entry], questions: Sequence[OpenQuestion]
 ) -> str:
-    """Return the text of a list with further entries at its end.
+    """Return the text of a list with further entries at the end of its tables.
 
     Args:
         text: The file's text; none if it does not exist yet.
@@ -192,9 +192,10 @@ def added(
         questions: Tables that could not be added; they become comments.
 
     Raises:
-        AfterimageError: The file does not end with its tables, so nothing can be added there.
+        AfterimageError: They are written in a form to which nothing can be added.
     """
     before = (text if text is not None else _HEAD).rstrip("\n") + "\n"
+    before = re.sub(r"^tables: *\[ *\] *$", "tables:", before, flags=re.MULTILINE)
     if not re.search("^tables:", before, re.MULTILINE):
         before += "tables:\n"
     for entry in entries:
@@ -208,7 +209,10 @@ def added(
         for one in questions
         if f"- relation: {one.relation}\n" not in before
     )
-    after = before + further + comments
+    head, listed, tail = _around_tables(before)
+    indent = re.search("^( *)- ", listed, re.MULTILINE)
+    new = re.sub("^  ", indent[1] if indent else "  ", further + comments, flags=re.MULTILINE)
+    after = head + listed + new + tail
     try:
         old, new = yaml.safe_load(before), yaml.safe_load(after)
         expected = [*(old["tables"] or []), *(yaml.safe_load(further) or [])]
@@ -217,9 +221,23 @@ def added(
         fits = False
     if not fits:
         raise AfterimageError(
-            f"{FILE} does not end with its `tables`, indented by two: add this yourself:\n{further}"
+            f"the `tables` of {FILE} are no list of lines: add this yourself:\n{further}"
         )
     return after
+
+
+def _around_tables(text: str) -> tuple[str, str, str]:
+    """Return what is before the list of tables, the list, and what is behind it."""
+    lines = text.splitlines(keepends=True)
+    start = next(number for number, line in enumerate(lines, 1) if line.startswith("tables:"))
+    end = start
+    for number, line in enumerate(lines[start:], start + 1):
+        if line[0] not in " -#\n":
+            break
+        # A comment that is not indented belongs to what follows.
+        if line.strip() and line[0] in " -":
+            end = number
+    return "".join(lines[:start]), "".join(lines[start:end]), "".join(lines[end:])
 
 
 def _flow(key: Sequence[str]) -> str:
@@ -229,4 +247,4 @@ def _flow(key: Sequence[str]) -> str:
 
 def _comment(relation: str) -> str:
     """Return a pattern for the comment that asks about a table."""
-    return rf"  # .*\n  # - relation: {re.escape(relation)}\n  #   key: \[.*\]\n"
+    return rf" *# .*\n *# - relation: {re.escape(relation)}\n *#   key: \[.*\]\n"

@@ -13,6 +13,7 @@ from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.scaffold.systems import DEBEZIUM_MESSAGE, ENVELOPE, OPERATION
 
 # `parquet.`/folder``: files that Spark reads by their path.
+_PLAIN = re.compile("[A-Za-z0-9_]+")
 _FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]+)`", re.IGNORECASE)
 
 
@@ -24,6 +25,11 @@ class Source:
     schema: str
     table: str
     identifier: str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the table's name needs no quotes, and is the source's."""
+        return self.identifier == self.table and _PLAIN.fullmatch(self.table) is not None
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,7 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
         relation = project.relation(schema, identifier, quoted=declared.quoting.identifier is True)
     else:
         schema = schema or str(project.credentials.schema)
-        relation = project.relation(schema, identifier, quoted=files is not None)
+        relation = project.relation(schema, identifier, quoted=not _PLAIN.fullmatch(identifier))
     columns = project.columns_of(str(relation))
     if not columns:
         raise AfterimageError(
@@ -86,7 +92,11 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
     for node in project.relations():
         if f"{node.schema}.{getattr(node, 'identifier', None) or node.alias}".lower() in names:
             nodes[node.unique_id] = node
-    elsewhere = [n for n in nodes.values() if not re.fullmatch(own_files, n.original_file_path)]
+    elsewhere = [
+        node
+        for node in nodes.values()
+        if not re.fullmatch(own_files, project.file_of(node) or "of a package")
+    ]
     known = (elsewhere or [*nodes.values(), None])[-1]
     table = declared.name if declared is not None else identifier
     if files is not None:
@@ -108,6 +118,29 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
         reference,
         None if elsewhere else source,
     )
+
+
+def full_name(project: Project, name: str) -> str:
+    """Return one name for a table, which may be given as a source, with its catalog or without.
+
+    Args:
+        project: The dbt project.
+        name: What `find` takes.
+    """
+    schema, identifier = _place(project, name)
+    found = f"{schema or project.credentials.schema}.{identifier}"
+    # The name of a folder says more than its small letters.
+    return found if "/" in identifier else found.lower().removeprefix(f"{project.catalog}.".lower())
+
+
+def _place(project: Project, name: str) -> tuple[str, str]:
+    """Return the schema (empty if none is given) and the identifier that a name stands for."""
+    files = _FILES.fullmatch(name)
+    if files:
+        return files["format"].lower(), files["path"]
+    schema, _, identifier = name.rpartition(".")
+    declared = project.source(schema, identifier)
+    return (declared.schema, declared.identifier) if declared else (schema, identifier)
 
 
 def model_name(text: str) -> str:

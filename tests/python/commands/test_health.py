@@ -251,7 +251,7 @@ def test_what_is_wrong_comes_before_what_is_odd() -> None:
 
 
 def test_rows_that_are_no_change_are_no_reason_to_look() -> None:
-    rejects = Counter(tombstone=9, unchanged=3)
+    rejects = Counter(tombstone=9, unchanged=3, erased=5)
     assert health(20, 22, rejects=rejects).verdict == "well"
     rejects["unknown operation"] += 1
     assert health(20, 22, rejects=rejects).verdict == "look here, because 1 row is rejected"

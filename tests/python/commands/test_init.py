@@ -24,7 +24,7 @@ import registry_messages
 from command_line import environment
 from conftest import FORMAT, ROOT, Lake, Project, inside
 from dbt_afterimage import cli
-from dbt_afterimage.commands.init import PACKAGE
+from dbt_afterimage.commands.init import PACKAGE, add
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
@@ -1530,6 +1530,95 @@ def test_a_pattern_leaves_out_what_the_list_ignores(shop: Project, lake: Lake, i
     init.ok("yard.*")
     listed = "  - relation: yard.users__ct\n    key: [id]\n"
     assert path.read_text() == "ignore: ['yard.*_tmp']\ntables:\n" + listed
+
+
+def test_tables_are_added_to_a_list_that_goes_on_behind_them(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    for name in ("vans__ct", "cars__ct", "cars__ct_tmp"):
+        land_table(lake, name, *ORDERS["orders__ct"], schema="yard2")
+    path = shop.folder / "afterimage.yml"
+    behind = "\n# Nobody needs these.\nignore: ['yard2.*_tmp']\n"
+    path.write_text("tables: []\n" + behind)
+    init.ok("yard2.vans__ct")
+    assert path.read_text() == "tables:\n  - relation: yard2.vans__ct\n    key: [id]\n" + behind
+    # Others write lists without an indent.
+    path.write_text("tables:\n- relation: yard2.vans__ct\n  key: [id]\n" + behind)
+    init.ok("yard2.*")
+    listed = "".join(f"- relation: yard2.{one}__ct\n  key: [id]\n" for one in ("vans", "cars"))
+    assert path.read_text() == "tables:\n" + listed + behind
+
+
+def test_a_project_without_change_tables_is_no_error_of_up(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    land_table(lake, "plums__ct", *ORDERS["orders__ct"])
+    (empty.folder / "afterimage.yml").write_text("ignore: ['*']\ntables:\n")
+    assert add(Opened(Where()), [], True, {}) == ([], 0)
+    assert init.refused("--all") == "afterimage: nothing was written: no change table was found"
+
+
+def test_a_table_is_listed_once_whatever_it_is_called(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    path = shop.folder / "afterimage.yml"
+    land_table(lake, "parts__ct", *ORDERS["orders__ct"])
+    shop.file(
+        "models/parts.yml",
+        "sources: [{name: stock, schema: landing, tables: [{name: parts, identifier: parts__ct}]}]",
+    )
+    options = "key: [id]\n    arguments: {mask_encoding: hex}\n"
+    path.write_text(f"tables:\n  - relation: stock.parts\n    {options}")
+    init.ok("--from", "afterimage.yml")
+    text, ours = path.read_text(), bytes_of_init(shop.folder)
+    for name in ("landing.parts__ct", "lake.landing.parts__ct", "landing.p*__ct"):
+        assert "unchanged files" in init.ok(name)
+        assert (path.read_text(), bytes_of_init(shop.folder)) == (text, ours)
+    _, output, _ = init("--check")
+    assert "landing.parts__ct: a Qlik change table, and not in the list" not in output
+
+
+@pytest.mark.slow
+def test_a_name_that_needs_quotes_is_a_name(shop: Project, lake: Lake, init: Init) -> None:
+    land_table(lake, "`crates-2024`", *ORDERS["orders__ct"], schema="hall")
+    assert init.ok("hall.*").endswith("Next: dbt build --select stg_qlik__crates_2024+\n")
+    shop.dbt("run", "--select", "stg_qlik__crates_2024+")
+    rows = lake.rows("select id, status from afterimage.crates_2024_current")
+    assert rows == [{"id": 5, "status": "paid"}]
+
+
+def test_what_a_test_keeps_is_no_change_table(shop: Project, lake: Lake, init: Init) -> None:
+    text = dict.fromkeys(("finding", "change_id", "change_seq", "operation"), "string")
+    land_table(lake, "afterimage_change_stream_is_clear_stg_shop", text, [], schema="kept_failures")
+    land_table(lake, "coins__ct", *ORDERS["orders__ct"], schema="kept_failures")
+    assert "change_stream_is_clear" not in init.ok("kept_failures.*")
+
+
+@pytest.mark.slow
+def test_models_of_a_package_are_built_on_and_not_written_again(
+    empty: Project, lake: Lake, init: Init, tmp_path: Path
+) -> None:
+    land_table(lake, "ships__ct", *ORDERS["orders__ct"], schema="dock")
+    init.ok("dock.ships__ct")
+    # What was written here is a package of another project now.
+    package = tmp_path / "dock_staging"
+    package.mkdir()
+    shutil.move(empty.folder / "models/staging", package / "models/staging")
+    shutil.move(empty.folder / "models/docs", package / "models/docs")
+    for folder in ("history", "current", "audit"):
+        shutil.move(empty.folder / "models" / folder, package / "models" / folder)
+    (empty.folder / "afterimage.yml").unlink()
+    (package / "dbt_project.yml").write_text(
+        "name: dock_staging\nversion: 1.0.0\nprofile: afterimage\n"
+    )
+    installed = empty.folder / "dbt_packages" / "dock_staging"
+    installed.parent.mkdir(exist_ok=True)
+    installed.symlink_to(package)
+    (empty.folder / "packages.yml").write_text(f"packages: [{{local: {package}}}]\n")
+    output = init.ok("dock.ships__ct")
+    assert "dock.ships__ct is already read by stg_qlik__ships" in output
+    assert of_init(empty.folder) == set()
+    empty.dbt("parse")
 
 
 def test_a_key_that_is_listed_stays_until_it_is_changed_in_the_list(

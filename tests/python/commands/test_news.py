@@ -321,6 +321,23 @@ def test_a_model_that_remembers_nothing_may_have_news(fleet: Fleet) -> None:
     assert fleet.build() == ()
 
 
+def test_models_that_up_does_not_build_are_no_news(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet.build()
+    fleet.project.model("lone", "select 1 as one from {{ source('raw', 'one') }}")
+    try:
+        assert fleet.build() == ()
+        with inside(fleet.project.folder):
+            capsys.readouterr()
+            assert main(["news", "--profiles-dir", "profiles"]) == 3
+            said = "`dbt run` builds these and `afterimage up` does not: lone\n"
+            assert capsys.readouterr().out.endswith(said)
+            assert main(["news", "--profiles-dir", "profiles", "--select", "lone"]) == 0
+    finally:
+        (fleet.project.folder / "models" / "lone.sql").unlink()
+
+
 def test_a_raw_table_that_was_made_anew_or_is_gone_has_news(fleet: Fleet, lake: Lake) -> None:
     fleet.build()
     lake.create("fleet_one__ct", COLUMNS, [*FIRST, row(at(9), "U", "i")])

@@ -99,6 +99,15 @@ def test_folder_that_cannot_be_made_means_no_archive(java: JavaChoice, tmp_path:
     assert java_options(java, CONF, {FOLDER: str(tmp_path / "file" / "cache")}) == ""
 
 
+def test_a_path_with_a_blank_means_no_archive(java: JavaChoice, tmp_path: Path) -> None:
+    """Spark splits the options at blanks."""
+    made = file_of(java_options(java, CONF, {FOLDER: str(tmp_path / "cache")}))
+    made.write_bytes(FINISHED)
+    assert java_options(java, CONF, {FOLDER: str(tmp_path / "cache")})
+    (tmp_path / "cache").rename(tmp_path / "cache copy")
+    assert java_options(java, CONF, {FOLDER: str(tmp_path / "cache copy")}) == ""
+
+
 @pytest.mark.minutes
 def test_java_makes_and_uses_the_archive(tmp_path: Path) -> None:
     settings = environment(**{FOLDER: str(tmp_path), "AFTERIMAGE_WAREHOUSE": str(tmp_path / "w")})
