@@ -60,6 +60,16 @@
         {{ return(intake.idle) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
+    {%- set replaced = [] -%}
+    {%- if schemas is not none and intake.kind == 'all' -%}
+        {%- do replaced.append("select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from "
+            ~ intake.sides[0].rows ~ ' where afterimage_read_error is null') -%}
+    {%- endif -%}
+    {%- if headers and intake.kind == 'all' and afterimage._debezium_has_rejected_halves() -%}
+        {#- As one array they are planned by themselves. -#}
+        {%- do replaced.append('select explode(ids) from (select collect_set(if(is_moved, '
+            ~ afterimage._debezium_identity_alone(unique_key) ~ ', null)) as ids from classified)') -%}
+    {%- endif -%}
     {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out); the
         others are the arguments of these names. -#}
     {%- set layout = {
@@ -87,9 +97,6 @@ described as (
         *,
         {{ "if(partner is null, row_kind, 'update')" if headers else 'row_kind' }} as kind,
         {%- if headers %}
-        -- PostgreSQL's delete has the key alone, unless REPLICA IDENTITY is FULL, and defaults of columns that are NOT
-        -- NULL. Then its insert lacks what it left alone; from a whole row nothing is missing.
-        is_postgresql and absent_columns is not null as is_key_alone,
         if(partner is null, row_before, {{ afterimage._debezium_before_move(columns, unique_key) }}) as before_image,
         {%- else %}
         row_before as before_image,
@@ -97,10 +104,14 @@ described as (
         {%- if headers and position %}
         if(
             partner is null and is_moved and not is_before and absent_columns is not null,
-            array_append(coalesce(own_warnings, cast(array() as array<string>)), {{ afterimage._literal(
-                'the row came from a key whose delete is not in this partition: columns that the message lacks are '
-                ~ 'unknown. Leave `position` out'
-            ) }}),
+            array_append(coalesce(own_warnings, cast(array() as array<string>)), if(
+                m.log_place is null,
+                'the row came from another key, and the message does not have its place in the log: columns that it lacks are unknown',
+                {{ afterimage._literal(
+                    'the row came from a key whose delete is not in this partition: columns that the message lacks are '
+                    ~ 'unknown. Leave `position` out'
+                ) }}
+            )),
             own_warnings
         ) as warnings,
         {%- else %}
@@ -124,26 +135,48 @@ described as (
         'order': 'landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
     },
     old_key='before_image is not null',
-    known={
-        'replaced': "select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from "
-            ~ intake.sides[0].rows ~ ' where afterimage_read_error is null'
-            if schemas is not none and intake.kind == 'all' else none,
-    }
+    known={'replaced': replaced | join(' union all ') or none}
 ) }}
 {%- endmacro -%}
 
 
-{#- The row before a key change, as the partner has it. -#}
+{#- The row before a key change, as the partner has it. PostgreSQL's delete has the key alone, unless REPLICA IDENTITY
+    is FULL, and defaults of columns that are NOT NULL, which look like any value: what the insert has too is certain. -#}
 {%- macro _debezium_before_move(columns, unique_key) -%}
     {%- set fields = [] -%}
     {%- for column in columns -%}
         {%- set value = 'partner.image.' ~ afterimage._quote(column.name) -%}
         {%- do fields.append(
             afterimage._literal(column.name) ~ ', '
-            ~ (value if column.name in unique_key else 'if(is_key_alone, null, ' ~ value ~ ')')
+            ~ (value if column.name in unique_key else 'if(is_postgresql and not ' ~ value ~ ' <=> image.'
+                ~ afterimage._quote(column.name) ~ ', null, ' ~ value ~ ')')
         ) -%}
     {%- endfor -%}
     {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- Whether a message is the insert of a key change, by its headers. A flattened row without `__op` is an update. -#}
+{%- macro _debezium_came() -%}
+    {{ return("(m.op in ('c', 'u') and coalesce(contains(headers, '__debezium.oldkey'), false))") }}
+{%- endmacro -%}
+
+
+{#- The identity of a change that is no half of a key change, or a rejected one. -#}
+{%- macro _debezium_identity_alone(keys) -%}
+    {{ return("concat(m.log_place, '-', m.op, '-', md5(" ~ afterimage._texts_of_map('row_values', keys) ~ '))') }}
+{%- endmacro -%}
+
+
+{#- Whether earlier runs have rejected what may be half of a key change. Once it fits, it is in the whole. -#}
+{%- macro _debezium_has_rejected_halves() -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set query -%}
+        select count(*) from {{ this }} where reject_reason is not null and change_id rlike '-[cdu]-[0-9a-f]{32}$'
+    {%- endset -%}
+    {{ return(afterimage._value(query) > 0) }}
 {%- endmacro -%}
 
 
@@ -185,7 +218,7 @@ classified as (
         {{ afterimage._struct(keys, 'image.') }} as own_key,
         -- Headers link the delete and the insert of a key change. Offsets of two partitions have no order.
         reject_reason is null
-        and coalesce(contains(headers, decode(m.op, 'd', '__debezium.newkey', 'c', '__debezium.oldkey')), false) as is_moved,
+        and (m.op = 'd' and coalesce(contains(headers, '__debezium.newkey'), false) or {{ afterimage._debezium_came() }}) as is_moved,
         is_moved and m.op = 'd' as is_before,
         case
             when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce(value, message_key, '')))
@@ -193,7 +226,7 @@ classified as (
             when m.log_place is null then coalesce(landed_position, concat('rejected-', md5(value)))
             when m.kind = 'reload' then concat('load-', md5(to_json(struct(m.row, m.source))))
             when is_moved then concat(m.log_place, '-k', landed_partition)
-            else concat(m.log_place, '-', m.op, '-', md5({{ afterimage._texts_of_map('row_values', keys) }}))
+            else {{ afterimage._debezium_identity_alone(keys) }}
         end as identity,
         {{ afterimage._hash_of_values(afterimage._hashable_images(layout.columns, ['image', 'row_before']) + [
             'm.kind', 'unknown_columns', 'reject_reason', "if(m.kind = 'load', to_json(m.source), null)"

@@ -35,11 +35,9 @@
 {#- Few rows have a placeholder, and functions with lambdas are slow. -#}
 {%- set known_or_null = 'if(coalesce(arrays_overlap(map_values(<values>), array(' ~ layout.placeholders ~ ')), false), '
     ~ known | replace('<null is known>', 'true') ~ ', <values>)' -%}
-{#- NULL is a value, except of an update in the columns of null_is_absent. REPLICA IDENTITY FULL shows the row before,
-    and then the connector knows all of the row. -#}
-{%- set null_is_known = "not (array_contains(" ~ afterimage._string_array(layout.sparse) ~ ", k) and (m.op = 'u'"
-    ~ " and not has_before or m.op = 'c' and coalesce(contains(headers, '__debezium.oldkey'), false)))"
-    if layout.sparse else 'true' -%}
+{#- NULL is a value, except of an update in the columns of null_is_absent. -#}
+{%- set null_is_known = 'not (array_contains(' ~ afterimage._string_array(layout.sparse) ~ ', k) and '
+    ~ afterimage._debezium_may_lack() ~ ')' if layout.sparse else 'true' -%}
 {%- set no_number = afterimage._literal(
     '^[^"]* "(NaN|NAN|-?Infinity|(POSITIVE|NEGATIVE)_INFINITY)" [(]decimal[^"]*$'
 ) -%}
@@ -59,8 +57,10 @@
 {%- set key_before, key_after = [], [] -%}
 {%- for name in layout.unique_key -%}
     {%- set name = '[' ~ afterimage._literal(name) ~ ']' -%}
-    {%- do key_before.append('coalesce(not known_before' ~ name ~ ' rlike ' ~ made_up ~ ', false)') -%}
-    {%- do key_after.append('known_before' ~ name ~ ' <> m.row' ~ name) -%}
+    {%- set is_real = 'coalesce(not known_before' ~ name ~ ' rlike ' ~ made_up ~ ', false)' -%}
+    {%- set is_same = 'coalesce(known_before' ~ name ~ ' = m.row' ~ name ~ ', false)' -%}
+    {%- do key_before.append('(' ~ is_real ~ ' or ' ~ is_same ~ ')') -%}
+    {%- do key_after.append(is_real ~ ' and not ' ~ is_same) -%}
 {%- endfor -%}
 landed_messages as (
 
@@ -105,7 +105,8 @@ images as (
         coalesce(not is_postgresql or exists(
             map_entries(known_before), e -> array_contains({{ others }}, e.key) and not coalesce(e.value rlike {{ made_up }}, true)
         ), false) as knows_row_before,
-        -- An update changes a key that is not the table's own, so that no delete and insert tell of it.
+        -- An update changes a key that is not the table's own, so that no delete and insert tell of it. What the
+        -- connector makes up may be a value, if it is still there.
         m.op = 'u' and {{ key_before | join(' and ') }} and ({{ key_after | join(' or ') }}) as has_other_key,
         if(
             m.op = 'u',

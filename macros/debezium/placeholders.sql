@@ -19,6 +19,13 @@
 {%- endmacro -%}
 
 
+{#- Whether a message may leave out what its change left alone: an update, or the insert of a key change. REPLICA
+    IDENTITY FULL shows the row before, and then the connector knows all of the row. -#}
+{%- macro _debezium_may_lack() -%}
+    {{ return("(m.op = 'u' and not has_before or " ~ afterimage._debezium_came() ~ ')') }}
+{%- endmacro -%}
+
+
 {#- The columns that are NULL in a row, although PostgreSQL may only have left out their value: an array of texts. For
     some types the connector has no placeholder, and writes NULL. Which these are, the schema beside the payload says;
     without it each array may be one. -#}
@@ -47,7 +54,7 @@
         ~ ', f -> array_contains(nulls, f.field) and ' ~ has_none ~ '), f -> f.field))') -%}
     {#- Other databases log the whole row, and so does PostgreSQL for REPLICA IDENTITY FULL. -#}
     {{ return(
-        "if(m.op = 'u' and is_postgresql and not has_before, "
+        'if(is_postgresql and ' ~ afterimage._debezium_may_lack() ~ ', '
         ~ afterimage._let('nulls', nulls, 'if(size(nulls) = 0, nulls, ' ~ by_schema ~ ')')
         ~ ', cast(array() as array<string>))'
     ) }}

@@ -227,6 +227,42 @@ def test_a_key_change_in_two_partitions_keeps_its_values_in_the_order_of_the_log
     assert said == warnings
 
 
+@pytest.mark.minutes
+@pytest.mark.parametrize("half", ["c", "d"])
+def test_a_half_of_a_key_change_that_did_not_fit_goes_into_the_whole_when_it_does(
+    half: str, project: Project, lake: Lake
+) -> None:
+    many = 3_000_000_000
+    before, after = (
+        {"id": key, "n": many if half == op else 5} for key, op in ((1, "d"), (2, "c"))
+    )
+    lake.create(
+        "half_fits",
+        LANDING,
+        [
+            landed(0, envelope("d", 20, before, None), header="newkey"),
+            landed(1, envelope("c", 20, None, after), header="oldkey"),
+        ],
+    )
+
+    def run(kind: str) -> list[Row]:
+        columns = column_list(id="int", n=kind)
+        project.stream(
+            "stg_half_fits",
+            f"debezium_messages({relation('half_fits')}, unique_key=['id'], headers='headers',"
+            f" columns={columns})",
+            on_schema_change="append_new_columns",
+        )
+        flags = ["--full-refresh"] if kind == "int" else []
+        project.dbt("run", "--select", "stg_half_fits", *flags)
+        return lake.contents("stg_half_fits")["stg_half_fits"]
+
+    assert sorted(change["reject_reason"] is None for change in run("int")) == [False, True]
+    [whole] = run("bigint")
+    assert (whole["operation"], whole["source_rows"]) == ("update", 2)
+    assert (whole["before"], whole["after"]) == (before, after)
+
+
 # --- Avro ---------------------------------------------------------------------------------------
 
 AVRO_LANDING = {**LANDING, "key": "binary", "value": "binary"}

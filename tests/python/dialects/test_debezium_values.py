@@ -29,6 +29,7 @@ def landed(
     after: Row | None,
     commit: int | None = None,
     header: str | None = None,
+    transaction: int | None = None,
 ) -> Row:
     """Write a message of PostgreSQL's connector."""
     source = {
@@ -36,6 +37,7 @@ def landed(
         "snapshot": "false",
         "sequence": json.dumps([None if commit is None else str(commit), str(lsn)]),
         "lsn": lsn,
+        "txId": transaction,
     }
     return {
         "value": json.dumps({"before": before, "after": after, "source": source, "op": op}),
@@ -220,6 +222,127 @@ def test_what_a_connector_makes_up_for_the_old_row_is_no_value(
         "flag": "true",
         "price": "25.60",
     }
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("transaction", [7, None], ids=["one transaction", "no transaction"])
+def test_a_default_of_the_old_row_neither_leaves_it_open_nor_is_audited(
+    transaction: int | None, project: Project, lake: Lake
+) -> None:
+    """t(id primary key, state text not null default 'new', note text), and no large value."""
+
+    def moved(lsn: int, old: int, new: int, note: str) -> list[Row]:
+        default = {"id": old, "state": "new", "note": None}
+        row = {"id": new, "state": "paid", "note": note}
+        return [
+            landed("d", lsn, default, None, header="newkey", transaction=transaction),
+            landed("c", lsn, None, row, header="oldkey", transaction=transaction),
+        ]
+
+    paid = {"id": 1, "state": "paid", "note": "a"}
+    first = landed("c", 10, None, paid, transaction=transaction)
+    rows = [first, *moved(20, 1, 2, "a"), *moved(30, 2, 3, "b")]
+    lake.create("defaults", LANDING, rows)
+    columns = {"id": "int", "state": "string", "note": "string"}
+    project.stream("stg_defaults", call("defaults", columns, ", headers='headers'")[3:-3])
+    project.history("defaults_history", "stg_defaults")
+    project.model("defaults_audit", "{{ change_audit(ref('stg_defaults'), ['id']) }}")
+    project.dbt("run", "--full-refresh", "--select", "+defaults_history", "defaults_audit")
+    found = lake.rows(f"select * from {SCHEMA}.defaults_history where is_current")
+    assert [(row["id"], row["state"], row["note"]) for row in found] == [(3, "paid", "b")]
+    audited = lake.rows(
+        f"select column_name, old_value, new_value from {SCHEMA}.defaults_audit"
+        " where operation = 'update' order by change_seq, column_name"
+    )
+    # What the row was at its old key but for this, the messages do not say.
+    assert [tuple(row.values()) for row in audited] == [
+        ("id", "1", "2"),
+        ("note", None, "a"),
+        ("state", None, "paid"),
+        ("id", "2", "3"),
+        ("note", None, "b"),
+        ("state", None, "paid"),
+    ]
+
+
+def test_of_the_old_row_of_a_key_change_what_the_new_one_has_too_is_certain(
+    project: Project, lake: Lake
+) -> None:
+    """With REPLICA IDENTITY FULL it is a row, else defaults: the message does not say which."""
+    before = {"id": 1, "state": "new", "note": "a"}
+    after = {"id": 2, "state": "paid", "note": "a"}
+    halves = [
+        landed("d", 20, before, None, header="newkey"),
+        landed("c", 20, None, after, header="oldkey"),
+    ]
+    columns = {"id": "int", "state": "string", "note": "string"}
+    [found] = changes(project, lake, columns, halves, ", headers='headers'")
+    assert (found["operation"], found["before"]) == ("update", {**before, "state": None})
+    assert found["after"] == after
+
+
+@pytest.mark.parametrize("code", ["b", ""])
+def test_an_update_of_a_key_that_is_not_the_tables_own_may_begin_at_zero(
+    code: str, project: Project, lake: Lake
+) -> None:
+    """REPLICA IDENTITY USING INDEX on (tenant, code): `before` has these, and made-up values."""
+    before = {"id": 0, "tenant": 0, "code": "a", "note": None}
+    rows = [
+        landed("u", 10, before, {"id": 9, "tenant": 0, "code": code, "note": "x"}),
+        # The key alone may be made up as well.
+        landed("u", 20, {**before, "code": ""}, {"id": 9, "tenant": 7, "code": "c", "note": "x"}),
+    ]
+    lake.create("other_key", LANDING, rows)
+    columns = column_list(id="int", tenant="int", code="string", note="string")
+    query = project.compile(
+        f"{{{{ debezium_messages({relation('other_key')}, unique_key=['tenant', 'code'],"
+        f" columns={columns}) }}}}"
+    )
+    found, unknown = sorted(lake.rows(query), key=lambda change: change["change_seq"])
+    assert found["before"] == {"id": None, "tenant": 0, "code": "a", "note": None}
+    assert unknown["before"] is None
+
+
+def test_flattened_halves_with_nothing_but_deleted_are_one_key_change(
+    project: Project, lake: Lake
+) -> None:
+    """`add.fields` without `op`: all that is no delete is an update."""
+
+    def half(lsn: int, key: int, deleted: str, header: str, **values: Any) -> Row:
+        place = {"__source_lsn": lsn, "__source_sequence": json.dumps(["1", str(lsn)])}
+        value = json.dumps({"id": key, **values, "__deleted": deleted, **place})
+        return {"value": value, "headers": [(f"__debezium.{header}", b"{}")]}
+
+    rows = [
+        half(20, 1, "true", "newkey", note=None, flags=None),
+        half(20, 2, "false", "oldkey", note=PLACEHOLDER, flags=None),
+    ]
+    columns = {"id": "int", "note": "string", "flags": "array<string>"}
+    option = ", headers='headers', null_is_absent=['flags']"
+    [found] = changes(project, lake, columns, rows, option)
+    assert (found["operation"], found["source_rows"]) == ("update", 2)
+    assert (found["before"]["id"], found["after"]["id"]) == (1, 2)
+    assert found["absent_columns"] == ["note", "flags"]
+
+
+def test_halves_without_a_place_in_the_log_say_that_it_is_missing(
+    project: Project, lake: Lake
+) -> None:
+    def half(offset: int, op: str, key: int, header: str, note: str | None) -> Row:
+        value = json.dumps({"id": key, "note": note, "__op": op})
+        headers = [(f"__debezium.{header}", b"{}")]
+        return {"value": value, "headers": headers, "partition": 0, "offset": offset}
+
+    rows = [half(0, "d", 1, "newkey", None), half(1, "c", 2, "oldkey", PLACEHOLDER)]
+    lake.create("halves", {**LANDING, "partition": "int", "offset": "bigint"}, rows)
+    option = ", headers='headers', position=['partition', 'offset']"
+    query = project.compile(call("halves", {"id": "int", "note": "string"}, option))
+    deleted, inserted = sorted(lake.rows(query), key=lambda change: change["change_seq"])
+    assert (deleted["operation"], inserted["operation"]) == ("delete", "insert")
+    assert inserted["warnings"][1:] == [
+        "the row came from another key, and the message does not have its place in the log:"
+        " columns that it lacks are unknown"
+    ]
 
 
 # What Debezium 3.6 wrote, in each time.precision.mode, for a row that was inserted into PostgreSQL
@@ -477,9 +600,11 @@ def test_a_null_that_may_not_have_been_captured_has_a_warning(project: Project, 
         landed("u", 30, old, {"id": 3, "n": 2, **dict.fromkeys(FULL_ROW)}),
         landed("c", 40, None, {"id": 4, "n": 2, **dict.fromkeys(FULL_ROW)}),
         landed("u", 50, None, {"id": 5, "n": 2, **FULL_ROW}),
+        landed("d", 60, {"id": 6, "n": 0, **dict.fromkeys(FULL_ROW)}, None, header="newkey"),
+        landed("c", 60, None, {"id": 7, "n": 2, **dict.fromkeys(FULL_ROW)}, header="oldkey"),
     ]
     warning = "NULL may be a value that was not captured, see `null_is_absent`: "
-    found = changes(project, lake, ARRAYS, rows)
+    found = changes(project, lake, ARRAYS, rows, ", headers='headers'")
     assert [change["warnings"] for change in found] == [
         # Without a schema, arrays are all alike, and bits are like other bytes.
         [warning + "flags, moods, words, days"],
@@ -487,9 +612,11 @@ def test_a_null_that_may_not_have_been_captured_has_a_warning(project: Project, 
         None,
         None,
         None,
+        [warning + "flags, moods, words, days"],
     ]
     # Whoever gives the argument has thought of it.
-    for change in changes(project, lake, ARRAYS, rows, ", null_is_absent=[]"):
+    option = ", headers='headers', null_is_absent=[]"
+    for change in changes(project, lake, ARRAYS, rows, option):
         assert (change["warnings"], change["absent_columns"]) == (None, None)
 
 
