@@ -188,16 +188,21 @@ end
     {%- set field = 'field: string, parameters: map<string, string>' -%}
     {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
         ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
+    {%- set scaled -%}
+filter(
+    coalesce(get(filter(s, f -> f.field = 'after'), 0).fields, transform(s, f -> struct(f.field, f.parameters))),
+    f -> f.field is not null and f.parameters['scale'] is not null
+)
+    {%- endset -%}
+    {#- Any JSON may land. A map has no name twice, so the first field of a name counts. -#}
     {%- set scales -%}
 map_from_entries(transform(
-    filter(
-        coalesce(get(filter(s, f -> f.field = 'after'), 0).fields, transform(s, f -> struct(f.field, f.parameters))),
-        f -> f.parameters['scale'] is not null
-    ),
+    filter(scaled, (f, i) -> array_position(scaled.field, f.field) = i + 1),
     f -> struct(f.field, f.parameters['scale'])
 ))
     {%- endset -%}
     {{ return(
-        "if(startswith(value, '{\"schema\"'), " ~ afterimage._let('s', fields, scales) ~ ', null)'
+        "if(startswith(value, '{\"schema\"'), "
+        ~ afterimage._let('s', fields, afterimage._let('scaled', scaled, scales)) ~ ', null)'
     ) }}
 {%- endmacro -%}

@@ -11,10 +11,12 @@
     unscaled bytes, whose `number` is known. A value of another type keeps its own text, which does not fit. -#}
 {%- macro _debezium_text(text, column, number, infinity) -%}
     {%- if afterimage._debezium_has_bytes(column) -%}
-        {#- `1250` and `true` may be Base64, which has quotes in the message, or in its key. -#}
-        {%- set is_number = text ~ " = 'Infinity' or (" ~ text
-            ~ " rlike '^([0-9eE+]+|true)$' and concat_ws(' ', value, key_row) rlike "
-            ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*[^"{n\\s]') ~ ')' -%}
+        {#- `1250` and `true` may be Base64, which has quotes in the message, or in its key. Other fields of the message
+            may have the column's name. -#}
+        {%- set form = '([0-9eE+]+|true)' -%}
+        {%- set is_number = text ~ " = 'Infinity' or (" ~ text ~ " rlike '^" ~ form
+            ~ "$' and not array_contains(regexp_extract_all(concat_ws(' ', value, key_row), "
+            ~ afterimage._literal('"\\Q' ~ column.name ~ '\\E"\\s*:\\s*"' ~ form ~ '"') ~ ', 1), ' ~ text ~ '))' -%}
         {#- A decimal of any scale has its own scale, one with a schema beside it that of the schema: the column's was
             another before it was altered. -#}
         {%- set scale = column.type.split(',')[1].rstrip(')') | int -%}

@@ -345,6 +345,50 @@ def test_halves_without_a_place_in_the_log_say_that_it_is_missing(
     ]
 
 
+def test_bytes_of_a_decimal_are_no_number_whatever_else_has_its_columns_name(
+    project: Project, lake: Lake
+) -> None:
+    """`9999` is Base64 of -532611; MySQL's `source` has a number called `pos`."""
+
+    def of_mysql(place: int, value: Any, **more: Any) -> Row:
+        source = {"ts_ms": 1709283600000, "snapshot": "false", "file": "bin.1"}
+        source |= {"pos": place, "row": 0}
+        after = {"id": place, "pos": value, **more}
+        message = {"before": None, "after": after, "source": source, "op": "c"}
+        return {"value": json.dumps(message), "headers": None}
+
+    rows = [of_mysql(400, "9999"), of_mysql(500, 9999), of_mysql(600, "1250", data={"pos": 7})]
+    columns = {"id": "int", "pos": "decimal(10,2)", "data": "string"}
+    found = changes(project, lake, columns, rows)
+    # 1250 is Base64 of D7 6E 74.
+    unscaled = int.from_bytes(bytes.fromhex("D76E74"), "big", signed=True)
+    assert [str(change["after"]["pos"]) for change in found] == [
+        "-5326.11",
+        "9999.00",
+        f"{unscaled / 100:.2f}",
+    ]
+
+
+@pytest.mark.parametrize("form", ["no name", "one name"])
+def test_odd_fields_in_the_schema_of_a_message_fail_no_run(
+    form: str, project: Project, lake: Lake
+) -> None:
+    def scale(number: int, **name: str) -> Row:
+        return {"parameters": {"scale": str(number)}, **name}
+
+    odd = {"no name": [scale(2)], "one name": [scale(4, field="price"), scale(2, field="price")]}
+    rows = [landed("c", 10, None, {"id": 1, "price": "AehI"})]
+    payload = json.loads(rows[0]["value"])
+    after = {"field": "after", "fields": [*odd[form], scale(4, field="price")]}
+    rows[0]["value"] = json.dumps({"schema": {"fields": [after]}, "payload": payload})
+    value = json.dumps({"schema": {"fields": odd[form]}, "payload": {"x": 1}})
+    rows.append({"value": value, "headers": None})
+    found = changes(project, lake, {"id": "int", "price": "decimal(10,2)"}, rows)
+    assert len(found) == 2
+    [good] = [change for change in found if change["reject_reason"] is None]
+    assert str(good["after"]["price"]) == "12.50"
+
+
 # What Debezium 3.6 wrote, in each time.precision.mode, for a row that was inserted into PostgreSQL
 # 15: date '2024-01-02', time(3) '10:11:12.5', time '10:11:12.123456', timestamp(3)
 # '2024-01-02 03:04:05.12', timestamp '2024-01-02 03:04:05.12345'; and its timestamptz and timetz,
