@@ -67,6 +67,7 @@ class Topic:
         id: Its identity. A topic that was created again has another.
         first: The offset of the first message that each partition still has.
         end: The offset behind the last message of each partition that may be read.
+        written: The offset behind the last message, also of transactions that are not finished.
     """
 
     cluster: str
@@ -74,6 +75,7 @@ class Topic:
     id: str
     first: Mapping[int, int]
     end: Mapping[int, int]
+    written: Mapping[int, int]
 
     @property
     def path(self) -> str:
@@ -257,13 +259,19 @@ class Broker:
             described = self._get(self._client.describeTopics(asked).allTopicNames())[name]
             numbers = sorted(int(one.partition()) for one in described.partitions())
             place = java.org.apache.kafka.common.TopicPartition
-            level = java.org.apache.kafka.common.IsolationLevel.valueOf(self.isolation.upper())
+            levels = java.org.apache.kafka.common.IsolationLevel
+            level = levels.valueOf(self.isolation.upper())
+            first, latest = admin.OffsetSpec.earliest(), admin.OffsetSpec.latest()
             offsets = []
-            for spec in (admin.OffsetSpec.earliest(), admin.OffsetSpec.latest()):
+            for spec, counted in (
+                (first, level),
+                (latest, level),
+                (latest, levels.READ_UNCOMMITTED),
+            ):
                 wanted = java.java.util.HashMap()
                 for number in numbers:
                     wanted.put(place(name, number), spec)
-                options = admin.ListOffsetsOptions(level)
+                options = admin.ListOffsetsOptions(counted)
                 told = self._get(self._client.listOffsets(wanted, options).all())
                 offsets.append({n: int(told[place(name, n)].offset()) for n in numbers})
         return Topic(cluster, name, str(described.topicId()), *offsets)

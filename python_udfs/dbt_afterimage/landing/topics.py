@@ -269,7 +269,8 @@ class TopicTable(Table):
         # A broker before Kafka 2.8 knows no identities.
         ids = {topic.id, NO_ID}
         other = topic.id != NO_ID and any(one.topic not in ids for one in known.values())
-        shorter = [n for n, one in known.items() if topic.end.get(n, -1) < one.next]
+        # What was read may wait by now: `isolation.level` was another.
+        shorter = [n for n, one in known.items() if topic.written.get(n, -1) < one.next]
         if other or shorter:
             what = "was created again" if other else f"has lost its end (partition {shorter[0]})"
             raise AfterimageError(

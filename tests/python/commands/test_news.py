@@ -204,7 +204,8 @@ sources:
     )
     profiles = str(project.folder / "profiles")
     opened = Opened(Where(project_dir=str(project.folder), profiles_dir=profiles))
-    assert lag_of(opened, Topic("cluster", "new", "id", first={0: 0}, end={0: 5})) is None
+    topic = Topic("cluster", "new", "id", first={0: 0}, end={0: 5}, written={0: 5})
+    assert lag_of(opened, topic) is None
 
 
 def test_what_somebody_else_has_built_is_built_to_its_end(fleet: Fleet) -> None:

@@ -98,10 +98,26 @@ def test_a_topic_whose_broker_learns_identities_is_known_by_its_own_from_then_on
     known = {0: Partition(1000, broker.NO_ID)}
 
     def wanted(identity: str, end: int) -> dict[int, tuple[int, int]]:
-        topic = broker.Topic("cluster", "orders", identity, {0: 0}, {0: end})
+        topic = broker.Topic("cluster", "orders", identity, {0: 0}, {0: end}, {0: end})
         return table._wanted(topic, known, [], accept_gap=False)
 
     assert wanted(broker.NO_ID, 1200) == {0: (1000, 1200)}
     assert wanted("one", 1300) == {0: (1000, 1300)}
     with pytest.raises(AfterimageError, match="orders was created again"):
         wanted("another", 1500)
+
+
+def test_a_topic_whose_open_transaction_was_read_has_not_lost_its_end() -> None:
+    """Until `isolation.level` was taken out of the options, messages counted that now wait."""
+    table = object.__new__(TopicTable)
+    table._shown = "raw.orders"
+    known = {0: Partition(1000, "one")}
+
+    def wanted(end: int, written: int) -> dict[int, tuple[int, int]]:
+        topic = broker.Topic("cluster", "orders", "one", {0: 0}, {0: end}, {0: written})
+        return table._wanted(topic, known, [], accept_gap=False)
+
+    assert wanted(900, 1000) == {}
+    assert wanted(1200, 1300) == {0: (1000, 1200)}
+    with pytest.raises(AfterimageError, match="orders has lost its end"):
+        wanted(900, 999)
