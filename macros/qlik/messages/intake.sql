@@ -131,7 +131,8 @@ limit 1
                     {{ landing.partition }} as landed_partition,
                     {{ landing.offset }} as landed_offset,
                     coalesce({{ afterimage._qlik_message_text(landing) }} rlike
-                        {{ afterimage._literal(afterimage._qlik_seq_pattern(landing)) }}, false) as is_change,
+                        {{ afterimage._literal(afterimage._qlik_seq_pattern(landing)) }}, false)
+                    and not {{ afterimage._qlik_is_load(landing) }} as is_change,
                     {{ landing.value }} {{ 'is not null' if landing.is_binary else "ilike '%refresh%'" }} as may_be_load
 
                 from {{ rows }} as landed

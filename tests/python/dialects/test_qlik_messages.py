@@ -839,6 +839,31 @@ def test_a_reload_is_a_change_at_its_own_place_and_time(project: Project, lake: 
 
 
 @pytest.mark.minutes
+def test_a_load_message_with_a_place_is_a_reload_where_it_follows_a_change(
+    project: Project, lake: Lake
+) -> None:
+    models = version_models(project, "zeros")
+    place = f"2024010112{1:025d}"
+
+    def told(offset: int, operation: str, sequence: str, name: str) -> dict[str, Any]:
+        return at_offset(offset, operation, sequence, data={"ID": 1, "NAME": name})
+
+    messages = [
+        told(0, "REFRESH", "0" * 35, "a"),
+        told(1, "UPDATE", place, "b"),
+        told(2, "REFRESH", "0" * 35, "c"),
+    ]
+    for batches in ways_to_deliver("zeros", messages):
+        run_in_batches(project, lake, models, batches)
+        found = lake.rows(f"select * from {SCHEMA}.zeros_history order by version")
+        assert [(row["NAME"], row["valid_from_seq"]) for row in found] == [
+            ("a", ""),
+            ("b", place),
+            ("c", f"{place}.r0000000000000000001"),
+        ]
+
+
+@pytest.mark.minutes
 def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
     project: Project, lake: Lake
 ) -> None:
