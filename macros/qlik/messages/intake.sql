@@ -169,7 +169,9 @@ limit 1
     {%- if intake.ranges -%}
         {%- set within = afterimage._qlik_within('s', intake.ranges) -%}
         {%- if hold_back_hours is not none -%}
-            {%- set within = afterimage._qlik_near_transactions(intake.ranges, hold_back_hours) -%}
+            {%- set within = afterimage._qlik_near_transactions(
+                intake.ranges, afterimage._qlik_hours_between_events(hold_back_hours)
+            ) -%}
         {%- endif -%}
         {%- do conditions.append('coalesce(exists(' ~ seqs ~ ', s -> ' ~ within ~ '), false)') -%}
     {%- endif -%}

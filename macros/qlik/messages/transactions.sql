@@ -1,3 +1,10 @@
+{#- How many hours may be between two events of a transaction. A task writes them within moments, however long a run
+    waits for them. -#}
+{%- macro _qlik_hours_between_events(hold_back_hours) -%}
+    {{ return([hold_back_hours, 1] | max) }}
+{%- endmacro -%}
+
+
 {#- Which transactions are complete: the CTEs from `located` to `settled_transactions`. All messages of the relation
     count, whatever their table. Another transaction may reuse an id; its count then starts again. Missing messages
     may belong to a table that is not here, so a run waits for them no longer than `hours` of the stream. -#}
@@ -16,7 +23,8 @@ transaction_events as (
             event_counter < lag(event_counter) over ({{ w }})
             or (event_counter = lag(event_counter) over ({{ w }}) and landed_seq <> lag(landed_seq) over ({{ w }}))
             or {{ afterimage._sequence_time('landed_seq') | indent(12) }}
-            > lag({{ afterimage._sequence_time('landed_seq') | indent(12) }}) over ({{ w }}) + interval {{ hours }} hours,
+            > lag({{ afterimage._sequence_time('landed_seq') | indent(12) }}) over ({{ w }})
+            + interval {{ afterimage._qlik_hours_between_events(hours) }} hours,
             false
         ) as restarts
 

@@ -614,6 +614,52 @@ def test_transaction_that_was_held_back_is_read_once_it_is_complete(
 
 
 @pytest.mark.minutes
+def test_a_transaction_that_has_landed_is_complete_without_holding_back(
+    project: Project, lake: Lake
+) -> None:
+    """Its two events are a hundredth of a second apart; they land at once, or one after another."""
+    project.stream(
+        "stg_at_once",
+        f"qlik_messages({relation('at_once')}, unique_key=['ID'], columns={column_list(ID='int')},"
+        " complete_transactions=true, hold_back_hours=0)",
+    )
+
+    def event(number: int) -> dict[str, Any]:
+        landed = message(
+            "json",
+            "v1",
+            "INSERT",
+            0,
+            {"ID": number},
+            transactionId="T",
+            transactionEventCounter=number,
+            transactionLastEvent=number == 2,
+        )
+        sequence = f"202401011000001{5 + number}{number:019d}"
+        value = landed["value"].replace('"changeSequence": null', f'"changeSequence": "{sequence}"')
+        assert value != landed["value"]
+        return {**landed, "value": value}
+
+    def told() -> list[tuple[Any, ...]]:
+        project.dbt("run", "--select", "stg_at_once", *flags)
+        rows = lake.rows(f"select * from {SCHEMA}.stg_at_once order by change_seq")
+        return [(row["after"]["ID"], row["reject_reason"], incomplete(row)) for row in rows]
+
+    def incomplete(row: Row) -> list[str]:
+        return [said for said in row["warnings"] or [] if "complete" in said]
+
+    complete: list[tuple[Any, ...]] = [(1, None, []), (2, None, [])]
+    flags = ["--full-refresh"]
+    lake.create("at_once", landing("json"), [event(1), event(2)])
+    assert told() == complete
+    lake.create("at_once", landing("json"), [event(1)])
+    assert told() == [(1, "held back: transaction T has 1 of more events", [])]
+    flags = []
+    lake.append("at_once", landing("json"), [event(2)])
+    assert told() == complete
+
+
+@pytest.mark.minutes
 def test_an_event_lands_days_after_its_transaction_was_released(
     project: Project, lake: Lake
 ) -> None:
