@@ -176,12 +176,22 @@ from (
 {%- endmacro -%}
 
 
-{#- Whether a change would lose its time and nothing else, because the table of commit times no longer has its commit. A
-    late row may have taken the number of another change of its place. See `unchanged_if` of _known_rules. -#}
-{%- macro _loses_time() -%}
-    {%- set said = afterimage._exact_json('struct(changes.operation, changes.`before`, changes.`after`)') -%}
-    {{ return(
-        'changes.changed_at is null and known.changed_at is not null and changes.source_rows <= known.source_rows and '
-        ~ said ~ ' = ' ~ (said | replace('changes.', 'known.'))
-    ) }}
+{#- A query in brackets for the commit times that the model's table has: those of the transactions that the run reads.
+    The table of commit times may no longer have them. None in a run that builds it. -#}
+{%- macro _known_commits(intake) -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set query -%}
+(
+    select
+        known.transaction_id,
+        max(known.changed_at) as committed_at
+
+    from {{ this }} as known
+    where known.changed_at is not null{{ ' and (' ~ intake.known_within ~ ')' if intake.known_within }}
+    group by known.transaction_id
+)
+    {%- endset -%}
+    {{ return(query) }}
 {%- endmacro -%}

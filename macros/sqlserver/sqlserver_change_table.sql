@@ -29,7 +29,7 @@
     {%- endif %}
 with
 
-{{ afterimage._sqlserver_rows(instances, commits, intake.sides, columns, common, unique_key, time_zone) }},
+{{ afterimage._sqlserver_rows(instances, commits, intake, columns, common, unique_key, time_zone) }},
 
 {{ afterimage._distinct_rows(
     'classified_rows', by='change_group, operation, row_id', first='is_earlier, row_place, update_mask'
@@ -47,7 +47,6 @@ with
         'identity_order': 'own_key asc, operation asc, row_id asc',
         'order': 'row_id asc',
     },
-    known={'unchanged_if': afterimage._loses_time() if commits else none},
     old_key='before_image is not null'
 ) }}
 {%- endmacro -%}
@@ -89,7 +88,9 @@ with
 
 {#- The CTEs from the landed rows to `classified_rows`: what each row is or why it cannot be read, its place, its
     commit's time, and the `change_group` of the rows that may be one change. -#}
-{%- macro _sqlserver_rows(instances, commits, sides, columns, common, unique_key, time_zone) -%}
+{%- macro _sqlserver_rows(instances, commits, intake, columns, common, unique_key, time_zone) -%}
+{%- set sides = intake.sides -%}
+{%- set known_commits = afterimage._known_commits(intake) if commits else none -%}
 source_rows as (
 
     {%- for instance in instances %}
@@ -123,7 +124,8 @@ classified_rows as (
 
     select
         source_rows.*,
-        {{ 'commits.committed_at' if commits else 'cast(null as timestamp)' }} as changed_at,
+        {{ 'coalesce(commits.committed_at, known_commits.committed_at)' if known_commits
+            else 'commits.committed_at' if commits else 'cast(null as timestamp)' }} as changed_at,
         operation in ('1', '3') as is_before,
         decode(operation, '1', 'delete', '2', 'insert', '3', 'update', '4', 'update', 'unknown') as row_kind,
         case
@@ -160,6 +162,10 @@ classified_rows as (
         group by commit_lsn
     ) as commits
         on source_rows.start_lsn = commits.commit_lsn
+    {%- endif %}
+    {%- if known_commits %}
+    left outer join {{ known_commits | indent(4) }} as known_commits
+        on source_rows.start_lsn = known_commits.transaction_id
     {%- endif %}
     -- All windows behind this one are by group, or by group and more, so one exchange serves them all.
     distribute by change_group

@@ -32,7 +32,10 @@
     {%- set side = intake.sides[0] %}
 with
 
-{{ afterimage._db2_rows(layout, side.rows, side.condition, complete, uow, time_zone) }},
+{{ afterimage._db2_rows(
+    layout, side.rows, side.condition, complete, uow, time_zone,
+    known_commits=afterimage._known_commits(intake) if uow is not none else none
+) }},
 
 {{ afterimage._db2_condensed() if condensed else afterimage._db2_paired(layout, pair_key_changes) }},
 
@@ -46,8 +49,7 @@ with
         'order': "row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
             ~ "if(kind = 'load', image_hash, null) desc, image_hash asc",
         'comes_last': "(kind = 'update' and row_kind = 'delete')",
-    },
-    known={'unchanged_if': afterimage._loses_time() if uow is not none else none}
+    }
 ) }}
 {%- endmacro -%}
 

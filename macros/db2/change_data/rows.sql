@@ -1,7 +1,7 @@
 {#- The CTEs from the rows of a CD or CCD table to `distinct_rows`: each row once, classified, with its place and its
-    commit time, which may come from the UOW table. Of a row delivered twice the copy with the first time counts.
-    `condition` says which rows to read, if not all. -#}
-{%- macro _db2_rows(layout, rows, condition, complete, uow=none, time_zone='UTC') -%}
+    commit time, which may come from the UOW table or the `known_commits`. Of a row delivered twice the copy with
+    the first time counts. `condition` says which rows to read, if not all. -#}
+{%- macro _db2_rows(layout, rows, condition, complete, uow=none, time_zone='UTC', known_commits=none) -%}
 {{ afterimage._db2_read_rows(layout, rows, condition, complete, time_zone) }},
 {%- if uow is not none %}
 
@@ -22,7 +22,9 @@ timed as (
 
     select
         identified.*,
-        {{ 'coalesce(identified.landed_at, commits.committed_at)' if uow is not none else 'identified.landed_at' }} as changed_at,
+        {{ 'coalesce(identified.landed_at, commits.committed_at, known_commits.committed_at)' if known_commits
+            else 'coalesce(identified.landed_at, commits.committed_at)' if uow is not none
+            else 'identified.landed_at' }} as changed_at,
         -- If an update is written as two rows with one place, the delete comes first.
         array_position(array('load', 'delete', 'insert', 'update', 'unknown'), kind) as row_rank
 
@@ -30,6 +32,10 @@ timed as (
     {%- if uow is not none %}
     left outer join commits
         on identified.commit_place = commits.commit_place
+    {%- endif %}
+    {%- if known_commits %}
+    left outer join {{ known_commits | indent(4) }} as known_commits
+        on identified.commit_place = known_commits.transaction_id
     {%- endif %}
 
 ),

@@ -326,6 +326,31 @@ def test_the_time_of_a_commit_may_land_after_its_rows(project: Project, lake: La
     ]
 
 
+@pytest.mark.slow
+def test_a_commit_keeps_its_time_whatever_its_rows_gain(project: Project, lake: Lake) -> None:
+    """IBMSNAP_UOW has lost it when a copy lands, and a further change."""
+    columns = {**DB2_HEADER, "id": "string", "value": "int"}
+    call = f"db2_change_data({relation('kept_cd')}, unique_key=['id'], uow={relation('kept_uow')})"
+    project.stream("stg_kept", call)
+    run = ("run", "--select", "stg_kept")
+    at = datetime(2024, 1, 1)
+    commit = (2).to_bytes(10, "big")
+    lake.create("kept_cd", columns, [landed(2, 1, "I", "key 1", 1)])
+    lake.create("kept_uow", DB2_UOW, [{"IBMSNAP_COMMITSEQ": commit, "IBMSNAP_LOGMARKER": at}])
+    project.dbt(*run, "--full-refresh")
+    lake.create("kept_uow", DB2_UOW, [])
+    more = [landed(2, 1, "I", "key 1", 1), landed(2, 2, "I", "key 2", 2)]
+    lake.append("kept_cd", columns, more)
+    project.dbt(*run)
+    found = lake.rows(
+        f"select after.id, changed_at, warnings, source_rows from {SCHEMA}.stg_kept order by id"
+    )
+    assert [tuple(row.values()) for row in found] == [
+        ("key 1", at, None, 2),
+        ("key 2", at, None, 1),
+    ]
+
+
 def test_keys_that_differ_by_less_than_a_millisecond_are_two(project: Project, lake: Lake) -> None:
     columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "at": "timestamp", "value": "int"}
     first, second, third = (datetime(2024, 1, 1, 12, 0, 0, 123000 + n) for n in (1, 2, 3))

@@ -146,6 +146,44 @@ def test_a_commit_time_stays_when_its_table_is_cleaned_up(project: Project, lake
     assert [(change["changed_at"], change["warnings"]) for change in found] == [(at, None)] * 2
 
 
+def test_a_commit_keeps_its_time_whatever_its_rows_gain(project: Project, lake: Lake) -> None:
+    """A copy, a row before, a further change; then the table moves to a second instance."""
+    at, times = datetime(2024, 3, 1), relation("kept_times")
+    columns = HEADER | {"id": "string"}
+    after = {**captured(5, "b"), "__$operation": 4}
+    lake.create("kept_ct", columns, [captured(4, "a"), after])
+    lake.create(
+        "kept_times", LSN_TIMES, [{"start_lsn": lsn(n), "tran_end_time": at} for n in (4, 5)]
+    )
+
+    def run(tables: str, *arguments: str) -> None:
+        project.stream(
+            "stg_kept",
+            f"sqlserver_change_table({tables}, unique_key=['id'], lsn_times={times})",
+            on_schema_change="append_new_columns",
+        )
+        project.dbt("run", "--select", "stg_kept", *arguments)
+
+    run(relation("kept_ct"), "--full-refresh")
+    lake.create("kept_times", LSN_TIMES, [{"start_lsn": lsn(6), "tran_end_time": at}])
+    late = {**captured(4, "c"), "__$seqval": lsn(2)}
+    lake.append("kept_ct", columns, [captured(4, "a"), {**after, "__$operation": 3}, late])
+    run(relation("kept_ct"))
+    noted = {**after, "__$update_mask": b"\x02"}
+    both = [{**noted, "__$operation": 3}, {**noted, "note": "x"}]
+    lake.create("kept_v2_ct", {**columns, "note": "string"}, both)
+    run(f"{relation('kept_v2_ct')}, earlier={relation('kept_ct')}")
+    found = lake.rows(
+        "select after.id, after.note, absent_columns, changed_at, warnings, source_rows"
+        f" from {SCHEMA}.stg_kept order by id"
+    )
+    assert [tuple(change.values()) for change in found] == [
+        ("a", None, ["note"], at, None, 2),
+        ("b", "x", None, at, None, 4),
+        ("c", None, ["note"], at, None, 1),
+    ]
+
+
 def test_a_late_row_is_no_known_change_that_has_lost_its_time(project: Project, lake: Lake) -> None:
     """It gets the number of another change of its place."""
     columns = HEADER | {"id": "string"}
