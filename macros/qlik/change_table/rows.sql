@@ -143,7 +143,8 @@ matchable as (
         *,
         if(
             {{ afterimage._has_one_key_each(
-                "kind = 'before_image' and reject_reason is null", "kind = 'update'", own_key, 'group_hash, change_group'
+                "kind = 'before_image' and reject_reason is null", "kind = 'update' and reject_reason is null",
+                own_key, 'group_hash, change_group'
             ) }},
             null,
             {{ own_key }}

@@ -499,6 +499,34 @@ def test_before_images_are_those_of_the_vendors_self_join(
     assert staged == by_join
 
 
+def test_rows_without_their_key_part_no_key_change(project: Project, lake: Lake) -> None:
+    """A landing had lost the key, and its rows lie beside those of another."""
+    rows = [
+        arrived(at(1), "I", "a", 1),
+        arrived(at(2), "B", "a", 1),
+        arrived(at(2), "U", "a", 2),
+        arrived(at(2), "B", "a") | {"id": None},
+        arrived(at(2), "U", "a") | {"id": None},
+        arrived(at(3), "B", "a", 2),
+        arrived(at(3), "U", "b") | {"id": None},
+    ]
+    lake.create("keyless__ct", ARRIVALS_COLUMNS, rows)
+    sql = project.sql(f"qlik_change_table({relation('keyless__ct')}, unique_key=['id'])")
+    found = lake.rows(
+        "select operation, before.id as old, after.id as new, split(reject_reason, ':')[0] as why,"
+        f" source_rows from ({sql}) order by change_seq, why, operation"
+    )
+    assert [tuple(change.values()) for change in found if not change["why"]] == [
+        ("insert", None, 1, None, 1),
+        ("update", 1, 2, None, 2),
+    ]
+    assert [change["why"] for change in found if change["why"]] == [
+        *["NULL in the key (id)"] * 3,
+        "before-image without its update",
+    ]
+    assert count_rows(found) == len(rows)
+
+
 def moved(number: int, old: int, new: int, name: str, second: str = "01") -> list[dict[str, Any]]:
     """Return an update of the key with its before-image; `second` is part of its commit's time."""
     seq = f"202401011201{second}00{number:019}"
