@@ -52,11 +52,12 @@ with
 {{ afterimage._dms_described(layout) }},
 
 {#- If a key has several loads, the latest wins. It gets the change_id without a number, so it replaces an earlier load
-    even if the file of that one is gone. -#}
+    even if the file of that one is gone. Of changes that share a place, the later one comes last. -#}
+{%- set turns = "if(kind = 'load', last_time, null) desc nulls last, source_time asc nulls first, row_id asc" %}
 {{ afterimage._finish(
     intake, layout.columns, layout.types, layout.unique_key,
     lacks=['changed_columns', 'transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
-    ties={'identity_order': 'last_time desc nulls last, row_id asc', 'order': 'last_time desc nulls last, row_id asc'},
+    ties={'identity_order': turns, 'order': turns},
     old_key='before_image is not null' if layout.image_of else none
 ) }}
 {%- endmacro -%}

@@ -245,6 +245,32 @@ def test_a_sequence_is_its_35_digits_whatever_it_is_landed_as(project: Project, 
         ], kind
 
 
+def test_of_changes_of_one_place_the_later_one_comes_last(project: Project, lake: Lake) -> None:
+    columns = {
+        "Op": "string",
+        "id": "string",
+        "value": "int",
+        "dms_time": "string",
+        "file": "string",
+    }
+    times: list[list[str | None]] = [
+        [at(1), at(2), at(3)],
+        [at(3), at(2), at(1)],
+        [at(1), None, at(2)],
+    ]
+    rows = [
+        {"Op": "U", "id": f"key {key}", "value": value, "dms_time": time, "file": "F"}
+        for key, of_key in enumerate(times)
+        for value, time in enumerate(of_key)
+    ]
+    lake.create("tied", columns, rows)
+    call = f"dms_changes({relation('tied')}, unique_key=['id'], order_by=['file'], time='dms_time'"
+    found = lake.rows(f"{project.sql(call + ')')} order by after.id, change_seq")
+    values = [change["after"]["value"] for change in found]
+    assert values == [0, 1, 2, 2, 1, 0, 1, 0, 2]
+    assert [change["change_seq"] for change in found[:3]] == ["46", "46.002", "46.003"]
+
+
 @pytest.mark.parametrize("order", ["", ", order_by=['landed_at']"])
 def test_a_table_without_the_column_is_all_rows_of_the_full_load(
     order: str, project: Project, lake: Lake
