@@ -43,7 +43,13 @@ paired_changes as (
         copies
 
     from placed_rows
-    where (row_reason is not null or row_count > 1) and is_compared
+    where
+        (row_reason is not null or row_count > 1)
+        and is_compared
+        {%- if plan and plan.gone %}
+        -- The rejected rows of a copy that is gone are known.
+        and coalesce(place not in ('{{ plan.gone | join("', '") }}'), true)
+        {%- endif %}
     union all
     select
         concat(place, '-unchanged'),

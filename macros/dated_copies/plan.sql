@@ -28,7 +28,7 @@
     {%- for place in plan.read if place not in sizes -%}
         {%- do plan.gone.append(place) -%}
         {%- do sizes.update(afterimage._copies_sizes(
-            afterimage._copies_state(place), 'place', 'true', afterimage._quoted(unique_key, 'image.')
+            afterimage._copies_state(place, unique_key), 'place', 'true', afterimage._quoted(unique_key, 'image.')
         )) -%}
     {%- endfor -%}
     {%- for place in plan.read -%}
@@ -84,18 +84,39 @@
 {%- endmacro -%}
 
 
-{#- A query in brackets for the rows that a copy had, from the staging table. The last 32
-    characters of a change_id are the key's hash. An erased key whose intervals are kept has a
-    token, which no copy has. -#}
-{%- macro _copies_state(place) -%}
+{#- A query in brackets for the rows that a copy had, from the staging table: of a key that was in it twice its
+    rejected rows, of any other what the key's last change says. The last 32 characters of that one's change_id are the
+    key's hash. An erased key whose intervals are kept has a token, which no copy has. -#}
+{%- macro _copies_state(place, unique_key) -%}
     {%- set query -%}
 (
+    with twice as (
+        select
+            `after` as image,
+            {{ afterimage._key_hash(afterimage._struct(unique_key, '`after`.')) }} as key_hash
+
+        from {{ this }}
+        where
+            reject_reason like 'twice in one copy:%'
+            and change_seq = '{{ place }}'
+            and not startswith(change_id, 'erased-')
+    )
+
+    select
+        '{{ place }}' as place,
+        image
+
+    from twice
+    union all
     select
         '{{ place }}' as place,
         last_change.image
 
     from (
-        select max_by(struct(operation, coalesce(`after`, `before`) as image), change_seq) as last_change
+        select
+            right(change_id, 32) as key_hash,
+            max_by(struct(operation, coalesce(`after`, `before`) as image), change_seq) as last_change
+
         from {{ this }}
         where
             reject_reason is null
@@ -103,6 +124,7 @@
             and not startswith(change_id, 'erased-')
         group by right(change_id, 32)
     ) as keys
+    left anti join twice on keys.key_hash = twice.key_hash
     where last_change.operation <> 'delete'
 )
     {%- endset -%}

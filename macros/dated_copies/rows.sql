@@ -18,7 +18,7 @@ source_rows as (
         place as landed_date,
         image
 
-    from {{ afterimage._copies_state(place) | indent(4) }} as copy_{{ loop.index }}
+    from {{ afterimage._copies_state(place, unique_key) | indent(4) }} as copy_{{ loop.index }}
     {%- endfor %}
 
 ),

@@ -164,6 +164,29 @@ def test_a_table_that_each_copy_replaces_is_compared_with_what_is_known(
 
 
 @pytest.mark.minutes
+def test_a_copy_that_is_gone_still_has_its_keys_that_were_twice_in_it(
+    project: Project, lake: Lake
+) -> None:
+    """A copy lands late before it, and one behind it."""
+    copies: Copies = {
+        day(0): {1: ["a"], 3: ["a"]},
+        day(2): {1: ["b", "c"], 2: ["b", "c"], 3: ["a"]},
+        day(1): {1: ["d"], 2: ["d"], 3: ["a"]},
+        day(3): {1: ["a"], 2: ["d"], 3: ["a"]},
+    }
+    landed: Copies = {}
+    for number, (date, copy) in enumerate(copies.items()):
+        lake.create("parts_copies", COLUMNS, rows_of(date, copy))
+        landed[date] = copy
+        project.dbt(
+            "run", *(["--full-refresh"] if number == 0 else []), "--select", "+parts_history"
+        )
+        assert found(lake, "parts") == expected(landed), number
+        [counted] = lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_parts")
+        assert counted["n"] == sum(len(rows_of(date, copy)) for date, copy in landed.items())
+
+
+@pytest.mark.minutes
 def test_a_copy_that_is_overwritten_with_fewer_rows(project: Project, lake: Lake) -> None:
     """No row has landed then: those that the partition has again are no news to Iceberg."""
     copies: Copies = {
