@@ -16,9 +16,11 @@
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
     {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
     {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
-    {#- A copy's place is its time, as a text that sorts like it. -#}
+    {#- A copy's place is its time, as a text that sorts like it: that of a year of five digits would not. -#}
     {%- set column = afterimage._quote(date) -%}
     {%- set time = afterimage._landed_time(column, types[date]) -%}
+    {%- set time = 'if(' ~ time ~ " between timestamp '0001-01-01' and timestamp '9999-12-31 23:59:59.999999', " ~ time
+        ~ ', null)' -%}
     {%- set intake = afterimage._intake(macro_name, unique_key, [{
         'relation': relation,
         'place': 'date_format(' ~ time ~ ", 'yyyy-MM-dd HH:mm:ss.SSSSSS')",

@@ -7,6 +7,7 @@ The expected changes come from a walk over the copies in plain Python, and the e
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -348,3 +349,41 @@ def test_the_order_of_a_map_is_no_change(project: Project, lake: Lake) -> None:
         project.dbt("run", "--select", "+mapped_history")
     rows = lake.rows(f"select marks from {SCHEMA}.mapped_history order by version")
     assert [row["marks"] for row in rows] == [{"x": 1, "y": 2}, {"x": 1}]
+
+
+def copies_of(table: str) -> str:
+    return f"dated_copies({relation(table)}, unique_key=['id'], copy_column='copied_on')"
+
+
+@pytest.mark.slow
+def test_a_year_has_four_digits(project: Project, lake: Lake) -> None:
+    kinds = ["string", "date", "timestamp"]
+    for kind in kinds:
+        lake.spark.sql(
+            f"create or replace table {SCHEMA}.years_{kind} using {FORMAT} as"
+            f" select cast(copied_on as {kind}) as copied_on, 1 as id"
+            " from values ('2024-05-01'), ('20240-05-02'), ('2024-05-03') as landed(copied_on)"
+        )
+    query = "select operation, reject_reason, changed_at from ({}) order by changed_at nulls last"
+    for sql in project.sqls(copies_of(f"years_{kind}") for kind in kinds):
+        assert_years(lake.rows(query.format(sql)))
+    # Also in a run that compares with what is known.
+    project.stream("stg_years", copies_of("years"))
+    for number in range(2):
+        lake.spark.sql(
+            f"{'insert into' if number else 'create or replace table'} {SCHEMA}.years"
+            f" {'' if number else f'using {FORMAT} as'} select * from {SCHEMA}.years_string"
+            f" where copied_on {'<>' if number else '='} '2024-05-01'"
+        )
+        project.dbt("run", "--select", "stg_years", *([] if number else ["--full-refresh"]))
+    assert_years(lake.rows(query.format(f"select * from {SCHEMA}.stg_years")))
+
+
+def assert_years(found: list[Row]) -> None:
+    assert [(row["operation"], row["changed_at"]) for row in found] == [
+        ("load", datetime(2024, 5, 1)),
+        (None, datetime(2024, 5, 3)),
+        (None, None),
+    ]
+    assert found[1]["reject_reason"].startswith("unchanged")
+    assert re.match("the copy has no date: [+]?20240-05-02", found[2]["reject_reason"])
