@@ -40,7 +40,9 @@ with
 
 {{ afterimage._copies_rows(intake.sides[0], plan, columns, types, unique_key) }},
 
-{{ afterimage._distinct_rows('classified_rows', by='own_key, place, row_id', first='row_id') }},
+{{ afterimage._distinct_rows(
+    'classified_rows', by='own_key, place, if(place is null, landed_date, null), row_id', first='landed_date'
+) }},
 
 {{ afterimage._copies_compared() }},
 

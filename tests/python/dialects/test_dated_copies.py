@@ -387,3 +387,21 @@ def assert_years(found: list[Row]) -> None:
     ]
     assert found[1]["reject_reason"].startswith("unchanged")
     assert re.match("the copy has no date: [+]?20240-05-02", found[2]["reject_reason"])
+
+
+@pytest.mark.slow
+def test_rows_of_two_copies_without_a_date_are_two(project: Project, lake: Lake) -> None:
+    columns = COLUMNS | {"copied_on": "string"}
+    project.stream("stg_dateless", copies_of("dateless"))
+    dates = [f"05/0{number}/2024" for number in (1, 2)]
+    for number, text in enumerate(dates):
+        rows: list[Row] = [{"copied_on": text, "id": 1, "value": "a"}]
+        if number:
+            lake.append("dateless", columns, rows)
+        else:
+            lake.create("dateless", columns, rows)
+        project.dbt("run", "--select", "stg_dateless", *([] if number else ["--full-refresh"]))
+    rejected = lake.rows(f"select reject_reason, source_rows from {SCHEMA}.stg_dateless order by 1")
+    assert [tuple(row.values()) for row in rejected] == [
+        (f"the copy has no date: {text}", 1) for text in dates
+    ]
