@@ -30,9 +30,9 @@ paired_changes as (
     ) as changes
     union all
     select
-        concat(coalesce(place, 'rejected'), '-', md5({{ afterimage._exact_json(
-            'struct(landed_date, ' ~ afterimage._row_to_name('image', columns, types) ~ ' as image)'
-        ) }})),
+        concat(coalesce(place, 'rejected'), '-', {{ afterimage._key_hash(
+            'struct(landed_date, ' ~ afterimage._row_to_name('image', columns, types) ~ ' as image)', 'landed_date, row_id'
+        ) }}),
         coalesce(place, ''),
         place,
         'unknown',

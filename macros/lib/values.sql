@@ -83,11 +83,13 @@ xxhash64(
 {%- endmacro -%}
 
 
-{#- The MD5 of a key, a struct. JSON has U+FFFD for all bytes that are no UTF-8, so a hash keeps such keys apart. -#}
-{%- macro _key_hash(key) -%}
+{#- The MD5 of a key, a struct. JSON has U+FFFD for all bytes that are no UTF-8, so a hash keeps such keys apart: that
+    of the key, or of the `values` that tell the same. -#}
+{%- macro _key_hash(key, values=none) -%}
     {%- set json = afterimage._exact_json(key) -%}
     {%- set garbled = 'contains(' ~ json ~ ", '\\uFFFD')" -%}
-    {{ return('md5(concat(' ~ json ~ ', if(' ~ garbled ~ ', cast(xxhash64(' ~ key ~ ") as string), '')))") }}
+    {%- set hash = 'cast(xxhash64(' ~ (values or key) ~ ') as string)' -%}
+    {{ return('md5(concat(' ~ json ~ ', if(' ~ garbled ~ ', ' ~ hash ~ ", '')))") }}
 {%- endmacro -%}
 
 

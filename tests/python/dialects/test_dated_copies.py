@@ -405,3 +405,32 @@ def test_rows_of_two_copies_without_a_date_are_two(project: Project, lake: Lake)
     assert [tuple(row.values()) for row in rejected] == [
         (f"the copy has no date: {text}", 1) for text in dates
     ]
+
+
+@pytest.mark.slow
+def test_rejected_rows_that_are_no_utf8_have_ids_of_their_own(project: Project, lake: Lake) -> None:
+    """Latin-1 that a landing wrote as text. The rows are rejected again when the copy is mended."""
+    raw = f"{SCHEMA}.latin_copies"
+    lake.spark.sql(
+        f"create or replace table {raw} using {FORMAT} as"
+        " select '2024-05-01' as copied_on, id, cast(name as string) as value"
+        " from values (1, X'C4'), (1, X'D6'), (null, X'C4'), (null, X'D6') as landed(id, name)"
+        " union all select cast(name as string), 2, 'a' from values (X'C4'), (X'D6') as dates(name)"
+    )
+    project.stream("stg_latin", copies_of("latin_copies"))
+    project.dbt("run", "--select", "stg_latin", "--full-refresh")
+    reasons = "select split(reject_reason, ':')[0] as why, count(*) as n,"
+    reasons += f" count(distinct change_id) as ids from {SCHEMA}.stg_latin group by 1 order by 1"
+    assert [tuple(row.values()) for row in lake.rows(reasons)] == [
+        ("NULL in the key (id)", 2, 2),
+        ("the copy has no date", 2, 2),
+        ("twice in one copy", 2, 2),
+    ]
+    lake.spark.sql(f"delete from {raw} where id = 1 or id is null")
+    lake.spark.sql(f"insert into {raw} values ('2024-05-01', 1, 'A')")
+    project.dbt("run", "--select", "stg_latin")
+    assert [tuple(row.values()) for row in lake.rows(reasons)] == [
+        (None, 1, 1),
+        ("superseded", 4, 4),
+        ("the copy has no date", 2, 2),
+    ]
