@@ -31,13 +31,14 @@
         {%- do afterimage._check_known(macro_name, argument, names, found) -%}
         {%- do header.update({argument: afterimage._match_column_case(names, found)}) -%}
     {%- endfor -%}
-    {%- for name in found if not order_by and (name | lower).endswith('change_seq') -%}
+    {%- for name in found if not order_by and afterimage._is_dms_sequence(name, types[name | lower]) -%}
         {%- do header.order_by.append(name) -%}
     {%- endfor -%}
     {%- if has_operation and not order_by and header.order_by | length != 1 -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": `order_by` must list the columns that order the changes, as " ~ relation ~ " has "
-            ~ (header.order_by | length or 'no') ~ " columns called change_seq (the task's expression $AR_H_CHANGE_SEQ)."
+            ~ (header.order_by | length or 'no') ~ " columns called change_seq of text or decimal(38,0) (the task's expression"
+            ~ " $AR_H_CHANGE_SEQ)."
             ~ " Allowed: " ~ found ~ ". Got: " ~ order_by
         ) -%}
     {%- endif -%}
@@ -82,9 +83,17 @@
 {%- endmacro -%}
 
 
+{#- Whether a column has the 35 digits of $AR_H_CHANGE_SEQ, by its name and its type. An `exchange_seq` has others. -#}
+{%- macro _is_dms_sequence(name, type) -%}
+    {{ return(
+        modules.re.search('(^|_)change_seq$', name | lower) is not none
+        and type in ['string', 'decimal(35,0)', 'decimal(38,0)']
+    ) }}
+{%- endmacro -%}
+
+
 {#- The order of changes that the columns of `order_by` give. `types` are by names in lower case, `times` holds a
-    timestamp for each text column that is a time. A column called `…change_seq` of text or decimals is a sequence of 35
-    digits. The result is SQL over a landed row, and what `_intake` needs:
+    timestamp for each text column that is a time. The result is SQL over a landed row, and what `_intake` needs:
     - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
     - `is_empty`: whether none has a value; `time`: the time in a sequence; `shown`: the values as people read them,
     - `bounds`, `column` and `latest`: as in a side of `_intake`. -#}
@@ -93,8 +102,7 @@
     {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
     {%- for name in names -%}
         {%- set column, type = afterimage._quote(name), types[name | lower] -%}
-        {%- set is_sequence = (name | lower).endswith('change_seq')
-            and type in ['string', 'decimal(35,0)', 'decimal(38,0)'] -%}
+        {%- set is_sequence = afterimage._is_dms_sequence(name, type) -%}
         {%- set text = column if type == 'string' else 'cast(' ~ column ~ ' as string)' -%}
         {%- set digits = text if type == 'string' else 'lpad(' ~ text ~ ", 35, '0')" -%}
         {%- set place = afterimage._sortable_text(times.get(name, column), 'timestamp' if name in times else type) -%}

@@ -230,10 +230,13 @@ def recognise(
     return best[1] if best else None
 
 
+_SEQUENCE_TYPES = ("string", "decimal(35,0)", "decimal(38,0)")
+
+
 def sequences(columns: Sequence[Column]) -> list[str]:
     """Return the columns in which AWS DMS writes the order of the changes, by their names."""
-    names = [column.name for column in columns]
-    return [n for n in names if re.search("(?i)(?<!header__)change_seq$", n)]
+    names = [column.name for column in columns if column.type in _SEQUENCE_TYPES]
+    return [n for n in names if re.search("(?i)(^|(?<!header_)_)change_seq$", n)]
 
 
 def _before_images(columns: Sequence[Column]) -> list[str]:

@@ -271,6 +271,17 @@ def test_of_changes_of_one_place_the_later_one_comes_last(project: Project, lake
     assert [change["change_seq"] for change in found[:3]] == ["46", "46.002", "46.003"]
 
 
+def test_a_data_column_called_like_a_sequence_is_data(project: Project, lake: Lake) -> None:
+    columns = {"Op": "string", "id": "int", "exchange_seq": "string", "bank_change_seq": "int"}
+    row = {"Op": "U", "id": 1, "exchange_seq": "7", "bank_change_seq": 8}
+    header = {"ar_h_change_seq": f"{9:035d}"}
+    lake.create("rates", {**columns, "ar_h_change_seq": "string"}, [{**row, **header}])
+    call = f"dms_changes({relation('rates')}, unique_key=['id'])"
+    [found] = lake.rows(project.sql(call))
+    assert found["change_seq"] == header["ar_h_change_seq"]
+    assert found["after"] == {"id": 1, "exchange_seq": "7", "bank_change_seq": 8}
+
+
 @pytest.mark.parametrize("order", ["", ", order_by=['landed_at']"])
 def test_a_table_without_the_column_is_all_rows_of_the_full_load(
     order: str, project: Project, lake: Lake

@@ -45,6 +45,7 @@ TABLES: dict[str, dict[str, str]] = {
     "wrong_dms": {**DMS, "dms_time": "string"},
     "wrong_floats": {"Op": "string", "id": "string", "rank": "double"},
     "wrong_twice": {**DMS, "ar_h_change_seq": "string"},
+    "wrong_rates": {"Op": "string", "id": "string", "exchange_seq": "int"},
     "wrong_copies": {"copied_on": "date", "id": "int", "value": "string"},
 }
 
@@ -325,10 +326,12 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
                 "order_by=['rank']",
             ),
             (
-                "has no columns called change_seq (the task's expression $AR_H_CHANGE_SEQ)."
+                "has no columns called change_seq of text or decimal(38,0) (the task's expression"
+                " $AR_H_CHANGE_SEQ)."
                 " Allowed: ['Op', 'id', 'rank']. Got: None",
                 "relation={wrong_floats}",
             ),
+            ("has no columns called change_seq", "relation={wrong_rates}"),
             ("has 2 columns called change_seq", "relation={wrong_twice}"),
         ],
     ),
