@@ -9,7 +9,11 @@
     {%- endif -%}
     {#- The earlier of two instances has the rows from before the other began, so a gap shows there. -#}
     {%- set instances = [afterimage._sqlserver_table('relation', relation, keeps=20 if earlier is none else none)] -%}
-    {%- do instances.append(afterimage._sqlserver_table('earlier', earlier, keeps=20)) if earlier is not none -%}
+    {%- if earlier is not none -%}
+        {%- do instances.append(
+            afterimage._sqlserver_table('earlier', earlier, keeps=20, names=instances[0].columns)
+        ) -%}
+    {%- endif -%}
     {%- set commits = afterimage._sqlserver_table('lsn_times', lsn_times) if lsn_times is not none -%}
     {%- set found = instances[0].columns -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
@@ -53,18 +57,21 @@ with
 
 
 {#- What a change table or cdc.lsn_time_mapping has:
-    - `header`: its own columns by name in lower case; `columns`, `types`: the data columns, and their types by name,
+    - `header`: its own columns by name in lower case; `columns`, `types`: the data columns, and their types by name, with
+      the capitals of `names`, where these have them,
     - `seqval`, `command`: SQL for these columns of a change table,
     - `side`: its side for the intake. The rows of a transaction are read together. -#}
-{%- macro _sqlserver_table(argument, relation, keeps=none) -%}
+{%- macro _sqlserver_table(argument, relation, keeps=none, names=[]) -%}
     {%- set needed = ['start_lsn', 'tran_end_time'] if argument == 'lsn_times'
         else ['__$start_lsn', '__$seqval', '__$operation'] -%}
     {%- do afterimage._check_columns('sqlserver_change_table', argument, relation, needed) -%}
     {%- set table = {'header': {}, 'types': {}} -%}
+    {%- set spelled = dict(zip(names | map('lower'), names)) -%}
     {%- for column in afterimage._relation_columns(relation) -%}
         {%- set name = column.name | lower -%}
         {%- set is_header = name in needed + ['__$end_lsn', '__$update_mask', '__$command_id'] -%}
-        {%- do table.header.update({name: column}) if is_header else table.types.update({column.name: column.type}) -%}
+        {%- do table.header.update({name: column}) if is_header
+            else table.types.update({spelled.get(name, column.name): column.type}) -%}
     {%- endfor -%}
     {%- set commit = afterimage._hex_digits(table.header[needed[0]]) -%}
     {%- set command = 'trim(cast(`__$command_id` as string))' if '__$command_id' in table.header

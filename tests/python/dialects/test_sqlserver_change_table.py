@@ -162,3 +162,24 @@ def test_what_the_later_instance_brings_fills_the_change(project: Project, lake:
         if change["after"]
     }
     assert absent == {"a": ["value"], "b": None}
+
+
+def test_the_earlier_instance_may_have_names_in_other_capitals(
+    project: Project, lake: Lake
+) -> None:
+    lake.create("capitals_ct", COLUMNS, [row(11, 1, 2, "b", 2)])
+    earlier = {"VALUE" if name == "value" else name: kind for name, kind in COLUMNS.items()}
+    lake.create("capitals_earlier_ct", earlier, [{**row(10, 1, 4, "a", 1), "VALUE": 1}])
+    sql = project.sql(
+        f"sqlserver_change_table({relation('capitals_ct')}, unique_key=['id'],"
+        f" earlier={relation('capitals_earlier_ct')})"
+    )
+    found = lake.rows(
+        "select after.id, after.value, changed_columns,"
+        " coalesce(size(absent_columns), 0) > 0 as lacks_columns"
+        f" from ({sql}) order by change_seq"
+    )
+    assert [tuple(change.values()) for change in found] == [
+        ("a", 1, ["value"], False),
+        ("b", 2, None, False),
+    ]
