@@ -109,6 +109,9 @@
     {%- endif -%}
 
     {%- set condition = condition if rebuild else afterimage._runs_condition(pending) -%}
+    {%- if pending.tied > 0 -%}
+        {%- set pending = dict(pending, min_time=afterimage._min_time_at_places(stream, condition, pending, options)) -%}
+    {%- endif -%}
     {%- set key_changes = afterimage._pending_key_changes(
         target_relation, stream, columns, options, taken_in, condition, pending
     ) -%}

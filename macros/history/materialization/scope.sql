@@ -55,6 +55,14 @@
                     -- Versions that the truncation itself ended are rebuilt too: it may be redelivered with another timestamp.
                     and (history.{{ meta.valid_to_seq }} is null or history.{{ meta.valid_to_seq }} >= pending.change_seq)
             {%- endif %}
+            {%- if pending.truncates > 0 and from_first_change %}
+            -- A row that began at its place has no version there, but the time of what the key was given later.
+            union all
+            {{ afterimage._touched_keys(
+                stream, options.unique_key,
+                "operation <> 'truncate' and change_seq in (select change_seq from pending where operation = 'truncate')"
+            ) | indent(12) }}
+            {%- endif %}
         ) as touching
         group by {{ keys | join(', ') }}
     {%- endset -%}
@@ -191,6 +199,18 @@ select
 from {{ carrying_stream }} as changes
 where reject_reason is null and {{ afterimage._is_sparse_move(unique_key) }}
 {%- endif %}
+{%- endmacro -%}
+
+
+{#- The first time at the places of new changes that come behind others. These others are rebuilt with them, and are
+    valid from the latest time before the place, which only changes after this time can have. -#}
+{%- macro _min_time_at_places(stream, condition, pending, options) -%}
+    {%- set place = afterimage._shared_place('change_seq') -%}
+    {%- set relation = stream ~ ' as changes where change_seq >= ' ~ afterimage._literal(pending.min_seq) ~ ' and '
+        ~ place ~ ' in (select ' ~ place ~ ' from ' ~ stream ~ ' as new_changes where change_seq <> ' ~ place
+        ~ ' and (' ~ condition ~ '))' -%}
+    {%- set first = 'unix_micros(min(coalesce(changed_at, ' ~ options.load_valid_from ~ ')))' -%}
+    {{ return(afterimage._summary(relation, {'min_time': 'least(' ~ pending.min_time ~ ', ' ~ first ~ ')'}).min_time) }}
 {%- endmacro -%}
 
 

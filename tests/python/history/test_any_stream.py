@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -27,6 +27,20 @@ def project(make_project: Callable[[str], Project], lake: Lake) -> Project:
 def model(project: Project, kind: str = "history", **config: Any) -> None:
     config = {"materialized": kind, "unique_key": ["id"], **config}
     project.model("any_table", f"select * from {SCHEMA}.any_stream", **config)
+
+
+def at(minutes: int, **other: Any) -> Row:
+    return {"changed_at": DAY + timedelta(minutes=minutes), **other}
+
+
+def times(rows: list[Row], key: int) -> list[tuple[int | None, int | None]]:
+    """Return the minutes from which and until which the versions of a key are valid."""
+
+    def minutes(time: datetime | None) -> int | None:
+        return None if time is None else (time - DAY) // timedelta(minutes=1)
+
+    own = sorted((row for row in rows if row["id"] == key), key=lambda row: row["version"])
+    return [(minutes(row["valid_from"]), minutes(row["valid_to"])) for row in own]
 
 
 def placed(place: str, number: int, operation: str, row: tuple[Any, ...], run: int = 0) -> Row:
@@ -156,6 +170,60 @@ def test_a_truncation_that_is_taken_back(project: Project, lake: Lake) -> None:
     assert_runs_give_a_rebuild(
         project, lake, [*first, truncation, *last], [*first, taken_back, *last]
     )
+
+
+@pytest.mark.slow
+def test_a_truncation_delivered_again_moves_a_row_that_began_at_its_place(
+    project: Project, lake: Lake
+) -> None:
+    """No version says that the truncation is one of the key's events."""
+    model(project)
+    truncation = change(2, "truncate", None)
+    rows = [
+        change(1, "insert", (1, "Ada", "Rome")) | {"change_seq": truncation["change_seq"]} | at(2),
+        change(3, "update", (1, "Ada", "Oslo")) | at(3),
+    ]
+    again = truncation | at(5, ingested_at=DAY + timedelta(hours=1))
+    rebuilt = assert_runs_give_a_rebuild(project, lake, [*rows, truncation | at(2)], [*rows, again])
+    assert times(rebuilt, 1) == [(5, None)]
+
+
+@pytest.mark.slow
+def test_a_clock_that_was_set_back_does_not_meet_the_end_of_an_earlier_row(
+    project: Project, lake: Lake
+) -> None:
+    """The row of key 2 moves on, in the statement that brought another one there before."""
+    model(project)
+    moves = [
+        change(number, "update", (key + 1, name, None))
+        | {"before": (key, name, None)}
+        | at(minute, transaction_id="moves")
+        for number, key, name, minute in [(3, 1, "Ada", 120), (4, 2, "Ben", 130)]
+    ]
+    first = [
+        change(1, "insert", (1, "Ada", None)) | at(0),
+        change(2, "insert", (2, "Ben", None)) | at(0),
+        *moves,
+    ]
+    later = change(5, "update", (2, "Eva", None), 1) | at(125)
+    rebuilt = assert_runs_give_a_rebuild(project, lake, first, [*first, later])
+    assert times(rebuilt, 2) == [(0, 120), (120, 125), (125, None)]
+
+
+@pytest.mark.slow
+def test_a_change_at_a_known_place_leaves_the_earlier_one_its_time(
+    project: Project, lake: Lake
+) -> None:
+    """A change without a version has the latest time before the place."""
+    model(project)
+    first = [
+        placed("1", 1, "insert", (1, "Ada", "Rome")) | at(0),
+        placed("3", 3, "update", (1, "Ada", "Rome")) | at(120),
+        placed("9", 9, "update", (1, "Ada", "Oslo")) | at(60),
+    ]
+    tied = placed("9.002", 10, "update", (1, "Ada", "Bonn"), 1) | at(180)
+    rebuilt = assert_runs_give_a_rebuild(project, lake, first, [*first, tied])
+    assert times(rebuilt, 1) == [(0, 120), (120, 180), (180, None)]
 
 
 @pytest.mark.slow
