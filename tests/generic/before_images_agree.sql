@@ -73,7 +73,9 @@ compared as (
                     and not (
                         previous_state.{{ name }} is null
                         and forall(
-                            unknown_before, names -> array_contains(names, {{ afterimage._literal(column.name) }})
+                            -- Beside names it may hold NULLs, and then it does not say of another name that it lacks it.
+                            unknown_before,
+                            names -> coalesce(array_contains(names, {{ afterimage._literal(column.name) }}), false)
                         )
                     )
                     {%- endif %},
