@@ -35,7 +35,12 @@ effects as (
                 -- A row that comes from another key existed, under that key.
                 and (before_image is null or {{ afterimage._same_columns("before_image", "image", unique_key) }})
                 then 'update of a row that was not there'
-            when is_row and was_alive and {{ values }} <=> lag({{ values }}) over ({{ w }}) then 'nothing changed'
+            when
+                is_row and was_alive
+                -- A row that comes from another key has changed that, even if it finds one that looks alike.
+                and not arrived_by <=> 'key_change'
+                and {{ values }} <=> lag({{ values }}) over ({{ w }})
+                then 'nothing changed'
             when operation = 'insert' and was_alive then 'insert of a row that was there'
         end as reason,
         coalesce(ended_by, '') in ('key_change', 'truncate') as is_of_another_change

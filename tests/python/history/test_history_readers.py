@@ -399,6 +399,26 @@ def test_changes_that_changed_nothing_are_counted_as_without_effect(
     assert (missing["changes"], missing["source_rows"]) == (3, 0)
 
 
+def test_a_key_change_has_an_effect_where_it_finds_a_row_that_looks_alike(
+    project: Project, lake: Lake
+) -> None:
+    """`update lines set line = line + 1`: a row comes to line 2 before the one there leaves."""
+    rows = [(1, "A"), (2, "A"), (3, "B")]
+    moves = [("update", (line, text), (line + 1, text)) for line, text in rows]
+    changes = stream(
+        lake, "moved_lines", "line: int, text: string", *[("insert", None, r) for r in rows], *moves
+    )
+    sql = project.sql(f"change_accounting({changes}, unique_key=['line'])")
+    found = {
+        (row["bucket"], row["operation"], row["reason"]): row["changes"] for row in lake.rows(sql)
+    }
+    assert found == {
+        ("applied", "insert", None): 3,
+        ("applied", "update", None): 3,
+        ("total", None, None): 6,
+    }
+
+
 @pytest.mark.minutes
 def test_before_images_are_compared_with_the_previous_state(
     make_project: Callable[[str], Project], lake: Lake
