@@ -18,7 +18,7 @@
 with
 
 {{ afterimage._key_events(
-    changes, unique_key, columns, "timestamp '1900-01-01 00:00:00'",
+    changes, unique_key, typed_columns, "timestamp '1900-01-01 00:00:00'",
     facts=afterimage._key_change_facts(changes, unique_key)
 ) }},
 

@@ -26,7 +26,7 @@
 with
 
 {{ afterimage._key_events(
-    changes, unique_key, columns, load_valid_from, facts=facts, names_user=names_user, of_keys=of_keys
+    changes, unique_key, typed_columns, load_valid_from, facts=facts, names_user=names_user, of_keys=of_keys
 ) }},
 
 transitions as (

@@ -53,7 +53,7 @@
 with
 
 {{ afterimage._key_events(
-    changes, options.unique_key, columns, options.load_valid_from, rebuilt, facts,
+    changes, options.unique_key, typed_columns, options.load_valid_from, rebuilt, facts,
     ends_have_state=options.deletes == 'version'
 ) }},
 

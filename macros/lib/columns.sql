@@ -1,4 +1,4 @@
-{#- SQL texts for names, literals and lists of columns. `_each` is what the others are made of. -#}
+{#- SQL texts for names, literals and lists of columns, and what compares rows. `_each` is what the others are made of. -#}
 
 
 {#- A piece of SQL for each column: the template with the column in place of `{column}`, its name as a literal in place
@@ -94,6 +94,55 @@
 {#- NULL-safe equality of some fields of two structs. -#}
 {%- macro _same_columns(left, right, columns) -%}
     {{ return(afterimage._each(columns, left ~ '.{column} <=> ' ~ right ~ '.{column}') | join(' and ')) }}
+{%- endmacro -%}
+
+
+{#- Whether the before-image has a value that differs from the row's known value. NULL proves nothing: a
+    before-image may leave out columns that were not captured. Values are compared as texts by name, so that the SQL
+    does not grow with the number of columns. But -0.0 is 0.0, and nested values of which one has several texts, such as
+    maps in any order, are compared by themselves. `types` are by name. -#}
+{%- macro _contradicts(row, types={}) -%}
+{%- set fields -%}
+from_json({{ afterimage._exact_json('before_image') }}, 'map<string, string>')
+{%- endset -%}
+{%- set own = fields | replace('before_image', row ~ '.image') ~ '[claim.key]' -%}
+{%- set alone = [] -%}
+{%- set floats = [] -%}
+{%- for column, type in types.items() if modules.re.search('map<|float|double', type or '') -%}
+    {%- do (alone if '<' in type else floats).append(column) -%}
+{%- endfor -%}
+(
+    coalesce(
+        exists(
+            map_entries({{ fields }}),
+            claim -> not coalesce(array_contains({{ row }}.unknown_columns, claim.key), false)
+            {%- if alone %}
+            and not array_contains({{ afterimage._string_array(alone) }}, claim.key)
+            {%- endif %}
+            and not coalesce({{ own }} = claim.value, false)
+            {%- if floats %}
+            and not coalesce(
+                array_contains({{ afterimage._string_array(floats) }}, claim.key)
+                and claim.value in ('0.0', '-0.0')
+                and {{ own }} in ('0.0', '-0.0'),
+                false
+            )
+            {%- endif %}
+        ),
+        false
+    )
+    {%- for column in alone %}
+    {%- set name = afterimage._quote(column) %}
+    or (
+        before_image.{{ name }} is not null
+        and not coalesce(array_contains({{ row }}.unknown_columns, {{ afterimage._literal(column) }}), false)
+        and not (
+            {{ afterimage._comparable('before_image.' ~ name, types[column]) }}
+            <=> {{ afterimage._comparable(row ~ '.image.' ~ name, types[column]) }}
+        )
+    )
+    {%- endfor %}
+)
 {%- endmacro -%}
 
 

@@ -22,7 +22,7 @@
 with
 
 {{ afterimage._key_events(
-    stream, unique_key, names, "timestamp '1900-01-01 00:00:00'",
+    stream, unique_key, typed_columns, "timestamp '1900-01-01 00:00:00'",
     facts=facts
 ) }},
 

@@ -159,7 +159,9 @@ left outer join {{ carried }} as earlier
         {{ return(none) }}
     {%- endif -%}
     {%- set names = columns | map(attribute='name') | list -%}
-    {%- set plan = afterimage._event_plan(options.unique_key, names, facts, rebuilt is not none) -%}
+    {%- set plan = afterimage._event_plan(
+        options.unique_key, afterimage._column_types(columns), facts, rebuilt is not none
+    ) -%}
     {%- set old_keys -%}
         select {{ afterimage._quoted(options.unique_key, '`before`.') | join(', ') }}
         from {{ stream }} as moves

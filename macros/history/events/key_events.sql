@@ -6,7 +6,7 @@
     `valid_at`, the running maximum of the change times. `ensuing_change_seq` and `ensuing_transaction_id` are those of
     the key's next event that has an effect.
 
-    Args: changes (a relation, or SQL for a FROM clause), unique_key, columns, load_valid_from, and `rebuilt`. With
+    Args: changes (a relation, or SQL for a FROM clause), unique_key, columns (each {name, type}), load_valid_from, and `rebuilt`. With
     `rebuilt`, an incremental run of the history materialization rebuilds only some keys, each from a place on; what the
     history knows of a key before that place replaces its earlier events (`is_known`).
 
@@ -18,7 +18,9 @@
     changes, unique_key, columns, load_valid_from, rebuilt=none, facts=none, ends_have_state=true, names_user=false,
     of_keys=none
 ) -%}
-{%- set plan = afterimage._event_plan(unique_key, columns, facts, rebuilt is not none, names_user) -%}
+{%- set types = afterimage._column_types(columns) -%}
+{%- set columns = columns | map(attribute='name') | list -%}
+{%- set plan = afterimage._event_plan(unique_key, types, facts, rebuilt is not none, names_user) -%}
 {%- if facts is none -%}
     {%- do afterimage._allow_many_steps() -%}
 {%- endif -%}
@@ -131,12 +133,13 @@ last(
 
 
 {#- Which steps the events of a stream need:
-    - `key_names`: the key's columns between the CTEs,
+    - `key_names`: the key's columns between the CTEs; `types`: those of all columns, by name,
     - `sparse`: the columns that may be absent,
     - `truncates`, `trades`, `carries`: see _facts; `carried`: the table of carried values, if there is one,
     - `events`: the CTE that has all events,
     - `is_rebuilt`: whether some keys are rebuilt from a place on; `names_user`: whether events have changed_by. -#}
-{%- macro _event_plan(unique_key, columns, facts, is_rebuilt=false, names_user=false) -%}
+{%- macro _event_plan(unique_key, types, facts, is_rebuilt=false, names_user=false) -%}
+    {%- set columns = types.keys() | list -%}
     {%- set facts = facts or afterimage._facts(columns, truncates=true, trades=true, carries=true) -%}
     {%- set key_names = unique_key | map('lower') | list -%}
     {%- set sparse = [] -%}
@@ -145,6 +148,7 @@ last(
     {%- endfor -%}
     {{ return({
         'key_names': afterimage._key_names(unique_key),
+        'types': types,
         'sparse': sparse,
         'truncates': facts.truncates,
         'trades': facts.trades,

@@ -8,14 +8,14 @@
 
     Once the row that arrived was updated, the statement that brought it is over, and the end is its own. Its
     before-image may still show another row: PostgreSQL has defaults there. -#}
-{%- macro _ends_of_earlier_rows(keys) -%}
+{%- macro _ends_of_earlier_rows(keys, types) -%}
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
 {%- set is_end = "coalesce(ended_by in ('delete', 'key_change'), false)" -%}
 {%- set shows_other_row -%}
 {{ is_end }}
         and coalesce(last_row.has_arrived and transaction_id = last_row.transaction_id, false)
-        and {{ afterimage._contradicts('last_row') | indent(8) }}
+        and {{ afterimage._contradicts('last_row', types) | indent(8) }}
 {%- endset -%}
 looking_back as (
 
@@ -50,15 +50,26 @@ compared_events as (
 
 ),
 
+undecided_events as (
+
+    select
+        *,
+        is_behind_arrival and not {{ afterimage._contradicts('found_row', types) | indent(8) }} as may_be_of_either
+
+    from compared_events
+
+),
+
 -- Whether the key was taken when a row came, judged by the last row or end before. An arrival with an end directly
--- after it leaves the key as they found it, so both are left out. Ends that show another row are left out too.
+-- after it leaves the key as they found it, so both are left out. Only an end that cannot be the found row's is the
+-- arrival's own for certain: nothing lives at the key then. Ends that show another row are left out too.
 taken_keys as (
 
     select
         *,
-        last(if(is_behind_arrival or is_before_end or shows_other_row, null, is_row), true) over ({{ before }}) as is_taken
+        last(if(may_be_of_either or is_before_end or shows_other_row, null, is_row), true) over ({{ before }}) as is_taken
 
-    from compared_events
+    from undecided_events
 
 ),
 
@@ -66,11 +77,7 @@ classified_events as (
 
     select
         *,
-        shows_other_row or (
-            is_behind_arrival
-            and coalesce(is_taken, false)
-            and not {{ afterimage._contradicts('found_row') | indent(12) }}
-        ) as is_earlier_row
+        shows_other_row or (may_be_of_either and coalesce(is_taken, false)) as is_earlier_row
 
     from taken_keys
 

@@ -188,6 +188,29 @@ def test_a_truncation_delivered_again_moves_a_row_that_began_at_its_place(
     assert times(rebuilt, 1) == [(5, None)]
 
 
+def test_a_row_goes_with_its_delete_however_its_values_are_written(
+    project: Project, lake: Lake
+) -> None:
+    """A map has no order, and -0.0 is 0.0; each row comes and goes in one transaction."""
+    model(project)
+    columns = contract_columns("id: int, x: double, m: map<string, int>, s: array<double>")
+    values: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = [
+        ((1, 0.0, {"a": 1, "b": 2}, [0.0]), (1, -0.0, {"b": 2, "a": 1}, [-0.0])),
+        ((2, 1.0, {"a": 1}, [1.0]), (2, 1.0, {"a": 1}, [1.0])),
+        ((3, 1.0, {"a": 1}, [1.0]), (3, 2.0, {"a": 1}, [1.0])),
+        ((4, 1.0, {"a": 1}, [1.0]), (4, 1.0, {"a": 2}, [1.0])),
+        ((5, 1.0, {"a": 1}, [1.0]), (5, 1.0, {"a": 1}, [2.0])),
+    ]
+    rows = []
+    for row, shown in values:
+        rows += [change(len(rows) + 1, "insert", row), change(len(rows) + 2, "delete", shown)]
+    lake.create("any_stream", columns, [row | {"transaction_id": "one"} for row in rows])
+    project.dbt("run", "--full-refresh")
+    found = lake.rows(f"select id, closed_by from {TABLE} order by id")
+    ends = {1: "delete", 2: "delete", 3: None, 4: None, 5: None}
+    assert {row["id"]: row["closed_by"] for row in found} == ends
+
+
 @pytest.mark.slow
 def test_a_clock_that_was_set_back_does_not_meet_the_end_of_an_earlier_row(
     project: Project, lake: Lake

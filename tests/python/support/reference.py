@@ -34,7 +34,10 @@ comments ("rule 5") are those of the list below.
     (b) the arrival is the event just before it, the key was taken when the row came, and the
         before-image holds no value other than the last upsert before the arrival said.
     Whether a key is taken says the last event before, leaving out ends that (a) holds for, and
-    each arrival with the end just behind it in one transaction.
+    each arrival with the end just behind it in one transaction, which leave the key as they found
+    it. Only if that end cannot be an earlier row's (its before-image holds a value other than the
+    last upsert before the arrival said), it is left in: the row that came is gone, and the key with
+    it.
     The row that such an end takes away is the one that lived at the key when the last row came.
 
 Times are `datetime` objects without a time zone and mean UTC.
@@ -437,7 +440,8 @@ def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> b
         if previous is arrival:
             life.takers.pop()
             is_taken = life.takers[-1] if life.takers else False
-            return is_taken and not _contradicts(end, life.found)
+            if is_taken and not _contradicts(end, life.found):
+                return True
     life.takers.append(False)
     return False
 
