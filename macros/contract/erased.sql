@@ -1,6 +1,7 @@
 {#- Keys that were erased stay erased. Whatever lands again of them, and in a full refresh too, a change of such a key
     keeps its place in the stream, so that every landed row is accounted for. It loses its values, and is rejected. If the
     intervals of the key are kept, it is not rejected: it has a token in place of the key, and the values of a few columns.
+    If it gave a row of another key an erased one, it is a delete at that other key, which is not erased.
 
     The list of erasures has the columns `model`, `erased_key` (`{"id": "42"}`, or `sha256:` and a hash, see `_key_text`),
     `requested_at`, `reference`, and `kept`, which it may lack: NULL, or, if intervals are kept, the names of the `columns`
@@ -21,6 +22,7 @@
     - `keys`: a query for the texts of its keys (`key_text`, see `_key_text`), with what is `kept`; `key_texts`: one for
       the texts alone,
     - `salt`: what is hashed with the keys; none if the list has them as they are,
+    - `types`: as given,
     - `token_types`: the types of the key's columns that have tokens, if the intervals of some keys are kept.
     `types` are those of the columns, by name. `listed` is the list, if it is known to exist. -#}
 {%- macro _erasures_of(name, unique_key, types, listed=none) -%}
@@ -71,11 +73,12 @@
         group by key_text
     {%- endset -%}
     {%- set token_types = {} -%}
-    {%- for types in ways | map(attribute=1) | reject('none') -%}
-        {%- do token_types.update(fromjson(types)) -%}
+    {%- for kept_types in ways | map(attribute=1) | reject('none') -%}
+        {%- do token_types.update(fromjson(kept_types)) -%}
     {%- endfor -%}
     {{ return({
-        'keys': keys, 'key_texts': 'select key_text from (' ~ keys ~ ')', 'salt': salt, 'token_types': token_types,
+        'keys': keys, 'key_texts': 'select key_text from (' ~ keys ~ ')', 'salt': salt, 'types': types,
+        'token_types': token_types,
     } if ways else none) }}
 {%- endmacro -%}
 
@@ -98,16 +101,30 @@
 
 
 {#- The same of an image of a change, such as `before`. -#}
-{%- macro _key_text_of(image, unique_key, salt) -%}
+{%- macro _key_text_of(image, unique_key, erasures) -%}
     {{ return(afterimage._key_text(
-        afterimage._each(unique_key | sort, 'cast(' ~ image ~ '{column} as string)'), salt
+        afterimage._key_column_texts(image, unique_key | sort, erasures.types), erasures.salt
     )) }}
 {%- endmacro -%}
 
 
+{#- The texts of the columns of the key in an image of the staging table. `types` are by name. -#}
+{%- macro _key_column_texts(image, unique_key, types) -%}
+    {%- set texts = [] -%}
+    {%- for column in unique_key -%}
+        {%- set type = types.get(column, types.get(column | lower)) -%}
+        {%- do texts.append(afterimage._key_column_text(image ~ afterimage._quote(column), type, type)) -%}
+    {%- endfor -%}
+    {{ return(texts) }}
+{%- endmacro -%}
+
+
 {#- A value of a column of the key, which is of the type `found`, as the text of the key's own type: 42 of an int is
-    42.00 of a decimal(10,2). NULL if it is no value of that type. -#}
+    42.00 of a decimal(10,2). Bytes are hex, as a text of them would be garbled. NULL if it is no value of that type. -#}
 {%- macro _key_column_text(value, found, type) -%}
+    {%- if type == 'binary' -%}
+        {{ return('hex(' ~ (value if found == 'binary' else 'unhex(cast(' ~ value ~ ' as string))') ~ ')') }}
+    {%- endif -%}
     {%- for kind in [
         ['tinyint', 'smallint', 'int', 'bigint', 'float', 'double', 'decimal'], ['date', 'timestamp', 'timestamp_ntz'],
         ['boolean']
@@ -125,8 +142,14 @@
     lost their values. Some change_ids hold the key, so such a change gets one of its own, the same whenever it is
     read; `id_before` is the one that it had. `erased_columns`: see _intake. -#}
 {%- macro _without_erased(erasures, columns, unique_key, further_columns, erased_columns) -%}
-{%- set values = {'change_id': "concat('erased-', md5(change_id))"} -%}
-{%- for column in ['warnings', 'changed_by'] + further_columns -%}
+{%- set key_before = afterimage._key_text_of('changes.`before`.', unique_key, erasures) -%}
+{#- The other key of such a delete may be erased later. -#}
+{%- set values = {
+    'change_id': "if(startswith(change_id, 'erased-'), change_id, concat('erased-', md5(change_id)))",
+    'operation': "if(leaves_other_key, 'delete', operation)",
+    'warnings': "if(leaves_other_key, array('the row took a key that is erased: erase this one too'), null)",
+} -%}
+{%- for column in ['changed_by'] + further_columns -%}
     {%- do values.update({column: erased_columns.get(column, 'null')}) -%}
 {%- endfor -%}
 {%- set values_if_rejected = {
@@ -141,6 +164,9 @@ kept_changes as (
         if(is_erased, {{ values[column] }}, {{ name }}) as {{ name }},
         {%- elif column in values_if_rejected %}
         case
+            {%- if column in ['before', 'reject_reason'] %}
+            when leaves_other_key then {{ name }}
+            {%- endif %}
             when is_erased and not keeps_interval then {{ values_if_rejected[column] }}
             {%- if erasures.token_types and column in ['before', 'after'] %}
             when is_erased and {{ name }} is not null
@@ -159,6 +185,14 @@ kept_changes as (
         select
             changes.*,
             of_before.key_text is not null or of_after.key_text is not null as is_erased,
+            coalesce(
+                changes.operation = 'update'
+                and changes.reject_reason is null
+                and of_after.key_text is not null
+                and of_before.key_text is null
+                and {{ key_before }} is not null,
+                false
+            ) as leaves_other_key,
             {%- if erasures.token_types %}
             changes.reject_reason is null
             and (changes.`before` is null or of_before.kept is not null)
@@ -177,7 +211,7 @@ kept_changes as (
         left outer join ({{ erasures['keys'] }}) as of_{{ image }}
             on
                 of_{{ image }}.key_text
-                = {{ afterimage._key_text_of('changes.`' ~ image ~ '`.', unique_key, erasures.salt) }}
+                = {{ afterimage._key_text_of('changes.`' ~ image ~ '`.', unique_key, erasures) }}
         {%- endfor %}
     ) as marked_changes
 

@@ -156,16 +156,21 @@
 {%- endmacro -%}
 
 
-{#- How many rows of a table have keys of the plan, which may not be listed yet. -#}
+{#- How many rows of a table have keys of the plan, which may not be listed yet, or listed ones, of which the staging
+    table may have no rows any longer. -#}
 {%- macro _rows_of_plan(table, plan) -%}
-    {%- if not plan.texts -%}
+    {%- set salt = plan.erasures.salt if plan.erasures else none -%}
+    {%- set key_texts = [plan.erasures.key_texts] if plan.erasures else [] -%}
+    {%- if plan.texts -%}
+        {%- do key_texts.append(
+            'select ' ~ afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), salt)
+            ~ ' from ' ~ afterimage._inline_keys(plan.texts)
+        ) -%}
+    {%- endif -%}
+    {%- if not key_texts -%}
         {{ return(0) }}
     {%- endif -%}
-    {%- set key_texts -%}
-        select {{ afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), none) }}
-        from {{ afterimage._inline_keys(plan.texts) }}
-    {%- endset -%}
-    {{ return(afterimage._counted_rows(table, plan, key_texts, none)) }}
+    {{ return(afterimage._counted_rows(table, plan, key_texts | join(' union all '), salt)) }}
 {%- endmacro -%}
 
 

@@ -26,18 +26,17 @@
 {%- endmacro -%}
 
 
-{#- The keys of the list that the stream has rows of, as lists of texts. -#}
-{%- macro _listed_texts(stream, unique_key, types) -%}
-    {%- set erasures = afterimage._erasures_of(stream.name, unique_key, types) -%}
+{#- The keys of the list (see _erasures_of) that the stream has rows of, as lists of texts. -#}
+{%- macro _listed_texts(stream, unique_key, erasures) -%}
     {%- if not erasures -%}
         {{ return([]) }}
     {%- endif -%}
     {%- set found = [] -%}
     {%- for image in stream.images -%}
         {%- do found.append(
-            'select ' ~ afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) as {key}') | join(', ')
+            'select ' ~ afterimage._key_column_texts(image, unique_key, erasures.types) | join(', ')
             ~ ' from ' ~ stream.relation ~ ' where '
-            ~ afterimage._key_text_of(image, unique_key, erasures.salt) ~ ' in (' ~ erasures.key_texts ~ ')'
+            ~ afterimage._key_text_of(image, unique_key, erasures) ~ ' in (' ~ erasures.key_texts ~ ')'
         ) -%}
     {%- endfor -%}
     {%- set texts = [] -%}
@@ -115,16 +114,16 @@
 
 
 {#- The given keys and all that key changes link with them, in either direction, however far. -#}
-{%- macro _linked_keys(stream, unique_key, texts) -%}
+{%- macro _linked_keys(stream, unique_key, types, texts) -%}
     {%- set found = namespace(all=texts, last=texts) -%}
     {%- for _ in range(1000) if found.last -%}
         {%- set directions = [] -%}
         {%- for here, there in [('before', 'after'), ('after', 'before')] -%}
             {%- set direction -%}
-                select {{ afterimage._each(unique_key, 'cast(changes.`' ~ there ~ '`.{column} as string) as {key}') | join(', ') }}
+                select {{ afterimage._key_column_texts('changes.`' ~ there ~ '`.', unique_key, types) | join(', ') }}
                 from {{ stream }} as changes
                 inner join {{ afterimage._inline_keys(found.last) }} as known_keys
-                    on {{ afterimage._is_of_key('changes.`' ~ here ~ '`.', unique_key, 'known_keys') }}
+                    on {{ afterimage._is_of_key('changes.`' ~ here ~ '`.', unique_key, types, 'known_keys') }}
                 where
                     operation = 'update'
                     and `before` is not null
@@ -146,8 +145,10 @@
 
 
 {#- The condition that an image is of a key of a table with the columns of `_key_names`. -#}
-{%- macro _is_of_key(image, unique_key, keys) -%}
-    {{ return(
-        afterimage._each(unique_key, 'cast(' ~ image ~ '{column} as string) = ' ~ keys ~ '.{key}') | join(' and ')
-    ) }}
+{%- macro _is_of_key(image, unique_key, types, keys) -%}
+    {%- set conditions = [] -%}
+    {%- for text in afterimage._key_column_texts(image, unique_key, types) -%}
+        {%- do conditions.append(text ~ ' = ' ~ keys ~ '._key_' ~ loop.index) -%}
+    {%- endfor -%}
+    {{ return(conditions | join(' and ')) }}
 {%- endmacro -%}

@@ -2,7 +2,7 @@
     - `staging`, and `stream`: its table; `unique_key`: the columns that the given keys name, sorted; `key_types`: their
       types,
     - `given`, `erased`: the keys as they are shown, those that were given, and with those that are linked; `texts`: the
-      same as lists of texts,
+      same as lists of texts; `erasures`: what is listed (see _erasures_of), if that is to be erased,
     - `tables`: the tables below that have this key; `rebuilt`: the names of those that are files without versions;
       `others`: those that are not touched, each with the reason, `why`; `beside`: the names of other models that read
       what the staging model reads,
@@ -32,11 +32,12 @@
     ) or '[]') -%}
     {%- set kept = afterimage._kept_columns(keep_intervals, types.keys() | list) -%}
     {%- set unique_key = afterimage._key_of_erasure(stream, keys, listed, types.keys() | list, known) -%}
-    {%- set texts = afterimage._listed_texts(stream, unique_key, types) if listed
+    {%- set erasures = afterimage._erasures_of(staging, unique_key, types) if listed else none -%}
+    {%- set texts = afterimage._listed_texts(stream, unique_key, erasures) if listed
         else afterimage._key_texts(keys, unique_key, types) -%}
-    {%- set linked = afterimage._linked_keys(stream.relation, unique_key, texts) if texts else [] -%}
+    {%- set linked = afterimage._linked_keys(stream.relation, unique_key, types, texts) if texts else [] -%}
     {%- set plan = {
-        'staging': staging, 'stream': stream, 'unique_key': unique_key, 'key_types': types, 'texts': linked,
+        'staging': staging, 'stream': stream, 'unique_key': unique_key, 'key_types': types, 'texts': linked, 'erasures': erasures,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
         'tables': [], 'rebuilt': [], 'others': [], 'beside': [], 'raw_tables': [], 'raw_left': [],
         'loses_rows': false, 'erased_columns': {},

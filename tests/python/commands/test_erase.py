@@ -37,7 +37,7 @@ COLUMNS = {
 }
 
 
-def row(number: int, letter: str, code: str | Decimal, name: str) -> dict[str, Any]:
+def row(number: int, letter: str, code: str | bytes | Decimal, name: str) -> dict[str, Any]:
     return {
         "header__change_seq": f"20240101120000{'0' * 2}{number:019}",
         "header__change_oper": letter,
@@ -460,6 +460,108 @@ def test_a_key_is_the_same_in_any_type(
         project.dbt("run", "--select", "stg_typed")
     assert "or with one that is not of the type of the column" in capfd.readouterr().out
     lake.spark.sql(f"drop table {erasures}")
+
+
+@pytest.mark.slow
+def test_a_key_of_bytes_is_hex(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As audits and timelines write it; most bytes are no text."""
+    erasures = f"{SCHEMA}.afterimage_erasures"
+    project = make_project("erase_bytes")
+    project.stream("stg_bytes", f"qlik_change_table({relation('bytes__ct')}, unique_key=['code'])")
+    project.history("bytes_history", "stg_bytes", ["code"])
+    columns = COLUMNS | {"code": "binary"}
+    first, now, ada, bob = (bytes([10, last]) for last in (0xFE, 0xFF, 0xFD, 0xFC))
+    rows = [
+        row(1, "I", first, "Eve"),
+        row(2, "I", ada, "Ada"),
+        row(3, "B", first, "Eve"),
+        row(3, "U", now, "Eve"),
+        row(4, "I", bob, "Bob"),
+    ]
+    lake.create("bytes__ct", columns, rows)
+    lake.spark.sql(f"drop table if exists {erasures}")
+    project.dbt("run", "--full-refresh")
+
+    def left() -> set[bytes]:
+        found = lake.rows(f"select code from {SCHEMA}.bytes_history")
+        return {bytes(one["code"]) for one in found}
+
+    assert left() == {first, now, ada, bob}
+    erase(project, staging="stg_bytes", keys=[{"code": "0AFF"}])
+    assert left() == {ada, bob}
+    assert {one["erased_key"] for one in lake.rows(f"select erased_key from {erasures}")} == {
+        '{"code":"0AFF"}',
+        '{"code":"0AFE"}',
+    }
+    lake.spark.sql(
+        f"""insert into {erasures} values ('stg_bytes', '{{"code": "0afc"}}', null, null, null)"""
+    )
+    erase(project, staging="stg_bytes", listed=True)
+    project.dbt("run", "--full-refresh")
+    assert left() == {ada}
+    with pytest.raises(DbtError):
+        erase(project, staging="stg_bytes", keys=[{"code": "no hex"}])
+    assert "must have values of the types of the columns" in capfd.readouterr().out
+    lake.spark.sql(f"drop table {erasures}")
+
+
+def list_by_hand(lake: Lake, code: str) -> None:
+    erasures = f"{SCHEMA}.afterimage_erasures"
+    lake.spark.sql(f"drop table if exists {erasures}")
+    lake.spark.sql(
+        f"create table {erasures} using {FORMAT} as select 'stg_clients' as model,"
+        f""" '{{"code": "{code}"}}' as erased_key, current_timestamp() as requested_at,"""
+        " 'by hand' as reference, cast(null as string) as kept"
+    )
+
+
+@pytest.mark.slow
+def test_listed_keys_that_staging_has_lost_are_counted_below(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lake.create(RAW, COLUMNS, ROWS)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    list_by_hand(lake, "bob")
+    project.dbt("run", "--full-refresh", "--select", "stg_clients")
+    capfd.readouterr()
+    assert typed(project, "stg_clients", "--listed", "--dry-run") == 0
+    said = capfd.readouterr().out
+    assert "stg_clients: 0 rows\n" in said
+    assert "clients_history: 1 rows\n" in said
+    assert f"crm.{RAW}: has 1 rows of these keys" in said
+    assert typed(project, "stg_clients", "--listed", "--yes") == 0
+    codes = {one["code"] for one in lake.rows(f"select code from {SCHEMA}.clients_history")}
+    assert codes == {"eve-at-first", "eve-now", "ada"}
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+def test_a_row_that_took_an_erased_key_is_gone_from_its_own(project: Project, lake: Lake) -> None:
+    """Else its last version there would be open for ever. Its own key can be erased too."""
+    lake.create(RAW, COLUMNS, ROWS)
+    list_by_hand(lake, "eve-now")
+    project.dbt("run", "--full-refresh")
+    query = f"select code, closed_by, is_current from {SCHEMA}.clients_history where name like 'E%'"
+    assert [tuple(one.values()) for one in lake.rows(query)] == [("eve-at-first", "delete", False)]
+    query = f"select * from {SCHEMA}.stg_clients where startswith(change_id, 'erased-')"
+    [left] = lake.rows(query)
+    assert left["operation"] == "delete"
+    assert left["before"] == {"code": "eve-at-first", "name": "Eve Marker"}
+    assert (left["after"], left["reject_reason"]) == (None, None)
+    assert left["warnings"] == ["the row took a key that is erased: erase this one too"]
+
+    erase(project, staging="stg_clients", keys=[{"code": "eve-at-first"}])
+    lake.append(RAW, COLUMNS, [ROWS[2], ROWS[3]])  # The same change, delivered again.
+    for refresh in ([], ["--full-refresh"]):
+        project.dbt("run", *refresh)
+        for name in MODELS:
+            assert found_in_files(lake, name) == set(), (name, refresh)
+        changes = lake.rows(f"select change_id, source_rows from {SCHEMA}.stg_clients")
+        assert len({one["change_id"] for one in changes}) == len(changes) == 5
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
 
 
 @pytest.mark.slow
