@@ -1,4 +1,4 @@
-{#- SQL texts for names, literals and lists of columns, and what compares rows. `_each` is what the others are made of. -#}
+{#- SQL texts for names, literals, lists of columns and comparisons. `_each` is what the others are made of. -#}
 
 
 {#- A piece of SQL for each column: the template with the column in place of `{column}`, its name as a literal in place

@@ -201,7 +201,7 @@ def test_a_row_goes_with_its_delete_however_its_values_are_written(
         ((4, 1.0, {"a": 1}, [1.0]), (4, 1.0, {"a": 2}, [1.0])),
         ((5, 1.0, {"a": 1}, [1.0]), (5, 1.0, {"a": 1}, [2.0])),
     ]
-    rows = []
+    rows: list[Row] = []
     for row, shown in values:
         rows += [change(len(rows) + 1, "insert", row), change(len(rows) + 2, "delete", shown)]
     lake.create("any_stream", columns, [row | {"transaction_id": "one"} for row in rows])
