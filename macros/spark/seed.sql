@@ -33,12 +33,11 @@
             ~ '. Correct the cell or its column_types.'
         ) -%}
         {%- set value = 'unhex(' ~ name ~ ')' if type == 'binary' else 'cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
+        {%- set is_misfit = value ~ ' is null' if type == 'binary' else afterimage._misfit(name, value, type) -%}
         {%- do names.append(name) -%}
         {%- do casts.append(
-            name if type == 'string' else
-            'case when ' ~ name ~ ' is null then null when '
-            ~ (value ~ ' is null' if type == 'binary' else afterimage._misfit(name, value, type | lower))
-            ~ ' then raise_error(replace(' ~ misfit ~ ", '<cell>', " ~ name ~ ')) else ' ~ value ~ ' end'
+            name if is_misfit is none else
+            'case when ' ~ name ~ ' is null then null when ' ~ is_misfit ~ ' then raise_error(replace(' ~ misfit ~ ", '<cell>', " ~ name ~ ')) else ' ~ value ~ ' end'
         ) -%}
     {%- endfor -%}
     {%- set first = namespace(sql='') -%}

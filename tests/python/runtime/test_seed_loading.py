@@ -167,6 +167,15 @@ def test_text_is_loaded_verbatim(load: Load) -> None:
     assert {row["place"]: row["words"] for row in rows} == dict(enumerate(WORDS))
 
 
+def test_text_of_a_declared_length_is_loaded_verbatim(load: Load) -> None:
+    types = {"place": "int", "code": "varchar(10)", "mark": "char(3)"}
+    rows = load("lengths", list(types), [["1", "it's NULL", "a b"], ["2", "", "xyz"]], types)
+    assert sorted(tuple(row[name] for name in types) for row in rows) == [
+        (1, "it's NULL", "a b"),
+        (2, None, "xyz"),
+    ]
+
+
 def test_cell_that_says_null_is_null_as_in_every_dbt_seed(load: Load) -> None:
     # dbt reads the file and hands it over so; see "agate_helper.from_csv" of dbt-common.
     rows = load("nulls", ["words"], [["null"], ["NULL"], ["nullable"]], {"words": "string"})
