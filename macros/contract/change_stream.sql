@@ -42,7 +42,7 @@
         {%- do properties.update({
             'afterimage.read': afterimage._as_property(tojson(afterimage._read_states(afterimage._tables_read(intakes)))),
             'afterimage.snapshot': '',
-            'afterimage.keys': afterimage._as_property(tojson(afterimage._keys_of(intakes))),
+            'afterimage.keys': afterimage._keys_text(intakes),
         }) -%}
     {%- endif -%}
     {%- do afterimage._create_table_as(target_relation, existing_relation, properties, sql) -%}
@@ -156,13 +156,13 @@
 {%- endmacro -%}
 
 
-{#- By which key each raw table is read, and what an erasure leaves of the columns that its macro adds. -#}
-{%- macro _keys_of(intakes) -%}
+{#- A property: by which key each raw table is read, and what an erasure leaves of the columns that its macro adds. -#}
+{%- macro _keys_text(intakes) -%}
     {%- set keys = [] -%}
     {%- for intake in intakes -%}
         {%- do keys.append({'name': intake.name, 'key': intake.key, 'erased_columns': intake.erased_columns}) -%}
     {%- endfor -%}
-    {{ return(keys) }}
+    {{ return(afterimage._as_property(tojson(keys))) }}
 {%- endmacro -%}
 
 

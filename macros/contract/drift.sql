@@ -129,10 +129,11 @@
 
 {#- Raises an error if a raw table was read by another key before: which rows replaced which, and which were paired,
     was decided by that key. `built_with` is what the staging table remembers; one of an earlier release does not say
-    its key. -#}
+    its key. A table of another name is read in place of one that was read before, or beside it. -#}
 {%- macro _check_key(relation, unique_key, built_with) -%}
     {%- set now = unique_key | map('lower') | sort -%}
-    {%- set before = built_with | selectattr('name', 'equalto', relation | string) | map(attribute='key') | list -%}
+    {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list -%}
+    {%- set before = (of_table or built_with) | map(attribute='key') | list -%}
     {%- if before and now not in before -%}
         {%- do exceptions.raise_compiler_error(
             'change_stream ' ~ model.name ~ ": the `unique_key` of " ~ relation ~ " has changed since " ~ this

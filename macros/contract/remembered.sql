@@ -19,7 +19,7 @@
 
 {#- What the model's table remembers at the start of a run, in its properties:
     - `read`: raw table -> its state,
-    - `built_with`: by which key each raw table was read, see _keys_of,
+    - `built_with`: by which key each raw table was read, see _keys_text,
     - `reason`: why there is no state, for the log line.
     With a `new_shape` (see _check_drift) all rows may have other values, so that nothing counts as read. -#}
 {%- macro _remembered_reads(new_shape=none) -%}
@@ -156,7 +156,7 @@
 {%- endmacro -%}
 
 
-{#- Stores what was read, and the snapshot of the model's table for which that holds. -#}
+{#- Stores what was read and by which key, and the snapshot of the model's table for which that holds. -#}
 {%- macro _remember_read(target_relation, intakes, keeps_earlier) -%}
     {%- set tables = afterimage._tables_read(intakes) -%}
     {%- if tables | rejectattr('is_remembered') | list | length == 0 -%}
@@ -179,5 +179,6 @@
     {%- do afterimage._set_properties(target_relation, {
         'afterimage.read': afterimage._as_property(tojson(dict(read, **afterimage._read_states(tables)))),
         'afterimage.snapshot': afterimage._noted_version(target_relation),
+        'afterimage.keys': afterimage._keys_text(intakes),
     }) -%}
 {%- endmacro -%}

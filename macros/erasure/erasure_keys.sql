@@ -1,7 +1,7 @@
 {#- The keys of an erasure: which are given, which are linked with them. -#}
 
 
-{#- The columns of the key, sorted. `known` is what the staging table remembers, see _keys_of. -#}
+{#- The columns of the key, sorted. `known` is what the staging table remembers, see _keys_text. -#}
 {%- macro _key_of_erasure(stream, keys, listed, columns, known) -%}
     {%- if (keys is none) == (not listed) -%}
         {%- do exceptions.raise_compiler_error(

@@ -248,6 +248,30 @@ def test_another_key_needs_a_full_refresh(runs: Runs, project: Project, lake: La
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
 
 
+@pytest.mark.slow
+def test_another_key_needs_a_full_refresh_whatever_the_raw_table_is_called(
+    runs: Runs, project: Project, lake: Lake
+) -> None:
+    columns = COLUMNS | {"region": "string"}
+    loads = [row(None, "I", "a", 1) | {"region": "EU"}, row(None, "I", "b", 1) | {"region": "US"}]
+    for name in (RAW, "Renamed__CT"):
+        lake.create(name, columns, loads)
+    runs.run("--full-refresh")
+    before = runs.staged()
+    # The name and the key changed at once.
+    model(project, raw="Renamed__CT", key="['id', 'region']")
+    with pytest.raises(DbtError, match=r"Built with: id. Got: id, region"):
+        runs.run()
+    # The name changed first.
+    model(project, raw="Renamed__CT")
+    assert runs.run().endswith("nothing new")
+    model(project, raw="Renamed__CT", key="['id', 'region']")
+    lake.append("Renamed__CT", columns, [row(at(1), "U", "c", 1) | {"region": "EU"}])
+    with pytest.raises(DbtError, match=r"Built with: id. Got: id, region"):
+        runs.run()
+    assert runs.staged() == before
+
+
 @pytest.mark.minutes
 def test_a_table_built_by_incremental_is_taken_over(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
