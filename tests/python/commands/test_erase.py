@@ -703,6 +703,47 @@ def test_raw_rows_are_erased_too(project: Project, lake: Lake) -> None:
 
 @pytest.mark.slow
 @pytest.mark.needs("iceberg")
+def test_an_erasure_does_not_hide_that_a_table_was_rolled_back(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Rolled-back staging reads again what it lost, and a history asks for a full refresh."""
+
+    def snapshot(table: str) -> int:
+        refs = f"{SCHEMA}.{table}.refs where name = 'main'"
+        [found] = lake.rows(f"select snapshot_id as id from {refs}")
+        return int(found["id"])
+
+    def roll_back(table: str, to: int) -> None:
+        lake.spark.sql(f"call system.rollback_to_snapshot('{SCHEMA}.{table}', {to})")
+
+    lake.create(RAW, COLUMNS, ROWS)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    staging, versions = snapshot("stg_clients"), snapshot("clients_history")
+    lake.append(RAW, COLUMNS, [row(7, "I", "cid", "Cid")])
+    project.dbt("run")
+    roll_back("clients_history", versions)
+    staged = lake.contents("stg_clients")
+    capfd.readouterr()
+    with pytest.raises(DbtError):
+        erase(project, staging="stg_clients", keys=[{"code": "eve-now"}])
+    assert "clients_history was rolled back, so changes" in capfd.readouterr().out
+    assert lake.contents("stg_clients") == staged
+    project.dbt("run", "--full-refresh", "--select", "clients_history")
+    roll_back("stg_clients", staging)
+    erase(project, staging="stg_clients", keys=[{"code": "eve-now"}])
+    project.dbt("run")
+    found = lake.rows(
+        f"select `after`.name as name from {SCHEMA}.stg_clients where reject_reason is null"
+    )
+    assert sorted(one["name"] for one in found) == ["Ada", "Ada L.", "Bob", "Cid"]
+    for name in MODELS:
+        assert found_in_files(lake, name) == set(), name
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("iceberg")
 def test_a_file_of_no_version_is_found(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
