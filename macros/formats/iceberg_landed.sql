@@ -168,10 +168,12 @@
 {%- endmacro -%}
 
 
-{#- Where those that landed rows have expired, it is the oldest of the others: the rows were there by then. -#}
+{#- Where those that landed rows have expired, it is the oldest of the others: the rows were there by then. A branch has
+    snapshots too. -#}
 {%- macro _iceberg_last_landed(relation) -%}
     {{ return(
-        "select coalesce(max(committed_at) filter (where operation <> 'replace'), min(committed_at)) as landed_at from "
-        ~ relation ~ '.snapshots'
+        "select coalesce(max(committed_at) filter (where operation not in ('replace', 'delete')), min(committed_at))"
+        ~ ' as landed_at from ' ~ relation ~ '.snapshots where snapshot_id in (select snapshot_id from ' ~ relation
+        ~ '.history where is_current_ancestor)'
     ) }}
 {%- endmacro -%}

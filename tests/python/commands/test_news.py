@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -402,9 +403,22 @@ def test_folders_that_spark_cannot_list_together_are_listed_alone(fleet: Fleet) 
     fleet.build()
 
 
+def time_of_commit(lake: Lake, table: str) -> datetime:
+    """Return when the newest commit of a table was made."""
+    query = (
+        f"describe history {SCHEMA}.{table} limit 1"
+        if FORMAT == "delta"
+        else f"select max(committed_at) as timestamp from {SCHEMA}.{table}.snapshots"
+    )
+    [commit] = lake.rows(query)
+    made: datetime = commit["timestamp"]
+    return made
+
+
 def test_the_freshness_of_dbt_is_when_rows_landed(fleet: Fleet, lake: Lake) -> None:
     """`dbt source freshness` with the query that `init` and `land` write into sources."""
     fleet.build()
+    two = f"{SCHEMA}.fleet_two__ct"
     path = fleet.project.folder / "models" / "sources.yml"
     before = path.read_text()
     query = (
@@ -424,17 +438,24 @@ def test_the_freshness_of_dbt_is_when_rows_landed(fleet: Fleet, lake: Lake) -> N
         )
     try:
         fleet.land("two", 5, row(at(20), "U", "fresh"))
+        made = time_of_commit(lake, "fleet_two__ct")
         fleet.land("more_files", 10, row(at(20), "U", "fresh"))
+        # What is deleted, or written to a branch, has not landed.
+        time.sleep(1.1)
+        lake.spark.sql(f"delete from {two} where header__change_seq = '{at(20)}'")
+        if FORMAT == "iceberg":
+            lake.spark.sql(f"alter table {two} create branch aside")
+            lake.frame(COLUMNS, FIRST).writeTo(f"{two}.branch_aside").append()
         results = fleet.project.dbt("source", "freshness").results
     finally:
         path.write_text(before)
+        if FORMAT == "iceberg":
+            lake.spark.sql(f"alter table {two} drop branch if exists aside")
     landed = {one.node.name: one.max_loaded_at for one in results}
     assert set(landed) == {"one", "two", "files", "more_files"}
     written = (fleet.folder / "more_files" / "part-10.parquet").stat().st_mtime
     assert abs(landed["more_files"].timestamp() - written) < 0.01
-    if FORMAT == "iceberg":
-        [made] = lake.rows(f"select max(committed_at) as at from {SCHEMA}.fleet_two__ct.snapshots")
-        assert abs(landed["two"].replace(tzinfo=None) - made["at"]).total_seconds() < 1
+    assert abs(landed["two"].replace(tzinfo=None) - made).total_seconds() < 1
     assert landed["two"] > landed["one"]
     assert landed["one"].year > 2000
     fleet.build()
