@@ -96,19 +96,30 @@
 
 
 {#- Whether Delta's change data feed has the rows of these commits: the table writes one, neither its properties nor its
-    columns changed meanwhile, and no file of it can have been removed. -#}
+    columns changed meanwhile, and no file of it can have been removed. The log does not always say that VACUUM was
+    here, which removes the files of the feed with those that were deleted, by default after a week. -#}
 {%- macro _has_change_feed(relation, commits) -%}
-    {%- if not commits or afterimage._table_properties(relation).get('delta.enableChangeDataFeed') != 'true' -%}
+    {%- set properties = afterimage._table_properties(relation) -%}
+    {%- if not commits or properties.get('delta.enableChangeDataFeed') != 'true' -%}
         {{ return(false) }}
     {%- endif -%}
-    {%- set week_ago = (run_started_at - modules.datetime.timedelta(days=6)).strftime('%Y-%m-%d %H:%M:%S') -%}
+    {%- set kept = namespace(time=modules.datetime.timedelta()) -%}
+    {%- for count, unit in modules.re.findall(
+        '([0-9]+) +(week|day|hour|minute|second)',
+        properties.get('delta.deletedFileRetentionDuration', 'interval 7 days') | lower
+    ) -%}
+        {%- set kept.time = kept.time + modules.datetime.timedelta(**{unit ~ 's': count | int}) -%}
+    {%- endfor -%}
+    {%- set age = [kept.time, modules.datetime.timedelta(days=7)] | min * 6 / 7 -%}
+    {%- set oldest = (run_started_at - age).strftime('%Y-%m-%d %H:%M:%S') -%}
     {%- for commit in commits if
-        (commit['timestamp'] | string)[:19] < week_ago
+        (commit['timestamp'] | string)[:19] < oldest
         or modules.re.search('TBLPROPERTIES|PROTOCOL|COLUMN|VACUUM|RESTORE|CLONE|CREATE', commit['operation'])
     -%}
         {{ return(false) }}
     {%- endfor -%}
-    {{ return(true) }}
+    {#- A write may change the columns too, and Delta refuses a feed across that. -#}
+    {{ return(afterimage._at_version(relation, commits[-1]['version']) != relation | string) }}
 {%- endmacro -%}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -194,6 +195,52 @@ def test_a_change_data_feed_gives_the_changed_rows_alone(runs: Runs, lake: Lake)
     lake.spark.sql(f"optimize {TABLE_OF_ROWS}")
     lake.spark.sql(f"delete from {TABLE_OF_ROWS} where header__change_seq = '{at(5)}'")
     assert runs.run().endswith("nothing new")
+
+
+def test_a_change_data_feed_is_not_asked_across_a_change_of_columns(
+    project: Project, runs: Runs, lake: Lake
+) -> None:
+    """One that came with the rows of a write, of a column that the model does not take."""
+    lake.create(RAW, COLUMNS | {"extra": "int"}, FIRST)
+    lake.spark.sql(
+        f"alter table {TABLE_OF_ROWS} set tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    )
+    raw = relation(RAW)
+    project.stream(
+        "stg_stream", f"qlik_change_table({raw}, unique_key=['id'], columns=['id', 'name'])"
+    )
+    runs.run("--full-refresh")
+    lake.append(RAW, COLUMNS | {"extra": "int"}, [row(at(4), "U", "d")])
+    rows = lake.frame(COLUMNS, [*FIRST, row(at(4), "U", "d"), row(at(5), "U", "e")])
+    rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
+        str(location(lake))
+    )
+    assert runs.run() == "7 rows landed, 2 changes: 2 new, 0 known, 0 rejected"
+    runs.land(row(at(6), "U", "f"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    assert "table_changes" in runs.sql
+    runs.assert_as_a_full_refresh()
+
+
+def test_a_change_data_feed_is_not_asked_for_what_vacuum_may_have_removed(
+    runs: Runs, lake: Lake
+) -> None:
+    """On some stores of objects the log does not say that VACUUM was here."""
+    lake.spark.sql(
+        f"alter table {TABLE_OF_ROWS} set tblproperties ('delta.enableChangeDataFeed' = 'true',"
+        " 'delta.deletedFileRetentionDuration' = 'interval 2 seconds')"
+    )
+    runs.land(row(at(4), "U", "d"))
+    runs.run()
+    lake.spark.sql(
+        f"update {TABLE_OF_ROWS} set name = 'mended' where header__change_seq = '{at(4)}'"
+    )
+    time.sleep(3)
+    lake.spark.conf.set("spark.databricks.delta.vacuum.logging.enabled", "false")
+    lake.spark.sql(f"vacuum {TABLE_OF_ROWS}")
+    lake.spark.conf.unset("spark.databricks.delta.vacuum.logging.enabled")
+    assert runs.run() == "1 rows landed, 1 changes: 0 new, 1 known, 0 rejected"
+    runs.assert_as_a_full_refresh()
 
 
 def test_a_table_of_odd_column_names(project: Project, lake: Lake, runs: Runs) -> None:
