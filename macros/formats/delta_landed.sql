@@ -136,8 +136,10 @@
 
 
 {#- Landed rows without a change data feed: those of the files that the commits added, as the log lists them. A file
-    that was merely rewritten (OPTIMIZE) counts only if a file that has landed was rewritten into it. `is_empty` if
-    there is no such file. The table's own statistics let other files be left out, if the order column has some. -#}
+    that was merely rewritten (by OPTIMIZE, or by a DELETE of other rows) counts only if a file that has landed was
+    rewritten into it: rows read again without those that were deleted beside them would make less of a change.
+    `is_empty` if there is no such file. The table's own statistics let other files be left out, if the order column
+    has some. -#}
 {%- macro _rows_by_log(relation, rows, location, commits, column) -%}
     {%- if not commits -%}
         {{ return({'is_empty': true}) }}
@@ -149,6 +151,8 @@
         {%- set bounded.name = known.name -%}
         {%- set bounded.type = known.type -%}
     {%- endfor -%}
+    {%- set deletes = commits | selectattr('operation', 'equalto', 'DELETE') | map(attribute='version') | join(', ') -%}
+    {%- set is_delete = 'cast(left(file, 20) as bigint) in (' ~ (deletes or 'null') ~ ')' -%}
     {%- set query -%}
         with
 
@@ -156,8 +160,9 @@
 
             select
                 cast(left(file, 20) as bigint) as version,
-                action.`add`.path as added,
-                action.`add`.dataChange as is_new,
+                -- A file that gets a deletion vector is added as what it is.
+                if({{ is_delete }} and action.`add`.deletionVector is not null, null, action.`add`.path) as added,
+                action.`add`.dataChange and not coalesce({{ is_delete }}, false) as is_new,
                 action.remove.path as removed,
                 {%- for end in ['min', 'max'] %}
                 {%- if bounded.name %}
@@ -178,7 +183,8 @@
                     _metadata.file_name as file,
                     from_json(
                         value,
-                        'add struct<path:string,dataChange:boolean,stats:string>, remove struct<path:string>,'
+                        'add struct<path:string,dataChange:boolean,stats:string,'
+                        || 'deletionVector:struct<storageType:string>>, remove struct<path:string>,'
                         || ' commitInfo struct<operation:string>'
                     ) as action
 
@@ -194,10 +200,25 @@
         -- Commits that rewrote a file which an earlier one of these commits added.
         rewriting as (
 
-            select distinct rewritten.version
+            select sort_array(collect_set(struct(rewritten.version as version, added.version as origin))) as steps
             from actions as rewritten
-            left semi join actions as added
+            inner join actions as added
                 on rewritten.removed = added.added and added.version < rewritten.version
+
+        ),
+
+        -- Those that added rows, and those that rewrote what came from them, from the oldest on.
+        landing as (
+
+            select explode(aggregate(
+                steps,
+                (select collect_set(version) from actions where is_new),
+                (landed, step) -> if(
+                    array_contains(landed, step.origin), array_append(landed, step.version), landed
+                )
+            )) as version
+
+            from rewriting
 
         )
 
@@ -209,7 +230,7 @@
             (select count(distinct version) from actions where is_commit) as commits
 
         from actions
-        where added is not null and (is_new or version in (select version from rewriting))
+        where added is not null and version in (select version from landing)
         limit 501
     {%- endset -%}
     {%- set files = run_query(query).rows -%}

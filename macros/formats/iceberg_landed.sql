@@ -40,7 +40,9 @@
 
 {#- Where a run goes on; none if the last snapshot read is not an ancestor of the present one or has expired:
     - `snapshot_id`: the last snapshot read, after which it starts,
-    - `since`: the snapshots since, newest first,
+    - `since`: the snapshots since that landed rows, or changed some, newest first; `rewrites`: the others, which only
+      rewrote files,
+    - `added_files`: how many data files the former added,
     - `has_delete_files`: whether any of them has a delete file, which Iceberg's changelog cannot handle. -#}
 {%- macro _first_snapshot(relation, present, read) -%}
     {%- set start -%}
@@ -61,7 +63,9 @@
             cast(parent_id as string) as parent_id,
             coalesce(summary['total-delete-files'], '') <> '0'
             or summary['removed-delete-files'] is not null as has_delete_files,
-            snapshot_id = {{ start }} as is_start
+            snapshot_id = {{ start }} as is_start,
+            operation = 'replace' as is_rewrite,
+            coalesce(cast(summary['added-data-files'] as int), 0) as added_files
 
         from {{ relation }}.snapshots
         where
@@ -73,10 +77,16 @@
         {%- do snapshots.update({row[0] | string: row}) -%}
     {%- endfor -%}
     {%- set since = [] -%}
-    {%- set walk = namespace(at=present, has_delete_files=false) -%}
+    {%- set rewrites = [] -%}
+    {%- set walk = namespace(at=present, has_delete_files=false, added_files=0) -%}
     {%- for _ in snapshots -%}
         {%- if walk.at in snapshots and not snapshots[walk.at]['is_start'] -%}
-            {%- do since.append(walk.at) -%}
+            {%- if snapshots[walk.at]['is_rewrite'] -%}
+                {%- do rewrites.append(walk.at) -%}
+            {%- else -%}
+                {%- do since.append(walk.at) -%}
+                {%- set walk.added_files = walk.added_files + snapshots[walk.at]['added_files'] | int -%}
+            {%- endif -%}
             {%- set walk.has_delete_files = walk.has_delete_files or snapshots[walk.at]['has_delete_files'] -%}
             {%- set walk.at = snapshots[walk.at]['parent_id'] | string -%}
         {%- endif -%}
@@ -86,12 +96,15 @@
     {%- endif -%}
     {%- if not walk.has_delete_files -%}
         {#- A table may still carry a list of delete files that are gone. -#}
-        {%- set walk.has_delete_files = since and afterimage._value(
+        {%- set walk.has_delete_files = (since or rewrites) and afterimage._value(
             'select count(*) from ' ~ relation ~ '.all_manifests where content = 1 and reference_snapshot_id = '
             ~ walk.at
         ) > 0 -%}
     {%- endif -%}
-    {{ return({'snapshot_id': walk.at, 'since': since, 'has_delete_files': walk.has_delete_files}) }}
+    {{ return({
+        'snapshot_id': walk.at, 'since': since, 'added_files': walk.added_files, 'rewrites': rewrites,
+        'has_delete_files': walk.has_delete_files,
+    }) }}
 {%- endmacro -%}
 
 
@@ -128,9 +141,13 @@
 {%- endmacro -%}
 
 
-{#- Landed rows where no changelog is possible: those of the data files added since, including files that were
-    merely rewritten. None if the files are too many to name. -#}
+{#- Landed rows where no changelog is possible: those of the data files added since. Files that were merely rewritten
+    count only if one that has landed was rewritten, or deleted: rows read again without those that were deleted beside
+    them would make less of a change. None if the files are too many to name. -#}
 {%- macro _rows_by_files(relation, start, present, column) -%}
+    {%- set entries = relation ~ '.entries version as of ' ~ present -%}
+    {%- set has_landed = 'status < 2 and data_file.content = 0 and snapshot_id in ('
+        ~ (start.since or ['null']) | join(', ') ~ ')' -%}
     {%- set metrics = 'readable_metrics.' ~ column -%}
     {%- set query -%}
         select
@@ -144,11 +161,17 @@
             false as is_bounded
             {%- endif %}
 
-        from {{ relation }}.entries version as of {{ present }}
+        from {{ entries }}
         where
-            status < 2
-            and data_file.content = 0
-            and snapshot_id in ({{ start.since | join(', ') }})
+            {{ has_landed }}
+            {%- if start.rewrites %}
+            or (
+                status < 2
+                and data_file.content = 0
+                and snapshot_id in ({{ start.rewrites | join(', ') }})
+                and (select count(*) from {{ entries }} where {{ has_landed }}) < {{ start.added_files }}
+            )
+            {%- endif %}
         limit 501
     {%- endset -%}
     {%- set files = run_query(query).rows -%}

@@ -46,6 +46,21 @@ flags as (
 
 {{ afterimage._qlik_described(layout, has_short_way) }},
 
+{#- An update has two rows, and one may be deleted before the other is read again. A change keeps here what it would
+    lose by that. A before-image without a number in its change_id has no update beside it. -#}
+{%- set unchanged_if -%}
+known.reject_reason is null
+    and changes.source_rows < known.source_rows
+    and (
+        (changes.reject_reason like 'before-image without its update:%' and endswith(changes.change_id, '-U'))
+        or (
+            changes.reject_reason is null
+            and changes.`before` is null
+            and known.`before` is not null
+            and {{ afterimage._exact_json('changes.`after`') }} = {{ afterimage._exact_json('known.`after`') }}
+        )
+    )
+{%- endset %}
 {#- Loads have no change_seq. If a key has several, the latest wins. It gets the change_id without a number, so it
     replaces an earlier load even if that one is no longer landed. -#}
 {{ afterimage._finish(
@@ -59,6 +74,7 @@ flags as (
         'order': "if(kind = 'load', last_time, null) desc nulls last, if(kind = 'load', image_hash, null) desc, "
             ~ "source_time asc nulls first, image_hash asc",
     },
+    known={'unchanged_if': unchanged_if},
     old_key='before_image is not null'
 ) }}
 {%- endmacro -%}

@@ -15,7 +15,22 @@ from urllib.parse import urlparse
 import pytest
 
 from conftest import FORMAT, ROOT, SCHEMA, DbtError, Lake, Project, relation
-from runs import COLUMNS, FIRST, INCREMENTAL, RAW, STREAM, TABLE, Runs, at, model, row
+from runs import (
+    COLUMNS,
+    FIRST,
+    INCREMENTAL,
+    PAIRS,
+    PAIRS_AS_CHANGES,
+    PARTNERS,
+    RAW,
+    STREAM,
+    TABLE,
+    Runs,
+    at,
+    model,
+    pairs_of,
+    row,
+)
 
 
 @pytest.fixture(scope="module")
@@ -181,6 +196,42 @@ def test_rows_deleted_from_or_changed_in_the_raw_table(mode: str, runs: Runs, la
     assert runs.run() == "1 rows landed, 1 changes: 0 new, 1 known, 0 rejected"
     [mended] = [change for change in runs.staged() if change["change_seq"] == at(4)]
     assert mended["after"]["name"] == "mended"
+    runs.assert_nothing_new()
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.slow
+def test_a_change_keeps_what_it_had_from_a_row_that_a_delete_file_names(
+    runs: Runs, lake: Lake
+) -> None:
+    """The delete is nothing, and so is a compaction that carries it out."""
+    raw = f"{SCHEMA}.{RAW}"
+    lake.spark.sql(
+        f"alter table {raw} set tblproperties"
+        " ('format-version' = '2', 'write.delete.mode' = 'merge-on-read')"
+    )
+    lake.frame(COLUMNS, PAIRS).coalesce(1).writeTo(raw).append()
+    runs.run()
+    kept = runs.staged()
+    assert pairs_of(kept) == PAIRS_AS_CHANGES
+    compact = (
+        f"call system.rewrite_data_files(table => '{raw}', options => map('rewrite-all', 'true'))"
+    )
+    lake.spark.sql(f"delete from {raw} where {PARTNERS}")
+    lake.spark.sql(compact)
+    assert runs.run() == "nothing new"
+    assert runs.staged() == kept
+    # A file that landed is among those that were compacted.
+    runs.land(row(at(7), "U", "f"), row(at(8), "U", "g"))
+    lake.spark.sql(f"delete from {raw} where header__change_seq = '{at(7)}'")
+    lake.spark.sql(compact)
+    assert "1 new" in runs.run()
+    assert pairs_of(runs.staged())[at(8)] == (None, (1, "g"))
+    # None of those that were compacted has landed since.
+    lake.spark.sql(f"delete from {raw} where header__change_seq = '{at(3)}'")
+    lake.spark.sql(compact)
+    runs.land(row(at(9), "U", "h"))
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
     runs.assert_nothing_new()
 
 

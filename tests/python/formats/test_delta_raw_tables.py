@@ -12,7 +12,22 @@ from urllib.parse import urlparse
 import pytest
 
 from conftest import SCHEMA, Lake, Project, relation
-from runs import COLUMNS, FIRST, INCREMENTAL, RAW, STREAM, TABLE, Runs, at, model, row
+from runs import (
+    COLUMNS,
+    FIRST,
+    INCREMENTAL,
+    PAIRS,
+    PAIRS_AS_CHANGES,
+    PARTNERS,
+    RAW,
+    STREAM,
+    TABLE,
+    Runs,
+    at,
+    model,
+    pairs_of,
+    row,
+)
 
 pytestmark = [pytest.mark.slow, pytest.mark.needs("delta")]
 
@@ -77,6 +92,39 @@ def test_rows_deleted_and_changed(marks: str, runs: Runs, lake: Lake) -> None:
     [mended] = [change for change in runs.staged() if change["change_seq"] == at(4)]
     assert mended["after"]["name"] == "mended"
     runs.assert_nothing_new()
+
+
+@pytest.mark.parametrize("marks", ["true", "false"])
+def test_a_change_keeps_what_it_had_from_a_row_that_was_deleted(
+    marks: str, runs: Runs, lake: Lake
+) -> None:
+    """Its before-image, its old key, or its row after the change; all rows are in one file."""
+    lake.spark.sql(
+        f"alter table {TABLE_OF_ROWS} set tblproperties ('delta.enableDeletionVectors' = '{marks}')"
+    )
+    land_one_file(lake, [*PAIRS, row(at(7), "B", "f"), row(at(7), "U", "g")])
+    runs.run()
+    kept = runs.staged()
+    assert pairs_of(kept) == PAIRS_AS_CHANGES | {at(7): ((1, "f"), (1, "g"))}
+    lake.spark.sql(f"delete from {TABLE_OF_ROWS} where {PARTNERS}")
+    assert runs.run() == "nothing new"
+    assert runs.staged() == kept
+    # A compaction of what is left is no landing either.
+    lake.spark.sql(f"delete from {TABLE_OF_ROWS} where header__change_oper = 'B'")
+    lake.spark.sql(f"optimize {TABLE_OF_ROWS}")
+    assert runs.run() == "nothing new"
+    assert runs.staged() == kept
+    # What landed before a row of its file was deleted, and the rest was compacted.
+    land_one_file(lake, [row(at(8), "U", "h"), row(at(9), "U", "i")])
+    lake.spark.sql(f"delete from {TABLE_OF_ROWS} where header__change_seq = '{at(8)}'")
+    lake.spark.sql(f"optimize {TABLE_OF_ROWS}")
+    assert "1 changes: 1 new" in runs.run()
+    assert pairs_of(runs.staged())[at(9)] == (None, (1, "i"))
+    runs.assert_nothing_new()
+
+
+def land_one_file(lake: Lake, rows: list[dict[str, Any]]) -> None:
+    lake.frame(COLUMNS, rows).coalesce(1).writeTo(TABLE_OF_ROWS).append()
 
 
 def test_a_table_overwritten_is_read_once(runs: Runs, lake: Lake) -> None:

@@ -49,6 +49,36 @@ FIRST = [
     row(at(3), "U", "c"),
 ]
 
+# Updates as pairs of rows: one of values, two that change the key.
+PAIRS = [
+    row(at(4), "B", "c"),
+    row(at(4), "U", "d"),
+    row(at(5), "B", "d", 42),
+    row(at(5), "U", "d", 9),
+    row(at(6), "B", "e", 43),
+    row(at(6), "U", "e", 8),
+]
+# Of each pair the key and the name, before and after.
+PAIRS_AS_CHANGES = {
+    at(4): ((1, "c"), (1, "d")),
+    at(5): ((42, "d"), (9, "d")),
+    at(6): ((43, "e"), (8, "e")),
+}
+# One row of each pair.
+PARTNERS = f"(header__change_seq = '{at(4)}' and header__change_oper = 'B') or id in (42, 8)"
+
+
+def pairs_of(staged: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the changes behind the first ones as PAIRS_AS_CHANGES has them; all must be good."""
+    assert [change["reject_reason"] for change in staged if change["reject_reason"]] == []
+    return {
+        change["change_seq"]: tuple(
+            image and (image["id"], image["name"]) for image in (change["before"], change["after"])
+        )
+        for change in staged
+        if change["change_seq"] > at(3)
+    }
+
 
 class Runs:
     """A staging table on a raw table, and the log lines of its runs."""
