@@ -64,7 +64,7 @@
 
 {#- Erases all keys that the list has of the model then, so that it completes an earlier erasure that was killed. -#}
 {%- macro _carry_out(plan, reference) -%}
-    {%- do afterimage._check_rolled_back(plan) -%}
+    {%- do afterimage._settle_rollbacks(plan) -%}
     {%- if plan.texts -%}
         {%- do afterimage._list_erasures(plan, reference) -%}
     {%- endif -%}
@@ -99,20 +99,16 @@
 {#- The tables get new versions here, and what they remember counts for these. So it must be true first: staging that
     was rolled back forgets what it has read, so that its next run reads everything; any other table needs a full
     refresh. -#}
-{%- macro _check_rolled_back(plan) -%}
+{%- macro _settle_rollbacks(plan) -%}
     {%- for table in plan.tables + [plan.stream] -%}
         {%- set noted = afterimage._table_properties(table.relation).get('afterimage.snapshot') -%}
         {%- set present = afterimage._of_format(table.format, 'version')(table.relation) if noted -%}
         {%- if noted and afterimage._of_format(table.format, 'is_rolled_back')(table.relation, noted, present) -%}
             {%- if table.name != plan.staging -%}
-                {%- do exceptions.raise_compiler_error(
-                    'erase: ' ~ table.relation ~ ' was rolled back, so changes that it took in are missing. Run `dbt run'
-                    ~ ' --full-refresh --select ' ~ table.name ~ '`. Run the command again then.'
-                ) -%}
+                {%- do exceptions.raise_compiler_error('erase: ' ~ table.relation ~ ' was rolled back, so changes that it took'
+                    ~ ' in are missing. Run `dbt run --full-refresh --select ' ~ table.name ~ '`. Then run the command again.') -%}
             {%- endif -%}
-            {%- do run_query(
-                'alter table ' ~ table.relation ~ " unset tblproperties if exists ('afterimage.read')"
-            ) -%}
+            {%- do run_query('alter table ' ~ table.relation ~ " unset tblproperties if exists ('afterimage.read')") -%}
         {%- endif -%}
     {%- endfor -%}
 {%- endmacro -%}

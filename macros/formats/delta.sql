@@ -200,3 +200,18 @@ true
     {%- endif -%}
     {%- do run_query('alter table ' ~ relation ~ ' alter column ' ~ column ~ ' type ' ~ type) -%}
 {%- endmacro -%}
+
+
+{#- No query can ask for the history, so the macro does. A table whose last hundred commits landed nothing counts as
+    having landed with the oldest of them. -#}
+{%- macro _delta_last_landed(relation) -%}
+    {%- set commits = run_query('describe history ' ~ relation ~ ' limit 100').rows -%}
+    {%- set landed = namespace(at=commits[-1]['timestamp']) -%}
+    {%- for commit in commits | reverse
+        if not modules.re.search(
+            '^OPTIMIZE|^VACUUM|^DELETE|^REORG|TBLPROPERTIES|PROTOCOL|COLUMN', commit['operation']
+        ) -%}
+        {%- set landed.at = commit['timestamp'] -%}
+    {%- endfor -%}
+    {{ return("select timestamp '" ~ (landed.at | string)[:19] ~ "' as landed_at") }}
+{%- endmacro -%}
