@@ -6,7 +6,7 @@
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
 {{ afterimage._distinct_rows(
     'changed_rows', by='change_group, operation, position, row_hash',
-    first='time asc nulls last, transaction_id asc nulls last'
+    first='array_min(filled_fields) asc nulls last, time asc nulls last, transaction_id asc nulls last'
 ) }},
 
 parts as (
@@ -80,7 +80,7 @@ assembled as (
                 then {{ afterimage._openedge_split_reason(layout) | indent(16) }}
             when parts > 1 and highest_position > 0
                 then concat('split record in ', parts, ' rows: two parts at the most, and with different positions')
-            when position <> 0 and {{ afterimage._openedge_is_half(layout, split_order) | indent(12) }}
+            when position <> 0 and {{ afterimage._openedge_is_half(split_order) }}
                 then 'half of a split record: its other part is not there'
         end as split_reason
 
@@ -91,22 +91,15 @@ assembled as (
 {%- endmacro -%}
 
 
-{#- Whether a lone row with a position is half a record, and not one that the SQL engine has put together: its
-    columns on one side of the position are all NULL. A second part has no values before the position. A record that
-    breaks in its last column with a value has none after it either. -#}
-{%- macro _openedge_is_half(layout, split_order) -%}
-    {%- set before, after = [], [] -%}
-    {%- for field in layout.fields -%}
-        {%- set is_there = field.number ~ ' and image.{column} is not null)' -%}
-        {%- do before.extend(afterimage._each(field.columns, '(position > ' ~ is_there)) -%}
-        {%- do after.extend(afterimage._each(field.columns, '(position < ' ~ is_there)) -%}
-    {%- endfor -%}
-not (
-    ({{ before | join(' or ') }})
-    {%- if split_order == 'zero_last' %}
-    and ({{ after | join(' or ') }})
-    {%- endif %}
-)
+{#- Whether a lone row with a position is half a record, and not one that the SQL engine has put together: its fields
+    on one side of the position are all NULL. A second part has no values before the position, and none at it if the
+    record broke after that field. A record that breaks in its last column with a value has none after it either. -#}
+{%- macro _openedge_is_half(split_order) -%}
+{%- if split_order == 'zero_first' -%}
+not coalesce(array_min(filled_fields) < position + if(fragment = 0 and array_index = 0, 1, 0), false)
+{%- else -%}
+not coalesce(array_min(filled_fields) <= position and array_max(filled_fields) > position, false)
+{%- endif -%}
 {%- endmacro -%}
 
 

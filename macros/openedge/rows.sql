@@ -9,7 +9,8 @@ change_rows as (
         {%- for role in ['sequence', 'operation', 'position', 'array_index', 'fragment', 'time', 'transaction_id'] %}
         {{ layout.change[role] }} as {{ role }},
         {%- endfor %}
-        {{ afterimage._struct(layout.columns) }} as image
+        {{ afterimage._struct(layout.columns) }} as image,
+        {{ afterimage._openedge_filled_fields(layout) | indent(8) }} as filled_fields
 
     from {{ change_side.rows if layout.has_changes else layout.relation }}
     where {{ (change_side.condition or change_side.where) if layout.has_changes else 'false' }}
@@ -42,7 +43,10 @@ tracking_rows as (
 changed_rows as (
 
     {{ afterimage._openedge_identified(
-        'change_rows', ['position', 'array_index', 'fragment'] + layout.image_fields
+        'change_rows',
+        ['position', 'array_index', 'fragment'] + layout.image_fields,
+        ['position', 'array_index', 'fragment', 'time', 'transaction_id'],
+        afterimage._row_to_name('image', layout.columns, layout.types) ~ ' as image'
     ) | indent(4) }}
 
 ),
@@ -50,21 +54,43 @@ changed_rows as (
 tracked_rows as (
 
     {{ afterimage._openedge_identified(
-        'tracking_rows', ['field_map'] + layout.tracking_fields
+        'tracking_rows',
+        ['field_map'] + layout.tracking_fields,
+        ['time', 'transaction_id', 'field_map'],
+        'tracking'
     ) | indent(4) }}
 
 )
 {%- endmacro -%}
 
 
-{#- Adds to raw rows `kind`, `change_group` (the sequence; a malformed row is its own group) and `row_hash`. -#}
-{%- macro _openedge_identified(rows, values) -%}
+{#- The numbers of the fields that have a value, of all fields, for a row with a position: they tell half a record from
+    a whole one. -#}
+{%- macro _openedge_filled_fields(layout) -%}
+if(
+    {{ layout.change.position }} <> 0,
+    array_compact(array(
+        {%- for field in layout.fields %}
+        if(coalesce({{ afterimage._quoted(field.names) | join(', ') }}) is null, null, {{ field.number }})
+        {{- ',' if not loop.last }}
+        {%- endfor %}
+    )),
+    null
+)
+{%- endmacro -%}
+
+
+{#- Adds to raw rows `kind`, `change_group` (the sequence; a malformed row is its own group, named by its `metadata` and
+    its `content`) and `row_hash`, a hash of the `values`. -#}
+{%- macro _openedge_identified(rows, values, metadata, content) -%}
 select
     *,
     if(
         has_seq,
         lpad(sequence, 19, '0'),
-        concat('unordered-', md5({{ afterimage._exact_json('struct(*)') }}))
+        concat('unordered-', md5({{ afterimage._exact_json(
+            'struct(sequence, operation, ' ~ metadata | join(', ') ~ ', ' ~ content ~ ', has_seq, kind)'
+        ) }}))
     ) as change_group,
     {{ afterimage._hash_of_values(values) | indent(4) }} as row_hash
 

@@ -344,6 +344,35 @@ def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
     lake.spark.sql(f"drop table {table}")
 
 
+HALF = "half of a split record: its other part is not there"
+
+
+@pytest.mark.parametrize("selected", [None, ["Item-Num", "Price"]])
+def test_a_row_that_sql_has_joined_is_whole_whatever_comes_before_its_position(
+    selected: list[str] | None, project: Project, lake: Lake
+) -> None:
+    """The record of 1 broke after the first field, those of 2 and 3 after the second.
+
+    4 has only the second part of a record that broke after the first field, and 5 that of one that
+    broke within it.
+    """
+    columns = {**CHANGE_COLUMNS, "Notes": "string", "Item-Num": "int", "Price": "int"}
+
+    def row(sequence: int, position: int, notes: str | None, fragment: int = 0) -> Row:
+        place = {"_Change-Sequence": sequence, "_Operation": 1, "_Continuation-Position": position}
+        data = {"Notes": notes, "Item-Num": 3, "Price": 9}
+        return {**place, "_ArrayIndex": 0, "_Fragment": fragment, **data}
+
+    rows = [row(1, 1, "n"), row(2, 2, "n"), row(3, 2, None), row(4, 1, None), row(5, 1, "n", 1)]
+    lake.create("joined__cdc", columns, rows)
+    sql = project.sql(
+        f"openedge_change_table({relation('joined__cdc')}, unique_key=['Item-Num'],"
+        f" columns={selected or 'none'})"
+    )
+    found = lake.rows(f"select after.Price, reject_reason from ({sql}) order by change_seq")
+    assert [tuple(row.values()) for row in found] == [(9, None)] * 3 + [(9, HALF)] * 2
+
+
 LANDED = {
     **CHANGE_COLUMNS,
     "_Source-Table-Number": "int",

@@ -79,10 +79,11 @@ def sqlserver_rows() -> list[Row]:
 
 
 def openedge_rows() -> list[Row]:
-    def row(code: int, place: int, key: int, size: int) -> Row:
+    def row(code: int, place: int | None, key: int, size: int) -> Row:
         return {"_Change-Sequence": place, "_Operation": code, **data(key, size)}
 
-    return [row(4, key, key, size) for key in KEYS for size in (key, key + 1)]
+    rows = [row(4, key, key, size) for key in KEYS for size in (key, key + 1)]
+    return [*rows, row(4, None, 1, 1)]
 
 
 QLIK_HEADER = {"header__change_seq": "string", "header__change_oper": "string"}
