@@ -141,11 +141,12 @@ changes as (
 
 {#- Conditions on `known`, the rows that the model's table has:
     - `within`: it holds for every row that the run can meet; none if that may be any,
-    - `unchanged_if`: it keeps the stored row of a change unchanged.
+    - `unchanged_if`: it keeps the stored row of a change unchanged,
+    - `kept`: column -> an expression over `changes` and `known`, if a change keeps some of what the stored row says.
     `replaced` is a query for the change_ids of rejected rows that the run reads as other changes; a change_stream deletes
     them. -#}
-{%- macro _known_rules(within, unchanged_if=none, replaced=none) -%}
-    {{ return({'within': within, 'unchanged_if': unchanged_if, 'replaced': replaced}) }}
+{%- macro _known_rules(within, unchanged_if=none, replaced=none, kept={}) -%}
+    {{ return({'within': within, 'unchanged_if': unchanged_if, 'replaced': replaced, 'kept': kept}) }}
 {%- endmacro -%}
 
 

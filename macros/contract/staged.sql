@@ -8,6 +8,10 @@
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
+    {%- set value = {} -%}
+    {%- for column in contract + further_columns -%}
+        {%- do value.update({column: known.kept.get(column, 'changes.' ~ afterimage._quote(column))}) -%}
+    {%- endfor -%}
     {%- set types = afterimage._column_types(
         afterimage._relation_columns(this) if afterimage._is_incremental() else []
     ) -%}
@@ -22,11 +26,11 @@
 {% endif %}
 select
     {%- for column in contract %}
-    changes.{{ afterimage._quote(column) }},
+    {{ value[column] ~ (' as ' ~ column if column in known.kept) }},
     {%- endfor %}
     {{ afterimage._ingested_at() | indent(4) }} as ingested_at
     {%- for column in further_columns %},
-    changes.{{ afterimage._quote(column) }}
+    {{ value[column] ~ (' as ' ~ column if column in known.kept) }}
     {%- endfor %}
     {%- if marks_known %},
     known.change_seq as afterimage_known_seq
@@ -45,7 +49,7 @@ where
         known.change_id is null
         or not (
             {%- for column in compared %}
-            {{ afterimage._comparable('changes.' ~ afterimage._quote(column), types[column]) }}
+            {{ afterimage._comparable(value[column], types[column]) }}
             <=> {{ afterimage._comparable('known.' ~ afterimage._quote(column), types[column]) }}
             {%- if not loop.last %} and{% endif %}
             {%- endfor %}

@@ -137,6 +137,7 @@ nullif(array_compact(array(
         concat('the tracking table has another operation: ', coalesce(tracked_operation, 'NULL')),
         null
     ),
-    if(before_reason is not null, concat('before-image left out: ', before_reason), null)
+    if(before_reason is not null, concat('before-image left out: ', before_reason), null),
+    if(has_forms, 'parts of this record came in several forms, of which one counts', null)
 )), cast(array() as array<string>))
 {%- endmacro -%}

@@ -31,12 +31,26 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
-    {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that. -#}
+    {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that. After a change of
+        the columns the change row may still have values, so that only what the tracking row said is kept. -#}
+    {%- set lost_tracking -%}
+coalesce(known.reject_reason, changes.reject_reason) is null
+        and changes.tracking is null and known.tracking is not null
+    {%- endset -%}
+    {%- set kept = {} -%}
+    {%- if layout.tracks and intake.new_shape -%}
+        {%- for column in ['tracking', 'changed_by', 'changed_columns', 'warnings', 'changed_at', 'transaction_id'] -%}
+            {%- do kept.update({column: 'if(' ~ lost_tracking ~ ', known.' ~ column ~ ', changes.' ~ column ~ ')'}) -%}
+        {%- endfor -%}
+        {%- do kept.update({
+            'source_rows': 'if(' ~ lost_tracking ~ ', greatest(known.source_rows, changes.source_rows), changes.source_rows)'
+        }) -%}
+    {%- endif -%}
     {%- set unchanged_if -%}
 known.reject_reason is null
         and (
             (coalesce(changes.`before`, changes.`after`) is null and coalesce(known.`before`, known.`after`) is not null)
-            {%- if layout.tracks %}
+            {%- if layout.tracks and not kept %}
             or (changes.tracking is null and known.tracking is not null)
             {%- endif %}
         )
@@ -62,7 +76,7 @@ with
         'identity_order': 'precedence asc, is_orphan asc, row_hash asc',
         'order': 'row_hash asc',
     },
-    known={'unchanged_if': unchanged_if},
+    known={'unchanged_if': unchanged_if, 'kept': kept},
     old_key='before_image is not null',
     source_rows='cast(row_count + if(number_of_identity = 1, tracking_copies, 0) as int)',
     further_columns=further_columns

@@ -9,6 +9,50 @@
     first='array_min(filled_fields) asc nulls last, time asc nulls last, transaction_id asc nulls last'
 ) }},
 
+-- A part may come again in other words, and both parts as the one row that the SQL engine makes of them. One form of each
+-- part counts; if there is a whole record, it counts instead of all parts. Rows of other keys are no forms of a part.
+forms as (
+
+    select
+        *,
+        row_number() over (same_part order by is_whole desc, row_hash asc) as form,
+        count(*) over (same_part) > 1 as has_forms,
+        sum(copies) over (same_part) as form_copies
+
+    from (
+        select
+            *,
+            may_be_split
+            and bool_or(is_whole) over (partition by change_group, operation)
+            and min(full_key) over (partition by change_group, operation)
+            = max(full_key) over (partition by change_group, operation) as has_whole
+
+        from (
+            select
+                *,
+                {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
+                if({{ afterimage._has_null_key(layout.unique_key) }}, null, own_key) as full_key,
+                kind in ('insert', 'update', 'delete', 'before_image')
+                and has_seq
+                and max(position) over (partition by change_group, operation) > 0 as may_be_split,
+                position <> 0
+                and full_key is not null
+                and not {{ afterimage._openedge_is_half(split_order) }} as is_whole
+
+            from distinct_rows
+        ) as keyed_rows
+    ) as known_forms
+    window same_part as (
+        partition by
+            change_group,
+            operation,
+            if(may_be_split, null, row_hash),
+            if(has_whole, null, position),
+            if(has_whole, null, own_key)
+    )
+
+),
+
 parts as (
 
     select
@@ -17,9 +61,10 @@ parts as (
         min(position) over (partition by change_group, operation) as lowest_position,
         max(position) over (partition by change_group, operation) as highest_position,
         row_number() over ({{ in_order }}) as part,
-        lead(struct(image, array_index, fragment, copies)) over ({{ in_order }}) as next_part
+        lead(struct(image, array_index, fragment, form_copies, has_forms)) over ({{ in_order }}) as next_part
 
-    from distinct_rows
+    from forms
+    where form = 1
 
 ),
 
@@ -74,7 +119,8 @@ assembled as (
         transaction_id,
         row_hash,
         if(is_split, {{ afterimage._openedge_joined(layout) | indent(8) }}, image) as image,
-        copies + if(is_split, next_part.copies, 0) as row_count,
+        form_copies + if(is_split, next_part.form_copies, 0) as row_count,
+        has_forms or (is_split and next_part.has_forms) as has_forms,
         case
             when is_split
                 then {{ afterimage._openedge_split_reason(layout) | indent(16) }}

@@ -173,7 +173,8 @@ paired as (
         -- Half a before-image does not count.
         if(changes.kind is null or before_images.reject_reason is null, before_images.image, null) as before_image,
         if(changes.kind is null, null, before_images.reject_reason) as before_reason,
-        coalesce(changes.row_count, 0) + coalesce(before_images.row_count, 0) as row_count
+        coalesce(changes.row_count, 0) + coalesce(before_images.row_count, 0) as row_count,
+        coalesce(changes.has_forms, false) or coalesce(before_images.has_forms, false) as has_forms
 
     from (select * from classified where kind <> 'before_image') as changes
     full outer join (select * from classified where kind = 'before_image') as before_images

@@ -41,6 +41,7 @@ tracked_changes as (
         changes.before_image,
         changes.before_reason,
         coalesce(changes.row_count, 0) as row_count,
+        changes.has_forms,
         tracked.kind as tracked_kind,
         tracked.operation as tracked_operation,
         tracked.field_map,

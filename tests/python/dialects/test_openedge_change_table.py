@@ -245,6 +245,57 @@ def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
 
 
 @pytest.mark.minutes
+def test_a_column_listed_later_has_its_values_though_the_tracking_rows_are_gone(
+    project: Project, lake: Lake
+) -> None:
+    """What the tracking row said stays, and so does a change that the change table has lost."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string", "shelf": "string"}
+    header = {"_Operation": 4, "_Time-Stamp": datetime(2024, 3, 1)}
+    changes = [
+        {**header, "_Change-Sequence": place, "id": place, "name": "a", "shelf": "C3"}
+        for place in (11, 12)
+    ]
+    tracking = [
+        {
+            **header,
+            "_Change-Sequence": place,
+            "_Source-Table-Number": 12,
+            "_Change-FieldMap": "name",
+            "_User-Name": "ann",
+        }
+        for place in (11, 12)
+    ]
+
+    def listed(names: list[str]) -> None:
+        project.stream(
+            "stg_listed",
+            f"openedge_change_table({relation('listed__cdc')}, unique_key=['id'], columns={names},"
+            f" tracking={relation('listed_tracking')}, source_table_number=12)",
+            on_schema_change="append_new_columns",
+        )
+
+    run = ("run", "--select", "stg_listed")
+    lake.create("listed__cdc", columns, changes)
+    lake.create("listed_tracking", TRACKING_COLUMNS, tracking)
+    listed(["id", "name"])
+    project.dbt(*run, "--full-refresh")
+    before = lake.rows(f"select * from {SCHEMA}.stg_listed order by change_seq")
+    lake.spark.sql(f"delete from {SCHEMA}.listed_tracking")
+    lake.spark.sql(f"delete from {SCHEMA}.listed__cdc where id = 11")
+    listed(["id", "name", "shelf"])
+    project.dbt(*run)
+    found = lake.rows(f"select * from {SCHEMA}.stg_listed order by change_seq")
+    expected = [
+        {**row, "after": {**row["after"], "shelf": shelf}}
+        for row, shelf in zip(before, (None, "C3"), strict=True)
+    ]
+    assert [{**row, "ingested_at": None} for row in found] == [
+        {**row, "ingested_at": None} for row in expected
+    ]
+    assert (found[1]["changed_by"], found[1]["changed_columns"]) == ("ann", ["name"])
+
+
+@pytest.mark.minutes
 @pytest.mark.parametrize("first", ["changes", "tracking"])
 def test_the_two_tables_may_land_days_apart(first: str, project: Project, lake: Lake) -> None:
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
