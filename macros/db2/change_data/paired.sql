@@ -1,6 +1,8 @@
 {#- The CTEs from `distinct_rows` to `paired_changes` for a table that holds every change: delete and insert of one
     key in one commit are one update. -#}
 {%- macro _db2_paired(layout, pair_key_changes) -%}
+{%- set deleted = "if(kind = 'delete' and not is_pair, " -%}
+{%- set inserted = "if(kind = 'insert', " -%}
 key_turns as (
 
     select
@@ -8,8 +10,8 @@ key_turns as (
         lag(kind) over (in_key) as previous_kind,
         lead(struct(kind, image, copies)) over (in_key) as next_row
         {%- if pair_key_changes %},
-        row_number() over (
-            partition by coalesce(commit_place, row_group) order by intent_place, row_rank, row_group, image_hash
+        dense_rank() over (
+            partition by coalesce(commit_place, row_group) order by intent_place, row_rank, row_group
         ) as place_in_commit
         {%- endif %}
 
@@ -39,22 +41,26 @@ paired as (
 {%- if pair_key_changes %}
 
 -- The two rows of a key change stay separate, since the next row of their commit may yet split them: the first changes
--- nothing, the second moves the row from the old key to the new.
+-- nothing, the second moves the row from the old key to the new. Keys count, not rows: either may come again in other
+-- words, such as a padded CHAR. Then one insert moves the row.
 key_changes as (
 
     select
         *,
-        reject_reason is null
-        and kind in ('delete', 'insert')
-        and not is_pair
-        and count_if(kind = 'delete' and not is_pair) over (in_commit) = 1
-        and count_if(kind = 'insert') over (in_commit) = 1
-        and coalesce(
-            max(if(kind = 'insert', place_in_commit, null)) over (in_commit)
-            - max(if(kind = 'delete' and not is_pair, place_in_commit, null)) over (in_commit) = 1,
+        coalesce(
+            reject_reason is null
+            and not is_pair
+            and (
+                kind = 'delete'
+                or (kind = 'insert' and row_number() over (partition by commit_place, kind order by image_hash) = 1)
+            )
+            and min({{ deleted }}key_hash, null)) over (in_commit) = max({{ deleted }}key_hash, null)) over (in_commit)
+            and min({{ inserted }}key_hash, null)) over (in_commit) = max({{ inserted }}key_hash, null)) over (in_commit)
+            and max({{ inserted }}place_in_commit, null)) over (in_commit)
+            - min({{ deleted }}place_in_commit, null)) over (in_commit) = 1,
             false
         ) as is_key_change,
-        first(if(kind = 'delete' and not is_pair, image, null), true) over (in_commit) as deleted_row
+        min_by({{ deleted }}image, null), {{ deleted }}image_hash, null)) over (in_commit) as deleted_row
 
     from paired
     window in_commit as (partition by if(reject_reason is null, commit_place, row_group))

@@ -19,10 +19,14 @@
         has_before_values and not {{ afterimage._has_null_key(layout.unique_key, 'landed_before') }}
         and not ({{ afterimage._same_columns('image', 'landed_before', layout.unique_key) }})
     {%- endset %}
+    {#- A row may come again in other words, such as a padded CHAR. It moves a row to or from a key once. -#}
+    {%- set one_row = 'row_group, kind, key_hash, if(' ~ has_moved ~ ', '
+        ~ afterimage._struct(layout.unique_key, 'landed_before.') ~ ', null)' %}
 with
 
 {{ afterimage._db2_rows(layout, relation, is_captured, layout.has_logmarker) }},
 
+-- Each row once.
 rows_in_commit as (
 
     select
@@ -30,7 +34,15 @@ rows_in_commit as (
         {{ is_unread }} as is_unread,
         min(if(kind = 'delete', intent_place, null)) over (partition by coalesce(commit_place, row_group)) as first_delete
 
-    from distinct_rows
+    from (
+        select
+            *,
+            row_number() over (partition by {{ one_row }} order by image_hash) as form,
+            sum(copies) over (partition by {{ one_row }}) as form_copies
+
+        from distinct_rows
+    ) as counted_forms
+    where form = 1
 
 ),
 
@@ -47,7 +59,7 @@ touches as (
         row_rank,
         commit_place,
         intent_place,
-        copies,
+        form_copies as copies,
         image_hash,
         is_unread,
         reject_reason

@@ -13,6 +13,12 @@
     {%- if afterimage._needs_placeholder([relation, base, register]) -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
+    {%- for name in unique_key if name | lower in ['action', 'covered_rows', 'source_rows', 'reject_reason'] -%}
+        {%- do exceptions.raise_compiler_error(
+            "index_sync: `unique_key` has a column with the name of a column of the result; rename it in a view over "
+            ~ relation ~ ". Got: " ~ name
+        ) -%}
+    {%- endfor -%}
     {%- set names = afterimage._relation_columns(relation) | map(attribute='name') | map('upper') | list -%}
     {%- if 'IBMSNAP_OPERATION' in names -%}
         {%- if base is not none -%}

@@ -292,6 +292,25 @@ def test_rows_that_look_alike(
     assert synced(project, lake, capture(*commits)) == expected
 
 
+@pytest.mark.parametrize(
+    ("commits", "again"),
+    [
+        pytest.param(["I1 I2", "D1 I2 D2 I3"], 4, id="pairs"),
+        pytest.param(["I1 I2", "U1>2 U2>3"], 3, id="updates"),
+    ],
+)
+def test_a_row_that_comes_again_in_other_words_counts_once(
+    commits: list[str], again: int, project: Project, lake: Lake
+) -> None:
+    """A CHAR is padded this time."""
+    rows = [{**row, "name": "b", "Xname": "b"} for row in capture(*commits)]
+    padded = {**rows[again], "name": "b  ", "Xname": "b  "}
+    lake.create("padded_cd", {**CD, "name": "string", "Xname": "string"}, [*rows, padded])
+    found = lake.rows(project.sql(f"index_sync({relation('padded_cd')}, unique_key=['id'])"))
+    assert {row["id"]: row["action"] for row in found} == NEXT
+    assert sum(row["source_rows"] for row in found) == len(rows) + 1
+
+
 @pytest.mark.slow
 def test_commits_up_to_the_synchpoint_tell_which_keys_had_rows(
     project: Project, lake: Lake

@@ -206,6 +206,7 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
         "index_sync",
         OF_LOG,
         [
+            ("`unique_key` has a column with the name", "unique_key=['ACTION']"),
             ("`base` must be the relation", "base=none"),
             ("`synchpoint` and `register` must be left out", "synchpoint='00'"),
             ("`synchpoint` and `register` must be left out", "register={wrong_text_log}"),
