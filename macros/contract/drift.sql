@@ -10,10 +10,10 @@
     - `added`: the new columns; `widened`: those with a wider type, as _retyped lists them,
     - `reason`: why all rows must be read again; none if what was read has the same values in the new shape.
 
-    `columns` is a list of names, typed as in `relation`, or of {name, type}. `further_columns` are the columns that the
-    macro adds to the contract. `dbt docs generate` skips this check, so that one changed model does not keep the docs
-    of all others from being written. -#}
-{%- macro _check_drift(macro_name, relation, columns, further_columns=[]) -%}
+    `columns` is a list of names, typed as in `relation`, or of {name, type}; then `messages` is the first raw table, if
+    that is another. `further_columns` are the columns that the macro adds to the contract. `dbt docs generate` skips this
+    check, so that one changed model does not keep the docs of all others from being written. -#}
+{%- macro _check_drift(macro_name, relation, columns, further_columns=[], messages=none) -%}
     {%- if flags.WHICH == 'generate' or not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
@@ -39,6 +39,9 @@
     {%- set known = built | map(attribute='name') | list -%}
     {%- set kept = columns | select('in', known) | list -%}
     {%- set retyped = afterimage._retyped(kept, types, built) -%}
+    {%- if not is_named -%}
+        {%- do retyped.extend(afterimage._redeclared(messages or relation, kept, types)) -%}
+    {%- endif -%}
     {%- if known == columns | list and not retyped -%}
         {{ return(none) }}
     {%- endif -%}
@@ -89,6 +92,34 @@
         }) -%}
     {%- endfor -%}
     {{ return(retyped) }}
+{%- endmacro -%}
+
+
+{#- The columns for which the model declares a wider type than in earlier runs, though a table of its format stores both
+    as one: Iceberg has no smallint. A list as that of _retyped. -#}
+{%- macro _redeclared(relation, columns, types) -%}
+    {%- set read = fromjson(afterimage._from_property(
+        afterimage._table_properties(this).get('afterimage.read')
+    ) or '{}') if afterimage._tracks_reads() else {} -%}
+    {%- set before = fromjson(read.get(relation ~ ' types') or '{}') -%}
+    {%- set redeclared = [] -%}
+    {%- for name in columns if name in before and before[name] != types[name] -%}
+        {%- set forms, sizes = [], [] -%}
+        {%- for type in [before[name], types[name]] -%}
+            {%- set form = afterimage._described('select cast(null as ' ~ type ~ ') as value')[0].type -%}
+            {%- do forms.append(form) -%}
+            {%- do sizes.append(modules.re.findall('\\b(tinyint|smallint|int)\\b', form)) -%}
+        {%- endfor -%}
+        {#- What is narrower now was read into the same column as well, and keeps its values. -#}
+        {%- set wider = [] -%}
+        {%- for built, found in zip(*sizes) if built != found and (built == 'tinyint' or found == 'int') -%}
+            {%- do wider.append(found) -%}
+        {%- endfor -%}
+        {%- if wider and afterimage._stored_type(forms[0]) == afterimage._stored_type(forms[1]) -%}
+            {%- do redeclared.append({'name': name, 'built': forms[0], 'found': forms[1], 'widenings': []}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(redeclared) }}
 {%- endmacro -%}
 
 

@@ -5,6 +5,7 @@
     queries for further groups to read. `extents` are further places ([beginning, first, last]) to read if anything has
     landed. With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
     to the contract, and `erased_columns` what they have in a change that was erased, as SQL: NULL, if they are not there.
+    `declared` are the columns, {name, type}, if the model and no table says their types.
     With `waits_for_time`, a run may find something to do though nothing has landed; `reads` are
     relations that the macro reads without asking what has landed there.
 
@@ -17,11 +18,12 @@
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
     - `new_shape`, `erased_columns`: as given,
-    - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that,
+    - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that; `types`, `are_types_known`: likewise
+      for the declared types, see _redeclared,
     - `idle`: the model's query if there is nothing to read. -#}
 {%- macro _intake(
     macro_name, unique_key, sides, new_shape=none, also=[], extents=[], whole=false, further_columns=[],
-    erased_columns={}, waits_for_time=false, reads=[]
+    erased_columns={}, waits_for_time=false, reads=[], declared=none
 ) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- do afterimage._check_key(sides[0].relation, unique_key, remembered.built_with) -%}
@@ -68,6 +70,7 @@
     {%- set extents = extents + read.sides | sum(attribute='extents', start=[]) -%}
     {%- set has_unplaced = read.sides | selectattr('has_unplaced') | list | length > 0 -%}
     {%- set asks = afterimage._asks(read.sides, waits_for_time, reads) -%}
+    {%- set types = tojson(afterimage._column_types(declared)) if declared else none -%}
     {%- set ranges = afterimage._merge_ranges(extents) if kind == 'new' else [] -%}
     {%- set intake = {
         'kind': kind,
@@ -81,6 +84,8 @@
         'erased_columns': erased_columns,
         'asks': asks,
         'is_asks_known': remembered.read.get(read.sides[0].name ~ ' asks') == asks,
+        'types': types,
+        'are_types_known': remembered.read.get(read.sides[0].name ~ ' types') == types,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
     } -%}
     {%- do afterimage._note_intake(intake, unique_key) -%}

@@ -90,6 +90,12 @@
         'name': intake.sides[0].name ~ ' asks', 'state': intake.asks, 'is_remembered': intake.is_asks_known, 'count': 0,
         'reason': none, 'views': [], 'is_asks': true,
     }) -%}
+    {%- if intake.types -%}
+        {%- do sides.append({
+            'name': intake.sides[0].name ~ ' types', 'state': intake.types, 'is_remembered': intake.are_types_known,
+            'count': 0, 'reason': none, 'views': [], 'is_asks': true,
+        }) -%}
+    {%- endif -%}
     {%- set note = {
         'run': invocation_id,
         'name': intake.sides[0].name,

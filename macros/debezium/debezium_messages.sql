@@ -55,7 +55,7 @@
             'wakes': afterimage._debezium_schema_came(schemas),
         }) -%}
     {%- endif -%}
-    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_shape) -%}
+    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_shape, declared=columns) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}

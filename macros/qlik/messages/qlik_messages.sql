@@ -21,14 +21,15 @@
     {%- endif -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('qlik_messages', 'unique_key', unique_key, names) -%}
-    {%- set new_shape = afterimage._check_drift('qlik_messages', metadata or relation, columns) -%}
+    {%- set new_shape = afterimage._check_drift('qlik_messages', metadata or relation, columns, messages=relation) -%}
     {%- set keys = afterimage._in_column_order(unique_key, names) -%}
     {%- set further_columns = ['schema_id', 'message_position'] -%}
     {%- set hold_back_hours = hold_back_hours if complete_transactions else none -%}
     {%- set intake = afterimage._intake(
         'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows, table), new_shape,
         extents=afterimage._qlik_held_back(hold_back_hours), further_columns=further_columns,
-        erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'}
+        erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'},
+        declared=columns
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

@@ -15,7 +15,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from conftest import FORMAT, SCHEMA, Lake, Project, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dialect_netiq import LOG
 from reference import Row
 from tables_read_again import KEYS, NARROW, SOURCES, call
@@ -157,3 +157,40 @@ def test_a_wider_type_in_the_model_takes_in_values_that_did_not_fit(
     assert {row["price"] for row in found["declared_history"]} == {Decimal("12345.50")}
     project.dbt("run", "--full-refresh", "--select", *models)
     assert lake.contents(*models) == found
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize("source", DECLARED)
+def test_a_wider_type_that_the_table_stores_as_the_same_is_noticed(
+    source: str, project: Project, lake: Lake
+) -> None:
+    """Iceberg stores a smallint as an int."""
+    macro, columns, _ = DECLARED[source]
+    write: dict[str, Callable[[int, int], Row | list[Row]]] = {
+        "debezium": debezium,
+        "qlik": qlik_message,
+        "netiq": events,
+    }
+    written = [write[source](1, 1), write[source](2, 40_000)]
+    rows = [row for some in written for row in (some if isinstance(some, list) else [some])]
+    lake.create("redeclared", columns, rows)
+
+    def declare(size: str, setting: str = "append_new_columns") -> None:
+        types = {**WIDE, "id": "int", "size": size}
+        listed = [{"name": name, "type": kind} for name, kind in types.items()]
+        table = ", table='items'" if source == "netiq" else ""
+        call = f"{macro}({relation('redeclared')}, unique_key=['id'], columns={listed}{table})"
+        project.stream("stg_redeclared", call, on_schema_change=setting)
+
+    run = ("run", "--select", "stg_redeclared")
+    declare("smallint")
+    project.dbt(*run, "--full-refresh")
+    sizes = f"select after.size from {SCHEMA}.stg_redeclared where reject_reason is null order by 1"
+    assert [row["size"] for row in lake.rows(sizes)] == [1]
+    declare("int", "fail")
+    with pytest.raises(DbtError, match=r"of another type: size \(smallint, now int\)"):
+        project.dbt(*run)
+    declare("int")
+    project.dbt(*run)
+    assert [row["size"] for row in lake.rows(sizes)] == [1, 40_000]
+    assert "nothing new" in project.dbt(*run)
