@@ -1,7 +1,7 @@
 {#- The CTEs from an event log's rows to its changes, for netiq_event_log and xds_documents: `described`, the rows
     that `_finish` takes, with the extra columns `event_kind`, `is_query_back`, `fields` (the events, in order),
-    `table_key` and `perpetrator`. -#}
-{%- macro _netiq_changes(layout, incremental) -%}
+    `table_key` and `perpetrator`. `new_shape` is what _check_drift returns. -#}
+{%- macro _netiq_changes(layout, incremental, new_shape=none) -%}
 {%- set field_struct -%}
 named_struct(
             'event_seq', event_seq,
@@ -15,8 +15,7 @@ named_struct(
 {%- set erasures = afterimage._erasures_of(
     model.name, layout.unique_key, afterimage._column_types(layout.columns)
 ) if incremental else none -%}
-{%- set has_tokens = (erasures or {}).get('token_types') -%}
-{%- set begins = "known_change in (event_id, concat('erased-', md5(event_id)))" if has_tokens
+{%- set begins = "known_change in (event_id, concat('erased-', md5(event_id)))" if erasures
     else 'known_change = event_id' -%}
 {%- set is_field_event = 'if(column_name is not null and event_type in (1, 2, 3, 7, 8), ' -%}
 {#- Each event once, with the reason if it is set aside, and with the values that show which events are one change.
@@ -27,7 +26,7 @@ named_struct(
 {{ afterimage._netiq_named_events(layout) }},
 {%- if incremental %}
 
-{{ afterimage._netiq_remembered_events(layout, has_tokens) }},
+{{ afterimage._netiq_remembered_events(layout, erasures is not none, new_shape) }},
 {%- endif %}
 {%- if layout.base is not none %}
 
@@ -210,6 +209,14 @@ described as (
             'before_image': 'kept.`before`',
             'source_rows': 'greatest(kept.source_rows, fresh.source_rows)',
         } %}
+        {%- if new_shape and new_shape.added %}
+        {#- What is kept was read before there was the column, so its value there is not known. -#}
+        {%- do known.update({
+            'absent_columns': "if(kept.operation <=> 'delete', kept.absent_columns, array_intersect("
+                ~ afterimage._string_array(layout.names) ~ ', array_union(coalesce(kept.absent_columns, cast(array() as'
+                ~ ' array<string>)), ' ~ afterimage._string_array(new_shape.added) ~ ')))',
+        }) %}
+        {%- endif %}
         {%- for column in [
             'identity', 'place', 'kind', 'image', 'before_image', 'changed_columns', 'absent_columns', 'changed_at',
             'reject_reason', 'warnings', 'source_rows', 'changed_by', 'event_ids'

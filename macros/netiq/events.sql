@@ -66,7 +66,7 @@ named_events as (
 
 
 {#- The CTEs from `named_events` to `remembered`: the results of earlier runs for the events. -#}
-{%- macro _netiq_remembered_events(layout, has_tokens) -%}
+{%- macro _netiq_remembered_events(layout, has_erasures, new_shape) -%}
 -- The result of each event in earlier runs, and how many of a row's events those runs took in.
 known_events as (
 
@@ -89,7 +89,7 @@ known_events as (
 
 ),
 
-remembered as (
+known_or_new as (
 
     select
         named_events.*,
@@ -97,8 +97,9 @@ remembered as (
         known_events.known_reason,
         coalesce(known_events.was_taken_in, false) as was_taken_in,
         coalesce(known_events.was_taken_in or known_events.known_reason like 'held back:%', false) as was_eligible,
-        -- If several events share a record_id, it is unknown which of them it was.
-        coalesce(known_events.was_taken_in and named_events.events_of_record = 1, false) as is_taken_in,
+        count_if(known_events.known_event is not null and named_events.no_table is null) over (
+            partition by named_events.object_id, named_events.record_no
+        ) as known_of_record,
         coalesce(
             max(known_events.events_taken_in) over (partition by named_events.object_id)
             > count_if(known_events.was_taken_in) over (partition by named_events.object_id),
@@ -108,8 +109,8 @@ remembered as (
     from named_events
     left outer join known_events
         on
-            {%- if has_tokens %}
-            -- A change whose intervals are kept has a token for its key, and hashes of its event_ids.
+            {%- if has_erasures %}
+            -- An erased change has no key, or a token in its place, and hashes of its event_ids.
             md5(named_events.event_id) = if(
                 startswith(known_events.known_event, 'erased-'),
                 substring(known_events.known_event, 8),
@@ -123,6 +124,23 @@ remembered as (
             named_events.object_id = known_events.known_object
             and named_events.event_id = known_events.known_event
             {%- endif %}
+
+),
+
+remembered as (
+
+    select
+        *,
+        -- If several events share a record_id, it is unknown which of them are known. One that is known alone may have
+        -- come again in other words since. The events of a change stay together.
+        was_taken_in
+        and bool_and(events_of_record = 1 or known_of_record = 1) over (partition by object_id, known_change)
+        {%- if new_shape and new_shape.widened %}
+        -- The value may fit now.
+        and not (event_type >= 5 and coalesce(known_reason like 'value does not cast:%', false))
+        {%- endif %} as is_taken_in
+
+    from known_or_new
 
 )
 {%- endmacro -%}

@@ -37,7 +37,8 @@
     {%- set intake = afterimage._intake(
         'netiq_event_log', layout.unique_key, [side], new_shape, also=afterimage._netiq_due(layout, side),
         further_columns=['event_ids'], erased_columns={'event_ids': afterimage._netiq_erased_ids()},
-        waits_for_time=layout.future_events, reads=[base] if base is not none else []
+        waits_for_time=layout.future_events, reads=[base] if base is not none else [],
+        declared=layout.columns
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
@@ -45,7 +46,7 @@
     {%- set layout = dict(layout, rows=intake.sides[0].rows, condition=intake.sides[0].condition) %}
 with
 
-{{ afterimage._netiq_changes(layout, afterimage._is_incremental()) }},
+{{ afterimage._netiq_changes(layout, afterimage._is_incremental(), new_shape) }},
 
 {{ afterimage._finish(
     intake, layout.names, afterimage._column_types(layout.columns), layout.unique_key,

@@ -662,6 +662,33 @@ def test_intervals_outlast_the_events_of_a_log(log_project: Project, lake: Lake)
 
 
 @pytest.mark.slow
+def test_events_of_an_erased_key_are_counted_once(log_project: Project, lake: Lake) -> None:
+    """What was erased was three changes; a later delete makes two of them one."""
+    first = event(1, 1, 7, "Eve Marker")
+    second = {**event(2, 1, 7, None), "event_time": first["event_time"], "column_name": "city"}
+    log = [first, {**second, "new_value": "Rome"}, event(3, 6, 7)]
+    lake.create("people_log", LOG, log)
+    lake.create("people", {**BASE, "city": "string"}, [{"id": Decimal(7), "name": "Eve Marker"}])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    staging = log_project.folder / "models/stg_log.sql"
+    written = staging.read_text()
+    listed = "{'name': 'name', 'type': 'string'}"
+    staging.write_text(written.replace(listed, f"{listed}, {{'name': 'city', 'type': 'string'}}"))
+    run = ("run", "--select", "stg_log")
+    counted = f"select reject_reason, source_rows from {SCHEMA}.stg_log"
+    log_project.dbt("run", "--full-refresh")
+    assert sorted(row["source_rows"] for row in lake.rows(counted)) == [1, 1, 1]
+    erase(log_project, staging="stg_log", keys=[{"id": 7}])
+    lake.append("people_log", LOG, [event(4, 4, 7)])
+    log_project.dbt(*run)
+    rows = lake.rows(counted)
+    assert {row["reject_reason"] for row in rows} == {"erased"}
+    assert sum(row["source_rows"] for row in rows) == 4
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+    staging.write_text(written)
+
+
+@pytest.mark.slow
 def test_raw_rows_of_another_type_and_those_that_are_left(log_project: Project, lake: Lake) -> None:
     """The present rows can be erased, and the log has rows of the key still."""
     present = [{"id": Decimal(7), "name": "Eve Marker"}, {"id": Decimal(8), "name": "Ada"}]

@@ -132,6 +132,73 @@ def test_a_row_that_comes_again_in_other_words_parts_no_key_change(
     assert lake.rows(current) == [{"id": 2}]
 
 
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_row_of_db2_that_comes_again_in_other_words_parts_no_key_change(
+    again: int, project: Project, lake: Lake
+) -> None:
+    columns = {**DB2_HEADER, "id": "int", "name": "string"}
+    rows = [
+        captured(1, 1, "I", 1, name="a"),
+        captured(2, 2, "D", 1, name="a"),
+        captured(2, 3, "I", 2, name="a"),
+    ]
+    run = models(
+        project,
+        "traded",
+        f"db2_change_data({relation('traded_cd')}, unique_key=['id'], pair_key_changes=true)",
+    )
+    lake.create("traded_cd", columns, rows)
+    project.dbt(*run, "--full-refresh")
+    staged = f"select before.id as old, after.id as new from {SCHEMA}.stg_traded where operation"
+    moved = f"{staged} = 'update' and before.id <> after.id"
+    assert lake.rows(moved) == [{"old": 1, "new": 2}]
+    lake.append("traded_cd", columns, [{**rows[again], "name": "a "}])
+    project.dbt(*run)
+    assert lake.rows(moved) == [{"old": 1, "new": 2}]
+    assert lake.rows(f"{staged} = 'delete'") == []
+    current = f"select id from {SCHEMA}.traded_history where is_current"
+    assert lake.rows(current) == [{"id": 2}]
+
+
+def test_a_part_of_a_split_record_that_comes_again_in_other_words_is_no_third_part(
+    project: Project, lake: Lake
+) -> None:
+    """Of 7 the second part comes again, padded; of 8 the first; of 9 what SQL made of both."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "price": "int", "note": "string"}
+
+    def part(place: int, position: int, **values: Any) -> Row:
+        fragment = {"_Continuation-Position": position, "_Fragment": min(position, 1)}
+        return {"_Change-Sequence": place, "_Operation": 1, **fragment, **values}
+
+    first = {place: part(place, 0, id=place, price=9, note="A tent; for") for place in (7, 8, 9)}
+    second = {place: part(place, 3, note=" two people") for place in (7, 8, 9)}
+    run = models(
+        project, "parts", f"openedge_change_table({relation('parts_cdc')}, unique_key=['id'])"
+    )
+    lake.create("parts_cdc", columns, [*first.values(), *second.values()])
+    project.dbt(*run, "--full-refresh")
+    staged = (
+        "select change_id, trim(after.note) as note, after.price, reject_reason, source_rows"
+        f" from {SCHEMA}.stg_parts order by 1"
+    )
+    text = "A tent; for two people"
+    assert [tuple(row.values())[1:] for row in lake.rows(staged)] == [(text, 9, None, 2)] * 3
+    again = [
+        {**second[7], "note": " two people  "},
+        {**first[8], "price": None},
+        {**first[9], **second[9], "note": text},
+    ]
+    lake.append("parts_cdc", columns, again)
+    project.dbt(*run)
+    found = [tuple(row.values()) for row in lake.rows(staged)]
+    assert [row[0] for row in found] == [f"{place:019d}" for place in (7, 8, 9)]
+    assert {row[1] for row in found} == {text}
+    assert [row[3:] for row in found] == [(None, 3)] * 3
+    assert found[2][2] == 9
+    current = lake.rows(f"select id from {SCHEMA}.parts_history where is_current order by 1")
+    assert [row["id"] for row in current] == [7, 8, 9]
+
+
 def test_a_query_back_reads_whole_numbers_however_they_are_stored(
     project: Project, lake: Lake
 ) -> None:
@@ -214,6 +281,83 @@ def test_a_copy_without_a_table_name_lets_a_query_back_keep_what_it_read(
         {"fname": "Jack", "reject_reason": None},
         {"fname": "John", "reject_reason": None},
     ]
+
+
+@pytest.mark.minutes
+def test_an_event_that_comes_again_in_other_words_leaves_its_change_whole(
+    project: Project, lake: Lake
+) -> None:
+    """Two query-backs are one change; then one of them lands again, with an empty user."""
+    columns = [{"name": "idu", "type": "int"}]
+    columns += [{"name": name, "type": "string"} for name in ("fname", "lname")]
+    project.stream(
+        "stg_whole",
+        f"netiq_event_log({relation('whole_events')}, unique_key=['idu'], table='usr',"
+        f" columns={columns}, base={relation('whole_people')})",
+    )
+    types = {"idu": "int", "fname": "string", "lname": "string"}
+    log = [event(11, 8, "1", column_name="fname"), event(12, 8, "1", column_name="lname")]
+    lake.create("whole_events", LOG, log)
+    lake.create("whole_people", types, [{"idu": 1, "fname": "Jack", "lname": "Frost"}])
+    project.dbt("run", "--select", "stg_whole", "--full-refresh")
+    lake.append("whole_events", LOG, [{**log[0], "perpetrator": ""}])
+    lake.create("whole_people", types, [{"idu": 1, "fname": "John", "lname": "Doe"}])
+    project.dbt("run", "--select", "stg_whole")
+    changes = lake.rows(
+        "select change_id, after.fname, after.lname, size(event_ids) as events, source_rows"
+        f" from {SCHEMA}.stg_whole order by change_seq"
+    )
+    assert changes[0] == {
+        "change_id": f"{11:020d}-idu=1",
+        "fname": "Jack",
+        "lname": "Frost",
+        "events": 2,
+        "source_rows": 2,
+    }
+    assert sum(row["source_rows"] for row in changes) == 3
+
+
+@pytest.mark.minutes
+def test_a_query_back_kept_from_before_a_new_column_knows_nothing_of_it(
+    project: Project, lake: Lake
+) -> None:
+    """And one whose value did not fit is read again after the type has widened."""
+
+    def declare(age: str, further: list[str]) -> None:
+        columns = [{"name": "idu", "type": "int"}, {"name": "age", "type": age}]
+        columns += [{"name": name, "type": "string"} for name in ["fname", *further]]
+        project.stream(
+            "stg_dept",
+            f"netiq_event_log({relation('dept_log')}, unique_key=['idu'], table='usr',"
+            f" columns={columns}, base={relation('dept_base')})",
+            on_schema_change="append_new_columns",
+        )
+
+    log = [
+        event(1, 1, "1", column_name="dept", new_value="A"),
+        event(2, 8, "1", datetime(2026, 1, 1, 13), column_name="fname"),
+        event(3, 6, "2"),
+    ]
+    lake.create("dept_log", LOG, log)
+    types = {"idu": "int", "age": "bigint", "fname": "string", "dept": "string"}
+    base: list[Row] = [{"idu": 1, "fname": "Jack"}, {"idu": 2, "age": 3_000_000_000}]
+    lake.create("dept_base", types, base)
+    project.history("dept_history", "stg_dept", ["idu"])
+    run = ("run", "--select", "stg_dept", "dept_history")
+    declare("int", [])
+    project.dbt(*run, "--full-refresh")
+    declare("bigint", ["dept"])
+    project.dbt(*run)
+    staged = (
+        "select idu, fname, dept, age, absent_columns, reject_reason from"
+        f" (select after.*, absent_columns, reject_reason from {SCHEMA}.stg_dept) order by 1, 2"
+    )
+    in_runs = lake.rows(staged)
+    current = f"select fname, dept from {SCHEMA}.dept_history where is_current and idu = 1"
+    assert lake.rows(current) == [{"fname": "Jack", "dept": "A"}]
+    assert [row["age"] for row in in_runs if row["idu"] == 2] == [3_000_000_000]
+    project.dbt(*run, "--full-refresh")
+    assert lake.rows(staged) == in_runs
 
 
 @pytest.mark.minutes
