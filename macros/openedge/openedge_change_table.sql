@@ -31,8 +31,8 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
-    {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that. After a change of
-        the columns the change row may still have values, so that only what the tracking row said is kept. -#}
+    {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that. After a
+        change of the columns the change row may still have values, so that only what the tracking row said is kept. -#}
     {%- set lost_tracking -%}
 coalesce(known.reject_reason, changes.reject_reason) is null
         and changes.tracking is null and known.tracking is not null
