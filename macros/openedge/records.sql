@@ -37,7 +37,7 @@ forms as (
                 and max(position) over (partition by change_group, operation) > 0 as may_be_split,
                 position <> 0
                 and full_key is not null
-                and not {{ afterimage._openedge_is_half(split_order) }} as is_whole
+                and not ({{ afterimage._openedge_is_half(split_order) }}) as is_whole
 
             from distinct_rows
         ) as keyed_rows
