@@ -3,6 +3,8 @@
 {%- macro _openedge_records(layout, split_order) -%}
 {%- set in_order = 'partition by change_group, operation order by (position = 0) '
     ~ ('desc' if split_order == 'zero_first' else 'asc') ~ ', position asc, row_hash asc' -%}
+{%- set same_part = 'partition by change_group, operation, if(may_be_split, null, row_hash), if(has_whole, null, position),'
+    ~ ' if(has_whole, null, own_key)' -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
 {{ afterimage._distinct_rows(
     'changed_rows', by='change_group, operation, position, row_hash',
@@ -15,9 +17,9 @@ forms as (
 
     select
         *,
-        row_number() over (same_part order by is_whole desc, row_hash asc) as form,
-        count(*) over (same_part) > 1 as has_forms,
-        sum(copies) over (same_part) as form_copies
+        row_number() over ({{ same_part }} order by is_whole desc, row_hash asc) as form,
+        count(*) over ({{ same_part }}) > 1 as has_forms,
+        sum(copies) over ({{ same_part }}) as form_copies
 
     from (
         select
@@ -42,14 +44,6 @@ forms as (
             from distinct_rows
         ) as keyed_rows
     ) as known_forms
-    window same_part as (
-        partition by
-            change_group,
-            operation,
-            if(may_be_split, null, row_hash),
-            if(has_whole, null, position),
-            if(has_whole, null, own_key)
-    )
 
 ),
 
