@@ -105,8 +105,8 @@
         {%- set present = afterimage._of_format(table.format, 'version')(table.relation) if noted -%}
         {%- if noted and afterimage._of_format(table.format, 'is_rolled_back')(table.relation, noted, present) -%}
             {%- if table.name != plan.staging -%}
-                {%- do exceptions.raise_compiler_error('erase: ' ~ table.relation ~ ' was rolled back, so changes that it took'
-                    ~ ' in are missing. Run `dbt run --full-refresh --select ' ~ table.name ~ '`. Then run the command again.') -%}
+                {%- do exceptions.raise_compiler_error('erase: ' ~ table.relation ~ ' was rolled back, so it lacks changes.'
+                    ~ ' Run `dbt run --full-refresh --select ' ~ table.name ~ '`. Then run the command again.') -%}
             {%- endif -%}
             {%- do run_query('alter table ' ~ table.relation ~ " unset tblproperties if exists ('afterimage.read')") -%}
         {%- endif -%}

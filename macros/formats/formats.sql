@@ -136,9 +136,9 @@
 {%- endmacro -%}
 
 
-{#- A relation to read from. That of a unit test is a query of literals. Spark replaces a name of a literal by the literal,
-    and a name of an expression of literals by the expression, which for the many steps of a message takes it minutes
-    before it works one out. The rows of a generator are none. -#}
+{#- A relation to read from. That of a unit test is a query of literals, and Spark would put each expression of literals
+    in the place of its name, again and again: of the many steps of a message it made minutes. The rows of a generator
+    are no literals. -#}
 {%- macro _rows_of(relation) -%}
     {%- if model.resource_type == 'unit_test' -%}
         {{ return('(select inline(array(struct(*))) from ' ~ relation ~ ')') }}

@@ -254,9 +254,3 @@ named_struct(
 {%- macro _netiq_image(layout, values) -%}
     {{ return(afterimage._struct(layout.names, values ~ '.', layout.unique_key, 'key_values.{column}')) }}
 {%- endmacro -%}
-
-
-{#- The record_id in an event's place. -#}
-{%- macro _netiq_record(place) -%}
-    {{ return("trim(leading '0' from regexp_extract(" ~ place ~ ", '([0-9]{20})(?:[.][0-9]+)*$', 1))") }}
-{%- endmacro -%}

@@ -3,8 +3,8 @@
 {%- macro _openedge_records(layout, split_order) -%}
 {%- set in_order = 'partition by change_group, operation order by (position = 0) '
     ~ ('desc' if split_order == 'zero_first' else 'asc') ~ ', position asc, row_hash asc' -%}
-{%- set same_part = 'partition by change_group, operation, if(may_be_split, null, row_hash), if(has_whole, null, position),'
-    ~ ' if(has_whole, null, own_key)' -%}
+{%- set same_part = 'partition by change_group, operation, if(may_be_split, null, row_hash),'
+    ~ ' if(has_whole, null, position), if(has_whole, null, own_key)' -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
 {{ afterimage._distinct_rows(
     'changed_rows', by='change_group, operation, position, row_hash',
