@@ -106,7 +106,7 @@
         {%- if noted and afterimage._of_format(table.format, 'is_rolled_back')(table.relation, noted, present) -%}
             {%- if table.name != plan.staging -%}
                 {%- do exceptions.raise_compiler_error('erase: ' ~ table.relation ~ ' was rolled back, so it lacks changes.'
-                    ~ ' Run `dbt run --full-refresh --select ' ~ table.name ~ '`. Then run the command again.') -%}
+                    ~ ' Run `dbt run --full-refresh --select ' ~ table.name ~ '`, and then this again.') -%}
             {%- endif -%}
             {%- do run_query('alter table ' ~ table.relation ~ " unset tblproperties if exists ('afterimage.read')") -%}
         {%- endif -%}
