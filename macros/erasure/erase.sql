@@ -96,17 +96,17 @@
 {%- endmacro -%}
 
 
-{#- The tables get new versions here, and what they remember counts for these. So it must be true first: staging that
-    was rolled back forgets what it has read, so that its next run reads everything; any other table needs a full
-    refresh. -#}
+{#- A table that was rolled back gets a version here that hides it. So staging first forgets what it has read, and its
+    next run reads everything; any other table needs a full refresh. -#}
 {%- macro _settle_rollbacks(plan) -%}
     {%- for table in plan.tables + [plan.stream] -%}
         {%- set noted = afterimage._table_properties(table.relation).get('afterimage.snapshot') -%}
         {%- set present = afterimage._of_format(table.format, 'version')(table.relation) if noted -%}
         {%- if noted and afterimage._of_format(table.format, 'is_rolled_back')(table.relation, noted, present) -%}
             {%- if table.name != plan.staging -%}
-                {%- do exceptions.raise_compiler_error('erase: ' ~ table.relation ~ ' was rolled back, so it lacks changes.'
-                    ~ ' Run `dbt run --full-refresh --select ' ~ table.name ~ '`, and then this again.') -%}
+                {%- do exceptions.raise_compiler_error(
+                    'erase: ' ~ table.relation ~ ' was rolled back, so it lacks changes. Run `dbt run --full-refresh'
+                    ~ ' --select ' ~ table.name ~ '`, and then this again.') -%}
             {%- endif -%}
             {%- do run_query('alter table ' ~ table.relation ~ " unset tblproperties if exists ('afterimage.read')") -%}
         {%- endif -%}
