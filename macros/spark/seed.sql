@@ -37,7 +37,8 @@
         {%- do names.append(name) -%}
         {%- do casts.append(
             name if is_misfit is none else
-            'case when ' ~ name ~ ' is null then null when ' ~ is_misfit ~ ' then raise_error(replace(' ~ misfit ~ ", '<cell>', " ~ name ~ ')) else ' ~ value ~ ' end'
+            'case when ' ~ name ~ ' is null then null when ' ~ is_misfit
+            ~ ' then raise_error(replace(' ~ misfit ~ ", '<cell>', " ~ name ~ ')) else ' ~ value ~ ' end'
         ) -%}
     {%- endfor -%}
     {%- set first = namespace(sql='') -%}

@@ -60,7 +60,7 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
         print(line)
     if others:
         named = _some(reader.node.name for reader in others)
-        print(f"with or without news, `dbt run` builds these and `afterimage up` does not: {named}")
+        print(f"`dbt run` builds these and `afterimage up` does not: {named}")
     waiting = [_waiting(project, one) for one in addresses]
     if any(waiting) or any(reader.has_news for reader in readers.values()):
         return 0

@@ -12,8 +12,9 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.scaffold.systems import DEBEZIUM_MESSAGE, ENVELOPE, OPERATION
 
-# `parquet.`/folder``: files that Spark reads by their path.
+# A name that Spark reads without quotes.
 _PLAIN = re.compile("[A-Za-z0-9_]+")
+# `parquet.`/folder``: files that Spark reads by their path.
 _FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]+)`", re.IGNORECASE)
 
 
