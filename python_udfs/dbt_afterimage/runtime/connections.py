@@ -7,6 +7,7 @@ check them against the installed version.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from multiprocessing.context import SpawnContext
 from typing import Any
 
@@ -27,6 +28,19 @@ _NAMED = re.compile(_CLASS.pattern + r"(?=\[)")
 
 class AfterimageConnection(connections.PyhiveConnectionWrapper):
     """Runs statements on a Thrift server."""
+
+    def cursor(self) -> AfterimageConnection:
+        """Close the statement before, and be the cursor of the next one.
+
+        dbt-spark leaves it open. The server would keep its plan, some megabytes, as long as the
+        connection is open, and `release` below keeps that for all models of a thread.
+        """
+        if self._cursor:
+            # If the connection is lost, the next statement says so, or tries again.
+            with suppress(*connections.CONNECTION_LOST_EXCEPTIONS):
+                self._cursor.close()
+        super().cursor()
+        return self
 
     def execute(self, sql: str, bindings: list[Any] | None = None) -> None:
         """Run one statement to its end.

@@ -22,6 +22,7 @@ import pytest
 from dbt.adapters.spark import connections
 from dbt.adapters.spark.impl import SparkAdapter
 from pyhive import hive
+from TCLIService import ttypes
 
 from command_line import BIN, attempt, environment, run
 from conftest import ROOT, DbtError, Lake, Project, contract_columns, relation
@@ -350,6 +351,22 @@ def test_a_client_that_leaves_does_not_disturb_another(served: Served) -> None:
     assert failures == []
     assert seen_by_another == []
     assert partitions == [("spark.sql.shuffle.partitions", "2")]
+
+
+def test_the_server_keeps_no_statement_that_is_done(served: Served) -> None:
+    """Each one kept its plan, megabytes of it, until the connection of the thread was closed."""
+    connection = AfterimageConnection(hive.connect(host="127.0.0.1", port=served.port), 0)
+    try:
+        connection.cursor().execute("select 1 as one")
+        done = connection._cursor._operationHandle
+        assert connection.fetchall() == [(1,)]
+        connection.cursor().execute("select 2 as two")
+        request = ttypes.TGetOperationStatusReq(operationHandle=done)
+        status = connection.handle.client.GetOperationStatus(request).status
+        assert connection.fetchall() == [(2,)]
+    finally:
+        connection.close()
+    assert "Invalid OperationHandle" in str(status.errorMessage)
 
 
 @pytest.mark.minutes
