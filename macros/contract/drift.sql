@@ -7,7 +7,8 @@
     wider types and the model's `on_schema_change` allows it, it returns the new shape of the images instead (none if
     nothing has changed), to which the materialization alters them before it writes:
     - `columns`, `types`: all columns, and their types by name; `spelled`: types with the names of fields as they are,
-    - `added`: the new columns; `widened`: those with a wider type, as _retyped lists them,
+    - `added`: the new columns; `widened`: those with a wider type, as _retyped lists them; of declared columns also those
+      of a run that altered the table and did not come to its end,
     - `reason`: why all rows must be read again; none if what was read has the same values in the new shape.
 
     `columns` is a list of names, typed as in `relation`, or of {name, type}; then `messages` is the first raw table, if
@@ -39,10 +40,15 @@
     {%- set known = built | map(attribute='name') | list -%}
     {%- set kept = columns | select('in', known) | list -%}
     {%- set retyped = afterimage._retyped(kept, types, built) -%}
-    {%- if not is_named -%}
-        {%- do retyped.extend(afterimage._redeclared(messages or relation, kept, types)) -%}
+    {%- set altered = {} -%}
+    {%- if not is_named and afterimage._tracks_reads() -%}
+        {%- set read = afterimage._stored_reads(afterimage._table_properties(this)) -%}
+        {%- do retyped.extend(afterimage._redeclared(read.get((messages or relation) ~ ' types'), kept, types)) -%}
+        {%- if config.get('on_schema_change') == 'append_new_columns' -%}
+            {%- do altered.update(fromjson(read.get('altered') or '{}')) -%}
+        {%- endif -%}
     {%- endif -%}
-    {%- if known == columns | list and not retyped -%}
+    {%- if known == columns | list and not retyped and not altered -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set added = columns | reject('in', known) | list -%}
@@ -51,6 +57,8 @@
         and afterimage._tracks_reads() -%}
     {%- if can_follow and config.get('on_schema_change') == 'append_new_columns' -%}
         {%- do types.update(dict(zip(retyped | map(attribute='name'), retyped | map(attribute='found')))) -%}
+        {%- set added = (altered.get('added', []) + added) | unique | list -%}
+        {%- set retyped = altered.get('widened', []) + retyped -%}
         {#- A message may have a value that did not fit the narrow type. -#}
         {%- set keeps_values = is_named and afterimage._keeps_values(relation) -%}
         {{ return({
@@ -96,12 +104,9 @@
 
 
 {#- The columns for which the model declares a wider type than in earlier runs, though a table of its format stores both
-    as one: Iceberg has no smallint. A list as that of _retyped. -#}
-{%- macro _redeclared(relation, columns, types) -%}
-    {%- set read = fromjson(afterimage._from_property(
-        afterimage._table_properties(this).get('afterimage.read')
-    ) or '{}') if afterimage._tracks_reads() else {} -%}
-    {%- set before = fromjson(read.get(relation ~ ' types') or '{}') -%}
+    as one: Iceberg has no smallint. `remembered` is what the table remembers of the types. A list as that of _retyped. -#}
+{%- macro _redeclared(remembered, columns, types) -%}
+    {%- set before = fromjson(remembered or '{}') -%}
     {%- set redeclared = [] -%}
     {%- for name in columns if name in before and before[name] != types[name] -%}
         {%- set forms, sizes = [], [] -%}

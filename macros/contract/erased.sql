@@ -140,8 +140,8 @@
 
 {#- The CTE `kept_changes` of the CTE `changes`: the same changes, of which those of erased keys (`is_erased`) have
     lost their values. Some change_ids hold the key, so such a change gets one of its own, the same whenever it is
-    read; `id_before` is the one that it had. `erased_columns`: see _intake. -#}
-{%- macro _without_erased(erasures, columns, unique_key, further_columns, erased_columns) -%}
+    read; `id_before` is the one that it had. `erased_columns`: see _intake; `carried`: see _known_rules. -#}
+{%- macro _without_erased(erasures, columns, unique_key, further_columns, erased_columns, carried) -%}
 {%- set key_before = afterimage._key_text_of('changes.`before`.', unique_key, erasures) -%}
 {#- The other key of such a delete may be erased later. -#}
 {%- set values = {
@@ -177,6 +177,9 @@ kept_changes as (
         {%- else %}
         {{ name }},
         {%- endif %}
+        {%- endfor %}
+        {%- for column in carried %}
+        {{ column }},
         {%- endfor %}
         is_erased,
         change_id as id_before

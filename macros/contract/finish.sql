@@ -108,14 +108,16 @@ changes as (
         {%- endif %}
         {{ source_rows }} as source_rows,
         {{ value.changed_by }}
-        {%- for column in further_columns %},
+        {%- for column in further_columns + known.carried %},
         {{ column }}
         {%- endfor %}
 
     from {{ 'numbered_changes' if ties.order else 'described' }}
 
 )
-{{ afterimage._staged(intake, known, columns, types, unique_key, further_columns) }}
+{%- set staged = afterimage._staged(intake, known, columns, types, unique_key, further_columns) -%}
+{%- do afterimage._note_end(staged) %}
+{{ staged }}
 {%- endmacro -%}
 
 
@@ -142,11 +144,14 @@ changes as (
 {#- Conditions on `known`, the rows that the model's table has:
     - `within`: it holds for every row that the run can meet; none if that may be any,
     - `unchanged_if`: it keeps the stored row of a change unchanged,
-    - `kept`: column -> an expression over `changes` and `known`, if a change keeps some of what the stored row says.
+    - `kept`: column -> an expression over `changes` and `known`, if a change keeps some of what the stored row says,
+    - `carried`: columns of `described` that these conditions ask for, and that are not written.
     `replaced` is a query for the change_ids of rejected rows that the run reads as other changes; a change_stream deletes
     them. -#}
-{%- macro _known_rules(within, unchanged_if=none, replaced=none, kept={}) -%}
-    {{ return({'within': within, 'unchanged_if': unchanged_if, 'replaced': replaced, 'kept': kept}) }}
+{%- macro _known_rules(within, unchanged_if=none, replaced=none, kept={}, carried=[]) -%}
+    {{ return({
+        'within': within, 'unchanged_if': unchanged_if, 'replaced': replaced, 'kept': kept, 'carried': carried,
+    }) }}
 {%- endmacro -%}
 
 

@@ -27,7 +27,7 @@
         {{ return({'read': {}, 'built_with': [], 'reason': none}) }}
     {%- endif -%}
     {%- set properties = afterimage._table_properties(this) -%}
-    {%- set read = fromjson(afterimage._from_property(properties.get('afterimage.read')) or '{}') -%}
+    {%- set read = afterimage._stored_reads(properties) -%}
     {%- set reason = 'there is no record of what was read before' -%}
     {%- set noted = properties.get('afterimage.snapshot') -%}
     {%- if noted and afterimage._is_rolled_back(this, noted, afterimage._version(this)) -%}
@@ -42,6 +42,13 @@
         'built_with': fromjson(afterimage._from_property(properties.get('afterimage.keys')) or '[]'),
         'reason': reason,
     }) }}
+{%- endmacro -%}
+
+
+{#- The states of the property `afterimage.read`, by name: of the raw tables, of what is remembered beside them (names
+    with ` asks`, ` types` or ` digest` behind), and of a change of columns that no run has ended, see _alter_images. -#}
+{%- macro _stored_reads(properties) -%}
+    {{ return(fromjson(afterimage._from_property(properties.get('afterimage.read')) or '{}')) }}
 {%- endmacro -%}
 
 
@@ -110,6 +117,19 @@
 {%- endmacro -%}
 
 
+{#- How the query of a source macro ends. A model whose SQL ends so is that query, and has the columns of the contract. -#}
+{%- macro _query_end(query) -%}
+    {{ return(local_md5((query | trim)[-200:])) }}
+{%- endmacro -%}
+
+
+{%- macro _note_end(query) -%}
+    {%- if afterimage._tracks_reads() and flags.WHICH in ['run', 'build'] -%}
+        {%- do config.model.config.meta['afterimage_intakes'][-1].update({'end': afterimage._query_end(query)}) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {#- What an intake asks, as a text, so that `afterimage news` can ask the same without compiling the model: the `tables`
     of which it asks what has landed, `others` that it reads without asking, and whether it `waits` for something else
     (a time, or what a table says that it does not ask), so that it must run each time. -#}
@@ -168,9 +188,7 @@
     {%- if tables | rejectattr('is_remembered') | list | length == 0 -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set read = fromjson(afterimage._from_property(
-        afterimage._table_properties(target_relation).get('afterimage.read')
-    ) or '{}') if keeps_earlier else {} -%}
+    {%- set read = afterimage._stored_reads(afterimage._table_properties(target_relation)) if keeps_earlier else {} -%}
     {#- A run with `--empty` or `--sample` has no state to store. To write the earlier states again, with the present
         snapshot, would hide a rollback of the table. -#}
     {%- if tables | rejectattr('is_asks') | list | length == 0 -%}
@@ -182,6 +200,7 @@
     {%- for name in read.keys() | list if name.endswith(' asks') and name not in tables | map(attribute='name') -%}
         {%- do read.pop(name) -%}
     {%- endfor -%}
+    {%- do read.pop('altered', none) -%}
     {%- do afterimage._set_properties(target_relation, {
         'afterimage.read': afterimage._as_property(tojson(dict(read, **afterimage._read_states(tables)))),
         'afterimage.snapshot': afterimage._noted_version(target_relation),

@@ -22,7 +22,9 @@
     {%- endif -%}
 {%- if erasures %},
 
-{{ afterimage._without_erased(erasures, columns, unique_key, further_columns, intake.erased_columns) }}
+{{ afterimage._without_erased(
+    erasures, columns, unique_key, further_columns, intake.erased_columns, known.carried
+) }}
 {% endif %}
 select
     {%- for column in contract %}

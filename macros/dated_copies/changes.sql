@@ -102,8 +102,11 @@ described as (
         left(known.change_id, 26) in ('{{ plan.compared | join("', '") }}')
         and known.change_id between '{{ plan.compared[0] }}' and '{{ plan.compared[-1] }}~'
         and coalesce(known.reject_reason, '') not like 'superseded:%'
-        -- Of a copy that is gone, only what it changed can be worked out again.
-        and (known.reject_reason is null or left(known.change_id, 26) not in ('{{ plan.gone | join("', '") }}'))
+        -- Of a copy that is gone, only what it changed and what it did not can be worked out again.
+        and (
+            coalesce(known.reject_reason, 'unchanged:') like 'unchanged:%'
+            or left(known.change_id, 26) not in ('{{ plan.gone | join("', '") }}')
+        )
     {%- endif %}
 
 )

@@ -67,8 +67,9 @@
     {%- endif -%}
     {%- if headers and intake.kind == 'all' and afterimage._debezium_has_rejected_halves() -%}
         {#- As one array they are planned by themselves. -#}
-        {%- do replaced.append('select explode(ids) from (select collect_set(if(is_moved, '
-            ~ afterimage._debezium_identity_alone(unique_key) ~ ', null)) as ids from classified)') -%}
+        {%- do replaced.append('select explode(array_except(moved_ids, other_ids)) from (select collect_set(if(is_moved, '
+            ~ afterimage._debezium_identity_alone(unique_key) ~ ', null)) as moved_ids,'
+            ~ ' collect_set(if(is_moved, null, identity)) as other_ids from classified)') -%}
     {%- endif -%}
     {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out); the
         others are the arguments of these names. -#}

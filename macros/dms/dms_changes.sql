@@ -44,9 +44,12 @@ with
 {{ afterimage._dms_rows(intake.sides[0], layout) }},
 
 {#- A load that lands again has another time. It keeps the first, but the latest decides which load of a key is the
-    last. -#}
+    last. Where changes share a place, one with the values of an earlier one is a copy only if it has the same time. -#}
 {{ afterimage._distinct_rows(
-    'classified_rows', by='change_group, kind, row_id', first='source_time asc nulls last', time='source_time'
+    'classified_rows',
+    by='change_group, kind, row_id' ~ ('' if layout.order.has_sequence else ", if(kind = 'load', null, source_time)"),
+    first='source_time asc nulls last',
+    time='source_time'
 ) }},
 
 {{ afterimage._dms_described(layout) }},

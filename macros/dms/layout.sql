@@ -96,9 +96,10 @@
     timestamp for each text column that is a time. The result is SQL over a landed row, and what `_intake` needs:
     - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
     - `is_empty`: whether none has a value; `time`: the time in a sequence; `shown`: the values as people read them,
+    - `has_sequence`: whether each change has a place of its own,
     - `bounds`, `column` and `latest`: as in a side of `_intake`. -#}
 {%- macro _dms_order(names, types, times) -%}
-    {%- set order = {'bounds': none, 'column': none, 'latest': none} -%}
+    {%- set order = {'bounds': none, 'column': none, 'latest': none, 'has_sequence': false} -%}
     {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
     {%- for name in names -%}
         {%- set column, type = afterimage._quote(name), types[name | lower] -%}
@@ -107,6 +108,7 @@
         {%- set digits = text if type == 'string' else 'lpad(' ~ text ~ ", 35, '0')" -%}
         {%- set place = afterimage._sortable_text(times.get(name, column), 'timestamp' if name in times else type) -%}
         {%- if is_sequence -%}
+            {%- do order.update({'has_sequence': true}) -%}
             {%- set place = 'if(' ~ digits ~ " rlike '^(?!0*$)[0-9]{35}$', " ~ digits ~ ', null)' -%}
         {%- elif place is none -%}
             {%- do exceptions.raise_compiler_error(

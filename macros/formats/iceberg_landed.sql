@@ -65,7 +65,13 @@
             or summary['removed-delete-files'] is not null as has_delete_files,
             snapshot_id = {{ start }} as is_start,
             operation = 'replace' as is_rewrite,
-            coalesce(cast(summary['added-data-files'] as int), 0) as added_files
+            -- No count is none, if the writer counts at all. Counting is optional; Iceberg's own library always says of how
+            -- many partitions.
+            case
+                when summary['added-data-files'] is not null then cast(summary['added-data-files'] as int)
+                when summary['changed-partition-count'] is null then 1000000
+                else 0
+            end as added_files
 
         from {{ relation }}.snapshots
         where

@@ -205,6 +205,18 @@ select 1 as nothing
 {%- endmacro -%}
 
 
+{#- Whether Spark knows that rows have less than `afterimage_small_table` MiB. It reads none for that. -#}
+{%- macro _is_small(rows) -%}
+    {%- set sizes = modules.re.findall(
+        'sizeInBytes=([0-9.E+]+) (B|KiB|MiB)[,)]', run_query('explain cost select * from ' ~ rows).rows[0][0]
+    ) -%}
+    {%- set factors = {'B': 1 / 1048576, 'KiB': 1 / 1024, 'MiB': 1} -%}
+    {{ return(
+        sizes | length > 0 and sizes[0][0] | float * factors[sizes[0][1]] < afterimage._setting('afterimage_small_table')
+    ) }}
+{%- endmacro -%}
+
+
 {#- The project's settings and their defaults. The defaults are here and not in dbt_project.yml, because a macro
     called from another project's model sees only that project's vars. docs/reference/configuration.md explains
     them. -#}
@@ -214,6 +226,7 @@ select 1 as nothing
         'afterimage_load_valid_from': '1900-01-01 00:00:00',
         'afterimage_rebuild': none,
         'afterimage_on_gap': 'warn',
+        'afterimage_small_table': 16,
     } -%}
     {{ return(var(name, defaults[name])) }}
 {%- endmacro -%}

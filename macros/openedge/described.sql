@@ -8,8 +8,12 @@ described as (
         row_hash,
         row_count,
         tracking_copies,
-        case kind
-            when 'insert' then 1 when 'update' then 2 when 'before_image' then 2 when 'delete' then 3 else 4
+        case
+            when startswith(reject_reason, 'superseded:') then 5
+            when kind = 'insert' then 1
+            when kind in ('update', 'before_image') then 2
+            when kind = 'delete' then 3
+            else 4
         end as precedence,
         change_group as identity,
         if(has_seq, change_group, '') as place,

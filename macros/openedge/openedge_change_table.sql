@@ -31,18 +31,19 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
-    {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that. After a
-        change of the columns the change row may still have values, so that only what the tracking row said is kept. -#}
+    {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that: without its
+        tracking row, what that said, and a before-image. The other part of its record may land even so. -#}
     {%- set lost_tracking -%}
 coalesce(known.reject_reason, changes.reject_reason) is null
         and changes.tracking is null and known.tracking is not null
     {%- endset -%}
     {%- set kept = {} -%}
-    {%- if layout.tracks and intake.new_shape -%}
+    {%- if layout.tracks and afterimage._is_incremental() -%}
         {%- for column in ['tracking', 'changed_by', 'changed_columns', 'warnings', 'changed_at', 'transaction_id'] -%}
             {%- do kept.update({column: 'if(' ~ lost_tracking ~ ', known.' ~ column ~ ', changes.' ~ column ~ ')'}) -%}
         {%- endfor -%}
         {%- do kept.update({
+            'before': 'coalesce(changes.`before`, if(' ~ lost_tracking ~ ', known.`before`, null))',
             'source_rows': 'if(' ~ lost_tracking ~ ', greatest(known.source_rows, changes.source_rows), changes.source_rows)'
         }) -%}
     {%- endif -%}
@@ -50,8 +51,8 @@ coalesce(known.reject_reason, changes.reject_reason) is null
 known.reject_reason is null
         and (
             (coalesce(changes.`before`, changes.`after`) is null and coalesce(known.`before`, known.`after`) is not null)
-            {%- if layout.tracks and not kept %}
-            or (changes.tracking is null and known.tracking is not null)
+            {%- if layout.tracks %}
+            or (changes.reject_reason is not null and changes.tracking is null and known.tracking is not null)
             {%- endif %}
         )
     {%- endset %}

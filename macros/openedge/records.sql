@@ -1,7 +1,8 @@
 {#- The CTEs from `changed_rows` to `assembled`: each record once, and whole. A record near 32,000 bytes is written
     as two. Only the SQL engine puts them together again; ABL dumps hold both. -#}
 {%- macro _openedge_records(layout, split_order) -%}
-{%- set in_order = 'partition by change_group, operation order by (position = 0) '
+{%- set of_record = 'partition by change_group, operation, is_superseded' -%}
+{%- set in_order = of_record ~ ' order by (position = 0) '
     ~ ('desc' if split_order == 'zero_first' else 'asc') ~ ', position asc, row_hash asc' -%}
 {%- set same_part = 'partition by change_group, operation, if(may_be_split, null, row_hash),'
     ~ ' if(has_whole, null, position), if(has_whole, null, own_key)' -%}
@@ -12,20 +13,26 @@
 ) }},
 
 -- A part may come again in other words, and both parts as the one row that the SQL engine makes of them. One form of each
--- part counts; if there is a whole record, it counts instead of all parts. Rows of other keys are no forms of a part.
+-- part counts; if there is a whole record beside a second part, it counts instead of all parts. (A lone row with a
+-- position may be either, since a second part may have its key.) Rows of other keys are no forms of a part.
+-- First parts that landed alone were changes, since nothing told that they are parts: all but one are `superseded` now.
 forms as (
 
     select
         *,
         row_number() over ({{ same_part }} order by is_whole desc, row_hash asc) as form,
         count(*) over ({{ same_part }}) > 1 as has_forms,
-        sum(copies) over ({{ same_part }}) as form_copies
+        sum(copies) over ({{ same_part }}) as form_copies,
+        may_be_split
+        and position = 0
+        and row_number() over ({{ same_part }}, position = 0 order by row_hash asc) > 1 as is_superseded
 
     from (
         select
             *,
             may_be_split
             and bool_or(is_whole) over (partition by change_group, operation)
+            and bool_or(position <> 0 and not is_whole) over (partition by change_group, operation)
             and min(full_key) over (partition by change_group, operation)
             = max(full_key) over (partition by change_group, operation) as has_whole
 
@@ -51,14 +58,14 @@ parts as (
 
     select
         *,
-        count(*) over (partition by change_group, operation) as parts,
-        min(position) over (partition by change_group, operation) as lowest_position,
-        max(position) over (partition by change_group, operation) as highest_position,
+        count(*) over ({{ of_record }}) as parts,
+        min(position) over ({{ of_record }}) as lowest_position,
+        max(position) over ({{ of_record }}) as highest_position,
         row_number() over ({{ in_order }}) as part,
         lead(struct(image, array_index, fragment, form_copies, has_forms)) over ({{ in_order }}) as next_part
 
     from forms
-    where form = 1
+    where form = 1 or is_superseded
 
 ),
 
@@ -113,9 +120,12 @@ assembled as (
         transaction_id,
         row_hash,
         if(is_split, {{ afterimage._openedge_joined(layout) | indent(8) }}, image) as image,
-        form_copies + if(is_split, next_part.form_copies, 0) as row_count,
-        has_forms or (is_split and next_part.has_forms) as has_forms,
+        is_superseded,
+        -- The form that counts has the rows of all.
+        if(is_superseded, 0, form_copies) + if(is_split, next_part.form_copies, 0) as row_count,
+        not is_superseded and (has_forms or (is_split and next_part.has_forms)) as has_forms,
         case
+            when is_superseded then 'superseded: another form of this part counts'
             when is_split
                 then {{ afterimage._openedge_split_reason(layout) | indent(16) }}
             when parts > 1 and highest_position > 0
@@ -164,7 +174,12 @@ named_struct(
             then coalesce(whole_array, {{ first }}, {{ second }})
         {%- endif %}
         when {{ afterimage._openedge_is_broken(layout, column.field, column.name) }}
-            then coalesce(concat({{ first }}, {{ second }}), {{ first }}, {{ second }})
+            -- What SQL has put together begins with the first part.
+            then coalesce(
+                if(startswith({{ second }}, {{ first }}), {{ second }}, concat({{ first }}, {{ second }})),
+                {{ first }},
+                {{ second }}
+            )
         else coalesce({{ first }}, {{ second }})
     end
     {%- else %}

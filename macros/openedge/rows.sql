@@ -135,12 +135,17 @@ classified as (
             when kind in ('insert', 'update', 'delete', 'before_image') and {{ afterimage._has_null_key(layout.unique_key) }}
                 then {{ afterimage._null_key_reason(layout.unique_key) }}
         end as reject_reason,
-        row_number() over (
-            partition by change_group, kind, {{ afterimage._quoted(layout.unique_key, 'image.') | join(', ') }}
-            order by row_hash
+        if(
+            is_superseded,
+            null,
+            row_number() over (
+                partition by
+                    change_group, kind, is_superseded, {{ afterimage._quoted(layout.unique_key, 'image.') | join(', ') }}
+                order by row_hash
+            )
         ) as number_of_key,
         {{ afterimage._has_one_key_each(
-            "kind = 'before_image'", "kind = 'update'", key, 'change_group'
+            "kind = 'before_image' and not is_superseded", "kind = 'update' and not is_superseded", key, 'change_group'
         ) }} as has_one_key_each
 
     from assembled

@@ -92,6 +92,7 @@ class Fleet:
             [
                 str(Path(sys.executable).with_name("dbt")),
                 *("--quiet", "run", "--target", target, "--threads", str(threads), *arguments),
+                *("--vars", "{afterimage_small_table: 16}"),
                 *("--profiles-dir", "profiles", "--select", f"path:models/{way}"),
             ],
             cwd=self.project.folder,

@@ -52,7 +52,9 @@ key_changes as (
             and not is_pair
             and (
                 kind = 'delete'
-                or (kind = 'insert' and row_number() over (partition by commit_place, kind order by image_hash) = 1)
+                or (kind = 'insert' and row_number() over (
+                    partition by if(reject_reason is null, commit_place, row_group), kind order by image_hash
+                ) = 1)
             )
             and min({{ deleted }}key_hash, null)) over (in_commit) = max({{ deleted }}key_hash, null)) over (in_commit)
             and min({{ inserted }}key_hash, null)) over (in_commit) = max({{ inserted }}key_hash, null)) over (in_commit)

@@ -27,7 +27,8 @@
     other's keys. `carries`: whether rows took values along to another key. `needs_all`: whether keys must be rebuilt from
     their first change. They must if
 
-    - a transaction in which rows traded keys began before the place from which its key is rebuilt,
+    - a transaction in which rows traded keys began before the place from which its key is rebuilt; a truncation has
+      keys of the history rebuilt that no change of the run names,
     - the history knows only part of the row that lived at the key, or
     - the run is late and a later key change lacks columns: their values come from the old key, and go on from there
       to keys that the run does not touch. -#}
@@ -89,5 +90,7 @@
         {%- endif %}
     {%- endset -%}
     {%- set needs_all = run_query(query).rows[0][0] -%}
-    {{ return(dict(key_changes, trades=true, needs_all=key_changes.needs_all or needs_all)) }}
+    {{ return(dict(
+        key_changes, trades=true, needs_all=key_changes.needs_all or needs_all or pending.truncates > 0
+    )) }}
 {%- endmacro -%}

@@ -67,7 +67,8 @@ described as (
             array_compact(array(time_warning, mask_warning, unflagged_warning, delete_warning)),
             null
         ) as warnings,
-        source_rows
+        source_rows,
+        has_before_image
 
     from masked
 

@@ -23,8 +23,13 @@
     {%- set side = intake.sides[0] -%}
     {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, side) -%}
     {%- do afterimage._qlik_check_key_trades(relation, layout, side) -%}
-    {#- The short way doubles the plan. That pays off for many rows, but not in an incremental run or a unit test. -#}
-    {%- set has_short_way = not (afterimage._is_incremental() or relation.identifier.startswith('__dbt__cte__')) %}
+    {#- The short way doubles the plan. That pays off for many rows, but not in an incremental run or a unit test, nor for
+        one of many small tables. -#}
+    {%- set has_short_way = not (
+        afterimage._is_incremental()
+        or relation.identifier.startswith('__dbt__cte__')
+        or (flags.WHICH in ['run', 'build'] and afterimage._is_small(side.rows))
+    ) %}
 with
 
 {{ afterimage._qlik_change_rows(side, layout) }},
@@ -47,14 +52,15 @@ flags as (
 {{ afterimage._qlik_described(layout, has_short_way) }},
 
 {#- An update has two rows, and one may be deleted before the other is read again. A change keeps here what it would
-    lose by that. A before-image without a number in its change_id has no update beside it. -#}
+    lose by that. A before-image without a number in its change_id has no update beside it. One that is still there may
+    be no update's, or another's. -#}
 {%- set unchanged_if -%}
 known.reject_reason is null
-    and changes.source_rows < known.source_rows
     and (
         (changes.reject_reason like 'before-image without its update:%' and endswith(changes.change_id, '-U'))
         or (
             changes.reject_reason is null
+            and not changes.has_before_image
             and changes.`before` is null
             and known.`before` is not null
             and {{ afterimage._exact_json('changes.`after`') }} = {{ afterimage._exact_json('known.`after`') }}
@@ -74,7 +80,7 @@ known.reject_reason is null
         'order': "if(kind = 'load', last_time, null) desc nulls last, if(kind = 'load', image_hash, null) desc, "
             ~ "source_time asc nulls first, image_hash asc",
     },
-    known={'unchanged_if': unchanged_if},
+    known={'unchanged_if': unchanged_if, 'carried': ['has_before_image']},
     old_key='before_image is not null'
 ) }}
 {%- endmacro -%}
@@ -129,6 +135,7 @@ plain as (
         if(plain_case = 'alone', null, image_before) as before_image,
         reject_reason,
         rows_in_group as source_rows,
+        plain_case <> 'alone' as has_before_image,
         true as is_alone
 
     from classified_groups

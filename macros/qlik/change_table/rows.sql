@@ -148,7 +148,10 @@ matchable as (
             ) }},
             null,
             {{ own_key }}
-        ) as pair_key
+        ) as pair_key,
+        max(kind = 'before_image' and reject_reason is null) over (
+            partition by group_hash, change_group
+        ) as has_before_image
 
     from distinct_rows
 
@@ -212,6 +215,7 @@ paired as (
             reject_reason
         ) as reject_reason,
         copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows,
+        has_before_image,
         false as is_alone
 
     from partners

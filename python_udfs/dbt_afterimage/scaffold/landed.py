@@ -68,12 +68,8 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
         AfterimageError: There is no such table.
     """
     files = _FILES.fullmatch(name)
-    schema, _, identifier = (
-        (files["format"].lower(), "", files["path"]) if files else (name.rpartition("."))
-    )
-    declared = project.source(schema, identifier)
+    declared, schema, identifier = _place(project, name)
     if declared is not None:
-        schema, identifier = declared.schema, declared.identifier
         relation = project.relation(schema, identifier, quoted=declared.quoting.identifier is True)
     else:
         schema = schema or str(project.credentials.schema)
@@ -128,20 +124,26 @@ def full_name(project: Project, name: str) -> str:
         project: The dbt project.
         name: What `find` takes.
     """
-    schema, identifier = _place(project, name)
+    _, schema, identifier = _place(project, name)
     found = f"{schema or project.credentials.schema}.{identifier}"
     # The name of a folder says more than its small letters.
     return found if "/" in identifier else found.lower().removeprefix(f"{project.catalog}.".lower())
 
 
-def _place(project: Project, name: str) -> tuple[str, str]:
-    """Return the schema (empty if none is given) and the identifier that a name stands for."""
+def _place(project: Project, name: str) -> tuple[Any, str, str]:
+    """Return what a name stands for: the source, if it is one, the schema and the identifier.
+
+    The schema is empty if none is given. A name may be in backticks, as SQL needs some.
+    """
     files = _FILES.fullmatch(name)
     if files:
-        return files["format"].lower(), files["path"]
-    schema, _, identifier = name.rpartition(".")
+        schema, identifier = files["format"].lower(), files["path"]
+    else:
+        schema, _, identifier = re.sub("`([^`.]+)`", r"\1", name).rpartition(".")
     declared = project.source(schema, identifier)
-    return (declared.schema, declared.identifier) if declared else (schema, identifier)
+    if declared is None:
+        return None, schema, identifier
+    return declared, declared.schema, declared.identifier
 
 
 def model_name(text: str) -> str:

@@ -221,6 +221,10 @@ def test_a_change_keeps_what_it_had_from_a_row_that_a_delete_file_names(
     lake.spark.sql(compact)
     assert runs.run() == "nothing new"
     assert runs.staged() == kept
+    # What is left of each pair lands once more, so that as many rows are there as ever.
+    runs.land(row(at(4), "U", "d"), row(at(5), "U", "d", 9), row(at(6), "B", "e", 43))
+    runs.run()
+    assert runs.staged() == kept
     # A file that landed is among those that were compacted.
     runs.land(row(at(7), "U", "f"), row(at(8), "U", "g"))
     lake.spark.sql(f"delete from {raw} where header__change_seq = '{at(7)}'")
@@ -233,6 +237,34 @@ def test_a_change_keeps_what_it_had_from_a_row_that_a_delete_file_names(
     runs.land(row(at(9), "U", "h"))
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
     runs.assert_nothing_new()
+
+
+@pytest.mark.slow
+def test_a_small_table_is_built_by_a_shorter_statement(runs: Runs) -> None:
+    runs.land(*PAIRS)
+    runs.run("--full-refresh")
+    assert "complex_groups" in runs.sql
+    staged = runs.staged()
+    runs.run("--full-refresh", "--vars", "{afterimage_small_table: 16}")
+    assert "complex_groups" not in runs.sql
+    assert runs.staged() == staged
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("keys", [(2, 3), (3, 2)])
+def test_an_update_gives_up_a_before_image_that_may_be_of_another(
+    keys: tuple[int, int], runs: Runs
+) -> None:
+    """Nothing is deleted: it is still there, but two updates of other keys have its place now."""
+    runs.land(row(at(4), "B", "x"), row(at(4), "U", "x", keys[0]))
+    runs.run()
+    assert pairs_of(runs.staged())[at(4)] == ((1, "x"), (keys[0], "x"))
+    runs.land(row(at(4), "U", "x", keys[1]))
+    runs.run()
+    found = runs.staged()
+    assert sum(change["source_rows"] for change in found) == len(FIRST) + 3
+    runs.run("--full-refresh")
+    assert runs.staged() == found
 
 
 @pytest.mark.slow

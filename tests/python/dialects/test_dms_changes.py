@@ -253,21 +253,24 @@ def test_of_changes_of_one_place_the_later_one_comes_last(project: Project, lake
         "dms_time": "string",
         "file": "string",
     }
-    times: list[list[str | None]] = [
-        [at(1), at(2), at(3)],
-        [at(3), at(2), at(1)],
-        [at(1), None, at(2)],
+    changes: list[list[tuple[int, str | None]]] = [
+        [(0, at(1)), (1, at(2)), (2, at(3))],
+        [(0, at(3)), (1, at(2)), (2, at(1))],
+        [(0, at(1)), (1, None), (2, at(2))],
+        # A value comes back; a copy, which has the same time, counts once.
+        [(0, at(1)), (1, at(2)), (0, at(3)), (0, at(3))],
     ]
     rows = [
         {"Op": "U", "id": f"key {key}", "value": value, "dms_time": time, "file": "F"}
-        for key, of_key in enumerate(times)
-        for value, time in enumerate(of_key)
+        for key, of_key in enumerate(changes)
+        for value, time in of_key
     ]
     lake.create("tied", columns, rows)
     call = f"dms_changes({relation('tied')}, unique_key=['id'], order_by=['file'], time='dms_time'"
     found = lake.rows(f"{project.sql(call + ')')} order by after.id, change_seq")
     values = [change["after"]["value"] for change in found]
-    assert values == [0, 1, 2, 2, 1, 0, 1, 0, 2]
+    assert values == [0, 1, 2, 2, 1, 0, 1, 0, 2, 0, 1, 0]
+    assert [change["source_rows"] for change in found[-3:]] == [1, 1, 2]
     assert [change["change_seq"] for change in found[:3]] == ["46", "46.002", "46.003"]
 
 

@@ -239,9 +239,39 @@ def test_a_change_keeps_values_that_one_of_its_two_tables_no_longer_has(
     project.dbt(*run)
 
     [known, new] = lake.rows(f"select * from {SCHEMA}.stg_pruned order by change_seq")
-    assert [known] == before
+    # Of its two change rows two more copies have landed.
+    landed = {"ingested_at": known["ingested_at"], "source_rows": 4} if kept else {}
+    assert [known] == [{**row, **landed} for row in before]
     assert (known["reject_reason"], known["tracking"]["user_name"]) == (None, "ann")
     assert new["after"] == {"id": 1, "name": "c"}
+
+
+@pytest.mark.minutes
+def test_the_second_part_of_a_record_counts_though_the_tracking_row_is_gone(
+    project: Project, lake: Lake
+) -> None:
+    columns = {**CHANGE_COLUMNS, "id": "int", "note": "string", "price": "int"}
+    header = {"_Change-Sequence": 7, "_Operation": 1, "_Time-Stamp": datetime(2024, 3, 1)}
+    first = {**header, "_Continuation-Position": 0, "id": 3, "note": "A tent; for"}
+    second = {**header, "_Continuation-Position": 2, "_Fragment": 1, "note": " two", "price": 9}
+    project.stream(
+        "stg_later",
+        f"openedge_change_table({relation('later__cdc')}, unique_key=['id'],"
+        f" tracking={relation('later_tracking')}, source_table_number=12)",
+    )
+    run = ("run", "--select", "stg_later")
+    lake.create("later__cdc", columns, [first])
+    tracked = {**header, "_Source-Table-Number": 12, "_User-Name": "ann"}
+    lake.create("later_tracking", TRACKING_COLUMNS, [tracked])
+    project.dbt(*run, "--full-refresh")
+    lake.spark.sql(f"delete from {SCHEMA}.later_tracking")
+    lake.append("later__cdc", columns, [second])
+    project.dbt(*run)
+    [found] = lake.rows(f"select after.*, changed_by, source_rows from {SCHEMA}.stg_later")
+    assert found == {
+        **{"id": 3, "note": "A tent; for two", "price": 9},
+        **{"changed_by": "ann", "source_rows": 2},
+    }
 
 
 @pytest.mark.minutes

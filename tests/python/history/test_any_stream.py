@@ -191,9 +191,14 @@ def test_a_truncation_delivered_again_moves_a_row_that_began_at_its_place(
 def test_a_row_goes_with_its_delete_however_its_values_are_written(
     project: Project, lake: Lake
 ) -> None:
-    """A map has no order, and -0.0 is 0.0; each row comes and goes in one transaction."""
+    """A map has no order, and -0.0 is 0.0; each row comes and goes in one transaction.
+
+    A map inside of another value proves nothing.
+    """
     model(project)
-    columns = contract_columns("id: int, x: double, m: map<string, int>, s: array<double>")
+    columns = contract_columns(
+        "id: int, x: double, m: map<string, int>, s: array<double>, n: struct<m: map<string, int>>"
+    )
     values: list[tuple[tuple[Any, ...], tuple[Any, ...]]] = [
         ((1, 0.0, {"a": 1, "b": 2}, [0.0]), (1, -0.0, {"b": 2, "a": 1}, [-0.0])),
         ((2, 1.0, {"a": 1}, [1.0]), (2, 1.0, {"a": 1}, [1.0])),
@@ -202,7 +207,8 @@ def test_a_row_goes_with_its_delete_however_its_values_are_written(
         ((5, 1.0, {"a": 1}, [1.0]), (5, 1.0, {"a": 1}, [2.0])),
     ]
     rows: list[Row] = []
-    for row, shown in values:
+    nested: list[Row] = [{"m": {"a": 1, "b": 2}}, {"m": {"b": 2, "a": 1}}]
+    for row, shown in [((*row, nested[0]), (*shown, nested[1])) for row, shown in values]:
         rows += [change(len(rows) + 1, "insert", row), change(len(rows) + 2, "delete", shown)]
     lake.create("any_stream", columns, [row | {"transaction_id": "one"} for row in rows])
     project.dbt("run", "--full-refresh")
@@ -212,8 +218,9 @@ def test_a_row_goes_with_its_delete_however_its_values_are_written(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_truncated", [False, True])
 def test_a_clock_that_was_set_back_does_not_meet_the_end_of_an_earlier_row(
-    project: Project, lake: Lake
+    is_truncated: bool, project: Project, lake: Lake
 ) -> None:
     """The row of key 2 moves on, in the statement that brought another one there before."""
     model(project)
@@ -229,8 +236,10 @@ def test_a_clock_that_was_set_back_does_not_meet_the_end_of_an_earlier_row(
         *moves,
     ]
     later = change(5, "update", (2, "Eva", None), 1) | at(125)
+    if is_truncated:
+        later = change(5, "truncate", None, 1) | at(125)
     rebuilt = assert_runs_give_a_rebuild(project, lake, first, [*first, later])
-    assert times(rebuilt, 2) == [(0, 120), (120, 125), (125, None)]
+    assert times(rebuilt, 2)[:2] == [(0, 120), (120, 125)]
 
 
 @pytest.mark.slow
