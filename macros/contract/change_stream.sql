@@ -28,7 +28,7 @@
 
 {#- Builds the whole staging table. The same statement stores what was read. -#}
 {%- macro _build_stream(target_relation, existing_relation, sql, intakes) -%}
-    {#- Spark takes a second and more to analyse such a query. But a table must not be dropped for one that is wrong. -#}
+    {#- Spark takes a second and more to analyse such a query. But no table must be dropped for one that is wrong. -#}
     {%- set is_of_macro = intakes and intakes[-1].get('end') == afterimage._query_end(sql) -%}
     {%- if is_of_macro and afterimage._of_model_format('traits')().replaces -%}
         {%- set missing = [] -%}

@@ -110,6 +110,8 @@
         'erased_columns': intake.erased_columns,
         'sides': sides,
         'is_woken': intake.is_woken,
+        'is_partial': intake.sides | map(attribute='relation') | selectattr('limit', 'number') | list | length > 0
+            or intake.sides | map(attribute='relation') | selectattr('event_time_filter') | list | length > 0,
         'new_shape': intake.new_shape,
         'idle': intake.idle,
     } -%}
@@ -117,7 +119,7 @@
 {%- endmacro -%}
 
 
-{#- How the query of a source macro ends. A model whose SQL ends so is that query, and has the columns of the contract. -#}
+{#- How the query of a source macro ends. A model that ends so is that query, and has the columns of the contract. -#}
 {%- macro _query_end(query) -%}
     {{ return(local_md5((query | trim)[-200:])) }}
 {%- endmacro -%}
@@ -190,9 +192,10 @@
     {%- endif -%}
     {%- set read = afterimage._stored_reads(afterimage._table_properties(target_relation)) if keeps_earlier else {} -%}
     {#- A run with `--empty` or `--sample` has no state to store. To write the earlier states again, with the present
-        snapshot, would hide a rollback of the table. -#}
+        snapshot, would hide a rollback of the table. Nor is it the end of a change of columns. -#}
     {%- if tables | rejectattr('is_asks') | list | length == 0 -%}
-        {%- for name in read if not name.endswith(' asks') -%}
+        {%- set is_partial = intakes | selectattr('is_partial') | list | length > 0 -%}
+        {%- for name in read if not name.endswith(' asks') and (is_partial or name != 'altered') -%}
             {{ return(none) }}
         {%- endfor -%}
     {%- endif -%}

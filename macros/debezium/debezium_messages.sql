@@ -66,10 +66,10 @@
             ~ intake.sides[0].rows ~ ' where afterimage_read_error is null') -%}
     {%- endif -%}
     {%- if headers and intake.kind == 'all' and afterimage._debezium_has_rejected_halves() -%}
-        {#- As one array they are planned by themselves. -#}
-        {%- do replaced.append('select explode(array_except(moved_ids, other_ids)) from (select collect_set(if(is_moved, '
-            ~ afterimage._debezium_identity_alone(unique_key) ~ ', null)) as moved_ids,'
-            ~ ' collect_set(if(is_moved, null, identity)) as other_ids from classified)') -%}
+        {#- A copy in other words may still not fit. As one array they are planned by themselves. -#}
+        {%- do replaced.append('select explode(collect_set(own_id)) from (select if(is_moved, '
+            ~ afterimage._debezium_identity_alone(unique_key) ~ ', identity) as own_id from classified'
+            ~ ' group by 1 having bool_and(is_moved))') -%}
     {%- endif -%}
     {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out); the
         others are the arguments of these names. -#}

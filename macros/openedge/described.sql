@@ -4,6 +4,7 @@ described as (
 
     select
         change_group,
+        has_before_image,
         is_orphan,
         row_hash,
         row_count,

@@ -37,14 +37,31 @@
 coalesce(known.reject_reason, changes.reject_reason) is null
         and changes.tracking is null and known.tracking is not null
     {%- endset -%}
+    {#- A before-image that is still there may be another update's, as in qlik_change_table. -#}
+    {%- set lost_before -%}
+{{ lost_tracking }}
+        and not changes.has_before_image
+        and {{ afterimage._exact_json('changes.`after`') }} = {{ afterimage._exact_json('known.`after`') }}
+    {%- endset -%}
+    {%- set known_warnings -%}
+if(
+            changes.`before` is null,
+            known.warnings,
+            nullif(
+                filter(known.warnings, warning -> not startswith(warning, 'no before-image')),
+                cast(array() as array<string>)
+            )
+        )
+    {%- endset -%}
     {%- set kept = {} -%}
     {%- if layout.tracks and afterimage._is_incremental() -%}
-        {%- for column in ['tracking', 'changed_by', 'changed_columns', 'warnings', 'changed_at', 'transaction_id'] -%}
+        {%- for column in ['tracking', 'changed_by', 'changed_columns', 'changed_at', 'transaction_id'] -%}
             {%- do kept.update({column: 'if(' ~ lost_tracking ~ ', known.' ~ column ~ ', changes.' ~ column ~ ')'}) -%}
         {%- endfor -%}
         {%- do kept.update({
-            'before': 'coalesce(changes.`before`, if(' ~ lost_tracking ~ ', known.`before`, null))',
-            'source_rows': 'if(' ~ lost_tracking ~ ', greatest(known.source_rows, changes.source_rows), changes.source_rows)'
+            'before': 'coalesce(changes.`before`, if(' ~ lost_before ~ ', known.`before`, null))',
+            'warnings': 'if(' ~ lost_tracking ~ ', ' ~ known_warnings ~ ', changes.warnings)',
+            'source_rows': 'if(' ~ lost_tracking ~ ' and (not changes.has_before_image or changes.`before` is not null), greatest(known.source_rows, changes.source_rows), changes.source_rows)'
         }) -%}
     {%- endif -%}
     {%- set unchanged_if -%}
@@ -52,7 +69,11 @@ known.reject_reason is null
         and (
             (coalesce(changes.`before`, changes.`after`) is null and coalesce(known.`before`, known.`after`) is not null)
             {%- if layout.tracks %}
-            or (changes.reject_reason is not null and changes.tracking is null and known.tracking is not null)
+            or (
+                changes.reject_reason rlike '^(before-image without its update|half of a split record):'
+                and changes.tracking is null
+                and known.tracking is not null
+            )
             {%- endif %}
         )
     {%- endset %}
@@ -77,7 +98,7 @@ with
         'identity_order': 'precedence asc, is_orphan asc, row_hash asc',
         'order': 'row_hash asc',
     },
-    known={'unchanged_if': unchanged_if, 'kept': kept},
+    known={'unchanged_if': unchanged_if, 'kept': kept, 'carried': ['has_before_image']},
     old_key='before_image is not null',
     source_rows='cast(row_count + if(number_of_identity = 1, tracking_copies, 0) as int)',
     further_columns=further_columns

@@ -4,6 +4,10 @@
 {%- set of_record = 'partition by change_group, operation, is_superseded' -%}
 {%- set in_order = of_record ~ ' order by (position = 0) '
     ~ ('desc' if split_order == 'zero_first' else 'asc') ~ ', position asc, row_hash asc' -%}
+{%- set key_fields = [] -%}
+{%- for field in layout.fields if field.columns | select('in', layout.unique_key) | list -%}
+    {%- do key_fields.append(field.number) -%}
+{%- endfor -%}
 {%- set same_part = 'partition by change_group, operation, if(may_be_split, null, row_hash),'
     ~ ' if(has_whole, null, position), if(has_whole, null, own_key)' -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
@@ -13,8 +17,7 @@
 ) }},
 
 -- A part may come again in other words, and both parts as the one row that the SQL engine makes of them. One form of each
--- part counts; if there is a whole record beside a second part, it counts instead of all parts. (A lone row with a
--- position may be either, since a second part may have its key.) Rows of other keys are no forms of a part.
+-- part counts; if there is a whole record, it counts instead of all parts. Rows of other keys are no forms of a part.
 -- First parts that landed alone were changes, since nothing told that they are parts: all but one are `superseded` now.
 forms as (
 
@@ -32,7 +35,6 @@ forms as (
             *,
             may_be_split
             and bool_or(is_whole) over (partition by change_group, operation)
-            and bool_or(position <> 0 and not is_whole) over (partition by change_group, operation)
             and min(full_key) over (partition by change_group, operation)
             = max(full_key) over (partition by change_group, operation) as has_whole
 
@@ -46,7 +48,12 @@ forms as (
                 and max(position) over (partition by change_group, operation) > 0 as may_be_split,
                 position <> 0
                 and full_key is not null
-                and not ({{ afterimage._openedge_is_half(split_order) }}) as is_whole
+                -- A second part may have its key.
+                and not ({{ afterimage._openedge_is_half(
+                    split_order,
+                    'array_except(filled_fields, array(' ~ key_fields | join(', ') ~ '))'
+                    if split_order == 'zero_first' else 'filled_fields'
+                ) }}) as is_whole
 
             from distinct_rows
         ) as keyed_rows
@@ -62,7 +69,7 @@ parts as (
         min(position) over ({{ of_record }}) as lowest_position,
         max(position) over ({{ of_record }}) as highest_position,
         row_number() over ({{ in_order }}) as part,
-        lead(struct(image, array_index, fragment, form_copies, has_forms)) over ({{ in_order }}) as next_part
+        lead(struct(image, full_key, array_index, fragment, form_copies, has_forms)) over ({{ in_order }}) as next_part
 
     from forms
     where form = 1 or is_superseded
@@ -144,11 +151,11 @@ assembled as (
 {#- Whether a lone row with a position is half a record, and not one that the SQL engine has put together: its fields
     on one side of the position are all NULL. A second part has no values before the position, and none at it if the
     record broke after that field. A record that breaks in its last column with a value has none after it either. -#}
-{%- macro _openedge_is_half(split_order) -%}
+{%- macro _openedge_is_half(split_order, filled='filled_fields') -%}
 {%- if split_order == 'zero_first' -%}
-not coalesce(array_min(filled_fields) < position + if(fragment = 0 and array_index = 0, 1, 0), false)
+not coalesce(array_min({{ filled }}) < position + if(fragment = 0 and array_index = 0, 1, 0), false)
 {%- else -%}
-not coalesce(array_min(filled_fields) <= position and array_max(filled_fields) > position, false)
+not coalesce(array_min({{ filled }}) <= position and array_max({{ filled }}) > position, false)
 {%- endif -%}
 {%- endmacro -%}
 
@@ -174,9 +181,13 @@ named_struct(
             then coalesce(whole_array, {{ first }}, {{ second }})
         {%- endif %}
         when {{ afterimage._openedge_is_broken(layout, column.field, column.name) }}
-            -- What SQL has put together begins with the first part.
+            -- What SQL has put together has a key, and begins with the first part.
             then coalesce(
-                if(startswith({{ second }}, {{ first }}), {{ second }}, concat({{ first }}, {{ second }})),
+                if(
+                    next_part.full_key is not null and startswith({{ second }}, {{ first }}),
+                    {{ second }},
+                    concat({{ first }}, {{ second }})
+                ),
                 {{ first }},
                 {{ second }}
             )

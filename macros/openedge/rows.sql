@@ -144,6 +144,7 @@ classified as (
                 order by row_hash
             )
         ) as number_of_key,
+        bool_or(kind = 'before_image' and split_reason is null) over (partition by change_group) as has_before_image,
         {{ afterimage._has_one_key_each(
             "kind = 'before_image' and not is_superseded", "kind = 'update' and not is_superseded", key, 'change_group'
         ) }} as has_one_key_each
@@ -179,7 +180,8 @@ paired as (
         if(changes.kind is null or before_images.reject_reason is null, before_images.image, null) as before_image,
         if(changes.kind is null, null, before_images.reject_reason) as before_reason,
         coalesce(changes.row_count, 0) + coalesce(before_images.row_count, 0) as row_count,
-        coalesce(changes.has_forms, false) or coalesce(before_images.has_forms, false) as has_forms
+        coalesce(changes.has_forms, false) or coalesce(before_images.has_forms, false) as has_forms,
+        coalesce(changes.has_before_image, before_images.has_before_image) as has_before_image
 
     from (select * from classified where kind <> 'before_image') as changes
     full outer join (select * from classified where kind = 'before_image') as before_images

@@ -42,6 +42,7 @@ tracked_changes as (
         changes.before_reason,
         coalesce(changes.row_count, 0) as row_count,
         changes.has_forms,
+        coalesce(changes.has_before_image, false) as has_before_image,
         tracked.kind as tracked_kind,
         tracked.operation as tracked_operation,
         tracked.field_map,

@@ -23,8 +23,8 @@
     {%- set side = intake.sides[0] -%}
     {%- do afterimage._qlik_check_masks(relation, layout, mask_encoding, side) -%}
     {%- do afterimage._qlik_check_key_trades(relation, layout, side) -%}
-    {#- The short way doubles the plan. That pays off for many rows, but not in an incremental run or a unit test, nor for
-        one of many small tables. -#}
+    {#- The short way doubles the plan. That pays off for many rows, but not in an incremental run or a unit test, nor
+        for one of many small tables. -#}
     {%- set has_short_way = not (
         afterimage._is_incremental()
         or relation.identifier.startswith('__dbt__cte__')

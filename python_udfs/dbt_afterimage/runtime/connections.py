@@ -36,8 +36,8 @@ class AfterimageConnection(connections.PyhiveConnectionWrapper):
         connection is open, and `release` below keeps that for all models of a thread.
         """
         if self._cursor:
-            # If the connection is lost, the next statement says so, or tries again.
-            with suppress(*connections.CONNECTION_LOST_EXCEPTIONS):
+            # The server may have forgotten it. Were the connection lost, the next one would say so.
+            with suppress(Exception):
                 self._cursor.close()
         super().cursor()
         return self

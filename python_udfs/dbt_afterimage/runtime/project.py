@@ -114,7 +114,8 @@ class Project:
 
             start_with_the_next()
         with step("reading the dbt project"):
-            self._manifest = run_dbt("parse", flags=self._flags)
+            # To write manifest.json takes longer than the rest, and nobody here reads it.
+            self._manifest = run_dbt("parse", "--no-write-json", flags=self._flags)
 
     @property
     def manifest(self) -> Any:

@@ -133,13 +133,14 @@ def full_name(project: Project, name: str) -> str:
 def _place(project: Project, name: str) -> tuple[Any, str, str]:
     """Return what a name stands for: the source, if it is one, the schema and the identifier.
 
-    The schema is empty if none is given. A name may be in backticks, as SQL needs some.
+    The schema is empty if none is given. The identifier may be in backticks, as SQL needs some.
     """
     files = _FILES.fullmatch(name)
     if files:
         schema, identifier = files["format"].lower(), files["path"]
     else:
-        schema, _, identifier = re.sub("`([^`.]+)`", r"\1", name).rpartition(".")
+        schema, _, identifier = name.rpartition(".")
+        identifier = re.sub("^`([^`]+)`$", r"\1", identifier)
     declared = project.source(schema, identifier)
     if declared is None:
         return None, schema, identifier

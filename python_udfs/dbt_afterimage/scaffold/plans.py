@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from typing import Any
@@ -17,6 +19,7 @@ from dbt_afterimage.runtime.project import Column, Project, literal, quote
 from dbt_afterimage.scaffold.keys import NoKey, propose
 from dbt_afterimage.scaffold.landed import Landed, names_of, rows_of, schema_ids, text_literal
 from dbt_afterimage.scaffold.systems import header_name, header_prefix, sequences
+from dbt_afterimage.udfs.masks import MaskError, decode_change_mask
 
 
 class SeveralTables(AfterimageError):
@@ -103,26 +106,28 @@ def qlik_change_table(question: Question) -> Plan:
     if not plan.key:
         header, ordinals = layout["header"], layout["ordinals"]
         # Digits alone may have been loaded as a number.
-        mask = header["change_mask"]
-        mask = mask if layout["mask_is_binary"] else f"cast({mask} as string)"
-        decoded = ", ".join(
-            [mask, str(layout["header_columns"])] + ([literal(encoding)] if encoding else [])
-        )
+        mask, is_binary = header["change_mask"], layout["mask_is_binary"]
         masks = question.project.rows(
-            "select to_json(flagged), count(*) as deletes"
-            f" from (select decode_change_mask({decoded}) as flagged from {landed.relation}"
-            f" where {header['change_oper']} = 'D' or {header['operation']} = 'DELETE')"
-            f" where size(flagged) > 0 and array_max(flagged) <= {len(ordinals)}"
-            " group by flagged order by deletes desc, flagged limit 1"
+            f"select {f'hex({mask})' if is_binary else f'cast({mask} as string)'}, count(*)"
+            f" from {landed.relation}"
+            f" where {header['change_oper']} = 'D' or {header['operation']} = 'DELETE'"
+            " group by 1 order by 2 desc limit 1000"
         )
-        flagged = json.loads(masks[0][0]) if masks else []
-        if not flagged or len(flagged) >= len(data):
+        deletes: Counter[tuple[int, ...]] = Counter()
+        for text, count in masks:
+            # A Python function costs Spark more than the query.
+            with suppress(MaskError):
+                landed_mask = bytes.fromhex(text) if is_binary and text is not None else text
+                flagged = decode_change_mask(landed_mask, layout["header_columns"], encoding)
+                if flagged and flagged[-1] <= len(ordinals):
+                    deletes[tuple(flagged)] += int(count)
+        places = min(deletes, key=lambda flagged: (-deletes[flagged], flagged), default=())
+        if not places or len(places) >= len(data):
             created = question.project.macro("_qlik_is_insert", header=header)
             raise _no_key(question, "no mask of a delete flags some of the columns", data, created)
-        plan.key = [ordinals[place - 1] for place in flagged]
-        plan.notes.append(
-            _guess(plan.key, f"the change masks of {masks[0][1]} deletes, which flag the key alone")
-        )
+        plan.key = [ordinals[place - 1] for place in places]
+        evidence = f"the change masks of {deletes[places]} deletes, which flag the key alone"
+        plan.notes.append(_guess(plan.key, evidence))
     return plan
 
 

@@ -264,14 +264,21 @@ def test_the_second_part_of_a_record_counts_though_the_tracking_row_is_gone(
     tracked = {**header, "_Source-Table-Number": 12, "_User-Name": "ann"}
     lake.create("later_tracking", TRACKING_COLUMNS, [tracked])
     project.dbt(*run, "--full-refresh")
+    # In other words, it is another change until the second part is there.
+    lake.append("later__cdc", columns, [{**first, "note": "A tent; for "}])
+    project.dbt(*run)
     lake.spark.sql(f"delete from {SCHEMA}.later_tracking")
     lake.append("later__cdc", columns, [second])
     project.dbt(*run)
-    [found] = lake.rows(f"select after.*, changed_by, source_rows from {SCHEMA}.stg_later")
+    [found, form] = lake.rows(
+        "select after.id, trim(replace(after.note, '  ', ' ')) as note, after.price, changed_by,"
+        f" reject_reason from {SCHEMA}.stg_later order by change_id"
+    )
     assert found == {
         **{"id": 3, "note": "A tent; for two", "price": 9},
-        **{"changed_by": "ann", "source_rows": 2},
+        **{"changed_by": "ann", "reject_reason": None},
     }
+    assert form["reject_reason"] == "superseded: another form of this part counts"
 
 
 @pytest.mark.minutes
@@ -408,20 +415,27 @@ def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
         " note varchar(9)) using parquet"
     )
     at = "2024-03-01 10:00:00:123 + 01:00"
-    for position, fragment, text in ((0, 0, "fragm"), (2, 1, "ent")):
-        lake.spark.sql(
-            f"insert into {table} values (1, 1, {position}, {fragment}, '{at}', 7, '{text}')"
-        )
+    # A second part may have its key. What begins like the first one need not be the whole.
+    rows = [
+        (1, 1, 0, 0, at, 7, "fragm"),
+        (1, 1, 2, 1, at, 7, "ent"),
+        (2, 1, 0, 0, at, 8, "--"),
+        (2, 1, 2, 1, at, None, "--- x"),
+    ]
+    for row in rows:
+        values = str(row).replace("None", "null")
+        lake.spark.sql(f"insert into {table} values {values}")
     project.model(
         "stg_short_text",
         f"{{{{ openedge_change_table({relation('short_text__cdc', 'spark_catalog.default')},"
         " unique_key=['id']) }}",
     )
     project.dbt("run", "--select", "stg_short_text")
-    [row] = lake.rows(f"select * from {SCHEMA}.stg_short_text")
-    assert row["reject_reason"] is None
-    assert row["after"] == {"id": 7, "note": "fragment"}
-    assert row["changed_at"] == datetime(2024, 3, 1, 9, 0, 0, 123000)
+    [change, other] = lake.rows(f"select * from {SCHEMA}.stg_short_text order by change_seq")
+    assert (change["reject_reason"], other["reject_reason"]) == (None, None)
+    assert change["after"] == {"id": 7, "note": "fragment"}
+    assert other["after"] == {"id": 8, "note": "----- x"}
+    assert change["changed_at"] == datetime(2024, 3, 1, 9, 0, 0, 123000)
     lake.spark.sql(f"drop table {table}")
 
 

@@ -358,6 +358,7 @@ def test_the_server_keeps_no_statement_that_is_done(served: Served) -> None:
     connection = AfterimageConnection(hive.connect(host="127.0.0.1", port=served.port), 0)
     try:
         connection.cursor().execute("select 1 as one")
+        assert connection._cursor
         done = connection._cursor._operationHandle
         assert connection.fetchall() == [(1,)]
         connection.cursor().execute("select 2 as two")
