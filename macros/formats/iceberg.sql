@@ -56,7 +56,9 @@ if(
     partitioned by closed_by: a MERGE needs the open versions, and those closed ones whose row ended (closed_by is not
     `update`). In a full build each task writes to all partitions, which saves a shuffle. -#}
 {%- macro _iceberg_properties(kind, renamed) -%}
-    {%- set properties = {} -%}
+    {#- Each commit writes a file of metadata that lists all snapshots. Without this, Iceberg keeps all of these and not
+        only the newest (`write.metadata.previous-versions-max`, 100 by default). -#}
+    {%- set properties = {'write.metadata.delete-after-commit.enabled': 'true'} -%}
     {%- if kind == 'staging' -%}
         {%- do properties.update({'write.metadata.metrics.column.change_seq': 'full'}) -%}
     {%- elif kind == 'history' -%}
@@ -106,15 +108,23 @@ if(
 {%- endmacro -%}
 
 
-{#- Counts `delete` files, because reading a data file also reads its delete files, or `data` files, if runs append to
-    the table. -#}
+{#- Counts the data files that runs have added, or, for a history, the runs that have added some, and `delete` files:
+    reading a data file also reads its delete files. -#}
 {%- macro _iceberg_compact_when_due(relation, kind, most, version) -%}
     {%- set query -%}
-        {%- if kind == 'history' -%}
-        select max_by(summary['total-delete-files'], committed_at)
-        from {{ relation }}.snapshots
-        {%- else -%}
-        select sum(summary['added-data-files'])
+        select
+            {%- if kind == 'history' %}
+            greatest(
+                count(summary['added-data-files']),
+                (
+                    select coalesce(max_by(cast(summary['total-delete-files'] as bigint), committed_at), 0)
+                    from {{ relation }}.snapshots
+                )
+            )
+            {%- else %}
+            sum(summary['added-data-files'])
+            {%- endif %}
+
         from {{ relation }}.snapshots
         where
             committed_at > (
@@ -123,7 +133,6 @@ if(
                 -- A compaction, or a build; both may have expired.
                 where operation = 'replace' or parent_id is null
             )
-        {%- endif -%}
     {%- endset -%}
     {%- set is_due = (afterimage._value(query) or 0) | int > most -%}
     {%- if is_due -%}
@@ -135,6 +144,8 @@ if(
 
 {#- Snapshots that are expired cannot be reached by time travel or rollback. -#}
 {%- macro _iceberg_maintain(relation, retain_days) -%}
+    {#- A table of an earlier release has not been told so. -#}
+    {%- do afterimage._set_properties(relation, {'write.metadata.delete-after-commit.enabled': 'true'}) -%}
     {%- do afterimage._compact_iceberg(relation) -%}
     {%- set oldest = run_started_at - modules.datetime.timedelta(days=retain_days) -%}
     {%- do afterimage._call_procedure(

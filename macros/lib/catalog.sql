@@ -207,9 +207,8 @@ select 1 as nothing
 
 {#- Whether Spark knows that rows have less than `afterimage_small_table` MiB. It reads none for that. -#}
 {%- macro _is_small(rows) -%}
-    {%- set sizes = modules.re.findall(
-        'sizeInBytes=([0-9.E+]+) (B|KiB|MiB)[,)]', run_query('explain cost select * from ' ~ rows).rows[0][0]
-    ) -%}
+    {%- set plan = run_query('explain cost select * from ' ~ rows).rows | map('first') | join(' ') -%}
+    {%- set sizes = modules.re.findall('sizeInBytes=([0-9.E+]+) (B|KiB|MiB)[,)]', plan) -%}
     {%- set factors = {'B': 1 / 1048576, 'KiB': 1 / 1024, 'MiB': 1} -%}
     {{ return(
         sizes | length > 0 and sizes[0][0] | float * factors[sizes[0][1]] < afterimage._setting('afterimage_small_table')

@@ -216,7 +216,13 @@ def build(project: Project, kept: Record, found: Work) -> None:
         if str(one.status) in _DONE
     }
     kept.pending = sorted(found.nodes - done)
-    kept.versions |= _versions(project, done)
+    kept.keep(project)
+    try:
+        kept.versions |= _versions(project, done)
+    except Exception:
+        # If Spark has ended, dbt has said so, and the next run builds what has no version here.
+        if failure is None:
+            raise
     kept.keep(project)
     if failure is not None:
         raise failure

@@ -120,7 +120,6 @@ def _of_session(spark: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
     from pyspark.errors import PySparkException
 
     jvm = spark._jvm
-    mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
     found = {}
     for name in names:
         try:
@@ -130,9 +129,11 @@ def _of_session(spark: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
             # The catalog may keep it for half a minute.
             table.refresh()
             snapshot = table.currentSnapshot()
+            mapper = jvm.com.fasterxml.jackson.databind.ObjectMapper()
             known = json.loads(mapper.writeValueAsString(table.properties()))
-        # No Iceberg here, no such table, or one of another format: Spark says what is the matter.
-        except (Py4JError, PySparkException, TypeError):
+        # No Iceberg here, no such table, one of another format, or no Spark any more: a statement
+        # says what is the matter.
+        except (Py4JError, PySparkException, TypeError, OSError):
             continue
         known["current-snapshot-id"] = "none" if snapshot is None else str(snapshot.snapshotId())
         found[name] = known

@@ -35,8 +35,8 @@ class Iceberg:
         self._target = target
 
     def name_properties(self, columns: Sequence[Column]) -> dict[str, str]:
-        """Return the properties that a table needs for the names of its columns: none."""
-        return {}
+        """Return the properties of a new table: of the files of its metadata old ones go."""
+        return {"write.metadata.delete-after-commit.enabled": "true"}
 
     def allow_names(self, columns: Sequence[Column]) -> None:
         """Let the table have columns of these names: it may have any."""

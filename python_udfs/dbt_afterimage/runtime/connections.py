@@ -11,7 +11,7 @@ from contextlib import suppress
 from multiprocessing.context import SpawnContext
 from typing import Any
 
-from dbt.adapters.contracts.connection import Connection
+from dbt.adapters.contracts.connection import Connection, ConnectionState
 from dbt.adapters.spark import connections
 from dbt.adapters.spark.impl import SparkAdapter
 from dbt.flags import get_flags
@@ -27,7 +27,13 @@ _NAMED = re.compile(_CLASS.pattern + r"(?=\[)")
 
 
 class AfterimageConnection(connections.PyhiveConnectionWrapper):
-    """Runs statements on a Thrift server."""
+    """Runs statements on a Thrift server.
+
+    Attributes:
+        is_lost: Whether something else than the server's answer has ended a statement.
+    """
+
+    is_lost = False
 
     def cursor(self) -> AfterimageConnection:
         """Close the statement before, and be the cursor of the next one.
@@ -60,6 +66,14 @@ class AfterimageConnection(connections.PyhiveConnectionWrapper):
                 text = str(error.msg)
                 if not (may_try_again and is_overtaken_listing(sql, text)):
                     raise DbtDatabaseError(readable(text)) from None
+            except Exception:
+                self.is_lost = True
+                raise
+
+    def close(self) -> None:
+        """Close the connection. One that is gone must not take dbt's results with it."""
+        with suppress(Exception):
+            super().close()
 
     def fetchall(self) -> list[Any]:
         """Return all rows; none for a statement that has no result."""
@@ -124,11 +138,14 @@ class AfterimageConnectionManager(connections.SparkConnectionManager):
             start_early(profile.credentials.server_side_parameters)
 
     def release(self) -> None:
-        """Keep a Thrift connection for the next model of the thread.
+        """Keep a Thrift connection for the next model of the thread, unless it is lost.
 
         Each connection is a session on the server, with its own client of the catalog.
         """
-        if self._method != connections.SparkConnectionMethod.THRIFT:
+        connection = self.get_if_exists()
+        is_open = connection is not None and connection.state == ConnectionState.OPEN
+        is_thrift = self._method == connections.SparkConnectionMethod.THRIFT
+        if not is_thrift or (connection and is_open and connection.handle.is_lost):
             super().release()
 
     @classmethod

@@ -500,6 +500,26 @@ def test_some_keys_can_be_rebuilt_without_the_rest(project: Project, lake: Lake)
     assert [row[1] for row in versions(lake)] == ["Ada", "spoilt"]
 
 
+@pytest.mark.minutes
+@pytest.mark.needs("iceberg")
+def test_a_history_of_inserts_is_compacted_too(project: Project, lake: Lake) -> None:
+    """It has no delete files. And Iceberg forgets the files of metadata that nobody needs."""
+    write_model(project, compact_after=3)
+    for number in range(2, 7):
+        row = change(number, "insert", (number, "Ada", "Rome"), run=number)
+        lake.append("changes", COLUMNS, [row])
+        project.dbt("run")
+    operations = lake.rows(f"select operation from {SCHEMA}.people_history.snapshots")
+    assert {"operation": "replace"} in operations
+    [files] = lake.rows(f"select count(*) as n from {SCHEMA}.people_history.files")
+    assert files["n"] <= 3
+    assert [row[3] for row in versions(lake)] == [1] * 6
+    [kept] = lake.rows(
+        f"show tblproperties {SCHEMA}.people_history ('write.metadata.delete-after-commit.enabled')"
+    )
+    assert kept["value"] == "true"
+
+
 @pytest.mark.long
 def test_fifty_small_batches_leave_few_files_and_do_not_slow_down(
     project: Project, lake: Lake

@@ -16,11 +16,13 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from dbt.adapters.spark import connections
 from dbt.adapters.spark.impl import SparkAdapter
+from dbt_common.exceptions import DbtRuntimeError
 from pyhive import hive
 from TCLIService import ttypes
 
@@ -368,6 +370,23 @@ def test_the_server_keeps_no_statement_that_is_done(served: Served) -> None:
     finally:
         connection.close()
     assert "Invalid OperationHandle" in str(status.errorMessage)
+
+
+def test_a_lost_connection_fails_one_model_of_its_thread(served: Served) -> None:
+    """The next one gets another connection, and dbt can close this one."""
+    lost = AfterimageConnection(hive.connect(host="127.0.0.1", port=served.port), 0)
+    manager: Any = AfterimageConnectionManager.__new__(AfterimageConnectionManager)
+    manager._method = connections.SparkConnectionMethod.THRIFT
+    manager.lock = threading.RLock()
+    held: Any = SimpleNamespace(name="m", state="open", handle=lost, transaction_open=False)
+    manager.thread_connections = {manager.get_thread_identifier(): held}
+    manager.release()
+    assert held.state == "open"
+    lost.handle._transport.close()
+    with pytest.raises(DbtRuntimeError, match="Connection lost"):
+        lost.cursor().execute("select 1")
+    manager.release()
+    assert held.state == "closed"
 
 
 @pytest.mark.minutes
