@@ -111,8 +111,7 @@
         {%- set kept.time = kept.time + modules.datetime.timedelta(**{unit ~ 's': count | int}) -%}
     {%- endfor -%}
     {#- Commits may show their times in another time zone, up to fourteen hours off. -#}
-    {%- set kept = [kept.time, modules.datetime.timedelta(days=7)] | min -%}
-    {%- set age = kept * 6 / 7 - modules.datetime.timedelta(hours=14) -%}
+    {%- set age = [kept.time, modules.datetime.timedelta(7)] | min * 6 / 7 - modules.datetime.timedelta(hours=14) -%}
     {%- set oldest = (run_started_at - age).strftime('%Y-%m-%d %H:%M:%S') -%}
     {%- for commit in commits if
         (commit['timestamp'] | string)[:19] < oldest

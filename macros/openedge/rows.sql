@@ -80,6 +80,18 @@ if(
 {%- endmacro -%}
 
 
+{#- Whether a lone row with a position is half a record, and not one that the SQL engine has put together: its fields
+    on one side of the position are all NULL. A second part has no values before the position, and none at it if the
+    record broke after that field. A record that breaks in its last column with a value has none after it either. -#}
+{%- macro _openedge_is_half(split_order, filled='filled_fields') -%}
+{%- if split_order == 'zero_first' -%}
+not coalesce(array_min({{ filled }}) < position + if(fragment = 0 and array_index = 0, 1, 0), false)
+{%- else -%}
+not coalesce(array_min({{ filled }}) <= position and array_max({{ filled }}) > position, false)
+{%- endif -%}
+{%- endmacro -%}
+
+
 {#- Adds to raw rows `kind`, `change_group` (the sequence; a malformed row is its own group, named by its `metadata` and
     its `content`) and `row_hash`, a hash of the `values`. -#}
 {%- macro _openedge_identified(rows, values, metadata, content) -%}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -121,15 +122,20 @@ def command(paths: Sequence[str], name: str | None, copy: bool, how: How, where:
     `dbt run` takes in what has landed there since. A PATH such as kafka://HOST:PORT/TOPIC, or
     'kafka://HOST:PORT/crm.*', is a topic of Kafka; run again to load the new messages.
     """
-    landed = land_all(where, paths, name, how, copy=copy)
-    names = " ".join(landed)
-    print(f"Next: afterimage init {names}" if len(landed) <= 5 else "Next: afterimage up")
+    landed, left_out = land_all(where, paths, name, how, copy=copy)
+    if landed:
+        names = " ".join(landed)
+        print(f"Next: afterimage init {names}" if len(landed) <= 5 else "Next: afterimage up")
+    if left_out:
+        raise AfterimageError("\nafterimage: ".join(left_out))
 
 
 def land_all(
     where: Where, paths: Sequence[str], name: str | None, how: How, *, copy: bool
-) -> list[str]:
-    """Make raw tables of files and topics, print what they are, and return their names.
+) -> tuple[list[str], list[str]]:
+    """Make raw tables of files and topics, and print what they are.
+
+    A path or a topic that cannot be landed does not keep the others from it.
 
     Args:
         where: The dbt project.
@@ -138,25 +144,42 @@ def land_all(
         how: How to land topics.
         copy: Whether to load files that Spark could read in place.
 
+    Returns:
+        The names of the tables, and why something could not be landed.
+
     Raises:
-        AfterimageError: A path cannot be landed, or two would have one name.
+        AfterimageError: No path can be landed.
     """
     addresses = [kafka.address(path) for path in paths if kafka.is_address(path)]
     of_files = [path for path in paths if not kafka.is_address(path)]
     if name is not None and addresses and len(paths) > 1:
         raise AfterimageError("--as names one table; give one PATH with it")
-    raws = named(of_files, name) if of_files else []
+    left_out: list[str] = []
+    raws = named(of_files, name, left_out) if of_files else []
+    if not raws and not addresses:
+        raise AfterimageError("\nafterimage: ".join(left_out))
     if addresses:
         jars.want(jars.KAFKA)
     project = Project(where)
-    land(project, raws, copy=copy)
-    landed = [str(raw) for raw in raws]
+    landed = land(project, raws, left_out, copy=copy)
     for one in addresses:
-        landed += _land_topics(project, one, name, how)
-    return list(dict.fromkeys(landed))
+        with _noted(left_out):
+            landed += _land_topics(project, one, name, how, left_out)
+    return list(dict.fromkeys(landed)), left_out
 
 
-def _land_topics(project: Project, where: kafka.Address, name: str | None, how: How) -> list[str]:
+@contextmanager
+def _noted(left_out: list[str]) -> Iterator[None]:
+    """Note why something cannot be landed, and go on."""
+    try:
+        yield
+    except AfterimageError as error:
+        left_out.append(str(error))
+
+
+def _land_topics(
+    project: Project, where: kafka.Address, name: str | None, how: How, left_out: list[str]
+) -> list[str]:
     with step(f"asking {where.servers} for its topics"):
         broker = Broker(spark_of(project), where.servers)
         topics = broker.topics(where.topics)
@@ -166,13 +189,19 @@ def _land_topics(project: Project, where: kafka.Address, name: str | None, how: 
             schema, table = (SCHEMA, table_name(topic)) if name is None else _parts(name)
             other = tables.setdefault(f"{schema}.{table}", topic)
             if other != topic:
-                raise AfterimageError(
+                clash = AfterimageError(
                     f"topics {other} and {topic} would both become {schema}.{table}; land one of"
                     " them separately: --as SCHEMA.TABLE"
                 )
+                if name is not None:
+                    raise clash
+                left_out.append(str(clash))
+        landed = []
         for shown_name, topic in tables.items():
-            _land_topic(project, broker, topic, shown_name, how)
-        return list(tables)
+            with _noted(left_out):
+                _land_topic(project, broker, topic, shown_name, how)
+                landed.append(shown_name)
+        return landed
     finally:
         broker.close()
 
@@ -225,19 +254,20 @@ def _size(size: int) -> str:
     return f"{size / 1000**power:.{min(power, 1)}f} {('bytes', 'kB', 'MB', 'GB')[power]}"
 
 
-def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
-    """Make raw tables, and print what they are.
+def land(project: Project, raws: Sequence[Raw], left_out: list[str], *, copy: bool) -> list[str]:
+    """Make raw tables, print what they are, and return their names.
 
     Args:
         project: The dbt project.
         raws: The tables to make.
+        left_out: Gets why a table could not be made.
         copy: Whether to load files that Spark could read in place.
     """
     in_place: list[Raw] = []
     copied: list[Raw] = []
     columns: dict[str, list[Column]] = {}
     for raw in raws:
-        with step(f"looking at {shown(raw.landing.path)}"):
+        with _noted(left_out), step(f"looking at {shown(raw.landing.path)}"):
             found = None if copy else _read_in_place(project, raw)
             _check_name(project, raw, in_place=found is not None)
             if found is None:
@@ -251,24 +281,29 @@ def land(project: Project, raws: Sequence[Raw], *, copy: bool) -> None:
         _say(project, raw, "read in place", relation, columns[str(raw)])
     for path in written:
         print(f"wrote  {path}")
+    landed = [str(raw) for raw in in_place]
     for raw in copied:
-        table = Table(project, raw.schema, raw.table)
-        with step(f"loading {raw}"):
-            new = table.load(raw.landing, more=raw.is_named)
-            present = table.columns() or []
-        loaded = f"{_files(len(new))} loaded" if new else "nothing new"
-        _say(project, raw, loaded, f"{quote(raw.schema)}.{quote(raw.table)}", present)
+        with _noted(left_out):
+            table = Table(project, raw.schema, raw.table)
+            with step(f"loading {raw}"):
+                new = table.load(raw.landing, more=raw.is_named)
+                present = table.columns() or []
+            loaded = f"{_files(len(new))} loaded" if new else "nothing new"
+            _say(project, raw, loaded, f"{quote(raw.schema)}.{quote(raw.table)}", present)
+            landed.append(str(raw))
+    return landed
 
 
-def named(paths: Sequence[str], name: str | None) -> list[Raw]:
+def named(paths: Sequence[str], name: str | None, left_out: list[str]) -> list[Raw]:
     """Return the tables to make from paths.
 
     Args:
         paths: Files, and folders with the files of one table.
         name: The name of the table, for one path; by default each is named after its path.
+        left_out: Gets why a path cannot be landed, or that two would have one name.
 
     Raises:
-        AfterimageError: A path cannot be landed, or two would have one name.
+        AfterimageError: The paths or the name make no sense.
     """
     # A shell's `landing/*` includes Spark's own `_SUCCESS`.
     given = [Path(path) for path in paths]
@@ -279,15 +314,16 @@ def named(paths: Sequence[str], name: str | None) -> list[Raw]:
         raise AfterimageError("--as names one table; give one PATH with it")
     raws: dict[str, Raw] = {}
     for path in seen:
-        landing = look(path)
-        schema, table = (SCHEMA, landing.table) if name is None else _parts(name)
-        raw = Raw(schema, table, landing, name is not None)
-        other = raws.setdefault(str(raw).lower(), raw)
-        if other.landing.path != landing.path:
-            raise AfterimageError(
-                f"{shown(other.landing.path)} and {shown(landing.path)} would both become {raw};"
-                " land one of them separately: --as SCHEMA.TABLE"
-            )
+        with _noted(left_out):
+            landing = look(path)
+            schema, table = (SCHEMA, landing.table) if name is None else _parts(name)
+            raw = Raw(schema, table, landing, name is not None)
+            other = raws.setdefault(str(raw).lower(), raw)
+            if other.landing.path != landing.path:
+                raise AfterimageError(
+                    f"{shown(other.landing.path)} and {shown(landing.path)} would both become"
+                    f" {raw}; land one of them separately: --as SCHEMA.TABLE"
+                )
     return list(raws.values())
 
 

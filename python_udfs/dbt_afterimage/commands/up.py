@@ -37,15 +37,17 @@ def command(
 
     Run it again to take in what has landed since: it builds the models whose raw tables have news,
     those that failed or were edited, and all below them, and leaves the others alone. The exit code
-    is 1 if a table has an open question, or a test fails.
+    is 1 if a table has an open question, a test fails, or a path cannot be landed.
     """
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
         init.begin(Path.cwd())
-    if paths:
-        land.land_all(where, paths, None, how, copy=False)
+    left_out = land.land_all(where, paths, None, how, copy=False)[1] if paths else []
+    for reason in left_out:
+        print(f"not landed: {reason}")
     project = Project(where, asks=True)
     with record.of(project).taken():
-        return _take_in(project, where, everything=everything, accept_keys=accept_keys)
+        code = _take_in(project, where, everything=everything, accept_keys=accept_keys)
+    return code or int(bool(left_out))
 
 
 def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: bool) -> int:
@@ -85,14 +87,13 @@ def _build(project: Project, kept: Record, found: building.Work) -> None:
         # The page helps to find the reason.
         failure = error
     known = kept.groups()
-    health.write(
-        project,
-        [project.manifest.nodes[key] for key in found.staging],
-        24,
-        is_all=True,
-        known=known,
-    )
-    kept.keep_groups(known)
+    staging = [project.manifest.nodes[key] for key in found.staging]
+    try:
+        health.write(project, staging, 24, is_all=True, known=known)
+        kept.keep_groups(known)
+    except AfterimageError:
+        if failure is None:
+            raise
     if failure:
         raise failure
 

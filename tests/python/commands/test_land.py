@@ -932,6 +932,19 @@ def test_what_cannot_be_landed(landings: Landings) -> None:
     assert not (landings.project.folder / "models" / "sources").exists()
 
 
+def test_what_cannot_be_landed_keeps_nothing_else_from_it(landings: Landings) -> None:
+    """A folder of a new table is still empty, and a file of another one is being written."""
+    folder = landings.folder
+    (folder / "new").mkdir()
+    landings.file("half/a.parquet", b"")
+    landings.csv("whole.csv", "id\n1\n")
+    code, _, said = landings._run((folder / "new", folder / "half", folder / "whole.csv"))
+    assert code == 1
+    assert re.search("(?m)^afterimage: .*new has no files yet", said)
+    assert re.search("(?m)^afterimage: .*a.parquet is not valid parquet", said)
+    assert [row["id"] for row in landings.rows("raw.whole")] == [1]
+
+
 def test_a_name_that_is_taken(landings: Landings) -> None:
     first = landings.parquet("a/one.parquet", ROWS)
     second = landings.parquet("b/one.parquet", ROWS)

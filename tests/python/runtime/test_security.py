@@ -122,12 +122,11 @@ def pass_through(
         "stg_hostile",
         f"qlik_change_table({raw}, unique_key={jinja([key])}, header_prefix={jinja(prefix)})",
     )
-    project.history(
-        "hostile_history",
-        "stg_hostile",
-        jinja([key]),
-        ignore_columns=jinja([second]),
-        load_valid_from="1900-01-01",
+    options = f"unique_key={jinja([key])}, ignore_columns={jinja([second])}"
+    project.file(
+        "models/hostile_history.sql",
+        f"{{{{ config(materialized='history', load_valid_from='1900-01-01', {options}) }}}}\n"
+        "select * from {{ ref('stg_hostile') }}",
     )
     project.file(
         "models/hostile_audit.sql",

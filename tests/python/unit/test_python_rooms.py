@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "udfs": set(),
     "runtime": {"udfs"},
     "landing": {"runtime"},
-    "scaffold": {"runtime"},
+    "scaffold": {"runtime", "udfs"},
     "fleet": {"runtime"},
     "pages": {"runtime"},
     "commands": {"runtime", "landing", "scaffold", "fleet", "pages", "udfs"},
