@@ -184,21 +184,18 @@ def _land_topics(
         broker = Broker(spark_of(project), where.servers)
         topics = broker.topics(where.topics)
     try:
-        tables: dict[str, str] = {}
+        tables: dict[str, list[str]] = {}
         for topic in topics:
             schema, table = (SCHEMA, table_name(topic)) if name is None else _parts(name)
-            other = tables.setdefault(f"{schema}.{table}", topic)
-            if other != topic:
-                clash = AfterimageError(
-                    f"topics {other} and {topic} would both become {schema}.{table}; land one of"
-                    " them separately: --as SCHEMA.TABLE"
-                )
-                if name is not None:
-                    raise clash
-                left_out.append(str(clash))
+            tables.setdefault(f"{schema}.{table}", []).append(topic)
         landed = []
-        for shown_name, topic in tables.items():
+        for shown_name, (topic, *others) in tables.items():
             with _noted(left_out):
+                if others:
+                    raise AfterimageError(
+                        f"topics {topic} and {others[0]} would both become {shown_name}; land one"
+                        " of them separately: --as SCHEMA.TABLE"
+                    )
                 _land_topic(project, broker, topic, shown_name, how)
                 landed.append(shown_name)
         return landed
