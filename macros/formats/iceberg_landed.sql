@@ -65,8 +65,8 @@
             or summary['removed-delete-files'] is not null as has_delete_files,
             snapshot_id = {{ start }} as is_start,
             operation = 'replace' as is_rewrite,
-            -- No count is none, if the writer counts at all. Counting is optional; Iceberg's own library always says of how
-            -- many partitions.
+            -- A missing count means 0 if the writer counts at all, which is optional. Iceberg's own library always writes the
+            -- number of changed partitions.
             case
                 when summary['added-data-files'] is not null then cast(summary['added-data-files'] as int)
                 when summary['changed-partition-count'] is null then 1000000
