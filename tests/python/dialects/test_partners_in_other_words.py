@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import FORMAT, SCHEMA, Lake, Project, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dialect_db2 import DB2_HEADER
 from dialect_netiq import LOG
 from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
@@ -383,13 +383,15 @@ def test_an_event_that_comes_again_in_other_words_leaves_its_change_whole(
 
 
 @pytest.mark.minutes
-@pytest.mark.parametrize("is_interrupted", [False, True])
+@pytest.mark.parametrize(
+    "is_interrupted", [False, pytest.param(True, marks=pytest.mark.needs("iceberg"))]
+)
 def test_a_query_back_kept_from_before_a_new_column_knows_nothing_of_it(
     is_interrupted: bool, project: Project, lake: Lake
 ) -> None:
     """And one whose value did not fit is read again after the type has widened.
 
-    A run with `--empty` alters the table, and reads nothing; so does one that is killed.
+    A run that is killed may have altered the table, and no more.
     """
 
     def declare(age: str, further: list[str]) -> None:
@@ -417,7 +419,11 @@ def test_a_query_back_kept_from_before_a_new_column_knows_nothing_of_it(
     project.dbt(*run, "--full-refresh")
     declare("bigint", ["dept"])
     if is_interrupted:
-        project.dbt("run", "--select", "stg_dept", "--empty")
+        table = f"alter table {SCHEMA}.stg_dept"
+        lake.spark.sql(f"{table} set tblproperties ('write.merge.mode' = 'none')")
+        with pytest.raises(DbtError):
+            project.dbt("run", "--select", "stg_dept")
+        lake.spark.sql(f"{table} unset tblproperties ('write.merge.mode')")
     project.dbt(*run)
     staged = (
         "select idu, fname, dept, age, absent_columns, reject_reason from"
