@@ -127,7 +127,12 @@ def command(paths: Sequence[str], name: str | None, copy: bool, how: How, where:
         names = " ".join(landed)
         print(f"Next: afterimage init {names}" if len(landed) <= 5 else "Next: afterimage up")
     if left_out:
-        raise AfterimageError("\nafterimage: ".join(left_out))
+        raise _refusal(left_out)
+
+
+def _refusal(left_out: Sequence[str]) -> AfterimageError:
+    """Return the error that says, in a line each, why something could not be landed."""
+    return AfterimageError("\nafterimage: ".join(left_out))
 
 
 def land_all(
@@ -157,7 +162,7 @@ def land_all(
     left_out: list[str] = []
     raws = named(of_files, name, left_out) if of_files else []
     if not raws and not addresses:
-        raise AfterimageError("\nafterimage: ".join(left_out))
+        raise _refusal(left_out)
     if addresses:
         jars.want(jars.KAFKA)
     project = Project(where)
