@@ -94,7 +94,8 @@
 
 
 {#- A raw table as a dialect describes it, and SQL over its rows:
-    - `group`: a text shared by rows that must be read together,
+    - `group`: a text shared by rows that must be read together; `known_group`: that of a row of `known`. With it, rows
+      that landed earlier are read only if a run has met one of their group,
     - `where`: which rows are read at all,
     - `time`: when the row changed (for a relation that cannot tell which rows have landed),
     - `opened`: a query in brackets over `<rows>` that adds columns; all other SQL may use them, except `time`.
@@ -114,12 +115,12 @@
     - `holds_changes`: false for such a table; its news alone are no reason to read the others,
     - `is_tracked`: false if nobody asks what has landed there; `removals`: whether rows that are gone are news, too. -#}
 {%- macro _side(
-    relation, group=none, where='true', time=none, opened=none, place=none, has_place='false', reach=none, bounds=none,
+    relation, group=none, known_group=none, where='true', time=none, opened=none, place=none, has_place='false', reach=none, bounds=none,
     column=none, known_unplaced="known.change_seq = ''", keeps=none, latest=none, wakes=none, digest=none, depends=none,
     holds_changes=true, is_tracked=true, removals=false
 ) -%}
     {{ return({
-        'relation': relation, 'group': group, 'where': where, 'time': time, 'opened': opened, 'place': place,
+        'relation': relation, 'group': group, 'known_group': known_group, 'where': where, 'time': time, 'opened': opened, 'place': place,
         'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'known_unplaced': known_unplaced,
         'keeps': keeps, 'latest': latest, 'wakes': wakes, 'digest': digest, 'depends': depends,
         'holds_changes': holds_changes, 'is_tracked': is_tracked, 'removals': removals,
@@ -166,7 +167,7 @@
 
 
 {#- The sides with the condition for the rows to read: those of the groups with landed rows, within the ranges of the
-    landed places. The groups of a few rows are named, by hashes, so that the statement need not find the landed rows
+    landed places, unless no run has met such a group. The groups of a few rows are named, by hashes, so that the statement need not find the landed rows
     once more; should a group share its hash, it is read as well. -#}
 {%- macro _grouped(sides, ranges, has_unplaced, also) -%}
     {%- set news = sides | selectattr('kind', 'equalto', 'new') | selectattr('group') | list -%}
@@ -187,13 +188,31 @@
             {%- endfor -%}
             {%- do conditions.append('(' ~ (places or ['false']) | join(' or ') ~ ')') -%}
         {%- endif -%}
-        {%- do conditions.append(
-            'xxhash64(' ~ side.group ~ ') in (' ~ named | join(', ') ~ ')' if named
-            else side.group ~ ' in (' ~ groups ~ ')'
+        {%- set is_of_groups = 'xxhash64(<group>) in (' ~ named | join(', ') ~ ')' if named
+            else '<group> in (' ~ groups ~ ')' -%}
+        {%- do conditions.append(is_of_groups | replace('<group>', side.group or '')) -%}
+        {%- if side.kind == 'new' and side.known_group and not also and not afterimage._is_met(
+            is_of_groups | replace('<group>', side.known_group), afterimage._known_within(side, ranges, has_unplaced)
         ) -%}
-        {%- do grouped.append(dict(side, condition=conditions | join(' and ') if side.group else none)) -%}
+            {%- do grouped.append(dict(side, rows=side.landed, condition=side.where)) -%}
+        {%- else -%}
+            {%- do grouped.append(dict(side, condition=conditions | join(' and ') if side.group else none)) -%}
+        {%- endif -%}
     {%- endfor -%}
     {{ return(grouped) }}
+{%- endmacro -%}
+
+
+{#- Whether an earlier run wrote a row of the landed groups. If none did, none of their rows landed before: the landed rows
+    are all of them. -#}
+{%- macro _is_met(is_of_groups, known_within) -%}
+    {%- set query -%}
+        select 1
+        from {{ this }} as known
+        where {{ is_of_groups }}{{ ' and (' ~ known_within ~ ')' if known_within }}
+        limit 1
+    {%- endset -%}
+    {{ return(run_query(query).rows | length > 0) }}
 {%- endmacro -%}
 
 

@@ -33,11 +33,12 @@
     {%- endif -%}
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
     {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
-    {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key) -%}
+    {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key, position) -%}
     {%- set side = {
         'relation': relation,
         'opened': landing.opened,
         'group': afterimage._debezium_of_message(landing.value, group),
+        'known_group': afterimage._debezium_known_group(has_position=position),
         'time': afterimage._debezium_of_message(landing.value, 'm.source_time') if schemas is none else none,
     } -%}
     {#- Copies of a change share its place in the log, but have offsets of their own. -#}
@@ -76,6 +77,7 @@
     {%- set layout = {
         'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
         'placeholders': afterimage._debezium_placeholders(placeholder), 'infinity': infinity,
+        'has_position': position is not none and position | length > 0,
         'sparse': none if null_is_absent is none else afterimage._match_column_case(null_is_absent, names),
     } %}
 with
@@ -215,7 +217,7 @@ classified as (
             when {{ afterimage._has_null_key(keys) }} then {{ afterimage._null_key_reason(keys) }}
         end as reject_reason,
         m.kind as row_kind,
-        {{ afterimage._debezium_group('value', 'message_key', 'landed_position', keys) | indent(8) }} as change_group,
+        {{ afterimage._debezium_group('value', 'message_key', 'landed_position', keys, layout.has_position) | indent(8) }} as change_group,
         {{ afterimage._struct(keys, 'image.') }} as own_key,
         -- Headers link the delete and the insert of a key change. Offsets of two partitions have no order.
         reject_reason is null
@@ -225,7 +227,7 @@ classified as (
             when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce(value, message_key, '')))
             when m.kind = 'load' then change_group
             when m.log_place is null then coalesce(landed_position, concat('rejected-', md5(value)))
-            when m.kind = 'reload' then concat('load-', md5(to_json(struct(m.row, m.source))))
+            when m.kind = 'reload' then {{ afterimage._debezium_reload() }}
             when is_moved then concat(m.log_place, '-k', landed_partition)
             else {{ afterimage._debezium_identity_alone(keys) }}
         end as identity,

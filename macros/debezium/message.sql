@@ -166,12 +166,37 @@ end
 
 {#- A text that is equal for messages that must be read together: those with one place in the log, which includes the
     copies of a change, or all loads of a key. `m` is that of _debezium_message_steps. -#}
-{%- macro _debezium_group(value, key, position, keys) -%}
+{%- macro _debezium_group(value, key, position, keys, has_position) -%}
 case
-    when m.op is null or m.op = 'm' then concat('no-row-', md5(coalesce({{ value }}, {{ key }}, '')))
+    when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce({{ value }}, {{ key }}, '')))
     when m.kind = 'load' then concat('load-', md5({{ afterimage._texts_of_map('m.row', keys) }}))
+    {%- if has_position %}
+    when m.kind = 'reload' then {{ afterimage._debezium_reload() }}
+    {%- endif %}
     when m.log_place is not null then concat(m.log_place, if(m.kind = 'reload', '.i', ''))
-    else concat('unplaced-', coalesce({{ position }}, md5({{ value }})))
+    else concat('rejected-', coalesce({{ position }}, md5({{ value }})))
+end
+{%- endmacro -%}
+
+
+{#- The identity of a row of an incremental snapshot. -#}
+{%- macro _debezium_reload() -%}
+concat('load-', md5(to_json(struct(m.row, m.source))))
+{%- endmacro -%}
+
+
+{#- The group of a row that an earlier run wrote, as its change_id begins with it. That of an incremental snapshot's row is
+    in its place, unless `position` gives the place. -#}
+{%- macro _debezium_known_group(has_position) -%}
+case
+    when known.change_id rlike '^rejected-' then left(known.change_id, 41)
+    {%- if not has_position %}
+    when known.change_id rlike '^load-' and known.change_seq rlike '[.]i'
+        then concat(substring_index(known.change_seq, '.i', 1), '.i')
+    {%- endif %}
+    when known.change_id rlike '^load-' then left(known.change_id, 37)
+    when known.change_id rlike '^[0-9A-Z]+-[a-z]' then substring_index(known.change_id, '-', 1)
+    else concat('rejected-', known.change_id)
 end
 {%- endmacro -%}
 
