@@ -143,12 +143,20 @@ if(
     {#- A table of an earlier release has not been told so. -#}
     {%- do afterimage._set_properties(relation, {'write.metadata.delete-after-commit.enabled': 'true'}) -%}
     {%- do afterimage._compact_iceberg(relation) -%}
-    {%- set oldest = run_started_at - modules.datetime.timedelta(days=retain_days) -%}
-    {%- do afterimage._call_procedure(
-        'expire_snapshots', relation,
-        ", older_than => timestamp '" ~ oldest.strftime('%Y-%m-%d %H:%M:%S') ~ "', retain_last => 1"
-    ) -%}
+    {%- do afterimage._expire_iceberg(relation, afterimage._days_ago(retain_days)) -%}
     {{ return('compacted; snapshots older than ' ~ retain_days ~ ' days are gone') }}
+{%- endmacro -%}
+
+
+{#- Expiring takes longer than asking how old the snapshots are, so it waits until one is twice as old. -#}
+{%- macro _iceberg_expire_when_due(relation, retain_days) -%}
+    {%- set is_due = afterimage._value(
+        'select count(*) from ' ~ relation ~ '.snapshots where committed_at < ' ~ afterimage._days_ago(2 * retain_days)
+    ) | int > 0 -%}
+    {%- if is_due -%}
+        {%- do afterimage._expire_iceberg(relation, afterimage._days_ago(retain_days)) -%}
+    {%- endif -%}
+    {{ return(is_due) }}
 {%- endmacro -%}
 
 
@@ -172,9 +180,7 @@ if(
         {%- do afterimage._compact_iceberg(relation, "'rewrite-all', 'true'") -%}
         {%- do afterimage._call_procedure('rewrite_manifests', relation) -%}
     {%- endif -%}
-    {%- do afterimage._call_procedure(
-        'expire_snapshots', relation, ", older_than => timestamp '2100-01-01', retain_last => 1"
-    ) -%}
+    {%- do afterimage._expire_iceberg(relation, "timestamp '2100-01-01'") -%}
 {%- endmacro -%}
 
 
@@ -233,6 +239,11 @@ if(
         ", options => map('delete-file-threshold', '" ~ most_deletes ~ "', " ~ sizes ~ ')'
     ) -%}
     {%- do afterimage._call_procedure('rewrite_position_delete_files', relation) -%}
+{%- endmacro -%}
+
+
+{%- macro _expire_iceberg(relation, time) -%}
+    {%- do afterimage._call_procedure('expire_snapshots', relation, ', retain_last => 1, older_than => ' ~ time) -%}
 {%- endmacro -%}
 
 

@@ -157,15 +157,15 @@ values (
 {%- endmacro -%}
 
 
-{#- Drops those that runs left which began before yesterday: a younger run may still be at work. dbt has listed the schema,
-    so this asks Spark nothing. Only our Python package lets macros read that list (connections.py). -#}
+{#- Drops those that runs left which began before yesterday: a younger run may still be at work. dbt has listed the
+    schema, so this asks Spark nothing. Only our Python package lets macros read that list (connections.py). -#}
 {%- macro _drop_old_scratch_tables(target_relation) -%}
     {%- if adapter.list_relations is defined -%}
-        {%- set name = modules.re.escape(afterimage._scratch_prefix(target_relation) | lower) ~ '([0-9]{8})_[0-9a-f]{8}_' -%}
+        {%- set prefix = modules.re.escape(afterimage._scratch_prefix(target_relation) | lower) -%}
         {%- set yesterday = (run_started_at - modules.datetime.timedelta(days=1)).strftime('%Y%m%d') -%}
         {%- set old = [] -%}
         {%- for listed in adapter.list_relations(none, target_relation.schema) -%}
-            {%- set found = modules.re.match(name, listed.identifier | lower) -%}
+            {%- set found = modules.re.match(prefix ~ '([0-9]{8})_[0-9a-f]{8}_', listed.identifier | lower) -%}
             {%- if found and found.group(1) < yesterday -%}
                 {%- do old.append(target_relation.incorporate(path={'identifier': listed.identifier})) -%}
             {%- endif -%}
@@ -197,6 +197,13 @@ values (
         target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
     ) -%}
     {%- do persist_docs(target_relation, model) -%}
+{%- endmacro -%}
+
+
+{#- The time so many days before the run began, as SQL. -#}
+{%- macro _days_ago(days) -%}
+    {%- set moment = run_started_at - modules.datetime.timedelta(days=days) -%}
+    {{ return("timestamp '" ~ moment.strftime('%Y-%m-%d %H:%M:%S') ~ "'") }}
 {%- endmacro -%}
 
 
