@@ -10,6 +10,7 @@
     {%- set intakes = afterimage._noted_intakes() -%}
 
     {{ run_hooks(pre_hooks) }}
+    {%- do afterimage._drop_old_scratch_tables(target_relation) -%}
 
     {%- if afterimage._is_incremental() -%}
         {%- do afterimage._update_stream(target_relation, compiled_code, intakes) -%}

@@ -100,20 +100,13 @@
 {%- endmacro -%}
 
 
-{#- Only models have versions. -#}
-{%- macro _relation_of_node(node) -%}
-    {{ return(ref(node.package_name, node.name, v=node.version or none)) }}
-{%- endmacro -%}
-
-
 {#- A table that a staging model reads. -#}
 {%- macro _raw_table(id, unique_key) -%}
     {%- set node = graph.sources.get(id) or graph.nodes[id] -%}
     {%- if node.config.materialized == 'ephemeral' -%}
         {{ return({'name': node.name, 'relation': none, 'format': none, 'images': [], 'types': {}, 'is_raw': true}) }}
     {%- endif -%}
-    {%- set relation = source(node.source_name, node.name) if node.resource_type == 'source'
-        else afterimage._relation_of_node(node) -%}
+    {%- set relation = afterimage._relation_of_node(node) -%}
     {%- set types = afterimage._types_in_lower_case(relation) -%}
     {{ return({
         'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': afterimage._landing_format(relation),

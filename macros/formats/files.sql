@@ -65,8 +65,13 @@ true
 {%- endmacro -%}
 
 
+{%- macro _files_expire_when_due(relation, retain_days) -%}
+    {{ return(false) }}
+{%- endmacro -%}
+
+
 {%- macro _files_maintain(relation, retain_days) -%}
-    {{ return('there is nothing to maintain: each run rebuilds the table') }}
+    {{ return('nothing to maintain: it is no table of Iceberg or Delta') }}
 {%- endmacro -%}
 
 

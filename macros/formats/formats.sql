@@ -15,6 +15,7 @@
     | `before_replace(existing)` | what must be done before a table is replaced |
     | `compact_when_due(relation, kind, most, version)` | compacts a table that `most` runs have written to, after a run that began with `version`; returns whether it did |
     | `maintain(relation, retain_days)` | compacts, and removes what only older versions need; returns what a log line says of it |
+    | `expire_when_due(relation, retain_days)` | removes what only versions need that are older, if there is enough of it, and asking takes no time; returns whether it did |
     | `forget(relation)` | removes at once what only older versions of a table have: their files, and rows that are marked as deleted |
     | `files_left(relation)` | the files below a table that its present version does not have |
     | `stored_type(type)` | the type that a table has where it was given this one |

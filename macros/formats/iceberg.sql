@@ -108,35 +108,31 @@ if(
 {%- endmacro -%}
 
 
-{#- Counts the data files that runs have added, or, for a history, the runs that have added some, and `delete` files:
-    reading a data file also reads its delete files. -#}
+{#- Counts the data files that runs have added since the last compaction, or, for a history, the runs that have added
+    some. A run that deletes rows of many files also writes many delete files. They are worth a compaction only if a
+    partition has lost so many rows that `rewrite_data_files` would write a file of it anew. -#}
 {%- macro _iceberg_compact_when_due(relation, kind, most, version) -%}
-    {%- set query -%}
-        select
-            {%- if kind == 'history' %}
-            greatest(
-                count(summary['added-data-files']),
-                (
-                    select coalesce(max_by(cast(summary['total-delete-files'] as bigint), committed_at), 0)
-                    from {{ relation }}.snapshots
-                )
-            )
-            {%- else %}
-            sum(summary['added-data-files'])
-            {%- endif %}
-
-        from {{ relation }}.snapshots
-        where
-            committed_at > (
-                select coalesce(max(committed_at), timestamp '1970-01-01')
-                from {{ relation }}.snapshots
-                -- A compaction, or a build; both may have expired.
-                where operation = 'replace' or parent_id is null
-            )
+    {%- set compacted_at -%}
+        (
+            select coalesce(max(committed_at), timestamp '1970-01-01')
+            from {{ relation }}.snapshots
+            -- A compaction, or a build; both may have expired.
+            where operation = 'replace' or parent_id is null
+        )
     {%- endset -%}
-    {%- set is_due = (afterimage._value(query) or 0) | int > most -%}
+    {%- set added = "if(committed_at > compacted_at, summary['added-data-files'], null)" -%}
+    {%- set found = afterimage._summary(
+        '(select *, ' ~ compacted_at ~ ' as compacted_at from ' ~ relation ~ '.snapshots)', {
+        'added': 'count(' ~ added ~ ')' if kind == 'history' else 'coalesce(sum(cast(' ~ added ~ ' as bigint)), 0)',
+        'delete_files': "coalesce(max_by(cast(summary['total-delete-files'] as bigint), committed_at), 0)",
+    }) -%}
+    {%- set is_due = found.added > most or (found.delete_files > most and afterimage._value(
+        'select count(*) from ' ~ relation ~ '.partitions where position_delete_record_count > 0.3 * record_count'
+    ) | int > 0) -%}
     {%- if is_due -%}
-        {%- do afterimage._compact_iceberg(relation) -%}
+        {#- Only an Iceberg before 1.8 has so many delete files for one data file. A newer one also takes data files of
+            which 30 percent of the rows are deleted (`delete-ratio-threshold`). -#}
+        {%- do afterimage._compact_iceberg(relation, most_deletes=5) -%}
     {%- endif -%}
     {{ return(is_due) }}
 {%- endmacro -%}
@@ -147,12 +143,20 @@ if(
     {#- A table of an earlier release has not been told so. -#}
     {%- do afterimage._set_properties(relation, {'write.metadata.delete-after-commit.enabled': 'true'}) -%}
     {%- do afterimage._compact_iceberg(relation) -%}
-    {%- set oldest = run_started_at - modules.datetime.timedelta(days=retain_days) -%}
-    {%- do afterimage._call_procedure(
-        'expire_snapshots', relation,
-        ", older_than => timestamp '" ~ oldest.strftime('%Y-%m-%d %H:%M:%S') ~ "', retain_last => 1"
-    ) -%}
+    {%- do afterimage._expire_iceberg(relation, afterimage._days_ago(retain_days)) -%}
     {{ return('compacted; snapshots older than ' ~ retain_days ~ ' days are gone') }}
+{%- endmacro -%}
+
+
+{#- Expiring takes longer than asking how old the snapshots are, so it waits until one is twice as old. -#}
+{%- macro _iceberg_expire_when_due(relation, retain_days) -%}
+    {%- set is_due = afterimage._value(
+        'select count(*) from ' ~ relation ~ '.snapshots where committed_at < ' ~ afterimage._days_ago(2 * retain_days)
+    ) | int > 0 -%}
+    {%- if is_due -%}
+        {%- do afterimage._expire_iceberg(relation, afterimage._days_ago(retain_days)) -%}
+    {%- endif -%}
+    {{ return(is_due) }}
 {%- endmacro -%}
 
 
@@ -176,9 +180,7 @@ if(
         {%- do afterimage._compact_iceberg(relation, "'rewrite-all', 'true'") -%}
         {%- do afterimage._call_procedure('rewrite_manifests', relation) -%}
     {%- endif -%}
-    {%- do afterimage._call_procedure(
-        'expire_snapshots', relation, ", older_than => timestamp '2100-01-01', retain_last => 1"
-    ) -%}
+    {%- do afterimage._expire_iceberg(relation, "timestamp '2100-01-01'") -%}
 {%- endmacro -%}
 
 
@@ -230,11 +232,18 @@ if(
 {%- endmacro -%}
 
 
-{%- macro _compact_iceberg(relation, sizes="'min-input-files', '4'") -%}
+{#- Data files with `most_deletes` delete files, or more, are written anew. -#}
+{%- macro _compact_iceberg(relation, sizes="'min-input-files', '4'", most_deletes=1) -%}
     {%- do afterimage._call_procedure(
-        'rewrite_data_files', relation, ", options => map('delete-file-threshold', '1', " ~ sizes ~ ')'
+        'rewrite_data_files', relation,
+        ", options => map('delete-file-threshold', '" ~ most_deletes ~ "', " ~ sizes ~ ')'
     ) -%}
     {%- do afterimage._call_procedure('rewrite_position_delete_files', relation) -%}
+{%- endmacro -%}
+
+
+{%- macro _expire_iceberg(relation, time) -%}
+    {%- do afterimage._call_procedure('expire_snapshots', relation, ', retain_last => 1, older_than => ' ~ time) -%}
 {%- endmacro -%}
 
 

@@ -157,12 +157,36 @@ values (
 {%- endmacro -%}
 
 
+{#- Drops those that runs left which began before yesterday: a younger run may still be at work. dbt has listed the
+    schema, so this asks Spark nothing. Only our Python package lets macros read that list (connections.py). -#}
+{%- macro _drop_old_scratch_tables(target_relation) -%}
+    {%- if adapter.list_relations is defined -%}
+        {%- set prefix = modules.re.escape(afterimage._scratch_prefix(target_relation) | lower) -%}
+        {%- set yesterday = (run_started_at - modules.datetime.timedelta(days=1)).strftime('%Y%m%d') -%}
+        {%- set old = [] -%}
+        {%- for listed in adapter.list_relations(none, target_relation.schema) -%}
+            {%- set found = modules.re.match(prefix ~ '([0-9]{8})_[0-9a-f]{8}_', listed.identifier | lower) -%}
+            {%- if found and found.group(1) < yesterday -%}
+                {%- do old.append(target_relation.incorporate(path={'identifier': listed.identifier})) -%}
+            {%- endif -%}
+        {%- endfor -%}
+        {%- do afterimage._drop_scratch_tables(old) -%}
+        {%- if old -%}
+            {%- do log(
+                model.name ~ ': dropped scratch tables of runs that did not end: '
+                ~ old | map(attribute='identifier') | sort | join(', '), info=true
+            ) -%}
+        {%- endif -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
 {#- Drops by name: listing the schema fails if another thread drops a table meanwhile (a Hadoop catalog on a local
-    disk). -#}
+    disk). Another run may drop the same old table. -#}
 {%- macro _drop_scratch_tables(tables) -%}
     {%- for table in tables if table -%}
         {#- Databricks documents no PURGE. -#}
-        {%- do run_query('drop table ' ~ table ~ (' purge' if target.type == 'spark' else '')) -%}
+        {%- do run_query('drop table if exists ' ~ table ~ (' purge' if target.type == 'spark' else '')) -%}
     {%- endfor -%}
 {%- endmacro -%}
 
@@ -173,6 +197,13 @@ values (
         target_relation, config.get('grants'), should_revoke(existing_relation, full_refresh_mode=should_full_refresh())
     ) -%}
     {%- do persist_docs(target_relation, model) -%}
+{%- endmacro -%}
+
+
+{#- The time so many days before the run began, as SQL. -#}
+{%- macro _days_ago(days) -%}
+    {%- set moment = run_started_at - modules.datetime.timedelta(days=days) -%}
+    {{ return("timestamp '" ~ moment.strftime('%Y-%m-%d %H:%M:%S') ~ "'") }}
 {%- endmacro -%}
 
 

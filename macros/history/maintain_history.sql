@@ -1,15 +1,41 @@
-{#- Upkeep of a history, as a run-operation:
+{#- Upkeep of tables, as a run-operation:
 
-        dbt run-operation maintain_history --args '{history: customers_history, retain_days: 30}'
+        dbt run-operation maintain_history --args '{history: [customers_history, source:raw.customers__ct], retain_days: 30}'
 
     Merges small files, applies the delete files of past runs to the data files, and expires snapshots older than
-    `retain_days`, which time travel and rollback can then no longer reach. Arguments: macros/history/_history.yml. -#}
+    `retain_days`, which time travel and rollback can then no longer reach. Jinja cannot go on after a statement that
+    failed; the command `afterimage maintain` does. Arguments: macros/history/_history.yml. -#}
 {% macro maintain_history(history, retain_days=30) %}
-    {%- do afterimage._check_text('maintain_history', 'history', history) -%}
+    {%- set names = [history] if history is string else history -%}
+    {%- if names is mapping or names is not sequence or not names or names | reject('string') | list -%}
+        {%- do exceptions.raise_compiler_error(
+            'maintain_history: `history` must be the name of a model or `source:<source>.<table>`, or a list of these. Got: '
+            ~ history
+        ) -%}
+    {%- endif -%}
     {%- do afterimage._check_number('maintain_history', 'retain_days', retain_days, required=true) -%}
     {%- if execute -%}
-        {%- set relation = ref(history) -%}
-        {%- set format = afterimage._landing_format(relation) -%}
-        {%- do log(history ~ ': ' ~ afterimage._of_format(format, 'maintain')(relation, retain_days), info=true) -%}
+        {%- set relations = {} -%}
+        {%- for name in names -%}
+            {%- do relations.update({
+                name: source(*name[7:].split('.', 1)) if name.startswith('source:') and '.' in name else ref(name)
+            }) -%}
+        {%- endfor -%}
+        {%- for name, relation in relations.items() -%}
+            {%- do log(name ~ ': ' ~ afterimage._maintain(relation, retain_days), info=true) -%}
+        {%- endfor -%}
     {%- endif -%}
 {% endmacro %}
+
+
+{#- For the command `afterimage maintain`: `id` is that of a model, a snapshot or a source. -#}
+{%- macro _maintain_node(id, retain_days) -%}
+    {%- set node = graph.sources.get(id) or graph.nodes[id] -%}
+    {{ return(afterimage._maintain(afterimage._relation_of_node(node), retain_days)) }}
+{%- endmacro -%}
+
+
+{%- macro _maintain(relation, retain_days) -%}
+    {%- set format = afterimage._landing_format(relation) -%}
+    {{ return(afterimage._of_format(format, 'maintain')(relation, retain_days)) }}
+{%- endmacro -%}

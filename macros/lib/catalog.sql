@@ -86,6 +86,15 @@
 {%- endmacro -%}
 
 
+{#- The relation of a node of dbt's graph. Only models have versions. -#}
+{%- macro _relation_of_node(node) -%}
+    {{ return(
+        source(node.source_name, node.name) if node.resource_type == 'source'
+        else ref(node.package_name, node.name, v=node.version or none)
+    ) }}
+{%- endmacro -%}
+
+
 {%- macro _file_formats() -%}
     {{ return(['parquet', 'orc', 'csv', 'json', 'avro', 'text']) }}
 {%- endmacro -%}

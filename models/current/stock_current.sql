@@ -1,3 +1,6 @@
-{{ config(materialized='view' if target.name == 'delta' else 'table') }}
+{{ config(
+    materialized='view' if target.name == 'delta' else 'table',
+    post_hook='{{ afterimage.expire_snapshots() }}'
+) }}
 
 {{ afterimage.current_state(ref('stock_history')) }}

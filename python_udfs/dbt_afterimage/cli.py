@@ -14,6 +14,7 @@ from dbt_afterimage.commands import (
     health,
     init,
     land,
+    maintain,
     news,
     serve,
     timeline,
@@ -32,7 +33,7 @@ def afterimage(context: click.Context) -> None:
         check_system()
 
 
-for command in (up, news, land, init, timeline, health, doctor, erase, serve, functions):
+for command in (up, news, land, init, timeline, health, doctor, maintain, erase, serve, functions):
     afterimage.add_command(command.command)
 
 

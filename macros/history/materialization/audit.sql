@@ -19,6 +19,7 @@
     ) -%}
 
     {{ run_hooks(pre_hooks) }}
+    {%- do afterimage._drop_old_scratch_tables(target_relation) -%}
 
     {%- if existing_relation is none or should_full_refresh() or not afterimage._can_merge() -%}
         {%- do afterimage._build_audit(target_relation, existing_relation, stream, options) -%}

@@ -34,6 +34,7 @@
     {%- endif -%}
 
     {{ run_hooks(pre_hooks) }}
+    {%- do afterimage._drop_old_scratch_tables(target_relation) -%}
 
     {%- if existing_relation is none or should_full_refresh() or not afterimage._can_merge() -%}
         {%- do afterimage._build_history(target_relation, existing_relation, stream, options) -%}

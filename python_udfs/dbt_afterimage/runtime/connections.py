@@ -168,3 +168,5 @@ def install() -> None:
     """Make dbt-spark use the two classes; repeated calls do no harm."""
     setattr(connections, "PyhiveConnectionWrapper", AfterimageConnection)  # noqa: B010 (a class cannot be assigned to for mypy)
     setattr(SparkAdapter, "ConnectionManager", AfterimageConnectionManager)  # noqa: B010
+    # So that macros can read what dbt knows of a schema, without a statement.
+    SparkAdapter._available_ |= {"list_relations"}

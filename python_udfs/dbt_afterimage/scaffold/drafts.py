@@ -412,9 +412,11 @@ class _Writer:
                 file_format=file_format,
             )
         if kind == "current":
+            has_views = self.project.has_views
             return _render(
                 "current.sql",
-                materialized="view" if self.project.has_views else "table",
+                materialized="view" if has_views else "table",
+                keeps_copies=not has_views and self.project.table_format == "iceberg",
                 history=self.names["history"],
                 meta=values["meta"],
             )

@@ -10,6 +10,7 @@ import os
 import random
 import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ import pytest
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.runtime.cursor import AfterimageCursor
 from ends import ENDED, at_work, ended
+from machines import set_ahead
 from runs import COLUMNS, row
 
 RAW = "killed__ct"
@@ -78,6 +80,66 @@ def test_a_run_that_ends_at_any_statement_is_repeated(project: Project, lake: La
         for name in names:
             if "__scratch_" in name:
                 lake.spark.sql(f"drop table {SCHEMA}.{name}")
+
+
+@pytest.mark.minutes
+def test_scratch_tables_of_runs_that_ended_are_dropped_two_days_later(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def scratch_tables() -> set[str]:
+        shown = lake.rows(f"show tables in {SCHEMA} like '*killed*__scratch_*'")
+        return {one["tableName"] for one in shown}
+
+    def watched(days: int, *models: str) -> list[str]:
+        """Run models some days later, and return the statements sent."""
+        with set_ahead(timedelta(days=days)), ended(lambda sql: False) as sent:
+            project.dbt("--no-quiet", "run", "--threads", "1", "--select", *(models or TABLES))
+        return sent
+
+    # Names that only begin as ours do.
+    others = {"killed_audit__scratch_20240101_notes", "killed_audit_2__scratch_20240101_0a1b2c3d_x"}
+    lake.create(RAW, COLUMNS, batch(1))
+    project.dbt("run", "--full-refresh")
+    for name in others | scratch_tables():
+        lake.spark.sql(f"drop table if exists {SCHEMA}.{name}")
+    lake.append(RAW, COLUMNS, batch(2))
+    for model in TABLES[:3]:
+        with ended(lambda sql: "merge into" in sql), pytest.raises(DbtError):
+            project.dbt("run", "--select", model)
+        project.dbt("run", "--select", model)
+    left = scratch_tables()
+    assert {re.sub("__scratch_.*_", " ", name) for name in left} == {
+        "stg_killed staged",
+        "killed_history touched",
+        "killed_history difference",
+        "killed_audit touched",
+        "killed_audit difference",
+    }
+    for name in others:
+        lake.create(name, {"id": "int"}, [])
+
+    # The run may still be at work.
+    watched(1)
+    assert scratch_tables() == left | others
+    # The history itself is not asked for anything.
+    capfd.readouterr()
+    sent = watched(2, "killed_history")
+    dropped = {name for name in left if name.startswith("killed_history")}
+    assert scratch_tables() == (left - dropped) | others
+    (said,) = re.findall(
+        r"killed_history: dropped scratch tables of runs that did not end: (.*)",
+        capfd.readouterr().out,
+    )
+    assert set(said.strip().split(", ")) == dropped
+    # dbt itself lists the schema, once.
+    assert len([sql for sql in sent if "show table" in sql]) == 1
+    lake.append(RAW, COLUMNS, batch(3))
+    watched(2)
+    assert scratch_tables() == others
+    assert not [sql for sql in watched(2) if "__scratch_" in sql]
+    found = lake.contents(*TABLES)
+    project.dbt("run", "--full-refresh")
+    assert found == lake.contents(*TABLES)
 
 
 @pytest.mark.minutes

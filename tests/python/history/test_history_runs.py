@@ -520,6 +520,98 @@ def test_a_history_of_inserts_is_compacted_too(project: Project, lake: Lake) -> 
     assert kept["value"] == "true"
 
 
+def grow(lake: Lake, run: int, condition: str) -> None:
+    """Add a change of each of the ids that meet a condition."""
+    operation = "insert" if run == 0 else "update"
+    row = f"named_struct('id', cast(id as int), 'name', sha2(string(id), 512), 'city', '{run}')"
+    columns = {
+        "change_id": f"concat('{run}-', id)",
+        "change_seq": f"lpad({run}, 35, '0')",
+        "operation": f"'{operation}'",
+        "after": row,
+        "changed_at": f"timestamp '2024-01-01' + make_interval(0, 0, 0, {run})",
+        "ingested_at": f"timestamp '2024-01-01' + make_interval(0, 0, 0, {run})",
+    }
+    values = [
+        f"cast({columns.get(name, 'null')} as {kind}) as {name}" for name, kind in COLUMNS.items()
+    ]
+    lake.spark.sql(
+        f"insert into {SCHEMA}.changes select {', '.join(values)} from range(65000)"
+        f" where {condition}"
+    )
+
+
+@pytest.mark.minutes
+@pytest.mark.needs("iceberg")
+def test_a_history_of_many_files_is_compacted_only_for_many_deletes(
+    unbuilt: Project, lake: Lake
+) -> None:
+    """Each run deletes rows of more than fifty files, in a delete file for each of them."""
+
+    def totals() -> dict[str, int]:
+        [newest] = lake.rows(
+            f"select summary from {table}.snapshots order by committed_at desc limit 1"
+        )
+        return {name: int(n) for name, n in newest["summary"].items() if name.startswith("total")}
+
+    def compactions() -> int:
+        [found] = lake.rows(
+            f"select count_if(operation = 'replace') as n from {table}.snapshots"
+            f" where committed_at > '{built}'"
+        )
+        return int(found["n"])
+
+    table = f"{SCHEMA}.people_history"
+    lake.create("changes", COLUMNS, [])
+    grow(lake, 0, "true")
+    # Iceberg looks at the size of a file after each thousand rows.
+    write_model(unbuilt, tblproperties={"write.target-file-size-bytes": "1"})
+    unbuilt.dbt("run", "--full-refresh")
+    [files] = lake.rows(
+        f"select count(*) as n, int(median(file_size_in_bytes)) as size from {table}.files"
+    )
+    assert files["n"] > 60
+    lake.spark.sql(
+        f"alter table {table} set tblproperties ('write.target-file-size-bytes' = {files['size']})"
+    )
+    built = lake.rows(f"select max(committed_at) as at from {table}.snapshots")[0]["at"]
+
+    for run in (1, 2):
+        grow(lake, run, f"id % 200 = {run}")
+        unbuilt.dbt("run")
+        assert totals()["total-delete-files"] > 50
+        assert compactions() == 0
+
+    grow(lake, 3, "id % 5 < 3")
+    unbuilt.dbt("run")
+    compacted = compactions()
+    assert compacted > 0
+    assert totals()["total-position-deletes"] < 0.05 * totals()["total-records"]
+    grow(lake, 4, "id % 200 in (4, 5)")
+    unbuilt.dbt("run")
+    assert totals()["total-delete-files"] > 50
+    assert compactions() == compacted
+
+    # Compacted for the number of its runs, it keeps large files of which few rows are deleted.
+    write_model(unbuilt, compact_after=1)
+    grow(lake, 5, "id % 200 in (4, 5)")
+    unbuilt.dbt("run")
+    assert compactions() > compacted
+    assert 0 < totals()["total-position-deletes"] <= 650
+    found = lake.rows(
+        "select city, count(*) as n, count(distinct id) as ids, count_if(is_current) as open"
+        f" from {table} group by city order by city"
+    )
+    assert [(row["city"], row["n"], row["ids"], row["open"]) for row in found] == [
+        ("0", 65000, 65000, 65000 - 39000 - 325),
+        ("1", 325, 325, 0),
+        ("2", 325, 325, 0),
+        ("3", 39000, 39000, 39000 - 325),
+        ("4", 650, 650, 0),
+        ("5", 650, 650, 650),
+    ]
+
+
 @pytest.mark.long
 def test_fifty_small_batches_leave_few_files_and_do_not_slow_down(
     project: Project, lake: Lake

@@ -98,7 +98,7 @@ class Tables(RuleBasedStateMachine):
         if time.monotonic() > self.site.ends_at and not self.site.has_failed:
             raise TimeIsUp
         self.site.machines += 1
-        # Scratch tables of runs that ended: they stay until somebody drops them, as the docs say.
+        # Scratch tables of runs that ended: later runs drop them two days later, as the docs say.
         self.left_over: set[str] = set()
         self.is_failing = False
         # How far dbt's clock is ahead, and how far it has been at most.
