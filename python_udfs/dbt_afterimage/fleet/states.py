@@ -190,7 +190,12 @@ def rolled_back(project: Project, noted: Mapping[str, str]) -> set[str]:
 
 def _cannot_be_asked(error: AfterimageError) -> News:
     text = str(error)
-    if "TABLE_OR_VIEW_NOT_FOUND" in text or "SCHEMA_NOT_FOUND" in text:
+def is_absent(error: AfterimageError) -> bool:
+    """Whether a table cannot be asked because it does not exist."""
+    return "TABLE_OR_VIEW_NOT_FOUND" in str(error) or "SCHEMA_NOT_FOUND" in str(error)
+
+
+    if is_absent(error):
         return News("unknown", "it does not exist")
     if "EXPECT_TABLE_NOT_VIEW" in text or "is a view" in text:
         return News("unknown", "a view does not tell what has landed")
