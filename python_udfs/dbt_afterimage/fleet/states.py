@@ -121,13 +121,14 @@ def _of_session(spark: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    jvm = spark._jvm
+    jvm, session = spark._jvm, spark._jsparkSession
     found = {}
     for name in names:
         try:
-            table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-                spark._jsparkSession, name
-            )
+            # Another thread has started Spark. In one without an active session names are those of
+            # Spark's own catalog.
+            session.setActiveSession(session)
+            table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, name)
             # The catalog may keep it for half a minute.
             table.refresh()
             snapshot = table.currentSnapshot()

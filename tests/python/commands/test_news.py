@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from conftest import FORMAT, SCHEMA, Lake, Project, inside, relation
 from dbt_afterimage.cli import main
 from dbt_afterimage.commands.news import held_topics
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.fleet import building, news, record
+from dbt_afterimage.fleet import building, news, record, states
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
 from runs import COLUMNS, at, row
@@ -183,6 +184,16 @@ def test_the_command_has_a_line_for_each_table_and_an_exit_code(
         capsys.readouterr().out,
     )
     fleet.build()
+
+
+@pytest.mark.needs("iceberg")
+def test_iceberg_tables_are_asked_without_a_statement_in_any_thread(lake: Lake) -> None:
+    """A command starts Spark in a thread of its own, while dbt parses."""
+    lake.create("asked", COLUMNS, FIRST)
+    with ThreadPoolExecutor(1) as another:
+        found = another.submit(states._of_session, lake.spark, [f"{SCHEMA}.asked"]).result()
+    [snapshot] = lake.rows(f"select snapshot_id from {SCHEMA}.asked.snapshots")
+    assert found[f"{SCHEMA}.asked"]["current-snapshot-id"] == str(snapshot["snapshot_id"])
 
 
 def test_a_topic_is_looked_for_in_tables_and_not_in_files(
