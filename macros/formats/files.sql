@@ -77,8 +77,9 @@ true
 
 {#- Landed rows of a table of files: those of files written since the last run, and of files from the hour before
     that are not known yet, because a file may become visible some time after it was written. The state holds the
-    time of the newest file, and the files of the hour before it unless they are too many. Spark skips files by
-    conditions on `_metadata`, so a run without news only lists them. -#}
+    time of the newest file, and the files of the hour before it. If they are too many it holds a digest of them: it
+    says whether there is another one, and then that hour is read again. Spark skips files by conditions on
+    `_metadata`, so a run without news only lists them. -#}
 {%- macro _files_landed(side, read, is_incremental) -%}
     {%- set relation = side.relation -%}
     {#- A snapshot is remembered if the table of this name was an Iceberg table before. -#}
@@ -87,23 +88,24 @@ true
     {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
     {%- set is_set_back = (before.newest or 0) | int > now + 1800000000 -%}
     {%- if is_set_back -%}
-        {%- do before.update({'newest': none, 'files': none}) -%}
+        {%- do before.update({'newest': none, 'files': none, 'digest': none}) -%}
     {%- endif -%}
     {%- if not afterimage._is_read_by_path(relation) -%}
         {#- A long-lived session would use the file list from when it first read the table. -#}
         {%- do run_query('refresh table ' ~ relation) -%}
     {%- endif -%}
     {%- set unread = afterimage._is_written_since(before.newest, before.files) -%}
-    {%- set found = afterimage._files_of(relation, unread) -%}
-    {%- if found.newest is none -%}
+    {%- set listing = afterimage._files_listing(relation) -%}
+    {%- set found = afterimage._files_of(listing, unread) -%}
+    {%- if found.newest is none or (before.digest and before.digest == found.digest) -%}
         {{ return(afterimage._landed(
             relation, 'nothing' if is_incremental else 'all', state=read.get('state'), is_remembered=true, count=0
         )) }}
     {%- endif -%}
     {#- A file from the future must not hide those that are written until then. -#}
     {%- set newest = [[found.newest | int, (before.newest or 0) | int] | max, now] | min -%}
-    {%- set known = afterimage._files_of(relation, afterimage._is_written_since(newest)) -%}
-    {%- set state = tojson({'newest': newest, 'files': known.files}) -%}
+    {%- set known = afterimage._files_of(listing, afterimage._is_written_since(newest)) -%}
+    {%- set state = tojson({'newest': newest, 'files': known.files, 'digest': known.digest}) -%}
     {%- if before.newest -%}
         {{ return(afterimage._landed(
             relation, 'new', landed='(select * from ' ~ relation ~ ' as landed_files where ' ~ unread ~ ')', state=state
@@ -117,16 +119,18 @@ true
 {%- endmacro -%}
 
 
-{#- The time of the newest file in microseconds, and an identifier for each file if there are at most 200. -#}
+{#- The time of the newest file in microseconds, and an identifier for each file if there are at most 200; of more
+    their number and a digest in which their order does not count. -#}
 {%- macro _files_of(relation, condition) -%}
     {%- set query -%}
         select
             cast(max(unix_micros(modified_at)) as string) as newest,
-            if(count(*) <= 200, concat_ws(' ', collect_list(file)), null) as files
+            if(count(*) <= 200, concat_ws(' ', collect_list(hex(number))), null) as files,
+            if(count(*) > 200, concat(count(*), ' ', hex(bit_xor(number))), null) as digest
 
         from (
             select distinct
-                {{ afterimage._file_mark() }} as file,
+                {{ afterimage._file_number() }} as number,
                 landed_files._metadata.file_modification_time as modified_at
 
             from {{ relation }} as landed_files
@@ -134,7 +138,7 @@ true
         ) as written
     {%- endset -%}
     {%- set row = run_query(query).rows[0] -%}
-    {{ return({'newest': row[0], 'files': row[1]}) }}
+    {{ return({'newest': row[0], 'files': row[1], 'digest': row[2]}) }}
 {%- endmacro -%}
 
 
@@ -156,20 +160,29 @@ true
 
 
 {%- macro _file_mark() -%}
+    {{ return('hex(' ~ afterimage._file_number() ~ ')') }}
+{%- endmacro -%}
+
+
+{%- macro _file_number() -%}
     {%- set metadata = 'landed_files._metadata' -%}
     {{ return(
-        'hex(xxhash64(' ~ metadata ~ '.file_path, ' ~ metadata ~ '.file_size, ' ~ metadata ~ '.file_modification_time))'
+        'xxhash64(' ~ metadata ~ '.file_path, ' ~ metadata ~ '.file_size, ' ~ metadata ~ '.file_modification_time)'
     ) }}
 {%- endmacro -%}
 
 
-{#- Spark's source of binary files lists a path without a schema, which other formats would have to look for. -#}
-{%- macro _files_last_landed(relation) -%}
+{#- What lists the files of a relation. Spark's source of binary files opens none of a path, has those without a row
+    too, and needs no schema, which other formats would have to look for. -#}
+{%- macro _files_listing(relation) -%}
     {%- set listed = relation | string -%}
-    {%- if afterimage._is_read_by_path(relation) -%}
-        {%- set listed = 'binaryFile' ~ listed[relation.schema | length:] -%}
-    {%- endif -%}
-    {{ return('select max(_metadata.file_modification_time) as landed_at from ' ~ listed) }}
+    {{ return('binaryFile' ~ listed[relation.schema | length:] if afterimage._is_read_by_path(relation) else listed) }}
+{%- endmacro -%}
+
+
+{%- macro _files_last_landed(relation) -%}
+    {%- set listing = afterimage._files_listing(relation) -%}
+    {{ return('select max(_metadata.file_modification_time) as landed_at from ' ~ listing) }}
 {%- endmacro -%}
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter, defaultdict
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +14,22 @@ import click
 
 from dbt_afterimage.commands.options import found_at, output_option, where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.fleet.record import Record
 from dbt_afterimage.landing.topics import lacking
 from dbt_afterimage.pages import page
 from dbt_afterimage.pages.health import (
     HOUR,
     OF_ANOTHER_TABLE,
     Health,
+    Line,
     Run,
     counted,
     document,
+    overview,
     worst_first,
 )
 from dbt_afterimage.runtime.project import CONTRACT, Project, Where, step
 from dbt_afterimage.text import EPOCH
-
-# What is read of staging tables, by the ids of their models: the lines of the query in `read`.
-Groups = MutableMapping[str, list[dict[str, Any]]]
 
 
 @click.command("health")
@@ -62,10 +64,11 @@ def command(
     silence: float,
     output: Path | None,
     where: Where,
-) -> None:
+) -> int:
     """Write a page on how changes arrive.
 
-    It shows the changes of staging models; the terminal shows a summary.
+    It shows the changes of staging models; the terminal shows a summary. The exit code is 1 if a
+    table cannot be asked; the page says so, and shows the others.
     """
     if bool(models) + bool(source) + is_all != 1:
         raise click.UsageError("Give exactly one of --model, --source and --all.")
@@ -74,7 +77,7 @@ def command(
         nodes = [project.model(name) for name in models]
     else:
         nodes = project.tables() if source is None else project.readers_of(source)
-    write(project, nodes, silence, bool(models), source, output, is_all=is_all)
+    return write(project, nodes, silence, bool(models), source, output, is_all=is_all)
 
 
 def write(
@@ -86,8 +89,8 @@ def write(
     output: Path | None = None,
     *,
     is_all: bool,
-    known: Groups | None = None,
-) -> None:
+    kept: Record | None = None,
+) -> int:
     """Write a page, and print a summary.
 
     Args:
@@ -98,27 +101,45 @@ def write(
         source: What the user named in their place.
         output: The file to write; by default it is in the folder of the project's pages.
         is_all: Whether to write one line for each.
-        known: What was read of tables that are as they were then, by the ids of their models; what
-            is read now is added.
+        kept: Has the lines of tables that are as they were before, and takes those that are read
+            now. For `is_all` alone.
+
+    Returns:
+        The exit code: 1 if a table could not be asked.
 
     Raises:
-        AfterimageError: A model is not a staging model, or none is.
+        AfterimageError: No model is a staging model, or none could be asked.
     """
     made = page.now()
     now = int((made - EPOCH).total_seconds()) * 1_000_000
-    found = []
+    pages: list[Health] = []
+    lines: list[Line] = []
+    failures: dict[str, AfterimageError] = {}
     for node in nodes:
         health = Health(str(node.name), now, round(silence * HOUR))
-        groups = None if known is None else known.get(node.unique_id)
-        if groups is not None:
-            # What a topic lacks is a property of the raw table, which is not in what was kept.
-            _read_missing(project, node, health)
-            take(groups, health)
-            found.append(health)
+        known = None if kept is None else kept.line(node.unique_id)
+        try:
+            if known is not None:
+                # What a topic lacks is a property of the raw table, which is not in what was kept.
+                _read_missing(project, node, health)
+                lines.append(Line(**{**known, "now": now, "missing": health.missing}))
+                continue
+            with step(f"reading {node.name}"):
+                if not _read(project, node, health, is_named=is_named, is_all=is_all):
+                    continue
+        except AfterimageError as error:
+            failures[health.model] = error
+            health.problem = str(error).splitlines()[0]
+        if not is_all:
+            pages.append(health)
             continue
-        with step(f"reading {node.name}"):
-            if _read(project, node, health, is_named=is_named, is_all=is_all, known=known):
-                found.append(health)
+        # All that was read of hundreds of tables would not fit into memory.
+        lines.append(health.line)
+        if kept is not None and not health.problem:
+            kept.keep_line(node.unique_id, asdict(health.line))
+    found = len(pages) + len(lines)
+    if failures and len(failures) == found:
+        raise next(iter(failures.values()))
     if not found:
         raise AfterimageError(
             (
@@ -128,22 +149,25 @@ def write(
             )
             + "; name them with --model"
         )
-    if is_all:
-        found.sort(key=worst_first)
-    title = source or ("all staging models" if is_all else ", ".join(h.model for h in found))
-    drawn = document(title, found, made.strftime("%Y-%m-%d %H:%M:%S UTC"), is_overview=is_all)
-    name = "all" if is_all else source or found[0].model
+    at = made.strftime("%Y-%m-%d %H:%M:%S UTC")
+    lines.sort(key=worst_first)
+    name = "all" if is_all else source or pages[0].model
     path = output or project.pages_folder() / f"{name}-health.html"
+    title = source or ("all staging models" if is_all else ", ".join(h.model for h in pages))
+    drawn = overview(title, lines, at) if is_all else document(title, pages, at)
     page.write(path, drawn, shares_script=output is None)
-    for health in found:
-        print(f"{health.model}: {health.verdict}" if is_all else summary(health))
+    for line in lines:
+        print(f"{line.model}: {line.verdict}")
+    for health in pages:
+        print(summary(health))
     place, address = found_at(path)
     print(f"\nThe same as a page: {place}\n  {address}")
+    if failures:
+        print(f"afterimage: cannot be asked: {', '.join(failures)}", file=sys.stderr)
+    return int(bool(failures))
 
 
-def _read(
-    project: Any, node: Any, health: Health, *, is_named: bool, is_all: bool, known: Groups | None
-) -> bool:
+def _read(project: Project, node: Any, health: Health, *, is_named: bool, is_all: bool) -> bool:
     """Read a model if it is a staging model; return whether it is one."""
     columns = project.columns_of(str(node.relation_name)) if is_all else project.columns(node)
     if columns is None:
@@ -151,20 +175,18 @@ def _read(
         return bool(node.config.materialized == "change_stream")
     names = {column.name.lower() for column in columns}
     if is_named or names.issuperset(CONTRACT):
-        groups = read(project, node, names, health)
-        if known is not None:
-            known[node.unique_id] = groups
+        read(project, node, names, health)
         return True
     return False
 
 
-def _read_missing(project: Any, node: Any, health: Health) -> None:
+def _read_missing(project: Project, node: Any, health: Health) -> None:
     for source in _topics(project, node):
         health.missing += [f"{source} {text}" for text in lacking(project, source)]
 
 
-def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dict[str, Any]]:
-    """Read what a staging model's table says about its source, and return it as it was read.
+def read(project: Project, node: Any, columns: set[str], health: Health) -> None:
+    """Read what a staging model's table says about its source.
 
     Args:
         project: The dbt project.
@@ -188,7 +210,7 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dic
     has_position = re.search(r"\bposition\s*=", node.raw_code)
     partition = "regexp_extract(change_seq, '^([0-9]*)[0-9]{19}', 1)" if has_position else "''"
     # One line per hour, kind and run, so that no task reads all changes.
-    groups: list[dict[str, Any]] = project.query(f"""
+    groups = project.query(f"""
         with changes as (
             select
                 if(reject_reason is null, coalesce(operation, 'rejected'), 'rejected') as kind,
@@ -227,7 +249,6 @@ def read(project: Any, node: Any, columns: set[str], health: Health) -> list[dic
         group by run, hour, kind, reason, warnings
     """)
     take(groups, health)
-    return groups
 
 
 def take(groups: Sequence[dict[str, Any]], health: Health) -> None:
@@ -279,7 +300,7 @@ def _topics(project: Any, node: Any) -> list[str]:
 
 def summary(health: Health) -> str:
     """Return what a page says about a table, as lines for the terminal."""
-    lines = [f"{health.model}: {health.verdict}"]
+    lines = [f"{health.model}: {health.line.verdict}"]
     facts = [("rejected", counted(health.rejects)), ("warnings", counted(health.warnings))]
     facts += [(fact.name, f"{fact.value}; {fact.note}".rstrip("; ")) for fact in health.facts]
     lines += [f"  {name:<14} {text}" for name, text in facts if text]

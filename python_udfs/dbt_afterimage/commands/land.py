@@ -76,7 +76,8 @@ def topic_options(function: Callable[..., Any]) -> Callable[..., Any]:
     with_how = click.option(
         "--accept-gap",
         is_flag=True,
-        help="Go on where a broker has deleted messages before they landed, and note the gap.",
+        help="Go on where a broker has deleted messages before they landed, and note the gap;"
+        " for all topics that are named.",
     )(with_how)
     return click.option(
         "--registry",

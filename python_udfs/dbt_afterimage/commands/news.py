@@ -9,9 +9,11 @@ import click
 
 from dbt_afterimage.commands.land import SCHEMA
 from dbt_afterimage.commands.options import where_options
-from dbt_afterimage.fleet import building, news, record
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.fleet import building, news, record, states
 from dbt_afterimage.fleet.news import Reader
 from dbt_afterimage.landing import broker as kafka
+from dbt_afterimage.landing.memory import Contents, memory_in
 from dbt_afterimage.landing.topics import behind, spark_of, table_name
 from dbt_afterimage.runtime import jars
 from dbt_afterimage.runtime.project import Project, Where, quote, step
@@ -83,26 +85,44 @@ def _waiting(project: Project, where: kafka.Address) -> bool:
     """Say of topics how many messages wait to be landed, and return whether there are any."""
     with step(f"asking {where.servers} for its topics"):
         broker = kafka.Broker(spark_of(project), where.servers)
-        found = {}
         try:
-            for name in broker.topics(where.topics):
-                found[name] = lag_of(project, broker.topic(name))
+            topics = [broker.topic(name) for name in broker.topics(where.topics)]
         finally:
             broker.close()
+    held, unknown = held_topics(project, [one.name for one in topics])
+    found = {one.name: behind(held[one.path], one) if one.path in held else None for one in topics}
+    absent = "not landed yet"
+    if unknown:
+        absent += f", or into a table that cannot be asked: {_some(unknown)}"
     width = max(map(len, found))
     for name, lag in found.items():
-        waits = "not landed yet" if lag is None else f"{lag:,} messages to land"
-        print(f"topic {name:<{width}}  {waits if lag != 0 else 'nothing new'}")
+        waits = absent if lag is None else f"{lag:,} messages to land" if lag else "nothing new"
+        print(f"topic {name:<{width}}  {waits}")
     return any(lag != 0 for lag in found.values())
 
 
-def lag_of(project: Project, topic: kafka.Topic) -> int | None:
-    """Return how many messages the table of a topic lacks; none if no table holds the topic."""
-    own = f"{quote(SCHEMA)}.{quote(table_name(topic.name))}"
+def held_topics(project: Project, names: Iterable[str]) -> tuple[dict[str, Contents], list[str]]:
+    """Return what the raw tables remember of topics, and the tables that cannot be asked.
+
+    Args:
+        project: The dbt project.
+        names: Topics; their tables may have their own names, or be sources of any name.
+
+    Returns:
+        The path of each topic that a table holds -> what is known of its partitions.
+    """
+    own = [f"{quote(SCHEMA)}.{quote(table_name(name))}" for name in names]
     # Files that are read in place are no table, and remember nothing.
     sources = [str(one.relation_name) for one in project.sources() if "/" not in one.identifier]
-    found = (behind(project, one, topic) for one in dict.fromkeys([own, *sources]))
-    return next((lag for lag in found if lag is not None), None)
+    held: dict[str, Contents] = {}
+    unknown = []
+    for name, known in states.properties_of(project, [*own, *sources]).items():
+        if isinstance(known, AfterimageError):
+            if not states.is_absent(known):
+                unknown.append(name)
+        elif (memory := memory_in(known)) is not None:
+            held = memory.files | held
+    return held, unknown
 
 
 def _some(names: Iterable[str]) -> str:

@@ -37,7 +37,8 @@ def command(
 
     Run it again to take in what has landed since: it builds the models whose raw tables have news,
     those that failed or were edited, and all below them, and leaves the others alone. The exit code
-    is 1 if a table has an open question, a test fails, or a path cannot be landed.
+    is 1 if a table has an open question, a test fails, a path cannot be landed, or a table cannot
+    be asked for the page.
     """
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
         init.begin(Path.cwd())
@@ -64,17 +65,19 @@ def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: b
         project = Project(where)
         readers = _readers(project)
     found = building.work(project, kept, readers, stagings, everything=everything)
+    code = 0
     if found.nodes:
-        _build(project, kept, found)
+        code = _build(project, kept, found)
     else:
         kept.keep(project)
         print(f"Nothing new in {_models(found.left_alone)}.")
     if open_questions:
         print(f"Answer the questions in {FILE}, then run this again.")
-    return int(open_questions > 0)
+    return code or int(open_questions > 0)
 
 
-def _build(project: Project, kept: Record, found: building.Work) -> None:
+def _build(project: Project, kept: Record, found: building.Work) -> int:
+    """Build, write the page, and return the exit code."""
     tests = len(found.nodes) - len(found.built)
     print(
         f"Building {_models(len(found.built))} with {tests} test{'s'[: tests != 1]};"
@@ -86,16 +89,16 @@ def _build(project: Project, kept: Record, found: building.Work) -> None:
     except AfterimageError as error:
         # The page helps to find the reason.
         failure = error
-    known = kept.groups()
     staging = [project.manifest.nodes[key] for key in found.staging]
+    code = 0
     try:
-        health.write(project, staging, 24, is_all=True, known=known)
-        kept.keep_groups(known)
+        code = health.write(project, staging, 24, is_all=True, kept=kept)
     except AfterimageError:
         if failure is None:
             raise
     if failure:
         raise failure
+    return code
 
 
 def _files(project: Project) -> dict[Path, int]:

@@ -21,8 +21,6 @@ from dbt_afterimage.runtime.project import Project
 from dbt_afterimage.runtime.state import state_folder
 
 _FORM = 1
-# Of a table with more, the file would take longer to read than the table.
-_MOST_LINES = 20_000
 
 
 @dataclass
@@ -89,34 +87,33 @@ class Record:
             self.texts = texts
         self._write()
 
-    def groups(self) -> dict[str, list[dict[str, Any]]]:
-        """Return what the health page has read of staging tables that are as they were then.
+    def line(self, key: str) -> dict[str, Any] | None:
+        """Return what the health page says of a staging table that is as it was then.
 
-        Those that are pending may have changed in a run that failed.
-        """
-        found = {}
-        for key, version in self.versions.items():
-            if key in self.pending:
-                continue
-            # The table is read again where the file is gone.
-            with suppress(OSError, ValueError):
-                said = json.loads(self._page_file(key).read_text(encoding="utf-8"))
-                if said["version"] == version:
-                    found[key] = said["groups"]
-        return found
-
-    def keep_groups(self, groups: Mapping[str, list[dict[str, Any]]]) -> None:
-        """Keep what the health page has read.
+        One that is pending may have changed in a run that failed.
 
         Args:
-            groups: The ids of staging models -> what was read of their tables.
+            key: The id of the staging model.
         """
-        for key, lines in groups.items():
-            version = self.versions.get(key)
-            if version is not None and key not in self.pending and len(lines) <= _MOST_LINES:
-                self._page_file(key).parent.mkdir(parents=True, exist_ok=True)
-                said = json.dumps({"version": version, "groups": lines})
-                self._page_file(key).write_text(said, encoding="utf-8")
+        # The table is read again where the file is gone, or was written by another version.
+        with suppress(OSError, ValueError, KeyError):
+            said = json.loads(self._page_file(key).read_text(encoding="utf-8"))
+            if key not in self.pending and said["version"] == self.versions.get(key):
+                return dict(said["line"])
+        return None
+
+    def keep_line(self, key: str, line: Mapping[str, Any]) -> None:
+        """Keep what the health page says of a staging table.
+
+        Args:
+            key: The id of the staging model.
+            line: The figures.
+        """
+        version = self.versions.get(key)
+        if version is not None and key not in self.pending:
+            self._page_file(key).parent.mkdir(parents=True, exist_ok=True)
+            said = json.dumps({"version": version, "line": line})
+            self._page_file(key).write_text(said, encoding="utf-8")
 
     def _page_file(self, key: str) -> Path:
         return self.folder / "health" / f"{key}.json"

@@ -10,9 +10,11 @@ import json
 import re
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import reduce
+from operator import xor
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
@@ -119,13 +121,14 @@ def _of_session(spark: Any, names: Sequence[str]) -> dict[str, dict[str, str]]:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    jvm = spark._jvm
+    jvm, session = spark._jvm, spark._jsparkSession
     found = {}
     for name in names:
         try:
-            table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(
-                spark._jsparkSession, name
-            )
+            # Another thread has started Spark. In one without an active session names are those of
+            # Spark's own catalog.
+            session.setActiveSession(session)
+            table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(session, name)
             # The catalog may keep it for half a minute.
             table.refresh()
             snapshot = table.currentSnapshot()
@@ -188,9 +191,14 @@ def rolled_back(project: Project, noted: Mapping[str, str]) -> set[str]:
     return taken_back
 
 
+def is_absent(error: AfterimageError) -> bool:
+    """Whether a table cannot be asked because it does not exist."""
+    return "TABLE_OR_VIEW_NOT_FOUND" in str(error) or "SCHEMA_NOT_FOUND" in str(error)
+
+
 def _cannot_be_asked(error: AfterimageError) -> News:
     text = str(error)
-    if "TABLE_OR_VIEW_NOT_FOUND" in text or "SCHEMA_NOT_FOUND" in text:
+    if is_absent(error):
         return News("unknown", "it does not exist")
     if "EXPECT_TABLE_NOT_VIEW" in text or "is a view" in text:
         return News("unknown", "a view does not tell what has landed")
@@ -400,13 +408,25 @@ def _listing(
 
 
 def _unread(listed: _Listed, state: str) -> News:
-    """Return which files are not among those remembered; the macro is `_is_written_since`."""
+    """Return which files are not among those remembered; the macro is `_files_landed`."""
     since = _newest(state)
-    marks = set((_files_state(state).get("files") or "").split())
-    unread = [at for mark, at in listed.recent if at >= since and mark not in marks]
-    if not unread:
+    known = _files_state(state)
+    marks = set((known.get("files") or "").split())
+    unread = {mark: at for mark, at in listed.recent if at >= since and mark not in marks}
+    digest = None if _is_set_back(known) else known.get("digest")
+    if not unread or (digest and digest == _digest(unread)):
         return NOTHING
-    return News("new", f"{_count(len(unread), 'file')} landed since {_moment(min(unread))}")
+    files, first = _count(len(unread), "file"), _moment(min(unread.values()))
+    # A digest does not tell which of them are new.
+    return News(
+        "new",
+        f"some of {files} since {first} are new" if digest else f"{files} landed since {first}",
+    )
+
+
+def _digest(marks: Collection[str]) -> str:
+    """Return the number and the digest of many files, as the macro `_files_of` does."""
+    return f"{len(marks)} {reduce(xor, (int(mark, 16) for mark in marks)):X}"
 
 
 def _of_files(project: Project, pairs: Sequence[Pair]) -> dict[Pair, News]:
@@ -419,14 +439,15 @@ def _of_files(project: Project, pairs: Sequence[Pair]) -> dict[Pair, News]:
             project.rows(f"refresh table {name}")
             moment = None if _is_set_back(known) else known.get("newest")
             unread = project.macro("_is_written_since", moment=moment, files=known.get("files"))
-            newest = project.macro("_files_of", relation=name, condition=unread)["newest"]
+            there = project.macro("_files_of", relation=name, condition=unread)
         except AfterimageError as error:
             found[pair] = _cannot_be_asked(error)
             continue
+        digest = None if moment is None else known.get("digest")
         found[pair] = (
             NOTHING
-            if newest is None
-            else News("new", f"files landed, the newest at {_moment(int(newest))}")
+            if there["newest"] is None or (digest and digest == there["digest"])
+            else News("new", f"files landed, the newest at {_moment(int(there['newest']))}")
         )
     return found
 

@@ -103,6 +103,23 @@ class Memory:
         return zlib.compress(json.dumps(said, separators=(",", ":")).encode()).hex()
 
 
+def memory_in(properties: Mapping[str, str]) -> Memory | None:
+    """Return what a table remembers; none if it was not made from landed files.
+
+    Args:
+        properties: The table's properties.
+    """
+    text = properties.get(PROPERTY)
+    if text is None:
+        return None
+    found = json.loads(zlib.decompress(bytes.fromhex(text)))
+    pending = Pending(**found["pending"]) if "pending" in found else None
+    path, latest = found["latest"]
+    if isinstance(latest, list):  # as it was written when only files could be loaded
+        latest = dict.fromkeys(latest)
+    return Memory(found["files"], (path, latest), found["snapshot"], pending)
+
+
 @dataclass(frozen=True)
 class Load:
     """What is to be loaded.
@@ -171,15 +188,7 @@ class Target:
 
     def memory(self) -> Memory | None:
         """Return what the table remembers; none if it was not made from landed files."""
-        text = self.properties().get(PROPERTY)
-        if text is None:
-            return None
-        found = json.loads(zlib.decompress(bytes.fromhex(text)))
-        pending = Pending(**found["pending"]) if "pending" in found else None
-        path, latest = found["latest"]
-        if isinstance(latest, list):  # as it was written when only files could be loaded
-            latest = dict.fromkeys(latest)
-        return Memory(found["files"], (path, latest), found["snapshot"], pending)
+        return memory_in(self.properties())
 
     def remember(self, memory: Memory) -> None:
         """Write what the table is to remember."""

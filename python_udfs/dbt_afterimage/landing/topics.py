@@ -128,23 +128,13 @@ def lacking(project: Project, relation: str) -> list[str]:
     ]
 
 
-def behind(project: Project, relation: str, topic: Topic) -> int | None:
+def behind(before: Contents, topic: Topic) -> int:
     """Return how many offsets of a topic a raw table has not taken in.
 
     Args:
-        project: The dbt project.
-        relation: The raw table, as in SQL.
+        before: What the table remembers of the topic.
         topic: The topic as it is now.
-
-    Returns:
-        The number; none if the table does not hold the topic.
     """
-    if project.columns_of(relation) is None:
-        return None
-    memory = Target(project, relation, relation).memory()
-    before = memory.files.get(topic.path) if memory else None
-    if before is None:
-        return None
     known = {int(number): Partition.of(one).next for number, one in before.items()}
     begins = {number: known.get(number, first) for number, first in topic.first.items()}
     return sum(max(end - begins[number], 0) for number, end in topic.end.items())
@@ -296,7 +286,8 @@ class TopicTable(Table):
             if not accept_gap:
                 raise AfterimageError(
                     f"{said}, which {self._shown} lacks. The broker has deleted them: restore them"
-                    " there, take a snapshot of the source anew, or go on without: --accept-gap"
+                    " there, take a snapshot of the source anew, or go on without: --accept-gap,"
+                    " which holds for all topics that a command names, so name this one alone"
                 )
             notes.append(f"{said}; noted as a gap")
         wanted = {}

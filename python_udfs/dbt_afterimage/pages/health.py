@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -56,6 +56,82 @@ NO_CHANGE = {"tombstone", "unchanged", "erased", OF_ANOTHER_TABLE}
 
 
 @dataclass
+class Line:
+    """A change stream in few figures: a line among all; times in microseconds after 1970, in UTC.
+
+    Attributes:
+        now: The present time.
+        changes: How many there are, rejected ones too.
+        late: How many came in behind a later one, by the order of the source.
+        newest: The newest change's time.
+        usual: How long a pause usually is at most.
+        last_run: When a run last took something in.
+        rejects: Rejected rows by reason, without what is particular to a row.
+        missing: What its topic had lost before it was landed.
+        problem: Why nothing could be read.
+    """
+
+    model: str
+    now: int
+    changes: int = 0
+    late: int = 0
+    source_rows: int | None = None
+    newest: int | None = None
+    usual: int | None = None
+    last_run: int | None = None
+    rejects: Mapping[str, int] = field(default_factory=dict)
+    warnings: Mapping[str, int] = field(default_factory=dict)
+    missing: Sequence[str] = ()
+    problem: str = ""
+
+    @property
+    def age(self) -> int | None:
+        """How old the newest change is."""
+        return None if self.newest is None else self.now - self.newest
+
+    @property
+    def lag_grade(self) -> int:
+        """Whether the newest change is older than it usually is: twice (1), or five times (2)."""
+        if self.age is None or self.usual is None:
+            return 0
+        return (self.age > 2 * self.usual) + (self.age > 5 * self.usual)
+
+    @property
+    def reasons(self) -> list[Reason]:
+        """Why to look at this table, the worst first; none where it is well."""
+        if self.problem:
+            return [Reason(2, self.problem)]
+        found = [Reason(2, text) for text in self.missing]
+        not_understood = {
+            text: count for text, count in self.rejects.items() if text not in NO_CHANGE
+        }
+        if not_understood:
+            found.append(Reason(2, _rows(not_understood, "is rejected", "are rejected")))
+        if self.lag_grade and self.last_run is not None:
+            was_quiet = self.last_run - (self.newest or 0) > 2 * (self.usual or 0)
+            quiet = "no change has come for longer than usual"
+            missed = f"no run has taken anything in for {duration(self.now - self.last_run)}"
+            found.append(Reason(self.lag_grade, quiet if was_quiet else missed))
+        # A source may write its local time, which is up to a day ahead.
+        if self.age is not None and self.age < -DAY:
+            found.append(Reason(1, "the newest change is dated in the future"))
+        if self.warnings:
+            found.append(Reason(1, _rows(self.warnings, "has a warning", "have a warning")))
+        return sorted(found, key=lambda reason: -reason.grade)
+
+    @property
+    def grade(self) -> int:
+        """The grade of its worst reason."""
+        return max((reason.grade for reason in self.reasons), default=0)
+
+    @property
+    def verdict(self) -> str:
+        """Whether all is well, in a line."""
+        listed = "; ".join(reason.text for reason in self.reasons)
+        return f"look here, because {listed}" if listed else "well"
+
+
+@dataclass
 class Health:
     """What a change stream says of itself; times in microseconds after 1970, in UTC.
 
@@ -101,9 +177,22 @@ class Health:
         return max((last for _, last in self.spans.values()), default=None)
 
     @property
-    def age(self) -> int | None:
-        """How old the newest change is."""
-        return None if self.newest is None else self.now - self.newest
+    def line(self) -> Line:
+        """The same in few figures, which take little memory."""
+        return Line(
+            self.model,
+            self.now,
+            changes=self.changes,
+            late=self.late,
+            source_rows=self.source_rows,
+            newest=self.newest,
+            usual=self.usual,
+            last_run=self.runs[-1].at if self.runs else None,
+            rejects=dict(self.rejects),
+            warnings=dict(self.warnings),
+            missing=self.missing,
+            problem=self.problem,
+        )
 
     @cached_property
     def _pauses(self) -> list[tuple[int, int]]:
@@ -122,48 +211,6 @@ class Health:
         """The times without any change that are to be reported, the longest first."""
         found = [gap for gap in self._pauses if gap[1] - gap[0] > self.longest_usual]
         return sorted(found, key=lambda gap: gap[0] - gap[1])
-
-    @property
-    def lag_grade(self) -> int:
-        """Whether the newest change is older than it usually is: twice (1), or five times (2)."""
-        if self.age is None or self.usual is None:
-            return 0
-        return (self.age > 2 * self.usual) + (self.age > 5 * self.usual)
-
-    @property
-    def reasons(self) -> list[Reason]:
-        """Why to look at this table, the worst first; none where it is well."""
-        if self.problem:
-            return [Reason(2, self.problem)]
-        found = [Reason(2, text) for text in self.missing]
-        not_understood = Counter(
-            {text: count for text, count in self.rejects.items() if text not in NO_CHANGE}
-        )
-        if not_understood:
-            found.append(Reason(2, _rows(not_understood, "is rejected", "are rejected")))
-        if self.lag_grade:
-            ran = self.runs[-1].at
-            was_quiet = ran - (self.newest or 0) > 2 * (self.usual or 0)
-            quiet = "no change has come for longer than usual"
-            missed = f"no run has taken anything in for {duration(self.now - ran)}"
-            found.append(Reason(self.lag_grade, quiet if was_quiet else missed))
-        # A source may write its local time, which is up to a day ahead.
-        if self.age is not None and self.age < -DAY:
-            found.append(Reason(1, "the newest change is dated in the future"))
-        if self.warnings:
-            found.append(Reason(1, _rows(self.warnings, "has a warning", "have a warning")))
-        return sorted(found, key=lambda reason: -reason.grade)
-
-    @property
-    def grade(self) -> int:
-        """The grade of its worst reason."""
-        return max((reason.grade for reason in self.reasons), default=0)
-
-    @property
-    def verdict(self) -> str:
-        """Whether all is well, in a line."""
-        listed = "; ".join(reason.text for reason in self.reasons)
-        return f"look here, because {listed}" if listed else "well"
 
     @property
     def facts(self) -> list[Fact]:
@@ -190,11 +237,12 @@ class Health:
             longest = f"the longest {duration(end - start)} from {time_text(start)}"
             usual = f"longer than {duration(self.longest_usual)}"
             found.append(Fact("silences", f"{len(self.silences)}", f"{usual}; {longest}"))
-        if self.newest is not None and self.age is not None:
+        if self.newest is not None:
             then = f"{duration(self.runs[-1].at - self.newest)} at the last run"
             if self.usual is not None:
                 then += f"; usually a change each {duration(self.usual)}"
-            found.append(Fact("newest change", f"{duration(self.age)} old", then, self.lag_grade))
+            age = f"{duration(self.now - self.newest)} old"
+            found.append(Fact("newest change", age, then, self.line.lag_grade))
         if self.untimed:
             found.append(Fact("without a time", f"{self.untimed:,}", "not in the picture"))
         return found
@@ -205,7 +253,7 @@ class Health:
         return self.runs[-_MOST:][::-1]
 
 
-def _rows(found: Counter[str], one: str, many: str) -> str:
+def _rows(found: Mapping[str, int], one: str, many: str) -> str:
     count = sum(found.values())
     return f"{count:,} rows {many}" if count != 1 else f"1 row {one}"
 
@@ -225,35 +273,50 @@ def counted(found: Counter[str]) -> str:
     return listed + (f"; {len(found) - 3} more" if len(found) > 3 else "")
 
 
-def worst_first(health: Health) -> tuple[Any, ...]:
+def worst_first(line: Line) -> tuple[Any, ...]:
     """Return the place of a table among others."""
-    wrong = sum(reason.grade for reason in health.reasons)
-    return (-health.grade, -wrong, -sum(health.rejects.values()), -(health.age or 0), health.model)
+    wrong = sum(reason.grade for reason in line.reasons)
+    return (-line.grade, -wrong, -sum(line.rejects.values()), -(line.age or 0), line.model)
 
 
-def document(title: str, found: Sequence[Health], made: str, *, is_overview: bool) -> Document:
+def _facts(made: str) -> list[tuple[str, str]]:
+    return [("Made at", made), ("All times", "UTC, as the source says them")]
+
+
+def document(title: str, found: Sequence[Health], made: str) -> Document:
     """Return the page of some tables.
 
     Args:
         title: What they are of.
         found: What was read.
         made: When.
-        is_overview: Whether each has but a line.
     """
-    facts = [("Made at", made), ("All times", "UTC, as the source says them")]
-    if is_overview:
-        odd = sum(1 for health in found if health.reasons)
-        facts.insert(0, ("To look at", f"{odd} of {len(found)}"))
-        drawn = []
-    else:
-        drawn = [figure(health, f"picture-{place}") for place, health in enumerate(found)]
+    drawn = [figure(health, f"picture-{place}") for place, health in enumerate(found)]
     return Document(
-        template="overview.html" if is_overview else "health.html",
+        template="health.html",
         eyebrow="health",
         title=title,
-        facts=facts,
+        facts=_facts(made),
         figures=[one for one in drawn if one is not None],
         content={"tables": found, "most": _MOST},
+    )
+
+
+def overview(title: str, lines: Sequence[Line], made: str) -> Document:
+    """Return the page that has one line for each table.
+
+    Args:
+        title: What they are of.
+        lines: The lines in their order.
+        made: When.
+    """
+    odd = sum(1 for line in lines if line.reasons)
+    return Document(
+        template="overview.html",
+        eyebrow="health",
+        title=title,
+        facts=[("To look at", f"{odd} of {len(lines)}"), *_facts(made)],
+        content={"lines": lines},
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from browser import complaints, figures, look, needs_chromium
-from conftest import Lake, Project, contract_columns, inside
+from conftest import SCHEMA, Lake, Project, contract_columns, inside
 from dbt_afterimage.cli import main
 from dbt_afterimage.commands.health import take
 from dbt_afterimage.pages.health import DAY, HOUR, Health, Run, worst_first
@@ -158,6 +158,36 @@ def test_all_staging_models_have_a_line_the_worst_first(
     assert len(text) < 20_000
 
 
+def test_a_table_that_cannot_be_asked_leaves_the_page_to_the_others(
+    make_project: Callable[[str], Project],
+    lake: Lake,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    project = make_project("health_broken")
+    monkeypatch.chdir(project.folder)
+    for name in ("a_broken", "b_whole"):
+        lake.create(name, CONTRACT, [change(0, "insert", 0, FIRST)])
+        project.model(name, "select 1 as change_id", materialized="change_stream")
+    for row in lake.rows(f"select distinct input_file_name() as file from {SCHEMA}.a_broken"):
+        Path(row["file"].removeprefix("file:")).unlink()
+    for chosen, name in (
+        (["--all"], "all"),
+        (["--model", "a_broken", "--model", "b_whole"], "a_broken"),
+    ):
+        assert main(["health", *chosen, "--profiles-dir", "profiles"]) == 1
+        out, err = capfd.readouterr()
+        lines = [line for line in out.splitlines() if re.match("[ab]_", line)]
+        assert re.match(r"a_broken: look here, because Spark failed: .*does not exist", lines[0])
+        assert lines[1:] == ["b_whole: well"]
+        assert err.splitlines()[-1] == "afterimage: cannot be asked: a_broken"
+        text = (project.folder / ".afterimage" / "pages" / f"{name}-health.html").read_text()
+        assert text.index("Look here</b>, because <span class") < text.index("Well</b>")
+    # Nothing is left to show.
+    assert main(["health", "--model", "a_broken", "--profiles-dir", "profiles"]) == 1
+    assert capfd.readouterr().err.splitlines()[-1].startswith("afterimage: Spark failed: ")
+
+
 def test_messages_of_several_partitions_are_late_within_their_own(
     command: Callable[..., int], project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,25 +250,25 @@ def health(last: int, now: int, **more: Any) -> Health:
 
 
 def test_the_lag_is_held_against_the_usual_rhythm() -> None:
-    assert health(20, 24).verdict == "well"
+    assert health(20, 24).line.verdict == "well"
     # Over two times two hours it is odd, over five times it is wrong.
-    assert [health(20, 20 + hours).lag_grade for hours in (4, 5, 10, 11)] == [0, 1, 1, 2]
-    assert health(20, 26).reasons == [
+    assert [health(20, 20 + hours).line.lag_grade for hours in (4, 5, 10, 11)] == [0, 1, 1, 2]
+    assert health(20, 26).line.reasons == [
         (1, "no run has taken anything in for 5 h"),
     ]
     # The runs go on, the source has nothing.
     quiet = health(20, 50)
     quiet.runs.append(Run(at=49 * HOUR, changes=1, newest=None, late=0))
-    assert quiet.reasons == [(2, "no change has come for longer than usual")]
+    assert quiet.line.reasons == [(2, "no change has come for longer than usual")]
     # From one change alone there is no rhythm.
-    assert health(0, 10_000).verdict == "well"
+    assert health(0, 10_000).line.verdict == "well"
 
 
 def test_a_change_from_the_future_does_not_make_a_quiet_source_well() -> None:
-    assert health(20, 10).verdict == "well"  # The source writes its local time.
+    assert health(20, 10).line.verdict == "well"  # The source writes its local time.
     ahead = health(20, 50)
     ahead.spans[900] = (900 * HOUR, 900 * HOUR)
-    assert ahead.reasons == [(1, "the newest change is dated in the future")]
+    assert ahead.line.reasons == [(1, "the newest change is dated in the future")]
 
 
 def test_what_is_wrong_comes_before_what_is_odd() -> None:
@@ -246,15 +276,16 @@ def test_what_is_wrong_comes_before_what_is_odd() -> None:
     wrong = health(20, 22, rejects=Counter(a=1))
     worse = health(20, 22, rejects=Counter(a=1), warnings=Counter(bits=1))
     well = health(20, 22)
-    assert sorted([well, odd, wrong, worse], key=worst_first) == [worse, wrong, odd, well]
-    assert worse.verdict == "look here, because 1 row is rejected; 1 row has a warning"
+    ordered = sorted([well, odd, wrong, worse], key=lambda one: worst_first(one.line))
+    assert ordered == [worse, wrong, odd, well]
+    assert worse.line.verdict == "look here, because 1 row is rejected; 1 row has a warning"
 
 
 def test_rows_that_are_no_change_are_no_reason_to_look() -> None:
     rejects = Counter(tombstone=9, unchanged=3, erased=5)
-    assert health(20, 22, rejects=rejects).verdict == "well"
+    assert health(20, 22, rejects=rejects).line.verdict == "well"
     rejects["unknown operation"] += 1
-    assert health(20, 22, rejects=rejects).verdict == "look here, because 1 row is rejected"
+    assert health(20, 22, rejects=rejects).line.verdict == "look here, because 1 row is rejected"
 
 
 def test_changes_of_another_table_on_the_topic_are_no_news_of_this_one() -> None:
@@ -269,7 +300,7 @@ def test_changes_of_another_table_on_the_topic_are_no_news_of_this_one() -> None
         group |= {"changes": 1, "late": 0, "first": group["hour"] * HOUR}
         group["last"] = group["first"]
     take(groups, found)
-    assert found.verdict == "look here, because no change has come for longer than usual"
+    assert found.line.verdict == "look here, because no change has come for longer than usual"
     assert (found.newest, found.changes) == (10 * HOUR, 100)
 
 

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,11 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from conftest import FORMAT, SCHEMA, Lake, Project, inside
+from conftest import FORMAT, SCHEMA, Lake, Project, inside, relation
 from dbt_afterimage.cli import main
-from dbt_afterimage.commands.news import lag_of
+from dbt_afterimage.commands.news import held_topics
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.fleet import building, news, record
-from dbt_afterimage.landing.broker import Topic
+from dbt_afterimage.fleet import building, news, record, states
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
 from runs import COLUMNS, at, row
@@ -186,6 +186,16 @@ def test_the_command_has_a_line_for_each_table_and_an_exit_code(
     fleet.build()
 
 
+@pytest.mark.needs("iceberg")
+def test_iceberg_tables_are_asked_without_a_statement_in_any_thread(lake: Lake) -> None:
+    """A command starts Spark in a thread of its own, while dbt parses."""
+    lake.create("asked", COLUMNS, FIRST)
+    with ThreadPoolExecutor(1) as another:
+        found = another.submit(states._of_session, lake.spark, [f"{SCHEMA}.asked"]).result()
+    [snapshot] = lake.rows(f"select snapshot_id from {SCHEMA}.asked.snapshots")
+    assert found[f"{SCHEMA}.asked"]["current-snapshot-id"] == str(snapshot["snapshot_id"])
+
+
 def test_a_topic_is_looked_for_in_tables_and_not_in_files(
     make_project: Callable[[str], Project], lake: Lake, tmp_path: Path
 ) -> None:
@@ -205,8 +215,7 @@ sources:
     )
     profiles = str(project.folder / "profiles")
     opened = Opened(Where(project_dir=str(project.folder), profiles_dir=profiles))
-    topic = Topic("cluster", "new", "id", first={0: 0}, end={0: 5}, written={0: 5})
-    assert lag_of(opened, topic) is None
+    assert held_topics(opened, ["new"]) == ({}, [])
 
 
 def test_what_somebody_else_has_built_is_built_to_its_end(fleet: Fleet) -> None:
@@ -554,6 +563,74 @@ def test_a_table_that_is_read_without_asking_is_no_news(fleet: Fleet) -> None:
         path.unlink()
         (fleet.project.folder / "models" / "badges.yml").unlink()
     fleet.build()
+
+
+@pytest.mark.minutes
+def test_a_folder_with_many_files_an_hour_is_quiet_until_another_one_lands(
+    make_project: Callable[[str], Project],
+    lake: Lake,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Read by its path, and as a table of a catalog."""
+    crowd = 250
+    project = make_project("crowded")
+    lake.spark.sql("drop table if exists spark_catalog.default.crowded__ct")
+    for name in ("path", "table"):
+        for number in range(crowd):
+            write(tmp_path / name, number, row(at(1, number + 1), "I", "a", number))
+    # A file without a row is a file, too.
+    write(tmp_path / "path", -1)
+    lake.spark.sql(
+        "create table spark_catalog.default.crowded__ct"
+        f" using parquet location '{tmp_path / 'table'}'"
+    )
+    raw = {"path": relation(f"`{tmp_path / 'path'}`", "parquet")}
+    raw["table"] = relation("crowded__ct", "spark_catalog.default")
+    for name, one in raw.items():
+        call = f"qlik_change_table({one}, unique_key=['id'])"
+        project.stream(f"stg_{name}", call, file_format=FORMAT)
+
+    def run() -> list[str]:
+        capfd.readouterr()
+        project.dbt("--no-quiet", "run")
+        return sorted(re.findall(r"(stg_\w+: .*\S)", capfd.readouterr().out))
+
+    def said() -> set[str]:
+        profiles = str(project.folder / "profiles")
+        opened = Opened(Where(project_dir=str(project.folder), profiles_dir=profiles))
+        return {n.text for one in news.look(opened).values() for n in one.news.values()}
+
+    quiet = ["stg_path: nothing new", "stg_table: nothing new"]
+    try:
+        run()
+        assert said() == {"nothing new"}
+        assert run() == quiet
+        for name in raw:
+            write(tmp_path / name, crowd, row(at(2), "U", "b", 7))
+        by_table, by_path = sorted(said())
+        assert by_table.startswith("files landed, the newest at ")
+        assert re.fullmatch(rf"some of {crowd + 2} files since .* UTC are new", by_path)
+        # The whole hour is read again.
+        assert [text.split(": ", 1)[1] for text in run()] == [
+            f"{crowd + 1} rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+        ] * 2
+        for name in raw:
+            staged = lake.rows(f"select change_seq, source_rows from {SCHEMA}.stg_{name}")
+            assert len(staged) == crowd + 1
+            assert [one["change_seq"] for one in staged].count(at(2)) == 1
+        assert said() == {"nothing new"}
+        assert run() == quiet
+        # The hour moves on with the newest file, and most files are behind it.
+        for name in raw:
+            for number in range(crowd - 10):
+                os.utime(tmp_path / name / f"part-{number}.parquet", (0, 0))
+        write(tmp_path / "path", crowd + 1, row(at(3), "U", "c", 7))
+        run()
+        assert said() == {"nothing new"}
+        assert run() == quiet
+    finally:
+        lake.spark.sql("drop table if exists spark_catalog.default.crowded__ct")
 
 
 def test_one_up_at_a_time(

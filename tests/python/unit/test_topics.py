@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import zlib
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from dbt_afterimage.commands.news import held_topics
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing import broker, registry
 from dbt_afterimage.landing.memory import Memory, Target
-from dbt_afterimage.landing.topics import Partition, TopicTable, table_name
+from dbt_afterimage.landing.topics import Partition, TopicTable, behind, table_name
 
 
 @pytest.mark.parametrize(
@@ -121,3 +124,44 @@ def test_a_topic_whose_open_transaction_was_read_has_not_lost_its_end() -> None:
     assert wanted(1200, 1300) == {0: (1000, 1200)}
     with pytest.raises(AfterimageError, match="orders has lost its end"):
         wanted(900, 999)
+
+
+class Sources:
+    """A project of a server, with tables of topics under names of their own."""
+
+    spark = None
+
+    def __init__(self, properties: dict[str, dict[str, str] | AfterimageError]) -> None:
+        self.properties = properties
+        self.asked: list[str] = []
+
+    def sources(self) -> list[Any]:
+        return [SimpleNamespace(relation_name=one, identifier=one) for one in self.properties]
+
+    def ask(self, statements: list[str]) -> list[Any]:
+        self.asked += statements
+        absent = AfterimageError("Spark failed: [TABLE_OR_VIEW_NOT_FOUND] …")
+        known = [self.properties.get(one.split()[-1], absent) for one in statements]
+        return [one if isinstance(one, AfterimageError) else list(one.items()) for one in known]
+
+
+def test_each_table_is_asked_once_for_any_number_of_topics() -> None:
+    memory = Memory()
+    memory.add("kafka://c/t7", {"0": [5, "id", 4, []], "1": [3, "id", 2, []]})
+    properties: dict[str, dict[str, str] | AfterimageError] = {
+        f"own.s{number}": {} for number in range(40)
+    }
+    properties |= {
+        "own.mine": {"afterimage.landed": memory.text()},
+        "own.broken": AfterimageError("Spark failed: no such file"),
+    }
+    project = Sources(properties)
+    held, unknown = held_topics(project, [f"t{n}" for n in range(30)])  # type: ignore[arg-type]
+    assert len(project.asked) == 30 + 42
+    assert unknown == ["own.broken"]
+    [path] = held
+    assert path == "kafka://c/t7"
+    # Of partition 2 nothing is known: all that it has.
+    now = broker.Topic("c", "t7", "id", {0: 0, 1: 0, 2: 0}, {0: 7, 1: 3, 2: 1}, {})
+    assert now.path == path
+    assert behind(held[path], now) == 2 + 0 + 1
