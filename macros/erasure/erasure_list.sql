@@ -34,21 +34,24 @@
         {%- if earlier %}
         where
             {{ afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), earlier.salt) }}
-            not in ({{ earlier.key_texts }}{{ ' where kept is null' if plan.kept is none }})
+            not in {{ earlier.listed }}
         {%- endif %}
     {%- endset -%}
     {%- do run_query(statement) -%}
 {%- endmacro -%}
 
 
-{#- What the list has of the model. A key whose intervals were kept may be erased as a whole later, not the other way
-    round. A seed would lose what is added to its table. -#}
+{#- What the list has of the model, and `listed`: the texts of keys that need not be added. A key whose intervals were
+    kept may be erased as a whole later, if it is given, not the other way round. A seed would lose what is added to its
+    table. -#}
 {%- macro _earlier_erasures(plan, list) -%}
     {%- set earlier = afterimage._erasures_of(plan.staging, plan.unique_key, plan.key_types, list) -%}
     {%- set keys = afterimage._each(plan.unique_key, '{key}') -%}
     {%- set known = 'select ' ~ afterimage._key_text(keys, earlier.salt if earlier else none) ~ ' as key_text from '
         ~ afterimage._inline_keys(plan.texts) -%}
     {%- set is_whole = '(' ~ earlier.key_texts ~ ' where kept is null)' if earlier -%}
+    {%- set asks_for_whole = plan.kept is none and not plan.erasures -%}
+    {%- set listed = is_whole if asks_for_whole else '(' ~ earlier.key_texts ~ ')' if earlier -%}
     {%- if earlier and plan.kept is not none
         and afterimage._value('select count(*) from (' ~ known ~ ') where key_text in ' ~ is_whole) | int -%}
         {%- do exceptions.raise_compiler_error(
@@ -58,7 +61,7 @@
     {%- endif -%}
     {%- for node in graph.nodes.values() if node.resource_type == 'seed' and node.schema == list.schema
         and node.alias == list.identifier -%}
-        {%- set is_new = ' where key_text not in ' ~ is_whole if earlier else '' -%}
+        {%- set is_new = ' where key_text not in ' ~ listed if earlier else '' -%}
         {%- if afterimage._value('select count(*) from (' ~ known ~ ')' ~ is_new) | int -%}
             {%- do exceptions.raise_compiler_error(
                 'erase: ' ~ list ~ ' is the seed ' ~ node.name ~ '. Add the keys there, run `dbt seed`, and erase what is'
@@ -66,7 +69,7 @@
             ) -%}
         {%- endif -%}
     {%- endfor -%}
-    {{ return(earlier) }}
+    {{ return(dict(earlier, listed=listed) if earlier else none) }}
 {%- endmacro -%}
 
 

@@ -50,9 +50,17 @@ with
         'within': ['change_group'],
         'identity_order': 'own_key asc, operation asc, row_id asc',
         'order': 'row_id asc',
+        'comes_last': afterimage._sqlserver_outlives_deletes(),
     },
     old_key='before_image is not null'
 ) }}
+{%- endmacro -%}
+
+
+{#- An update that is written as a delete and an insert. A copy of the delete in other words is a delete of its own, and
+    the row that replaced it must outlive it. -#}
+{%- macro _sqlserver_outlives_deletes() -%}
+    {{ return("(kind = 'update' and operation = '2')") }}
 {%- endmacro -%}
 
 

@@ -958,6 +958,35 @@ def versions(rows: Sequence[Row]) -> list[Row]:
     return sorted(told, key=lambda row: (row["case_no"], row["code"], row["version"]))
 
 
+@pytest.mark.slow
+def test_what_the_list_says_is_kept_is_kept_where_keys_are_erased_by_the_list(
+    project: Project, lake: Lake
+) -> None:
+    """One list serves two targets: the second has the rows still."""
+    erasures = f"{SCHEMA}.afterimage_erasures"
+    lake.create(RAW, COLUMNS, ROWS)
+    lake.spark.sql(f"drop table if exists {erasures}")
+    project.dbt("run", "--full-refresh")
+    erase(project, staging="stg_clients", keys=[{"code": "eve-at-first"}], keep_intervals=[])
+    listed = lake.rows(f"select * from {erasures} order by erased_key")
+    assert len(listed) == 2
+    assert all(row["kept"] for row in listed)
+
+    lake.spark.sql(f"truncate table {erasures}")
+    lake.create(RAW, COLUMNS, ROWS)
+    project.dbt("run", "--full-refresh")
+    columns = {name: "string" for name in listed[0]} | {"requested_at": "timestamp"}
+    lake.append("afterimage_erasures", columns, listed)
+    erase(project, staging="stg_clients", listed=True)
+    assert lake.rows(f"select * from {erasures} order by erased_key") == listed
+    assert lake.rows(f"select reject_reason from {SCHEMA}.stg_clients where change_seq <> ''") == [
+        {"reject_reason": None}
+    ] * 5
+    project.dbt("run")
+    of_eve = lake.rows(f"select code from {SCHEMA}.clients_history where code like 'erased-%'")
+    assert len(of_eve) == 2
+
+
 @pytest.mark.minutes
 @pytest.mark.parametrize("way", ["given", "listed", "raw", "intervals"])
 def test_an_erasure_that_ends_at_any_statement_is_repeated(

@@ -92,6 +92,32 @@ def sqlserver(place: int, operation: int, key: int) -> Row:
     return {"__$start_lsn": lsn, "__$seqval": lsn, "__$operation": operation, "id": key}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("again", [["a   "], ["a   ", "b   "]])
+def test_a_delete_of_sqlserver_that_comes_again_in_other_words_does_not_delete_the_new_row(
+    again: list[str], project: Project, lake: Lake
+) -> None:
+    """Of an update that is written as a delete and an insert, with one key."""
+    columns = {**SQLSERVER_HEADER, "id": "int", "name": "string"}
+    call = f"sqlserver_change_table({relation('halves__ct')}, unique_key=['id'])"
+    run = models(project, "halves", call)
+    rows = [
+        sqlserver(1, 2, 1) | {"name": "a"},
+        sqlserver(2, 1, 1) | {"name": "a"},
+        sqlserver(2, 2, 1) | {"name": "b"},
+    ]
+    lake.create("halves__ct", columns, rows)
+    project.dbt(*run, "--full-refresh")
+    copies = [
+        sqlserver(2, operation, 1) | {"name": name} for operation, name in enumerate(again, 1)
+    ]
+    lake.append("halves__ct", columns, copies)
+    for arguments in ([], ["--full-refresh"]):
+        project.dbt(*run, *arguments)
+        [found] = lake.rows(f"select name from {SCHEMA}.halves_history where is_current")
+        assert found["name"].strip() == "b"
+
+
 # Of each source that writes an update as two rows: an insert of key 1, and the update that makes it
 # key 2.
 MOVES: dict[str, tuple[str, dict[str, str], list[Row]]] = {
