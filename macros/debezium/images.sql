@@ -86,7 +86,10 @@ messages as (
         {{ step | indent(8) }} as {{ name }},
         {%- endfor %}
         -- Its connector alone says of a row before a change no more than REPLICA IDENTITY has.
-        m.source.lsn is not null or coalesce(startswith(m.source.sequence, '['), false) as is_postgresql,
+        -- A flattened row that does not have its place in the log may be PostgreSQL's.
+        m.source.lsn is not null
+        or coalesce(startswith(m.source.sequence, '['), false)
+        or (not m.is_envelope and m.op is not null and m.log_place is null) as is_postgresql,
         {{ afterimage._debezium_scales(columns) | indent(8) }} as scales
 
     from landed_messages

@@ -23,8 +23,9 @@ copies as (
             collect_set(if(no_table is null, content_hash, null)) over (partition by object_id, record_no)
         ) as events_of_record,
         size(
-            collect_set(if(no_table is null, event_type, null)) over (partition by object_id, record_no)
-        ) as types_of_record
+            collect_set(if(no_table is null, struct(event_type, column_name), null))
+                over (partition by object_id, record_no)
+        ) as kinds_of_record
 
     from addressed
 
@@ -135,10 +136,10 @@ remembered as (
     select
         *,
         -- If several events share a record_id, it is unknown which of them are known, unless all are. One that is known
-        -- alone may have come again in other words since, but not as another type: that is another event. The events of
-        -- a change stay together.
+        -- alone may have come again in other words since, but not as another type or of another column: that is another
+        -- event. The events of a change stay together.
         was_taken_in
-        and bool_and(known_of_record = events_of_record or (known_of_record = 1 and types_of_record = 1)) over (
+        and bool_and(known_of_record = events_of_record or (known_of_record = 1 and kinds_of_record = 1)) over (
             partition by object_id, known_change
         )
         {%- if new_shape and new_shape.widened %}

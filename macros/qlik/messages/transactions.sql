@@ -51,7 +51,12 @@ sized_transactions as (
         max(landed_seq) over (in_transaction) as last_seq
         {%- if ranges %},
         -- Other messages are read only to identify these transactions.
-        max(not has_seq or {{ afterimage._qlik_within('landed_seq', ranges) }}) over (in_transaction) as has_landed
+        max(
+            not has_seq
+            -- A load may have a changeSequence, which is no place.
+            or coalesce(operation_word = 'REFRESH', false)
+            or {{ afterimage._qlik_within('landed_seq', ranges) }}
+        ) over (in_transaction) as has_landed
         {%- endif %}
 
     from numbered_transactions

@@ -279,6 +279,20 @@ def test_late_files_are_taken_in_by_the_next_run(landings: Landings) -> None:
     assert names() == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize("way", [[], ["--copy"]])
+def test_days_before_1582_are_read_from_files_that_spark_did_not_write(
+    way: list[str], landings: Landings
+) -> None:
+    """Spark 3 would not know in which calendar they count."""
+    utc = timezone.utc
+    row = {"id": 1, "born": date(1, 1, 1), "seen": datetime(1753, 1, 1, tzinfo=utc)}
+    landings.parquet("people/a.parquet", [row])
+    landings.land(landings.folder / "people", *way)
+    table = "raw.people" if way else f"parquet.`{landings.folder}/people`"
+    [found] = landings.lake.rows(f"select born, cast(seen as string) as seen from {table}")
+    assert found == {"born": date(1, 1, 1), "seen": "1753-01-01 00:00:00"}
+
+
 def test_csv_columns_take_a_type_that_loses_nothing(landings: Landings) -> None:
     cells = {
         "whole": ["1", "-20", "9223372036854775807"],

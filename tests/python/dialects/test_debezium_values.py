@@ -6,6 +6,7 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -174,6 +175,35 @@ def test_a_connector_that_was_set_up_again_goes_on_in_the_order_of_the_log(
     ]
     found = changes(project, lake, {"id": "int", "note": "string"}, rows)
     assert [c["after"]["note"] for c in found] == ["first", "second", "third", "fourth"]
+
+
+def test_what_a_connector_makes_up_is_no_value_of_a_flattened_row_without_its_place(
+    project: Project, lake: Lake
+) -> None:
+    """The transform adds only the fields that it is told to, so nothing names PostgreSQL."""
+    columns = {"id": "int", "note": "string", "n": "int", "price": "decimal(10,2)"}
+    told = {"__source_ts_ms": 1714550400000}
+    real = {"id": 7, "note": "a text", "n": 5, "price": "CgA=", **told}
+    made_up = {"id": 7, "note": "", "n": 0, "price": "AA==", **told}
+    values = [
+        {**real, "__op": "c", "__deleted": "false"},
+        {**made_up, "__op": "d", "__deleted": "true"},
+        {**real, "__op": "d", "__deleted": "true"},
+    ]
+    lake.create(
+        "values_with_offsets",
+        LANDING | {"partition": "int", "offset": "bigint"},
+        [
+            {"value": json.dumps(value), "headers": None, "partition": 0, "offset": place}
+            for place, value in enumerate(values)
+        ],
+    )
+    position = ", position=['partition', 'offset']"
+    found = lake.rows(project.compile(call("values_with_offsets", columns, position)))
+    found.sort(key=lambda change: str(change["change_seq"]))
+    nothing = {"id": 7, "note": None, "n": None, "price": None}
+    all_of_it = {"id": 7, "note": "a text", "n": 5, "price": Decimal("25.60")}
+    assert [change["before"] for change in found] == [None, nothing, all_of_it]
 
 
 @pytest.mark.minutes

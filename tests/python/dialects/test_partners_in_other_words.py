@@ -409,6 +409,33 @@ def test_an_event_that_comes_again_in_other_words_leaves_its_change_whole(
 
 
 @pytest.mark.minutes
+@pytest.mark.parametrize("first", [["fname"], ["fname", "lname"]])
+def test_an_event_of_another_column_with_a_known_record_id_is_an_event_of_its_own(
+    first: list[str], project: Project, lake: Lake
+) -> None:
+    columns = [{"name": "idu", "type": "int"}]
+    columns += [{"name": name, "type": "string"} for name in ("fname", "lname")]
+    project.stream(
+        "stg_twice",
+        f"netiq_event_log({relation('twice_events')}, unique_key=['idu'], table='usr',"
+        f" columns={columns}, base={relation('twice_people')})",
+    )
+    types = {"idu": "int", "fname": "string", "lname": "string"}
+    at = datetime(2026, 1, 1)
+    log = [event(10 + place, 8, "1", at, column_name=name) for place, name in enumerate(first)]
+    lake.create("twice_events", LOG, log)
+    lake.create("twice_people", types, [{"idu": 1, "fname": "Jack", "lname": "Frost"}])
+    project.dbt("run", "--select", "stg_twice", "--full-refresh")
+    lake.append("twice_events", LOG, [event(10, 8, "1", at, column_name="lname")])
+    project.dbt("run", "--select", "stg_twice")
+    [found] = lake.rows(
+        "select max(after.fname) as fname, max(after.lname) as lname, sum(source_rows) as n"
+        f" from {SCHEMA}.stg_twice where reject_reason is null"
+    )
+    assert found == {"fname": "Jack", "lname": "Frost", "n": len(first) + 1}
+
+
+@pytest.mark.minutes
 @pytest.mark.parametrize(
     "is_interrupted", [False, pytest.param(True, marks=pytest.mark.needs("iceberg"))]
 )

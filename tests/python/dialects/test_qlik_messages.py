@@ -909,6 +909,28 @@ def test_a_load_message_with_a_place_is_a_reload_where_it_follows_a_change(
         ]
 
 
+@pytest.mark.slow
+def test_a_load_message_with_a_place_is_kept_where_transactions_must_be_complete(
+    project: Project, lake: Lake
+) -> None:
+    """It lands beside a change, whose place is all that a later run would look for."""
+    models = version_models(project, "settled", complete_transactions="true")
+    batches = [
+        [
+            at_offset(0, "REFRESH", "0" * 35, data={"ID": 1, "NAME": "a"}),
+            at_offset(1, "UPDATE", f"2024010112{1:025d}", data={"ID": 1, "NAME": "b"}),
+        ],
+        [
+            at_offset(2, "REFRESH", "0" * 35, data={"ID": 2, "NAME": "x"}),
+            at_offset(3, "UPDATE", f"2024010112{3:025d}", data={"ID": 1, "NAME": "c"}),
+        ],
+    ]
+    landed = [{"settled": (landing("json"), batch)} for batch in batches]
+    run_in_batches(project, lake, models, landed)
+    current = f"select ID, NAME from {SCHEMA}.settled_history where is_current order by ID"
+    assert lake.rows(current) == [{"ID": 1, "NAME": "c"}, {"ID": 2, "NAME": "x"}]
+
+
 @pytest.mark.minutes
 def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
     project: Project, lake: Lake
