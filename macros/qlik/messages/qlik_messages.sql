@@ -39,6 +39,9 @@
     {%- set has_reloads = afterimage._qlik_may_hold_reloads(
         landing, side.landed if intake.kind == 'new' else side.rows
     ) -%}
+    {#- Loads, reloads and transactions have more that must be read with them. -#}
+    {%- set has_all = intake.kind == 'new' and not (complete_transactions or has_reloads or intake.has_unplaced)
+        and not afterimage._qlik_has_met(landing, side.landed, intake.known_within) -%}
     {%- set fields = {
         'schema': 'string',
         'table': 'string',
@@ -66,8 +69,8 @@ with
 {{ afterimage._qlik_message_schemas_by_id(schema_rows) }},
 {% endif %}
 {{ afterimage._qlik_opened_messages(
-    side.rows, landing, fields, 'message_schemas' if schema_rows is not none else none,
-    afterimage._qlik_messages_to_open(intake, landing, has_reloads, hold_back_hours)
+    side.landed if has_all else side.rows, landing, fields, 'message_schemas' if schema_rows is not none else none,
+    none if has_all else afterimage._qlik_messages_to_open(intake, landing, has_reloads, hold_back_hours)
 ) }},
 
 {{ afterimage._qlik_located_messages(layout) }},

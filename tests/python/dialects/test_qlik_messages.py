@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -907,6 +908,26 @@ def test_a_load_message_with_a_place_is_a_reload_where_it_follows_a_change(
             ("b", place),
             ("c", f"{place}.r0000000000000000001"),
         ]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("iceberg")
+def test_a_run_that_has_met_none_of_its_messages_reads_no_earlier_file(
+    project: Project, lake: Lake
+) -> None:
+    models = version_models(project, "unread")
+    messages = [
+        at_offset(key, "INSERT", f"2024010112{key:025d}", data={"ID": key, "NAME": "a"})
+        for key in (1, 2, 3)
+    ]
+    lake.create("unread", landing("json"), messages[:2])
+    project.dbt("run", "--select", *models, "--full-refresh")
+    for file in lake.rows(f"select file_path from {SCHEMA}.unread.files"):
+        Path(file["file_path"].removeprefix("file:")).unlink()
+    lake.append("unread", landing("json"), messages[2:])
+    project.dbt("run", "--select", *models)
+    found = lake.rows(f"select ID from {SCHEMA}.unread_history where is_current order by ID")
+    assert [row["ID"] for row in found] == [1, 2, 3]
 
 
 @pytest.mark.slow
