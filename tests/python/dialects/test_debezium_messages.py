@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -186,6 +188,47 @@ LOST = (
     "the row came from a key whose delete is not in this partition: columns that the message lacks"
     " are unknown. Leave `position` out"
 )
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(
+    "position", ["", ", position=['partition', 'offset']"], ids=["log", "kafka"]
+)
+def test_messages_that_land_one_by_one_give_what_a_full_refresh_gives(
+    position: str, project: Project, lake: Lake
+) -> None:
+    """Some runs have met what lands, and read the earlier messages, and the others have not."""
+    models(project, "single", f", headers='headers'{position}")
+    reread = envelope("r", 55, None, thing(4, "read again"))
+    reread["source"]["snapshot"] = "incremental"
+    # Without its place, and no envelope.
+    unplaced = envelope("u", 56, None, thing(4, "nowhere"))
+    del unplaced["source"]["pos"]
+    rows = [row for batch in BATCHES for row in batch]
+    rows += [landed(16 + number, reread) for number in range(2)]
+    rows += [landed(18 + number, unplaced) for number in range(2)]
+    random.Random(int(os.environ.get("AFTERIMAGE_SEED", "7"))).shuffle(rows)
+    found = run_in_batches_and_at_once(
+        project, lake, TABLES, [{"single": (LANDING, [row])} for row in rows]
+    )[-1]
+    assert sum(change["source_rows"] for change in found["stg_things"]) == len(rows)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("iceberg")
+def test_a_run_that_has_met_none_of_its_messages_reads_no_earlier_file(
+    project: Project, lake: Lake
+) -> None:
+    models(project, "unread", "")
+    rows = [landed(place, envelope("c", place, None, thing(place, "a"))) for place in (1, 2, 3)]
+    lake.create("unread", LANDING, rows[:2])
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    for file in lake.rows(f"select file_path from {SCHEMA}.unread.files"):
+        Path(file["file_path"].removeprefix("file:")).unlink()
+    lake.append("unread", LANDING, rows[2:])
+    project.dbt("run", "--select", *TABLES)
+    found = lake.rows(f"select id from {SCHEMA}.things_history where is_current order by id")
+    assert [row["id"] for row in found] == [1, 2, 3]
 
 
 @pytest.mark.minutes
