@@ -203,8 +203,8 @@
 {%- endmacro -%}
 
 
-{#- Whether an earlier run wrote a row of the landed groups. If none did, none of their rows landed before: the landed rows
-    are all of them. -#}
+{#- Whether an earlier run wrote a row of the landed groups. If none did, none of their rows landed before: the landed
+    rows are all of them. -#}
 {%- macro _is_met(is_of_groups, known_within) -%}
     {%- set query -%}
         select 1

@@ -185,8 +185,8 @@ concat('load-', md5(to_json(struct(m.row, m.source))))
 {%- endmacro -%}
 
 
-{#- The group of a row that an earlier run wrote, as its change_id begins with it. That of an incremental snapshot's row is
-    in its place, unless `position` gives the place. -#}
+{#- The group of a row that an earlier run wrote, as its change_id begins with it. That of an incremental snapshot's row
+    is in its place, unless `position` gives the place. -#}
 {%- macro _debezium_known_group(has_position) -%}
 case
     when known.change_id rlike '^rejected-' then left(known.change_id, 41)

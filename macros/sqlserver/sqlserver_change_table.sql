@@ -43,6 +43,7 @@ with
 
 {{ afterimage._sqlserver_changes(instances, columns, common, unique_key) }},
 
+{#- A copy in other words of an update's delete (operation 1) is a delete of its own. The row must outlive it. -#}
 {{ afterimage._finish(
     intake, columns, instances[0].types, unique_key,
     lacks=['changed_by'] + (['absent_columns'] if earlier is none else []),
@@ -50,17 +51,10 @@ with
         'within': ['change_group'],
         'identity_order': 'own_key asc, operation asc, row_id asc',
         'order': 'row_id asc',
-        'comes_last': afterimage._sqlserver_outlives_deletes(),
+        'comes_last': "(kind = 'update' and operation = '2')",
     },
     old_key='before_image is not null'
 ) }}
-{%- endmacro -%}
-
-
-{#- An update that is written as a delete and an insert. A copy of the delete in other words is a delete of its own, and
-    the row that replaced it must outlive it. -#}
-{%- macro _sqlserver_outlives_deletes() -%}
-    {{ return("(kind = 'update' and operation = '2')") }}
 {%- endmacro -%}
 
 

@@ -100,3 +100,26 @@ with
     known={'within': afterimage._qlik_known_within(intake, has_reloads, hold_back_hours)}
 ) }}
 {%- endmacro -%}
+
+
+{#- Whether an earlier run has met a message at a place of the landed ones, or one of them that has its place in its
+    bytes alone. If not, none that landed earlier need be read with them. -#}
+{%- macro _qlik_has_met(landing, landed, known_within) -%}
+    {%- set query -%}
+        select 1
+        from {{ this }} as known
+        where
+            ({{ known_within or 'true' }})
+            and left(known.change_seq, 35) in (
+                select explode({{ afterimage._qlik_message_seqs(landing) }}) from {{ landed }} as landed
+            )
+        union all
+        select 1
+        from {{ this }} as known
+        where
+            known.change_seq = ''
+            and left(known.change_id, 32) in (select md5({{ landing.value }}) from {{ landed }} as landed)
+        limit 1
+    {%- endset -%}
+    {{ return(run_query(query).rows | length > 0) }}
+{%- endmacro -%}

@@ -975,13 +975,14 @@ def test_what_the_list_says_is_kept_is_kept_where_keys_are_erased_by_the_list(
     lake.spark.sql(f"truncate table {erasures}")
     lake.create(RAW, COLUMNS, ROWS)
     project.dbt("run", "--full-refresh")
-    columns = {name: "string" for name in listed[0]} | {"requested_at": "timestamp"}
+    columns = dict.fromkeys(listed[0], "string") | {"requested_at": "timestamp"}
     lake.append("afterimage_erasures", columns, listed)
     erase(project, staging="stg_clients", listed=True)
     assert lake.rows(f"select * from {erasures} order by erased_key") == listed
-    assert lake.rows(f"select reject_reason from {SCHEMA}.stg_clients where change_seq <> ''") == [
-        {"reject_reason": None}
-    ] * 5
+    assert (
+        lake.rows(f"select reject_reason from {SCHEMA}.stg_clients where change_seq <> ''")
+        == [{"reject_reason": None}] * 5
+    )
     project.dbt("run")
     of_eve = lake.rows(f"select code from {SCHEMA}.clients_history where code like 'erased-%'")
     assert len(of_eve) == 2
