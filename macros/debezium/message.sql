@@ -171,7 +171,7 @@ case
     when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce({{ value }}, {{ key }}, '')))
     when m.kind = 'load' then concat('load-', md5({{ afterimage._texts_of_map('m.row', keys) }}))
     {%- if has_position %}
-    when m.kind = 'reload' then {{ afterimage._debezium_reload() }}
+    when m.kind = 'reload' and m.log_place is not null then {{ afterimage._debezium_reload() }}
     {%- endif %}
     when m.log_place is not null then concat(m.log_place, if(m.kind = 'reload', '.i', ''))
     else concat('rejected-', coalesce({{ position }}, md5({{ value }})))
