@@ -138,12 +138,12 @@ if(
 {%- endmacro -%}
 
 
-{#- Snapshots that are expired cannot be reached by time travel or rollback. -#}
+{#- Compacted first, a quiet table would lose the snapshot on which its readers stand: the newest, however old. -#}
 {%- macro _iceberg_maintain(relation, retain_days) -%}
     {#- A table of an earlier release has not been told so. -#}
     {%- do afterimage._set_properties(relation, {'write.metadata.delete-after-commit.enabled': 'true'}) -%}
-    {%- do afterimage._compact_iceberg(relation) -%}
     {%- do afterimage._expire_iceberg(relation, afterimage._days_ago(retain_days)) -%}
+    {%- do afterimage._compact_iceberg(relation) -%}
     {{ return('compacted; snapshots older than ' ~ retain_days ~ ' days are gone') }}
 {%- endmacro -%}
 
