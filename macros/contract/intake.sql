@@ -209,7 +209,10 @@
     {%- set query -%}
         select 1
         from {{ this }} as known
-        where {{ is_of_groups }}{{ ' and (' ~ known_within ~ ')' if known_within }}
+        where
+            -- The id of an erased change does not say its group.
+            ({{ is_of_groups }} or startswith(known.change_id, 'erased-'))
+            {{- ' and (' ~ known_within ~ ')' if known_within }}
         limit 1
     {%- endset -%}
     {{ return(run_query(query).rows | length > 0) }}

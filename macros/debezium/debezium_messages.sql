@@ -37,7 +37,7 @@
     {%- set side = {
         'relation': relation,
         'opened': landing.opened,
-        'group': afterimage._debezium_of_message(landing.value, group),
+        'group': afterimage._debezium_of_message(afterimage._exact_numbers(landing.value), group),
         'known_group': afterimage._debezium_known_group(has_position=position),
         'time': afterimage._debezium_of_message(landing.value, 'm.source_time') if schemas is none else none,
     } -%}

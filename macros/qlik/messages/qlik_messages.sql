@@ -39,9 +39,9 @@
     {%- set has_reloads = afterimage._qlik_may_hold_reloads(
         landing, side.landed if intake.kind == 'new' else side.rows
     ) -%}
-    {#- Loads, reloads and transactions have more that must be read with them. -#}
-    {%- set has_all = intake.kind == 'new' and not (complete_transactions or has_reloads or intake.has_unplaced)
-        and not afterimage._qlik_has_met(landing, side.landed, intake.known_within) -%}
+    {#- Loads, which the bytes of Avro do not show, reloads and transactions have more that must be read with them. -#}
+    {%- set has_all = intake.kind == 'new'
+        and not (landing.is_binary or complete_transactions or has_reloads or intake.has_unplaced) and not afterimage._qlik_has_met(landing, side.landed, intake.known_within) -%}
     {%- set fields = {
         'schema': 'string',
         'table': 'string',

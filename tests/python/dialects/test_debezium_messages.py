@@ -199,7 +199,7 @@ def test_messages_that_land_one_by_one_give_what_a_full_refresh_gives(
 ) -> None:
     """Some runs have met what lands, and read the earlier messages, and the others have not."""
     models(project, "single", f", headers='headers'{position}")
-    reread = envelope("r", 55, None, thing(4, "read again"))
+    reread = envelope("r", 55, None, thing(4, "read again") | {"price": 1.50, "tags": [1.5]})
     reread["source"]["snapshot"] = "incremental"
     # Without its place, and no envelope.
     unplaced = envelope("u", 56, None, thing(4, "nowhere"))
