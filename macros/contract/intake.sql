@@ -115,13 +115,13 @@
     - `holds_changes`: false for such a table; its news alone are no reason to read the others,
     - `is_tracked`: false if nobody asks what has landed there; `removals`: whether rows that are gone are news, too. -#}
 {%- macro _side(
-    relation, group=none, known_group=none, where='true', time=none, opened=none, place=none, has_place='false', reach=none, bounds=none,
-    column=none, known_unplaced="known.change_seq = ''", keeps=none, latest=none, wakes=none, digest=none, depends=none,
+    relation, group=none, known_group=none, where='true', time=none, opened=none, place=none, has_place='false',
+    reach=none, bounds=none, column=none, known_unplaced="known.change_seq = ''", keeps=none, latest=none, wakes=none, digest=none, depends=none,
     holds_changes=true, is_tracked=true, removals=false
 ) -%}
     {{ return({
-        'relation': relation, 'group': group, 'known_group': known_group, 'where': where, 'time': time, 'opened': opened, 'place': place,
-        'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'known_unplaced': known_unplaced,
+        'relation': relation, 'group': group, 'known_group': known_group, 'where': where, 'time': time,
+        'opened': opened, 'place': place, 'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'known_unplaced': known_unplaced,
         'keeps': keeps, 'latest': latest, 'wakes': wakes, 'digest': digest, 'depends': depends,
         'holds_changes': holds_changes, 'is_tracked': is_tracked, 'removals': removals,
     }) }}
@@ -167,8 +167,9 @@
 
 
 {#- The sides with the condition for the rows to read: those of the groups with landed rows, within the ranges of the
-    landed places, unless no run has met such a group. The groups of a few rows are named, by hashes, so that the statement need not find the landed rows
-    once more; should a group share its hash, it is read as well. -#}
+    landed places; or the landed rows alone, if no run has met such a group. The groups of a few rows are named, by
+    hashes, so that the statement need not find the landed rows once more; should a group share its hash, it is read as
+    well. -#}
 {%- macro _grouped(sides, ranges, has_unplaced, also) -%}
     {%- set news = sides | selectattr('kind', 'equalto', 'new') | selectattr('group') | list -%}
     {%- set are_few = not also and news | selectattr('group_hashes', 'none') | list == [] -%}

@@ -50,6 +50,7 @@
     {%- set known = 'select ' ~ afterimage._key_text(keys, earlier.salt if earlier else none) ~ ' as key_text from '
         ~ afterimage._inline_keys(plan.texts) -%}
     {%- set is_whole = '(' ~ earlier.key_texts ~ ' where kept is null)' if earlier -%}
+    {#- With --listed, the list says what is kept. -#}
     {%- set asks_for_whole = plan.kept is none and not plan.erasures -%}
     {%- set listed = is_whole if asks_for_whole else '(' ~ earlier.key_texts ~ ')' if earlier -%}
     {%- if earlier and plan.kept is not none

@@ -110,7 +110,7 @@ if(
 
 {#- Counts the data files that runs have added since the last compaction, or, for a history, the runs that have added
     some. A run that deletes rows of many files also writes many delete files. They are worth a compaction only if a
-    partition has lost so many rows that `rewrite_data_files` would write a file of it anew. -#}
+    partition has lost so many rows that `rewrite_data_files` would rewrite one of its files. -#}
 {%- macro _iceberg_compact_when_due(relation, kind, most, version) -%}
     {%- set compacted_at -%}
         (
@@ -232,7 +232,7 @@ if(
 {%- endmacro -%}
 
 
-{#- Data files with `most_deletes` delete files, or more, are written anew. -#}
+{#- Data files with `most_deletes` delete files or more are rewritten. -#}
 {%- macro _compact_iceberg(relation, sizes="'min-input-files', '4'", most_deletes=1) -%}
     {%- do afterimage._call_procedure(
         'rewrite_data_files', relation,

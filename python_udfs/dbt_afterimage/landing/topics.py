@@ -286,7 +286,7 @@ class TopicTable(Table):
             if not accept_gap:
                 raise AfterimageError(
                     f"{said}, which {self._shown} lacks. The broker has deleted them: restore them"
-                    " there, take a snapshot of the source anew, or go on without: --accept-gap,"
+                    " there, take a new snapshot of the source, or go on without: --accept-gap,"
                     " which holds for all topics that a command names, so name this one alone"
                 )
             notes.append(f"{said}; noted as a gap")
