@@ -16,7 +16,7 @@
 {%- macro _erasure_plan(staging, keys, listed, keep_intervals, raw) -%}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'in', ['model', 'snapshot']) | list -%}
     {%- set node = nodes | selectattr('name', 'equalto', staging) | first -%}
-    {%- if not node or afterimage._load_relation(ref(staging)) is none -%}
+    {%- if not node or afterimage._load_relation(afterimage._relation_of_node(node)) is none -%}
         {%- do exceptions.raise_compiler_error('erase: `staging` must be a model that was built. Got: ' ~ staging) -%}
     {%- endif -%}
     {%- set stream = dict(afterimage._erasable(node, ['`before`.', '`after`.']), types={}) -%}

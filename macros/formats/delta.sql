@@ -46,12 +46,25 @@ true
     {%- elif count < 0 -%}
         {{ return(true) }}
     {%- endif -%}
+    {%- set commits = run_query('describe history ' ~ relation ~ ' limit ' ~ count).rows -%}
+    {{ return(afterimage._delta_changing(commits) | length > own) }}
+{%- endmacro -%}
+
+
+{#- The commits that may have changed rows. -#}
+{%- macro _delta_changing(commits) -%}
     {%- set changing = [] -%}
-    {%- for commit in run_query('describe history ' ~ relation ~ ' limit ' ~ count).rows
-        if not modules.re.match('OPTIMIZE|VACUUM', commit['operation']) -%}
+    {%- for commit in commits if not modules.re.match('OPTIMIZE|VACUUM', commit['operation']) -%}
         {%- do changing.append(commit['version']) -%}
     {%- endfor -%}
-    {{ return(changing | length > own) }}
+    {{ return(changing) }}
+{%- endmacro -%}
+
+
+{#- Whether nothing but upkeep came between a commit, as _delta_commit returns it, and the version `present`. -#}
+{%- macro _delta_is_rewritten(relation, commit, present) -%}
+    {%- set commits = afterimage._delta_commits_since(relation, present, [none] + commit, none) -%}
+    {{ return(commits is not none and afterimage._delta_changing(commits) == []) }}
 {%- endmacro -%}
 
 

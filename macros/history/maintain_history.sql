@@ -17,9 +17,20 @@
     {%- if execute -%}
         {%- set relations = {} -%}
         {%- for name in names -%}
-            {%- do relations.update({
-                name: source(*name[7:].split('.', 1)) if name.startswith('source:') and '.' in name else ref(name)
-            }) -%}
+            {%- set is_source = name.startswith('source:') and '.' in name -%}
+            {%- set nodes = graph.nodes.values() | selectattr('name', 'equalto', name)
+                | selectattr('resource_type', 'in', ['model', 'snapshot', 'seed'])
+                | rejectattr('config.materialized', 'in', ['view', 'ephemeral']) | list -%}
+            {%- if not is_source and not nodes -%}
+                {%- do exceptions.raise_compiler_error('maintain_history: no table of this project is called ' ~ name) -%}
+            {%- endif -%}
+            {#- All versions of a model have its name. -#}
+            {%- for node in nodes -%}
+                {%- do relations.update({node.alias: afterimage._relation_of_node(node)}) -%}
+            {%- endfor -%}
+            {%- if is_source -%}
+                {%- do relations.update({name: source(*name[7:].split('.', 1))}) -%}
+            {%- endif -%}
         {%- endfor -%}
         {%- for name, relation in relations.items() -%}
             {%- do log(name ~ ': ' ~ afterimage._maintain(relation, retain_days), info=true) -%}

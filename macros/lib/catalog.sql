@@ -86,11 +86,12 @@
 {%- endmacro -%}
 
 
-{#- The relation of a node of dbt's graph. Only models have versions. -#}
+{#- The relation of a node of dbt's graph, in the way of `source` and `ref`: these look up what the model that is at
+    work may see, and no model is at work here. -#}
 {%- macro _relation_of_node(node) -%}
     {{ return(
         source(node.source_name, node.name) if node.resource_type == 'source'
-        else ref(node.package_name, node.name, v=node.version or none)
+        else api.Relation.create(database=node.database, schema=node.schema, identifier=node.alias)
     ) }}
 {%- endmacro -%}
 

@@ -53,6 +53,7 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     with step("asking the tables"):
         readers = news.look(project)
     kept = record.of(project)
+    building.note_upkeep(project, kept, readers)
     building.note_left_over(project, kept, readers)
     unread = [] if selected else _unread(project)
     wanted = project.selected(*selected) if selected else _of_up(project)

@@ -54,7 +54,7 @@ def command(
 def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: bool) -> int:
     """Write what models lack, build what has news, and return the exit code."""
     kept = record.of(project)
-    readers = _readers(project)
+    readers = _readers(project, kept)
     # A list that was edited, or that has open questions, may say something else of each table.
     is_same_list = kept.listing == record.checksum_of_file(project.folder / FILE)
     leave = _settled(project, kept, readers) if is_same_list and not everything else set()
@@ -63,7 +63,7 @@ def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: b
     kept.listing = "" if open_questions else record.checksum_of_file(project.folder / FILE)
     if _files(project) != before:
         project = Project(where)
-        readers = _readers(project)
+        readers = _readers(project, kept)
     found = building.work(project, kept, readers, stagings, everything=everything)
     code = 0
     if found.nodes:
@@ -107,9 +107,11 @@ def _files(project: Project) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in folder.rglob("*.*")}
 
 
-def _readers(project: Project) -> dict[str, Reader]:
+def _readers(project: Project, kept: Record) -> dict[str, Reader]:
     with step("asking the tables for news"):
-        return news.look(project)
+        readers = news.look(project)
+        building.note_upkeep(project, kept, readers)
+    return readers
 
 
 def _settled(project: Project, kept: Record, readers: Mapping[str, Reader]) -> set[str]:

@@ -151,6 +151,26 @@ def work(
     return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots))
 
 
+def note_upkeep(project: Project, kept: Record, readers: Mapping[str, Reader]) -> None:
+    """Let the record follow staging tables that were only compacted since the last `up`.
+
+    Args:
+        project: The dbt project.
+        kept: What the last `up` has kept; changed in place.
+        readers: What the models have to do, as far as their tables say.
+    """
+    pairs = {
+        key: (str(reader.node.relation_name), kept.versions[key])
+        for key, reader in readers.items()
+        if reader.version is not None and kept.versions.get(key, reader.version) != reader.version
+    }
+    present = {pair: str(readers[key].version) for key, pair in pairs.items()}
+    same = states.rewritten(project, present) if present else ()
+    for key, pair in pairs.items():
+        if pair in same:
+            kept.versions[key] = present[pair]
+
+
 def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]) -> None:
     """Give models that have no news a reason, if the next `up` has something to do below them.
 

@@ -166,6 +166,30 @@ def versions_of(
     return found
 
 
+def rewritten(project: Project, versions: Mapping[Pair, str]) -> set[Pair]:
+    """Return the tables that have the rows of an earlier version: since then came only upkeep.
+
+    Args:
+        project: The dbt project.
+        versions: Tables of ours with an earlier version, and their present version.
+    """
+    since = _snapshots_since(project, versions)
+    found = {pair for pair, commits in since.items() if not any(commit[3] for commit in commits)}
+    deltas = [pair for pair, version in versions.items() if "@" in version and "@" in pair[1]]
+    answers = project.macros(
+        "_delta_is_rewritten",
+        [
+            {
+                "relation": pair[0],
+                "commit": pair[1].split("@"),
+                "present": int(versions[pair].split("@")[0]),
+            }
+            for pair in deltas
+        ],
+    )
+    return found | {pair for pair, answer in zip(deltas, answers, strict=True) if answer is True}
+
+
 def rolled_back(project: Project, noted: Mapping[str, str]) -> set[str]:
     """Return the Iceberg tables whose rows were taken back since a snapshot.
 
@@ -224,8 +248,28 @@ def _of_iceberg(project: Project, snapshots: Mapping[Pair, str]) -> dict[Pair, N
     found = {pair: NOTHING for pair, snapshot in snapshots.items() if snapshot == pair[1]}
     changed = [pair for pair in snapshots if pair not in found]
     found |= {pair: News("new", "all rows are read again") for pair in changed}
+    for pair, since in _snapshots_since(project, {pair: snapshots[pair] for pair in changed}).items():
+        rows = sum(int(added or 0) for _, added, *_ in since)
+        first = min(int(committed) for _, _, committed, _ in since)
+        found[pair] = News("new", f"{_count(rows, 'row')} landed since {_moment(first)}")
+    return found
+
+
+def _snapshots_since(
+    project: Project, snapshots: Mapping[Pair, str]
+) -> dict[Pair, list[Sequence[Any]]]:
+    """Return what was committed to Iceberg tables after a known snapshot.
+
+    Args:
+        project: The dbt project.
+        snapshots: The present snapshot of each table.
+
+    Returns:
+        The parent of each snapshot since, the rows that it added, its time, and whether it changed
+        rows. A table is left out if its snapshots do not lead back to the known one.
+    """
     # Without a snapshot on one of the sides there is no way from one to the other.
-    walks = [pair for pair in changed if pair[1].isdigit() and snapshots[pair]]
+    walks = [pair for pair, snapshot in snapshots.items() if pair[1].isdigit() and snapshot]
     commits: dict[Pair, dict[str, Sequence[Any]]] = defaultdict(dict)
     for number, (snapshot, *commit) in _each_of(
         project,
@@ -233,13 +277,15 @@ def _of_iceberg(project: Project, snapshots: Mapping[Pair, str]) -> dict[Pair, N
             "select <number> as number, cast(snapshot_id as string) as snapshot_id,"
             " cast(parent_id as string) as parent_id,"
             " if(operation = 'replace', 0, cast(summary['added-records'] as bigint)) as added,"
-            f" unix_micros(committed_at) as committed_at from {name}.snapshots"
+            " unix_micros(committed_at) as committed_at, operation <> 'replace' as is_change"
+            f" from {name}.snapshots"
             f" where committed_at >= (select committed_at from {name}.snapshots"
             f" where snapshot_id = {state}) - {_CLOCKS}"
             for name, state in walks
         ],
     ):
         commits[walks[number]][snapshot] = commit
+    found: dict[Pair, list[Sequence[Any]]] = {}
     for pair in walks:
         since: list[Sequence[Any]] = []
         at = snapshots[pair]
@@ -247,9 +293,7 @@ def _of_iceberg(project: Project, snapshots: Mapping[Pair, str]) -> dict[Pair, N
             since.append(commits[pair][at])
             at = commits[pair][at][0]
         if at == pair[1]:
-            rows = sum(int(added or 0) for _, added, _ in since)
-            first = min(int(committed) for _, _, committed in since)
-            found[pair] = News("new", f"{_count(rows, 'row')} landed since {_moment(first)}")
+            found[pair] = since
     return found
 
 

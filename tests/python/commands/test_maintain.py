@@ -39,6 +39,12 @@ def test_one_table_that_fails_does_not_keep_the_others_from_upkeep(
     names = ("kept_a", "kept_broken", "kept_c")
     for name in names:
         project.model(name, "select 1 as id", materialized="table")
+    # A model of a group, which others may not read, is kept as well.
+    project.file(
+        "models/groups.yml",
+        "{groups: [{name: own, owner: {name: us}}], models: [{name: kept_a,"
+        " config: {group: own, access: private}}]}",
+    )
     project.model("kept_unbuilt", "select 1 as id", materialized="table", tags=["later"])
     project.model("kept_aside", "select 1 as id", materialized="ephemeral")
     project.file(
@@ -77,7 +83,9 @@ def test_an_operation_takes_several_tables(
     project.model("upkept", "select 1 as id", materialized="table", file_format=FORMAT)
     project.file(
         "models/sources.yml",
-        f"sources: [{{name: landed, schema: {SCHEMA}, tables: [{{name: upkept_raw}}]}}]",
+        f"{{sources: [{{name: landed, schema: {SCHEMA}, tables: [{{name: upkept_raw}}]}}],"
+        " groups: [{name: own, owner: {name: us}}],"
+        " models: [{name: upkept, config: {group: own, access: private}}]}",
     )
     for _ in range(2):
         project.dbt("run")

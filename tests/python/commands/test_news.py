@@ -106,15 +106,16 @@ models:
 
     def work(self) -> building.Work:
         project = self.open()
-        return building.work(project, record.of(project), news.look(project), everything=False)
+        kept, readers = record.of(project), news.look(project)
+        building.note_upkeep(project, kept, readers)
+        return building.work(project, kept, readers, everything=False)
 
     def build(self) -> tuple[str, ...]:
         """Build what must be built, and return its models."""
-        project = self.open()
-        kept = record.of(project)
-        found = building.work(project, kept, news.look(project), everything=False)
+        found = self.work()
         if found.nodes:
-            building.build(project, kept, found)
+            project = self.open()
+            building.build(project, record.of(project), found)
         return found.built
 
     def names(self, query: str) -> list[str]:
@@ -225,6 +226,42 @@ def test_what_somebody_else_has_built_is_built_to_its_end(fleet: Fleet) -> None:
     assert fleet.news()["raw.one"] == "nothing new"
     assert fleet.build() == ("one_current", "one_history", "stg_fleet__one")
     assert fleet.names(f"select name from {SCHEMA}.one_current") == ["f"]
+
+
+def test_upkeep_of_a_staging_table_is_no_reason_to_build(
+    fleet: Fleet, lake: Lake, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(fleet.project.folder)
+    fleet.land("one", 4, row(at(6, 1), "U", "f"))
+    fleet.build()
+    table = f"{SCHEMA}.stg_fleet__one"
+
+    def compact() -> None:
+        versions = lake.rows(f"select count(*) as n from {table}.snapshots") if is_iceberg else []
+        lake.spark.sql(
+            f"call system.rewrite_data_files(table => '{table}',"
+            " options => map('rewrite-all', 'true'))"
+            if is_iceberg
+            else f"optimize {table}"
+        )
+        if is_iceberg:
+            assert versions != lake.rows(f"select count(*) as n from {table}.snapshots")
+        else:
+            [newest] = lake.rows(f"describe history {table} limit 1")
+            assert newest["operation"] == "OPTIMIZE"
+
+    is_iceberg = FORMAT == "iceberg"
+    compact()
+    assert main(["news", "--profiles-dir", "profiles"]) == 3
+    assert "built since" not in capsys.readouterr().out
+    assert fleet.build() == ()
+
+    # What another command has built is still to be built to its end.
+    fleet.land("one", 5, row(at(6, 2), "U", "g"))
+    fleet.project.dbt("run", "--select", "stg_fleet__one")
+    compact()
+    assert fleet.news()["raw.one"] == "nothing new"
+    assert fleet.build() == ("one_current", "one_history", "stg_fleet__one")
 
 
 def test_what_failed_and_what_was_skipped_is_built_again(fleet: Fleet) -> None:

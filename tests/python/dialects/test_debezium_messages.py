@@ -214,6 +214,39 @@ def test_messages_that_land_one_by_one_give_what_a_full_refresh_gives(
     assert sum(change["source_rows"] for change in found["stg_things"]) == len(rows)
 
 
+@pytest.mark.minutes
+@pytest.mark.parametrize("first", ["the delete", "the insert"])
+def test_what_lands_again_after_an_erasure_is_read_with_what_was_erased(
+    first: str, project: Project, lake: Lake
+) -> None:
+    """The id of an erased change does not say which messages belong to it."""
+    moved = [
+        landed(1, envelope("d", 20, thing(1, "Eve"), None), header="newkey"),
+        landed(2, envelope("c", 20, None, thing(2, "Eve")), header="oldkey"),
+    ]
+    if first == "the insert":
+        moved.reverse()
+    inserted = landed(0, envelope("c", 10, None, thing(1, "Eve")))
+    models(project, "erased", ", headers='headers'")
+    lake.create("erased", LANDING, [inserted, moved[0]])
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    keys = [{"id": 1}] if first == "the delete" else [{"id": 2}]
+    project.dbt(
+        "run-operation", "erase", "--args", json.dumps({"staging": "stg_things", "keys": keys})
+    )
+    try:
+        for rows in ([moved[1]], [inserted, moved[0]]):
+            lake.append("erased", LANDING, rows)
+            project.dbt("run", "--select", *TABLES)
+            in_batches = lake.contents(*TABLES)
+            project.dbt("run", "--select", *TABLES, "--full-refresh")
+            assert in_batches == lake.contents(*TABLES)
+        [counted] = lake.rows(f"select sum(source_rows) as rows from {SCHEMA}.stg_things")
+        assert counted["rows"] == 5
+    finally:
+        lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+
+
 @pytest.mark.slow
 @pytest.mark.needs("iceberg")
 def test_a_run_that_has_met_none_of_its_messages_reads_no_earlier_file(
