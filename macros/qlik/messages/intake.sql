@@ -43,10 +43,13 @@ regexp_extract_all(
 
 
 {#- A pattern for a changeSequence in bytes. It begins with a plain text, which Java finds fastest. In Avro the byte F,
-    its length, precedes it. -#}
+    its length, precedes it, and the byte after it may look like a digit. -#}
 {%- macro _qlik_seq_pattern(landing) -%}
-    {%- set before = '"changeSequence"\\s*:\\s*"?\\s*' -%}
-    {{ return(('(?:' ~ before ~ '|F)' if landing.is_binary else before) ~ '([0-9]{35})(?![0-9])') }}
+    {%- set in_json = '"changeSequence"\\s*:\\s*"?\\s*' -%}
+    {{ return(
+        '(?:' ~ in_json ~ '(?=[0-9]{35}(?![0-9]))|F)([0-9]{35})' if landing.is_binary
+        else in_json ~ '([0-9]{35})(?![0-9])'
+    ) }}
 {%- endmacro -%}
 
 

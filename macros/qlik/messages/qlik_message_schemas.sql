@@ -11,7 +11,9 @@
         'tableStructure': 'struct<tableColumns: map<string, struct<ordinal: string, type: string, length: string,'
             ~ ' `precision`: string, scale: string, primaryKeyPosition: string>>>',
         'dataSchema': 'string',
-    } %}
+    } -%}
+    {%- set published_at = afterimage._qlik_time('body.lineage.`timestamp`') -%}
+    {%- set one_schema = 'if(reject_reason is null, body.schemaId, message_id), reject_reason is null' %}
 
 with
 
@@ -45,14 +47,16 @@ metadata_messages as (
 
 ),
 
--- An id identifies one structure, however often a task repeats its message.
+-- An id identifies one structure, however often a task repeats its message. Messages were written by it from the first
+-- time on.
 ranked_messages as (
 
     select
         *,
+        min({{ published_at }}) over (partition by {{ one_schema }}) as published_at,
         row_number() over (
-            partition by if(reject_reason is null, body.schemaId, message_id), reject_reason is null
-            order by {{ afterimage._qlik_time('body.lineage.`timestamp`') }} desc nulls last, arrival desc, message_id asc
+            partition by {{ one_schema }}
+            order by {{ published_at }} desc nulls last, arrival desc, message_id asc
         ) as newest_first
 
     from metadata_messages
@@ -65,6 +69,7 @@ described_columns as (
         ranked_messages.message_id,
         ranked_messages.body.schemaId as schema_id,
         ranked_messages.body.lineage as lineage,
+        ranked_messages.published_at,
         ranked_messages.body.dataSchema as data_schema,
         described.column_name,
         described.properties,
@@ -99,7 +104,7 @@ select
     lineage.schema as schema_name,
     lineage.`table` as table_name,
     try_cast(lineage.tableVersion as int) as table_version,
-    {{ afterimage._qlik_time('lineage.`timestamp`') }} as published_at,
+    published_at,
     column_name,
     ordinal,
     properties.type as data_type,

@@ -1,7 +1,9 @@
 {{ config(
     materialized='table' if target.name == 'parquet' else 'incremental',
     incremental_strategy='merge',
-    unique_key='schema_column_id'
+    unique_key='schema_column_id',
+    -- The first message of a schema may leave the topic before a task repeats it.
+    merge_exclude_columns=['published_at']
 ) }}
 
 {{ afterimage.qlik_message_schemas(ref('qlik_crm__metadata')) }}

@@ -280,7 +280,9 @@ def test_of_several_schemas_the_newest_of_the_messages_time_counts_with_a_warnin
         unnamed(5, "2023-12-31T00:00:00", "04"),
         unnamed(6, "2024-01-02T12:00:00", ""),
     ]
-    schemas = [described("json", version) for version in ("v2", "v1", "v2")]
+    # The task writes the second one again when it starts anew: it was there before.
+    again = metadata("json", "v2", "ACCOUNTS", 2, VERSIONS["v2"], day=10)
+    schemas = [*(described("json", version) for version in ("v2", "v1", "v2")), again]
     taken = "changed_at is taken from change_seq"
     assert read_unnamed(project, lake, messages, schemas) == [
         (["BALANCE"], [newest[0]], None),
@@ -908,6 +910,39 @@ def test_a_load_message_with_a_place_is_a_reload_where_it_follows_a_change(
             ("b", place),
             ("c", f"{place}.r0000000000000000001"),
         ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fraction", ["", ".000", ".000Z", ".000000", ".000000Z"])
+def test_a_reload_in_avro_is_seen_whatever_follows_the_place_in_the_bytes(
+    fraction: str, project: Project, lake: Lake
+) -> None:
+    """The length of the time follows it in one byte, and may look like a digit."""
+    schema = data_schema(VERSION_1, required=["changeSequence", "timestamp"])
+
+    def told(offset: int, operation: str, name: str) -> dict[str, Any]:
+        head = headers(
+            operation,
+            changeSequence=f"2024010112{offset:025d}" if operation == "UPDATE" else "",
+            timestamp=f"2024-01-01T12:00:00{fraction}",
+        )
+        data = {"ID": 1, "NAME": name, "BALANCE": Decimal("1.00")}
+        body = {"data": data, "beforeData": None, "headers": head}
+        value = avro_message("DT", schema, body, own_schema=True)
+        return {"value": value, "topic": "t", "partition": 0, "offset": offset}
+
+    lake.create(
+        "avro_reloads",
+        landing("avro"),
+        [told(0, "REFRESH", "a"), told(1, "UPDATE", "b"), told(2, "REFRESH", "c")],
+    )
+    call = f"qlik_messages({relation('avro_reloads')}, unique_key=['ID'], columns={ROW})"
+    rows = lake.rows(f"select * from ({project.sql(call)}) as staged order by change_seq")
+    assert [(row["operation"], row["after"]["NAME"]) for row in rows] == [
+        ("load", "a"),
+        ("update", "b"),
+        ("update", "c"),
+    ]
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ TEXT_HEADERS = (
 )
 
 Column = dict[str, Any]
+_NULLABLE = ["null", "string"]
 
 
 def column(name: str, kind: str, precision: int = 0, scale: int = 0, key: int = 0) -> Column:
@@ -62,8 +63,8 @@ def column(name: str, kind: str, precision: int = 0, scale: int = 0, key: int = 
     }
 
 
-def data_schema(columns: Sequence[Column]) -> dict[str, Any]:
-    """Return the Avro schema of a table's data messages."""
+def data_schema(columns: Sequence[Column], required: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the Avro schema of a table's data messages; some headers may be texts without NULL."""
     fields = []
     for described in columns:
         kind = AVRO_TYPES.get(described["type"]) or {
@@ -89,7 +90,10 @@ def data_schema(columns: Sequence[Column]) -> dict[str, Any]:
                             "name": "operation",
                             "type": {"type": "enum", "name": "Operation", "symbols": operations},
                         },
-                        *({"name": name, "type": ["null", "string"]} for name in TEXT_HEADERS),
+                        *(
+                            {"name": name, "type": "string" if name in required else _NULLABLE}
+                            for name in TEXT_HEADERS
+                        ),
                         {"name": "transactionEventCounter", "type": ["null", "long"]},
                         {"name": "transactionLastEvent", "type": ["null", "boolean"]},
                     ],
@@ -194,9 +198,14 @@ def json_message(kind: str, message: Any) -> str:
 
 
 def metadata(
-    form: str, schema_id: str, table: str, version: int, columns: Sequence[Column]
+    form: str,
+    schema_id: str,
+    table: str,
+    version: int,
+    columns: Sequence[Column],
+    day: int | None = None,
 ) -> dict[str, Any]:
-    """Return a landed metadata message, in the form `json` or `avro`."""
+    """Return a landed metadata message, in the form `json` or `avro`, of a day of January."""
     body = {
         "schemaId": schema_id,
         "lineage": {
@@ -205,7 +214,7 @@ def metadata(
             "schema": "dbo",
             "table": table,
             "tableVersion": version,
-            "timestamp": f"2024-01-0{version}T00:00:00.000",
+            "timestamp": f"2024-01-{day or version:02d}T00:00:00.000",
         },
         "tableStructure": {
             "tableColumns": {
