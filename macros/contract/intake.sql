@@ -17,7 +17,7 @@
     - `has_unplaced`: whether some landed rows have no place,
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
-    - `new_shape`, `erased_columns`: as given,
+    - `new_shape`, `erased_columns`: as given; `added`: the columns that are new, or were so in a run that did not end,
     - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that; `types`, `are_types_known`: likewise
       for the declared types, see _redeclared,
     - `idle`: the model's query if there is nothing to read. -#}
@@ -81,6 +81,7 @@
         'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
         'is_woken': read.is_woken,
         'new_shape': new_shape,
+        'added': (new_shape or fromjson(remembered.read.get('altered') or '{}')).get('added', []),
         'erased_columns': erased_columns,
         'asks': asks,
         'is_asks_known': remembered.read.get(read.sides[0].name ~ ' asks') == asks,

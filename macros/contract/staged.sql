@@ -26,6 +26,9 @@
     erasures, columns, unique_key, further_columns, intake.erased_columns, known.carried
 ) }}
 {% endif %}
+{%- set read = 'kept_changes' if erasures else 'changes' -%}
+{%- set replaced = [known.replaced] if known.replaced else [] -%}
+{%- do replaced.append(afterimage._renamed(read, columns, intake.added, column_types)) if intake.added %}
 select
     {%- for column in contract %}
     {{ value[column] ~ (' as ' ~ column if column in known.kept) }},
@@ -38,7 +41,7 @@ select
     known.change_seq as afterimage_known_seq
     {%- endif %}
 
-from {{ 'kept_changes as changes' if erasures else 'changes' }}
+from {{ read }} as changes
 {%- if afterimage._is_incremental() %}
 left outer join {{ this }} as known
     on
@@ -61,7 +64,7 @@ where
     and not coalesce({{ known.unchanged_if }}, false)
     {%- endif %}
 {%- endif %}
-{%- if known.replaced and afterimage._is_incremental() %}
+{%- if replaced and afterimage._is_incremental() %}
 {%- set replaced_values = {
     'reject_reason': afterimage._replaced_reason() ~ ' as reject_reason', 'source_rows': '0 as source_rows'
 } %}
@@ -80,8 +83,33 @@ select
     {%- endif %}
 
 from {{ this }} as known
-where known.reject_reason is not null and known.change_id in ({{ known.replaced }})
+where known.reject_reason is not null and known.change_id in ({{ replaced | join(' union all ') }})
 {%- endif %}
+{%- endmacro -%}
+
+
+{#- A query for the change_ids of stored rows that the run reads under another name: what tells a malformed row from
+    others is all that it holds, and now it holds values of `added` columns. `read` are the changes of the run. -#}
+{%- macro _renamed(read, columns, added, column_types) -%}
+select earlier.change_id
+from {{ this }} as earlier
+inner join {{ read }} as later
+    on
+        earlier.change_seq = later.change_seq
+        and earlier.reject_reason = later.reject_reason
+        and earlier.operation <=> later.operation
+        and earlier.changed_at <=> later.changed_at
+        and earlier.transaction_id <=> later.transaction_id
+        {%- for image in ['before', 'after'] %}
+        {%- for column in columns if column not in added %}
+        {%- set name = '.`' ~ image ~ '`.' ~ afterimage._quote(column) %}
+        and {{ afterimage._comparable('earlier' ~ name, column_types[column]) }}
+        <=> {{ afterimage._comparable('later' ~ name, column_types[column]) }}
+        {%- endfor %}
+        {%- endfor %}
+left anti join {{ read }} as same
+    on earlier.change_id = same.change_id
+where earlier.change_id rlike '^(rejected|unordered)-'
 {%- endmacro -%}
 
 

@@ -78,9 +78,8 @@
     {%- for table in plan.tables + plan.raw_tables -%}
         {#- Delta's DELETE takes no subquery. -#}
         {%- do run_query(
-            'merge into ' ~ table.relation ~ ' as known using (' ~ erasures['keys'] ~ ') as erased on '
-            ~ afterimage._key_text_in(table, 'known.', plan, erasures.salt)
-            ~ ' = erased.key_text when matched then delete'
+            'merge into ' ~ table.relation ~ ' as known using (' ~ erasures['keys'] ~ ') as erased on erased.key_text in ('
+            ~ afterimage._key_texts_in(table, 'known.', plan, erasures.salt) | join(', ') ~ ') when matched then delete'
         ) -%}
         {%- do afterimage._forget_rows(table) -%}
     {%- endfor -%}
@@ -144,17 +143,21 @@
 {%- endmacro -%}
 
 
-{#- The text of a key in a table, where its columns may have other types than in the staging table. In a raw table their
-    texts may have the trailing blanks of a CHAR, which the staging model has removed. -#}
-{%- macro _key_text_in(table, image, plan, salt) -%}
-    {%- set texts = [] -%}
-    {%- for column in plan.unique_key -%}
-        {%- set found = table.types.get(column | lower, plan.key_types[column]) -%}
-        {%- set value = image ~ afterimage._quote(column) -%}
-        {%- set value = 'rtrim(' ~ value ~ ')' if table.is_raw and found == 'string' else value -%}
-        {%- do texts.append(afterimage._key_column_text(value, found, plan.key_types[column])) -%}
+{#- The text of a key in a table, where its columns may have other types than in the staging table. A text of a raw table
+    may have trailing blanks that the staging model has removed, so there it counts with them and without them. -#}
+{%- macro _key_texts_in(table, image, plan, salt) -%}
+    {%- set found = [] -%}
+    {%- for is_trimmed in [false, true] if table.is_raw or not is_trimmed -%}
+        {%- set texts = [] -%}
+        {%- for column in plan.unique_key -%}
+            {%- set type = table.types.get(column | lower, plan.key_types[column]) -%}
+            {%- set value = image ~ afterimage._quote(column) -%}
+            {%- set value = 'rtrim(' ~ value ~ ')' if is_trimmed and type == 'string' else value -%}
+            {%- do texts.append(afterimage._key_column_text(value, type, plan.key_types[column])) -%}
+        {%- endfor -%}
+        {%- do found.append(afterimage._key_text(texts, salt)) -%}
     {%- endfor -%}
-    {{ return(afterimage._key_text(texts, salt)) }}
+    {{ return(found | unique | list) }}
 {%- endmacro -%}
 
 
@@ -162,7 +165,9 @@
 {%- macro _has_key(table, plan, key_texts, salt) -%}
     {%- set conditions = [] -%}
     {%- for image in table.images -%}
-        {%- do conditions.append(afterimage._key_text_in(table, image, plan, salt) ~ ' in (' ~ key_texts ~ ')') -%}
+        {%- for text in afterimage._key_texts_in(table, image, plan, salt) -%}
+            {%- do conditions.append(text ~ ' in (' ~ key_texts ~ ')') -%}
+        {%- endfor -%}
     {%- endfor -%}
     {{ return(conditions | join(' or ')) }}
 {%- endmacro -%}
@@ -236,15 +241,6 @@ when matched then update set
     known.ingested_at = if(erased.reject_reason is null, {{ now }}, known.ingested_at)
     {%- endset -%}
     {%- do run_query(statement) -%}
-{%- endmacro -%}
-
-
-{#- What a dialect adds to the contract, such as the key of an event. -#}
-{%- macro _further_columns(relation) -%}
-    {{ return(
-        afterimage._relation_columns(relation) | map(attribute='name')
-        | reject('in', afterimage._contract_columns() + ['ingested_at']) | list
-    ) }}
 {%- endmacro -%}
 
 

@@ -94,13 +94,16 @@
 
 {#- Keys as a table, with the columns of `_key_names`. -#}
 {%- macro _inline_keys(texts) -%}
-    {%- set rows = [] -%}
+    {%- set rows, names = [], [] -%}
     {%- for values in texts -%}
-        {%- do rows.append('(' ~ afterimage._each(values, '{name}') | join(', ') ~ ')') -%}
+        {%- set row = [] -%}
+        {%- for value in values -%}
+            {%- do row.append(afterimage._literal(value)) -%}
+            {%- do names.append('_key_' ~ loop.index) if loop.index > names | length -%}
+        {%- endfor -%}
+        {%- do rows.append('(' ~ row | join(', ') ~ ')') -%}
     {%- endfor -%}
-    {{ return(
-        '(values ' ~ rows | join(', ') ~ ' as inline_keys(' ~ afterimage._key_names(texts[0]) | join(', ') ~ '))'
-    ) }}
+    {{ return('(values ' ~ rows | join(', ') ~ ' as inline_keys(' ~ names | join(', ') ~ '))') }}
 {%- endmacro -%}
 
 

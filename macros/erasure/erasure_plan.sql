@@ -182,3 +182,12 @@
     {%- endfor -%}
     {{ return(found.values() | list) }}
 {%- endmacro -%}
+
+
+{#- What a dialect adds to the contract, such as the key of an event. -#}
+{%- macro _further_columns(relation) -%}
+    {{ return(
+        afterimage._relation_columns(relation) | map(attribute='name')
+        | reject('in', afterimage._contract_columns() + ['ingested_at']) | list
+    ) }}
+{%- endmacro -%}

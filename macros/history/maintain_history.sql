@@ -22,7 +22,9 @@
                 | selectattr('resource_type', 'in', ['model', 'snapshot', 'seed'])
                 | rejectattr('config.materialized', 'in', ['view', 'ephemeral']) | list -%}
             {%- if not is_source and not nodes -%}
-                {%- do exceptions.raise_compiler_error('maintain_history: no table of this project is called ' ~ name) -%}
+                {%- do exceptions.raise_compiler_error(
+                    'maintain_history: `history` names a table that the project does not have. Got: ' ~ name
+                ) -%}
             {%- endif -%}
             {#- All versions of a model have its name. -#}
             {%- for node in nodes -%}

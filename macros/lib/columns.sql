@@ -39,9 +39,18 @@
 {%- endmacro -%}
 
 
-{#- A text as a Spark literal. -#}
+{#- A text as a Spark literal. What ends a line is escaped: we indent statements, which would change the text. -#}
 {%- macro _literal(text) -%}
-    {{ return("'" ~ (text | replace('\\', '\\\\') | replace("'", "\\'")) ~ "'") }}
+    {%- set literal = namespace(text=text | replace('\\', '\\\\') | replace("'", "\\'")) -%}
+    {%- if (text ~ '.').splitlines() | length > 1 -%}
+        {%- for end, code in {
+            '\n': '000a', '\r': '000d', '\x0b': '000b', '\x0c': '000c', '\x1c': '001c', '\x1d': '001d', '\x1e': '001e',
+            '\x85': '0085', '\u2028': '2028', '\u2029': '2029'
+        }.items() -%}
+            {%- set literal.text = literal.text | replace(end, '\\u' ~ code) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return("'" ~ literal.text ~ "'") }}
 {%- endmacro -%}
 
 

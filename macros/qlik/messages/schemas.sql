@@ -48,11 +48,23 @@
         {%- set found = known.get(column.name | lower, {}) -%}
         {%- do typed.append({
             'name': found.get('name', column.name),
-            'type': (column.get('type') or found.get('type')) | lower,
+            'type': afterimage._qlik_type_in_short(column.get('type') or found.get('type')),
             'lob': column.get('lob', found.get('lob', false)),
         }) -%}
     {%- endfor -%}
     {{ return(typed) }}
+{%- endmacro -%}
+
+
+{#- A type in the words that Spark uses for it: types are compared as texts. -#}
+{%- macro _qlik_type_in_short(type) -%}
+    {%- set base, digits = (type | lower | replace(' ', '') ~ '(').split('(')[:2] -%}
+    {%- set base = {
+        'varchar': 'string', 'char': 'string', 'byte': 'tinyint', 'short': 'smallint', 'integer': 'int', 'long': 'bigint',
+        'real': 'float', 'dec': 'decimal', 'numeric': 'decimal', 'timestamp_ltz': 'timestamp'
+    }.get(base, base) -%}
+    {%- set digits = digits | replace(')', '') or '10' -%}
+    {{ return(base if base != 'decimal' else 'decimal(' ~ digits ~ (')' if ',' in digits else ',0)')) }}
 {%- endmacro -%}
 
 

@@ -1,8 +1,8 @@
+{#- The first message of a schema may leave the topic before a task repeats it: `published_at` stays. -#}
 {{ config(
     materialized='table' if target.name == 'parquet' else 'incremental',
     incremental_strategy='merge',
     unique_key='schema_column_id',
-    -- The first message of a schema may leave the topic before a task repeats it.
     merge_exclude_columns=['published_at']
 ) }}
 

@@ -463,6 +463,39 @@ def test_a_key_is_the_same_in_any_type(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "value", "listed"),
+    [
+        ("numeric(10, 2)", "42.00", "42"),
+        ("long", "42", "042"),
+        ("timestamp_ltz", "2024-01-01 00:00:00", "2024-01-01"),
+    ],
+)
+def test_a_listed_key_is_known_whatever_word_declares_its_type(
+    kind: str, value: str, listed: str, make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    erasures = f"{SCHEMA}.afterimage_erasures"
+    project = make_project("erase_words")
+    columns = [{"name": "ID", "type": kind}, {"name": "NAME", "type": "string"}]
+    project.stream(
+        "stg_words", f"qlik_messages({relation('words')}, unique_key=['ID'], columns={columns})"
+    )
+    head = {"operation": "INSERT", "changeSequence": f"2024010112{1:025d}"}
+    message = json.dumps({"data": {"ID": value, "NAME": "Eve Marker"}, "headers": head})
+    lake.create("words", {"value": "string"}, [{"value": message}])
+    lake.spark.sql(f"drop table if exists {erasures}")
+    lake.spark.sql(
+        f"create table {erasures} using {FORMAT} as select 'stg_words' as model,"
+        f""" '{{"ID": "{listed}"}}' as erased_key, current_timestamp() as requested_at,"""
+        " cast(null as string) as reference, cast(null as string) as kept"
+    )
+    project.dbt("run", "--full-refresh", "--select", "stg_words")
+    found = lake.rows(f"select reject_reason, `after` from {SCHEMA}.stg_words")
+    assert found == [{"reject_reason": "erased", "after": None}]
+    lake.spark.sql(f"drop table {erasures}")
+
+
+@pytest.mark.slow
 def test_a_key_of_bytes_is_hex(
     make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -726,6 +759,24 @@ def test_raw_rows_are_erased_too(project: Project, lake: Lake) -> None:
         assert sorted((one for one in after if one["code"] != "cid"), key=str) == of_others(
             before["clients_history"]
         )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("end", ["  ", "\r\n", "\u2028"], ids=["blanks", "line end", "separator"])
+def test_raw_rows_are_erased_whatever_their_key_ends_with(
+    end: str, project: Project, lake: Lake
+) -> None:
+    """The blanks of a CHAR stay in most staging tables, and a CSV file may leave its line ends."""
+    lake.create(RAW, COLUMNS, [one | {"code": one["code"] + end} for one in ROWS])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    assert found_in_files(lake, RAW) == set(MARKS) - {"Latemark"}
+    erase(project, staging="stg_clients", keys=[{"code": f"eve-now{end}"}], raw=True)
+    for name in (*MODELS, RAW):
+        assert found_in_files(lake, name) == set(), name
+    raw = lake.rows(f"select * from {SCHEMA}.{RAW}")
+    assert {one["code"] for one in raw} == {f"ada{end}", f"bob{end}"}
+    erase(project, staging="stg_clients", listed=True)
 
 
 @pytest.mark.slow

@@ -216,6 +216,29 @@ def test_a_copy_that_is_overwritten_with_fewer_rows(project: Project, lake: Lake
     assert found(lake, "parts") == expected(copies)
 
 
+@pytest.mark.slow
+def test_a_row_that_is_taken_out_of_a_copy_is_not_in_the_next_one(
+    project: Project, lake: Lake
+) -> None:
+    """Neither Delta nor delete files say so when it goes."""
+    copies: Copies = {day(number): {1: ["a"], 2: ["a"], 3: ["a"]} for number in range(2)}
+    lake.create("parts_copies", COLUMNS, rows_of(day(0), copies[day(0)]))
+    if FORMAT == "iceberg":
+        lake.spark.sql(
+            f"alter table {SCHEMA}.parts_copies set tblproperties"
+            " ('write.delete.mode' = 'merge-on-read')"
+        )
+    lake.append("parts_copies", COLUMNS, rows_of(day(1), copies[day(1)]))
+    project.dbt("run", "--full-refresh", "--select", "+parts_history")
+    lake.spark.sql(
+        f"delete from {SCHEMA}.parts_copies where copied_on = date'{day(1):%Y-%m-%d}' and id = 2"
+    )
+    copies[day(1)] = copies[day(2)] = {1: ["a"], 3: ["a"]}
+    lake.append("parts_copies", COLUMNS, rows_of(day(2), copies[day(2)]))
+    project.dbt("run", "--select", "+parts_history")
+    assert found(lake, "parts") == expected(copies)
+
+
 BROKEN: Copies = {day(0): {1: ["a"], 2: ["a"], 3: ["a"]}, day(1): {2: ["a"]}}
 
 
@@ -231,6 +254,22 @@ def test_a_run_stops_at_a_broken_copy_if_the_project_says_so(project: Project, l
     land(lake, "parts_copies", whole)
     project.dbt("run", "--select", "+parts_history", *strict)
     assert found(lake, "parts") == expected(BROKEN | whole)
+
+
+@pytest.mark.slow
+def test_a_small_copy_that_is_known_stops_no_run(project: Project, lake: Lake) -> None:
+    """A table that was made anew is read as a whole, and so is any table that is only compiled."""
+    strict = ("--vars", "{afterimage_on_gap: error}")
+    rows = [row for date, copy in BROKEN.items() for row in rows_of(date, copy)]
+    for refresh in (["--full-refresh"], []):
+        lake.create("parts_copies", COLUMNS, rows)
+        project.dbt("run", "--select", "+parts_history", *refresh, *strict)
+    project.dbt("compile", "--select", "stg_parts", *strict)
+    lake.append("parts_copies", COLUMNS, rows_of(day(2), {7: ["a"], 8: ["a"], 9: ["a"]}))
+    project.dbt("run", "--select", "+parts_history", *strict)
+    lake.create("parts_copies", COLUMNS, [*rows, *rows_of(day(3), {7: ["a"]})])
+    with pytest.raises(DbtError, match=r"has 1 rows, and the one before it 3\."):
+        project.dbt("run", "--select", "+parts_history", *strict)
 
 
 @pytest.mark.slow
