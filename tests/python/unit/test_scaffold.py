@@ -12,7 +12,9 @@ import yaml
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.files import Texts, changes
 from dbt_afterimage.runtime.project import Column
-from dbt_afterimage.scaffold import landed
+from dbt_afterimage.scaffold import drafts, landed
+from dbt_afterimage.scaffold.entries import Entry
+from dbt_afterimage.scaffold.systems import SYSTEMS, Found
 
 OWN = r"models/staging/\w+/_src_\w+\.yml"
 
@@ -152,3 +154,68 @@ def test_tables_of_one_topic_share_its_source(tmp_path: Path) -> None:
     pair = [texts("a", "/landing/topic", "of a"), texts("b", "/landing/topic", "of b")]
     [change] = changes(tmp_path, pair, whole=True)
     assert "/landing/topic" in change.new
+
+
+def model(name: str, folder: str, reads: str, *, macro: str = "", materialized: str = "") -> Any:
+    return SimpleNamespace(
+        name=name,
+        unique_id=f"model.shop.{name}",
+        original_file_path=f"models/{folder}/{name}.sql",
+        raw_code="",
+        config=SimpleNamespace(materialized=materialized),
+        depends_on=SimpleNamespace(nodes=[reads], macros=[f"macro.afterimage.{macro}"]),
+    )
+
+
+CUSTOMERS = "source.shop.raw.customers__ct"
+STAGING = "model.shop.stg_qlik__customers"
+# What `init` has written.
+WRITTEN = (
+    model("stg_qlik__customers", "staging/qlik", CUSTOMERS, macro="qlik_change_table"),
+    model("customers_history", "history", STAGING, materialized="history"),
+    model("customers_current", "current", "model.shop.customers_history", macro="current_state"),
+    model("customers_audit", "audit", STAGING, materialized="audit"),
+)
+
+
+def existing(*models: Any, name: str | None = None) -> dict[str, str]:
+    """Return the models of the table, by kind."""
+    project: Any = SimpleNamespace(
+        models_folder="models",
+        models=lambda: models,
+        file_of=lambda node: node.original_file_path,
+    )
+    table: Any = SimpleNamespace(nodes=frozenset([CUSTOMERS]))
+    of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_change_table"), [], [], {})
+    entry = Entry("raw.customers__ct", name=name)
+    there = drafts._Existing(project, table, of_qlik, entry)
+    return {kind: node.name for kind in drafts.KINDS if (node := getattr(there, kind))}
+
+
+@pytest.mark.parametrize("folder", ["history", "marts"])
+def test_a_further_history_of_a_table_is_not_taken_for_the_one_of_init(folder: str) -> None:
+    further = [
+        model("customer_addresses_history", folder, STAGING, materialized="history"),
+        model("a_current", "marts", "model.shop.customers_history", macro="current_state"),
+        model("addresses_audit", folder, STAGING, macro="change_audit"),
+        model("a_stream", "marts", CUSTOMERS, macro="qlik_change_table"),
+    ]
+    of_init = dict(zip(drafts.KINDS, (node.name for node in WRITTEN), strict=True))
+    assert existing(*further, *WRITTEN) == of_init
+    assert existing(*further, *WRITTEN, name="Customers") == of_init
+
+
+def test_a_model_that_moved_is_known_by_its_name() -> None:
+    moved = model("customers_history", "marts", STAGING, materialized="history")
+    further = model("a_history", "history", STAGING, materialized="history")
+    assert existing(WRITTEN[0], further, moved)["history"] == "customers_history"
+
+
+def test_a_model_where_init_writes_comes_before_others() -> None:
+    stream = model("customers", "staging/qlik", CUSTOMERS, macro="qlik_change_table")
+    reads = "model.shop.customers"
+    further = model("a_history", "marts", reads, materialized="history")
+    ours = model("clients_history", "history", reads, macro="scd2")
+    assert existing(stream, further, ours)["history"] == "clients_history"
+    assert existing(stream, further)["history"] == "a_history"
+    assert existing(stream) == {"staging": "customers"}
