@@ -175,13 +175,19 @@ def qlik_messages(question: Question) -> Plan:
         of = f" of the table {table}" if table else ""
         raise AfterimageError(f"{metadata.name} has no metadata message{of}")
     else:
-        plan.columns, guessed, messages = _json_columns(question, value)
+        bodies = _json_bodies(question, value)
+        plan.columns, guessed = _json_columns(bodies)
         plan.table = table or re.sub(r"(?i)_+(messages|topic)$", "", landed.identifier)
+        # Where `table` is given, staging rejects messages that name none.
+        if all(body.table for body in bodies):
+            plan.table = bodies[0].table
+            # Messages of another table may come to the topic later.
+            table = table or bodies[0].full_name
         if table:
             plan.call["table"] = text_literal(table)
         plan.call["columns"] = _column_list(plan.columns)
         plan.notes.append(
-            f"columns: taken from the data of {messages} messages, as there is no metadata"
+            f"columns: taken from the data of {len(bodies)} messages, as there is no metadata"
             " message. Check their types, and their order, which the masks depend on."
         )
         guessed_from = "changeMask of a DELETE, which flags the key alone"
@@ -213,19 +219,34 @@ def described_ids(project: Project, relation: str, value: str) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
-def _json_columns(question: Question, value: str) -> tuple[list[Column], list[str], int]:
-    """Return the columns of the `data` of JSON messages, the key, and how many messages were read.
+@dataclass(frozen=True)
+class _Body:
+    """A data message in JSON.
 
-    The types hold all the values seen. The key is what the mask of a DELETE flags.
+    Attributes:
+        table: The table that it names; empty if it names none.
+        full_name: The same, with its schema if it names that.
+    """
+
+    table: str
+    full_name: str
+    headers: Mapping[str, Any]
+    data: Mapping[str, Any]
+
+
+def _json_bodies(question: Question, value: str) -> list[_Body]:
+    """Return the first JSON messages with `data` of a table: the one asked for, or the only one.
+
+    Raises:
+        SeveralTables: None is asked for, and they are of several.
+        AfterimageError: There is no such message.
     """
     name = quote(value)
     texts = question.project.rows(
         f"select cast({name} as string) from {question.landed.relation}"
         f" where {name} is not null limit 1000"
     )
-    kinds: dict[str, set[str]] = {}
-    names: dict[str, str] = {}
-    messages = delete_mask = 0
+    bodies = []
     for (text,) in texts:
         try:
             message = json.loads(text)
@@ -233,24 +254,57 @@ def _json_columns(question: Question, value: str) -> tuple[list[Column], list[st
             continue  # staging rejects it, with its reason
         message = message if isinstance(message, dict) else {}
         body = message["message"] if isinstance(message.get("message"), dict) else message
-        headers = body["headers"] if isinstance(body.get("headers"), dict) else {}
+        lineage, headers = (
+            body[part] if isinstance(body.get(part), dict) else {}
+            for part in ("lineage", "headers")
+        )
         if not isinstance(body.get("data"), dict):
             continue
-        messages += 1
-        mask = headers.get("changeMask")
-        if headers.get("operation") == "DELETE" and isinstance(mask, str):
+        # As _qlik_located_messages reads them.
+        schema, table = (
+            next(
+                (str(one[what]) for one in (lineage, body, headers) if one.get(what) is not None),
+                "",
+            )
+            for what in ("schema", "table")
+        )
+        full_name = ".".join(filter(None, (schema, table)))
+        bodies.append(_Body(table, full_name, headers, body["data"]))
+    asked = (question.table or "").lower()
+    tables = {body.full_name.lower(): body.full_name for body in bodies if body.table}
+    if asked:
+        unnamed = [body for body in bodies if not body.table]
+        named = [b for b in bodies if asked in (b.table.lower(), b.full_name.lower())]
+        bodies = named or unnamed
+    elif len(tables) > 1:
+        raise SeveralTables(f"the messages in {question.landed.name}", list(tables.values()))
+    if not any(body.data for body in bodies):
+        of = f" of the table {question.table}" if asked else ""
+        raise AfterimageError(
+            f"{question.landed.name} has no JSON message{of} with `data` and no metadata message,"
+            " so its columns are unknown. Give --metadata, the table with the metadata messages"
+        )
+    return bodies
+
+
+def _json_columns(bodies: Sequence[_Body]) -> tuple[list[Column], list[str]]:
+    """Return the columns of the `data` of messages of one table, and the key.
+
+    The types hold all the values seen. The key is what the mask of a DELETE flags.
+    """
+    kinds: dict[str, set[str]] = {}
+    names: dict[str, str] = {}
+    delete_mask = 0
+    for body in bodies:
+        mask = body.headers.get("changeMask")
+        if body.headers.get("operation") == "DELETE" and isinstance(mask, str):
             delete_mask = int(mask, 16) if re.fullmatch("[0-9A-Fa-f]+", mask) else 0
-        for column, cell in body["data"].items():
+        for column, cell in body.data.items():
             names.setdefault(column.lower(), column)
             kinds.setdefault(column.lower(), set()).update([] if cell is None else [_kind(cell)])
-    if not names:
-        raise AfterimageError(
-            f"{question.landed.name} has no JSON message with `data` and no metadata message, so"
-            " its columns are unknown. Give --metadata, the table with the metadata messages"
-        )
     columns = [Column(names[column], _widest(kind)) for column, kind in kinds.items()]
     flagged = [c.name for place, c in enumerate(columns) if delete_mask >> place & 1]
-    return columns, flagged if len(flagged) < len(columns) else [], messages
+    return columns, flagged if len(flagged) < len(columns) else []
 
 
 def _kind(cell: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import yaml
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.files import Texts, changes
 from dbt_afterimage.runtime.project import Column
-from dbt_afterimage.scaffold import drafts, landed
+from dbt_afterimage.scaffold import drafts, landed, plans
 from dbt_afterimage.scaffold.entries import Entry
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found
 
@@ -219,3 +220,68 @@ def test_a_model_where_init_writes_comes_before_others() -> None:
     assert existing(stream, further, ours)["history"] == "clients_history"
     assert existing(stream, further)["history"] == "a_history"
     assert existing(stream) == {"staging": "customers"}
+
+
+def qlik(operation: str, data: dict[str, Any], mask: str | None = None, **said: Any) -> str:
+    """Return a message of Qlik's; `said` is what it says of its table."""
+    headers = {"operation": operation, "changeMask": mask}
+    body = {"data": data, **said, "headers": {**headers, **said.get("headers", {})}}
+    return json.dumps({"magic": "atMSG", "type": "DT", "message": body})
+
+
+def plan_of(messages: list[str], table: str | None = None) -> plans.Plan:
+    project: Any = SimpleNamespace(
+        macro=lambda name, **given: name,
+        query=lambda sql: [],
+        rows=lambda sql: [(text,) for text in messages],
+    )
+    topic: Any = SimpleNamespace(
+        name="raw.crm_topic", identifier="crm_topic", relation="raw.crm_topic", reference="landed"
+    )
+    return plans.qlik_messages(plans.Question(project, topic, {}, [], table, {}))
+
+
+ACCOUNT: dict[str, Any] = {"schema": "dbo", "table": "ACCOUNTS"}
+ORDER = {"schema": "dbo", "table": "ORDERS"}
+OF_ACCOUNTS = [
+    qlik("INSERT", {"ID": 1, "NAME": "Ada", "EMAIL": "a@x"}, **ACCOUNT),
+    qlik("DELETE", {"ID": 9, "NAME": None, "EMAIL": None}, "01", **ACCOUNT),
+]
+OF_ORDERS = [
+    qlik("INSERT", {"TOTAL": 5, "NO": 1}, headers=ORDER),
+    qlik("DELETE", {"TOTAL": None, "NO": 1}, "02", lineage=ORDER, table="LINES"),
+]
+OF_NONE = [qlik("DELETE", {"ID": 1, "CITY": "Ede"}, "01", schema="dbo")]
+
+
+@pytest.mark.parametrize("messages", [OF_ACCOUNTS + OF_ORDERS, OF_NONE + OF_ORDERS + OF_ACCOUNTS])
+@pytest.mark.parametrize("table", ["dbo.ORDERS", "orders"])
+def test_messages_of_one_table_of_a_topic_give_its_columns(messages: list[str], table: str) -> None:
+    plan = plan_of(messages, table)
+    assert [column.name for column in plan.columns] == ["TOTAL", "NO"]
+    assert (plan.key, plan.table, plan.call["table"]) == (["NO"], "ORDERS", f"'{table}'")
+    assert plan.landed_rows is None
+
+
+def test_the_tables_of_a_topic_without_metadata_are_asked_for() -> None:
+    with pytest.raises(plans.SeveralTables) as refused:
+        plan_of(OF_ACCOUNTS + OF_ORDERS + OF_NONE)
+    assert refused.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+    with pytest.raises(AfterimageError, match=r"no JSON message of the table dbo\.ITEMS with"):
+        plan_of(OF_ACCOUNTS + OF_ORDERS, "dbo.ITEMS")
+
+
+def test_a_table_that_every_message_names_is_the_models() -> None:
+    plan = plan_of(OF_ACCOUNTS)
+    assert (plan.key, plan.table, plan.call["table"]) == (["ID"], "ACCOUNTS", "'dbo.ACCOUNTS'")
+    assert plan.landed_rows == "landed"
+    # With `table`, the message that names none would be rejected.
+    mixed = plan_of([*OF_ACCOUNTS, qlik("INSERT", {"ID": 2, "NAME": "Bo", "EMAIL": None})])
+    assert (mixed.table, list(mixed.call)) == ("crm", ["columns"])
+
+
+@pytest.mark.parametrize(("table", "called"), [(None, "crm"), ("dbo.CITIES", "dbo.CITIES")])
+def test_messages_that_name_no_table_are_of_the_topic(table: str | None, called: str) -> None:
+    plan = plan_of(OF_NONE, table)
+    assert (plan.table, plan.key) == (called, ["ID"])
+    assert plan.call.get("table") == (table and f"'{table}'")
