@@ -328,6 +328,7 @@ def debezium_messages(question: Question) -> Plan:
     kinds: dict[str, set[str]] = {}
     declared: dict[str, str] = {}
     tables: set[str] = set()
+    wide: dict[str, str | None] = {}
     unmarked: dict[str, bool] = {}
     guessed: list[str] = []
     updates = 0
@@ -354,6 +355,7 @@ def debezium_messages(question: Question) -> Plan:
         flattened = flattened or not is_envelope
         shows_deletes = shows_deletes or "__deleted" in row
         declared.update({f["field"]: _declared_type(f) for f in schema if "field" in f})
+        wide.update({f["field"]: _too_wide(f) for f in schema if "field" in f})
         if {"lsn", "__lsn", "__source_lsn"} & {*row, *(source if is_envelope else ())}:
             unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
         for column, cell in row.items():
@@ -398,6 +400,7 @@ def debezium_messages(question: Question) -> Plan:
             " delete.tombstone.handling.mode to rewrite. Until then the test of this table warns of"
             " each tombstone."
         )
+    plan.notes += filter(None, wide.values())
     if not declared:
         plan.notes.append(
             "columns: taken from the values of the messages, as they have no schema. Check"
@@ -520,6 +523,8 @@ def _opened(text: str | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return (message if isinstance(message, dict) else {}), []
 
 
+# Of a decimal in Spark.
+_MOST_DIGITS = 38
 _CONNECT_TYPES = {
     "int8": "tinyint",
     "int16": "smallint",
@@ -552,8 +557,35 @@ def _declared_type(field: Mapping[str, Any]) -> str:
     logical = str(field.get("name") or "").rpartition(".")[2]
     parameters = field.get("parameters") or {}
     if logical == "Decimal":
-        return f"decimal({parameters.get('connect.decimal.precision', 38)},{parameters['scale']})"
+        precision, scale = _digits(parameters)
+        return (
+            f"decimal({min(precision, _MOST_DIGITS)},{scale})"
+            if scale <= _MOST_DIGITS
+            else "string"
+        )
     return _CONNECT_TYPES.get(logical) or _CONNECT_TYPES.get(str(field.get("type")), "string")
+
+
+def _digits(parameters: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the precision and the scale of a decimal. Avro's has the scale 0 if it says none."""
+    precision = parameters.get("connect.decimal.precision") or _MOST_DIGITS
+    return int(precision), int(parameters.get("scale") or 0)
+
+
+def _too_wide(field: Mapping[str, Any]) -> str | None:
+    """Return what to say of a decimal of more digits than Spark's have; none for other fields."""
+    if str(field.get("name") or "").rpartition(".")[2] != "Decimal":
+        return None
+    precision, scale = _digits(field.get("parameters") or {})
+    if precision <= _MOST_DIGITS and scale <= _MOST_DIGITS:
+        return None
+    effect = f"so a number of more than {_MOST_DIGITS - scale} digits before the point is rejected"
+    if scale > _MOST_DIGITS:
+        effect = "so it has the text of the message: Base64, unless decimal.handling.mode is string"
+    return (
+        f"{field['field']}: {_declared_type(field)}, as a decimal of Spark has at most"
+        f" {_MOST_DIGITS} digits, and decimal({precision},{scale}) has more, {effect}."
+    )
 
 
 def _spark_type(declared: str) -> str:

@@ -285,3 +285,61 @@ def test_messages_that_name_no_table_are_of_the_topic(table: str | None, called:
     plan = plan_of(OF_NONE, table)
     assert (plan.table, plan.key) == (called, ["ID"])
     assert plan.call.get("table") == (table and f"'{table}'")
+
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def connect_decimal(name: str, scale: int, precision: int | None = None) -> dict[str, Any]:
+    parameters = {"scale": str(scale)}
+    parameters |= {} if precision is None else {"connect.decimal.precision": str(precision)}
+    return {"field": name, "type": "bytes", "name": DECIMAL, "parameters": parameters}
+
+
+def avro_decimal(name: str, precision: int, **scale: int) -> dict[str, Any]:
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": precision, **scale}
+    return {"name": name, "type": ["null", {**kind, "connect.name": DECIMAL}]}
+
+
+WIDE = "as a decimal of Spark has at most 38 digits"
+
+
+@pytest.mark.parametrize(
+    ("field", "declared", "note"),
+    [
+        (connect_decimal("n", 10, 50), "decimal(38,10)", "than 28 digits before the point"),
+        (connect_decimal("n", 30, 65), "decimal(38,30)", "than 8 digits before the point"),
+        (connect_decimal("n", 38, 39), "decimal(38,38)", "than 0 digits before the point"),
+        (connect_decimal("n", 39, 45), "string", "Base64"),
+        (connect_decimal("n", 2, 38), "decimal(38,2)", None),
+        (connect_decimal("n", 2, 6), "decimal(6,2)", None),
+        (connect_decimal("n", 2), "decimal(38,2)", None),
+        (avro_decimal("n", 64, scale=2), "decimal(38,2)", "than 36 digits before the point"),
+        (avro_decimal("n", 64, scale=40), "string", "Base64"),
+        (avro_decimal("n", 10), "decimal(10,0)", None),
+    ],
+)
+def test_a_decimal_is_no_wider_than_those_of_spark(
+    field: dict[str, Any], declared: str, note: str | None
+) -> None:
+    source = {"table": "t", "file": "b.1", "pos": 1}
+    change = {"op": "c", "before": None, "after": {"n": "BOI="}, "source": source}
+    schema = None
+    if "field" in field:
+        fields = [{"field": "after", "fields": [field]}]
+        value = json.dumps({"schema": {"fields": fields}, "payload": change})
+    else:
+        value = json.dumps(change)
+        row = {"type": "record", "name": "Value", "fields": [field]}
+        envelope = {"name": "Envelope", "fields": [{"name": "after", "type": ["null", row]}]}
+        schema = json.dumps({"type": "record", **envelope})
+    project: Any = SimpleNamespace(rows=lambda sql: [(value, '{"n": "BOI="}', schema)])
+    topic: Any = SimpleNamespace(
+        name="raw.t", identifier="t", relation="raw.t", reference="landed", columns=[]
+    )
+    plan = plans.debezium_messages(plans.Question(project, topic, {}, ["n"], None, {}))
+    assert [(column.name, column.type) for column in plan.columns] == [("n", declared)]
+    assert plan.call["columns"] == plans._column_list([Column("n", declared)])
+    said = [text for text in plan.notes if text.startswith(f"n: {declared}, {WIDE}")]
+    assert [note in text for text in said if note] == ([True] if note else [])
+    assert len(said) == len(plan.notes)
