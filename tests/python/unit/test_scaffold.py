@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.files import Texts, changes
 from dbt_afterimage.runtime.project import Column
@@ -144,6 +145,29 @@ def test_two_tables_of_one_list_do_not_become_one_source(tmp_path: Path, whole: 
         changes(tmp_path, pair, whole=whole)
     assert "both /landing/eu/customers__ct and /landing/us/customers__ct" in str(refused.value)
     assert "--as SCHEMA.TABLE" in str(refused.value)
+
+
+def test_folders_of_one_name_are_not_one_table_under_two_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = {"models/staging/qlik/stg_qlik__customers.sql": "select 1"}
+    folders = {"eu": "/landing/eu/customers__ct", "us": "/landing/us/customers__ct"}
+    folders["eu again"] = folders["eu"]
+    system = SimpleNamespace(macro="qlik_change_table", signs=[])
+    is_qlik: Any = SimpleNamespace(system=system, here=[])
+
+    def draft(project: Any, entry: Entry, *, is_searched: bool) -> drafts.Draft:
+        made = texts(entry.relation, folders[entry.relation])
+        made.models = model
+        return drafts.Draft(entry, is_qlik, ["id"], "stg_qlik__customers", made)
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    project: Any = None
+    outcome = init._look(project, [Entry(name) for name in folders])
+    assert [entry.relation for entry, _ in outcome.drafts] == ["eu"]
+    [(entry, problem)] = outcome.problems
+    assert entry.relation == "us"
+    assert "another table has the model" in str(problem)
 
 
 def test_two_schemas_do_not_share_a_file_of_sources(tmp_path: Path) -> None:
