@@ -211,8 +211,9 @@ def _look(
         started = time.monotonic()
         try:
             made = drafts.draft(project, entry, is_searched=is_pattern)
-            models = made.texts.models
-            if models and any(models == other.texts.models for _, other in outcome.drafts):
+            models, blocks = made.texts.models, made.texts.blocks
+            drawn = [(other.texts.models, other.texts.blocks) for _, other in outcome.drafts]
+            if models and (models, blocks) in drawn:
                 continue  # The same table under another name.
             others = {path for _, other in outcome.drafts for path in other.texts.models}
             for path in (path for path in models if path in others):

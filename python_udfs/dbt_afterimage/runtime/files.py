@@ -33,6 +33,12 @@ _MODEL, _TABLE, _DOC = (
     for sign in ("  - name: ", "      - name: ", r"\{% docs ")
 )
 
+# What to do about two tables that would be one source.
+ANOTHER_NAME = (
+    "Land it under a name of its own (afterimage land PATH --as SCHEMA.TABLE), or declare a source"
+    " for it"
+)
+
 
 @dataclass
 class Texts:
@@ -77,6 +83,9 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
         folder: The project's folder.
         texts: The tables.
         whole: Whether these are all tables, so that shared files hold no other blocks.
+
+    Raises:
+        AfterimageError: Two of the tables would be one source, or an edited file takes no more.
     """
     models: dict[str, str] = {}
     blocks: dict[str, dict[str, str]] = {}
@@ -84,6 +93,8 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
     for one in texts:
         models |= one.models
         for path, own in one.blocks.items():
+            if "/_src_" in path:
+                _check_sources(one, path, heads.get(path), blocks.get(path, {}))
             blocks.setdefault(path, {}).update(own)
         heads |= one.heads
     shared = {
@@ -103,6 +114,28 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
         else:
             found.append(_change(path, old, *shared[path]))
     return found
+
+
+def _check_sources(one: Texts, path: str, head: str | None, there: Mapping[str, str]) -> None:
+    """Check that the sources of a table take the place of no other table's."""
+    # A file has one schema for all its tables.
+    if head is not None and head.lower() != one.heads[path].lower():
+        raise AfterimageError(
+            f"{one.table} and another table have sources of one name and of two schemas in {path}."
+            f" {ANOTHER_NAME}"
+        )
+    for name, block in one.blocks[path].items():
+        before, after = _identifier(there.get(name, block)), _identifier(block)
+        if before != after:
+            raise AfterimageError(
+                f"{name} in {path} would be both {before} and {after}. {ANOTHER_NAME}"
+            )
+
+
+def _identifier(block: str) -> str:
+    """Return the table that a source's block stands for."""
+    [source] = yaml.safe_load(block)
+    return str(source.get("identifier", source["name"]))
 
 
 def _change(path: str, old: str | None, unsealed: str, merged: str) -> Change:

@@ -165,27 +165,45 @@ class _Existing:
 
     def __init__(self, project: Project, landed: Landed, found: Found, entry: Entry) -> None:
         nodes = project.models()
-        folder, name = found.system.folder, entry.name and model_name(entry.name)
+        folder = found.system.folder
+        self._project, self._folders = project, _folders(project, folder)
         self.streams = [
             node
             for node in _callers(nodes, found.system.macro)
             if landed.nodes & set(node.depends_on.nodes) and _is_of_table(node, entry.table)
         ]
-        self.staging = _chosen(self.streams, f"stg_{folder}__{name}")
+        name = model_name(entry.name) if entry.name else None
+        self.staging = self._chosen("staging", self.streams, f"stg_{folder}__{name}")
+        if name is None and self.staging is not None:
+            name = self.staging.name.removeprefix(f"stg_{folder}__")
         of_stream = _readers(nodes, self.staging)
         histories = [n for n in of_stream if n.config.materialized == "history"]
-        self.history = _chosen([*histories, *_callers(of_stream, "scd2")], f"{name}_history")
-        of_history = _readers(nodes, self.history)
-        self.current = _chosen(_callers(of_history, "current_state"), f"{name}_current")
+        histories += _callers(of_stream, "scd2")
+        self.history = self._chosen("history", histories, f"{name}_history")
+        currents = _callers(_readers(nodes, self.history), "current_state")
+        self.current = self._chosen("current", currents, f"{name}_current")
         audits = [n for n in of_stream if n.config.materialized == "audit"]
-        self.audit = _chosen([*audits, *_callers(of_stream, "change_audit")], f"{name}_audit")
-        self._project, self._folders = project, _folders(project, folder)
+        audits += _callers(of_stream, "change_audit")
+        self.audit = self._chosen("audit", audits, f"{name}_audit")
+
+    def _chosen(self, kind: str, nodes: Sequence[Any], name: str) -> Any:
+        """Return the model that `init` would write, by its name, else by its place.
+
+        Without one, it is the first by name.
+        """
+
+        def order(node: Any) -> tuple[bool, bool, str]:
+            return node.name != name, not self._is_in_place(kind, node), str(node.name)
+
+        return min(nodes, key=order, default=None)
+
+    def _is_in_place(self, kind: str, node: Any) -> bool:
+        return self._project.file_of(node) == f"{self._folders[kind]}/{node.name}.sql"
 
     def is_ours(self, kind: str) -> bool:
         """Whether a model is where `init` writes it."""
         node = getattr(self, kind)
-        path = node and f"{self._folders[kind]}/{node.name}.sql"
-        return node is None or self._project.file_of(node) == path
+        return node is None or self._is_in_place(kind, node)
 
 
 def _folders(project: Project, system: str) -> dict[str, str]:
@@ -201,12 +219,6 @@ def _callers(nodes: Iterable[Any], macro: str) -> list[Any]:
 
 def _readers(nodes: Iterable[Any], read: Any) -> list[Any]:
     return [node for node in nodes if read is not None and read.unique_id in node.depends_on.nodes]
-
-
-def _chosen(nodes: Sequence[Any], name: str) -> Any:
-    """Return the model with the name that `init` would give, else the first by name."""
-    named = [node for node in nodes if node.name == name]
-    return next(iter([*named, *sorted(nodes, key=lambda node: str(node.name))]), None)
 
 
 def _is_of_table(node: Any, table: str | None) -> bool:

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.files import ANOTHER_NAME
 from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.scaffold.systems import DEBEZIUM_MESSAGE, ENVELOPE, OPERATION
 
@@ -16,6 +17,10 @@ from dbt_afterimage.scaffold.systems import DEBEZIUM_MESSAGE, ENVELOPE, OPERATIO
 _PLAIN = re.compile("[A-Za-z0-9_]+")
 # `parquet.`/folder``: files that Spark reads by their path.
 _FILES = re.compile(r"(?P<format>parquet|orc|json|csv|avro|text)\.`(?P<path>[^`]+)`", re.IGNORECASE)
+# Whatever else is behind a dot is part of a name: `dbo.orders__ct`.
+_ENDING = re.compile(
+    r"(\.(parquet|pq|orc|avro|csv|json|jsonl|ndjson|txt))?(\.(gz|bz2))?$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
         own_files: Pattern of the files in which we declare sources.
 
     Raises:
-        AfterimageError: There is no such table.
+        AfterimageError: There is no such table, or the source to declare is another table.
     """
     files = _FILES.fullmatch(name)
     declared, schema, identifier = _place(project, name)
@@ -83,23 +88,27 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
 
     # The name of the current catalog may be given or not.
     catalog = f"{project.catalog}.".lower()
-    full_name = f"{schema}.{identifier}".lower()
+    full_name = _compared(schema, identifier)
     names = {full_name, full_name.removeprefix(catalog), catalog + full_name}
     nodes: dict[str, Any] = {}
     for node in project.relations():
-        if f"{node.schema}.{getattr(node, 'identifier', None) or node.alias}".lower() in names:
+        if _compared(node.schema, getattr(node, "identifier", None) or node.alias) in names:
             nodes[node.unique_id] = node
     elsewhere = [
         node
         for node in nodes.values()
         if not re.fullmatch(own_files, project.file_of(node) or "of a package")
     ]
-    known = (elsewhere or [*nodes.values(), None])[-1]
+    known = elsewhere[-1] if elsewhere else None
     table = declared.name if declared is not None else identifier
     if files is not None:
-        table = PurePosixPath(identifier).stem
+        # A source that we have declared keeps its name.
+        own = [node.name for node in nodes.values() if node not in elsewhere]
+        table = own[-1] if own else _table_of_files(identifier)
     source = Source(model_name(schema), schema, table, identifier)
     if known is None:
+        others = [node for node in project.sources() if node.unique_id not in nodes]
+        _check_free(project, source, name, others, own_files)
         reference = f"source('{source.name}', '{source.table}')"
     elif known.resource_type == "source":
         reference = f"source('{known.source_name}', '{known.name}')"
@@ -125,9 +134,38 @@ def full_name(project: Project, name: str) -> str:
         name: What `find` takes.
     """
     _, schema, identifier = _place(project, name)
-    found = f"{schema or project.credentials.schema}.{identifier}"
-    # The name of a folder says more than its small letters.
-    return found if "/" in identifier else found.lower().removeprefix(f"{project.catalog}.".lower())
+    found = _compared(schema or str(project.credentials.schema), identifier)
+    return found.removeprefix(f"{project.catalog}.".lower())
+
+
+def _compared(schema: str, identifier: str) -> str:
+    """Return a name in small letters, unless it is a path: that says more than these."""
+    name = f"{schema}.{identifier}".rstrip("/")
+    return name if "/" in identifier else name.lower()
+
+
+def _table_of_files(path: str) -> str:
+    """Return the name of a source's table for files: their last name without a known ending."""
+    name = PurePosixPath(path).name
+    return re.sub(r"\W+", "_", _ENDING.sub("", name) or name)
+
+
+def _check_free(
+    project: Project, source: Source, name: str, others: Sequence[Any], own_files: str
+) -> None:
+    """Check that a source to declare does not take the place of another table's."""
+    for other in others:
+        if other.source_name != source.name:
+            continue
+        # A file of ours has one schema for all its tables.
+        is_ours = re.fullmatch(own_files, project.file_of(other) or "of a package")
+        is_elsewhere = is_ours and other.schema.lower() != source.schema.lower()
+        if other.name == source.table or is_elsewhere:
+            raise AfterimageError(
+                f"{name} would be the source {source.name}.{source.table}, but"
+                f" {other.source_name}.{other.name} is {other.schema}.{other.identifier}."
+                f" {ANOTHER_NAME}"
+            )
 
 
 def _place(project: Project, name: str) -> tuple[Any, str, str]:

@@ -175,13 +175,19 @@ def qlik_messages(question: Question) -> Plan:
         of = f" of the table {table}" if table else ""
         raise AfterimageError(f"{metadata.name} has no metadata message{of}")
     else:
-        plan.columns, guessed, messages = _json_columns(question, value)
+        bodies = _json_bodies(question, value)
+        plan.columns, guessed = _json_columns(bodies)
         plan.table = table or re.sub(r"(?i)_+(messages|topic)$", "", landed.identifier)
+        # Where `table` is given, staging rejects messages that name none.
+        if all(body.table for body in bodies):
+            plan.table = bodies[0].table
+            # Messages of another table may come to the topic later.
+            table = table or bodies[0].full_name
         if table:
             plan.call["table"] = text_literal(table)
         plan.call["columns"] = _column_list(plan.columns)
         plan.notes.append(
-            f"columns: taken from the data of {messages} messages, as there is no metadata"
+            f"columns: taken from the data of {len(bodies)} messages, as there is no metadata"
             " message. Check their types, and their order, which the masks depend on."
         )
         guessed_from = "changeMask of a DELETE, which flags the key alone"
@@ -213,19 +219,34 @@ def described_ids(project: Project, relation: str, value: str) -> set[str]:
     return {str(row[0]) for row in rows}
 
 
-def _json_columns(question: Question, value: str) -> tuple[list[Column], list[str], int]:
-    """Return the columns of the `data` of JSON messages, the key, and how many messages were read.
+@dataclass(frozen=True)
+class _Body:
+    """A data message in JSON.
 
-    The types hold all the values seen. The key is what the mask of a DELETE flags.
+    Attributes:
+        table: The table that it names; empty if it names none.
+        full_name: The same, with its schema if it names that.
+    """
+
+    table: str
+    full_name: str
+    headers: Mapping[str, Any]
+    data: Mapping[str, Any]
+
+
+def _json_bodies(question: Question, value: str) -> list[_Body]:
+    """Return the first JSON messages with `data` of a table: the one asked for, or the only one.
+
+    Raises:
+        SeveralTables: None is asked for, and they are of several.
+        AfterimageError: There is no such message.
     """
     name = quote(value)
     texts = question.project.rows(
         f"select cast({name} as string) from {question.landed.relation}"
         f" where {name} is not null limit 1000"
     )
-    kinds: dict[str, set[str]] = {}
-    names: dict[str, str] = {}
-    messages = delete_mask = 0
+    bodies = []
     for (text,) in texts:
         try:
             message = json.loads(text)
@@ -233,24 +254,57 @@ def _json_columns(question: Question, value: str) -> tuple[list[Column], list[st
             continue  # staging rejects it, with its reason
         message = message if isinstance(message, dict) else {}
         body = message["message"] if isinstance(message.get("message"), dict) else message
-        headers = body["headers"] if isinstance(body.get("headers"), dict) else {}
+        lineage, headers = (
+            body[part] if isinstance(body.get(part), dict) else {}
+            for part in ("lineage", "headers")
+        )
         if not isinstance(body.get("data"), dict):
             continue
-        messages += 1
-        mask = headers.get("changeMask")
-        if headers.get("operation") == "DELETE" and isinstance(mask, str):
+        # As _qlik_located_messages reads them.
+        schema, table = (
+            next(
+                (str(one[what]) for one in (lineage, body, headers) if one.get(what) is not None),
+                "",
+            )
+            for what in ("schema", "table")
+        )
+        full_name = ".".join(filter(None, (schema, table)))
+        bodies.append(_Body(table, full_name, headers, body["data"]))
+    asked = (question.table or "").lower()
+    tables = {body.full_name.lower(): body.full_name for body in bodies if body.table}
+    if asked:
+        unnamed = [body for body in bodies if not body.table]
+        named = [b for b in bodies if asked in (b.table.lower(), b.full_name.lower())]
+        bodies = named or unnamed
+    elif len(tables) > 1:
+        raise SeveralTables(f"the messages in {question.landed.name}", list(tables.values()))
+    if not any(body.data for body in bodies):
+        of = f" of the table {question.table}" if asked else ""
+        raise AfterimageError(
+            f"{question.landed.name} has no JSON message{of} with `data` and no metadata message,"
+            " so its columns are unknown. Give --metadata, the table with the metadata messages"
+        )
+    return bodies
+
+
+def _json_columns(bodies: Sequence[_Body]) -> tuple[list[Column], list[str]]:
+    """Return the columns of the `data` of messages of one table, and the key.
+
+    The types hold all the values seen. The key is what the mask of a DELETE flags.
+    """
+    kinds: dict[str, set[str]] = {}
+    names: dict[str, str] = {}
+    delete_mask = 0
+    for body in bodies:
+        mask = body.headers.get("changeMask")
+        if body.headers.get("operation") == "DELETE" and isinstance(mask, str):
             delete_mask = int(mask, 16) if re.fullmatch("[0-9A-Fa-f]+", mask) else 0
-        for column, cell in body["data"].items():
+        for column, cell in body.data.items():
             names.setdefault(column.lower(), column)
             kinds.setdefault(column.lower(), set()).update([] if cell is None else [_kind(cell)])
-    if not names:
-        raise AfterimageError(
-            f"{question.landed.name} has no JSON message with `data` and no metadata message, so"
-            " its columns are unknown. Give --metadata, the table with the metadata messages"
-        )
     columns = [Column(names[column], _widest(kind)) for column, kind in kinds.items()]
     flagged = [c.name for place, c in enumerate(columns) if delete_mask >> place & 1]
-    return columns, flagged if len(flagged) < len(columns) else [], messages
+    return columns, flagged if len(flagged) < len(columns) else []
 
 
 def _kind(cell: Any) -> str:
@@ -274,6 +328,7 @@ def debezium_messages(question: Question) -> Plan:
     kinds: dict[str, set[str]] = {}
     declared: dict[str, str] = {}
     tables: set[str] = set()
+    wide: dict[str, str | None] = {}
     unmarked: dict[str, bool] = {}
     guessed: list[str] = []
     updates = 0
@@ -300,6 +355,7 @@ def debezium_messages(question: Question) -> Plan:
         flattened = flattened or not is_envelope
         shows_deletes = shows_deletes or "__deleted" in row
         declared.update({f["field"]: _declared_type(f) for f in schema if "field" in f})
+        wide.update({f["field"]: _too_wide(f) for f in schema if "field" in f})
         if {"lsn", "__lsn", "__source_lsn"} & {*row, *(source if is_envelope else ())}:
             unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
         for column, cell in row.items():
@@ -344,6 +400,7 @@ def debezium_messages(question: Question) -> Plan:
             " delete.tombstone.handling.mode to rewrite. Until then the test of this table warns of"
             " each tombstone."
         )
+    plan.notes += filter(None, wide.values())
     if not declared:
         plan.notes.append(
             "columns: taken from the values of the messages, as they have no schema. Check"
@@ -466,6 +523,8 @@ def _opened(text: str | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return (message if isinstance(message, dict) else {}), []
 
 
+# Of a decimal in Spark.
+_MOST_DIGITS = 38
 _CONNECT_TYPES = {
     "int8": "tinyint",
     "int16": "smallint",
@@ -498,8 +557,35 @@ def _declared_type(field: Mapping[str, Any]) -> str:
     logical = str(field.get("name") or "").rpartition(".")[2]
     parameters = field.get("parameters") or {}
     if logical == "Decimal":
-        return f"decimal({parameters.get('connect.decimal.precision', 38)},{parameters['scale']})"
+        precision, scale = _digits(parameters)
+        return (
+            f"decimal({min(precision, _MOST_DIGITS)},{scale})"
+            if scale <= _MOST_DIGITS
+            else "string"
+        )
     return _CONNECT_TYPES.get(logical) or _CONNECT_TYPES.get(str(field.get("type")), "string")
+
+
+def _digits(parameters: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the precision and the scale of a decimal. Avro's has the scale 0 if it says none."""
+    precision = parameters.get("connect.decimal.precision") or _MOST_DIGITS
+    return int(precision), int(parameters.get("scale") or 0)
+
+
+def _too_wide(field: Mapping[str, Any]) -> str | None:
+    """Return what to say of a decimal of more digits than Spark's have; none for other fields."""
+    if str(field.get("name") or "").rpartition(".")[2] != "Decimal":
+        return None
+    precision, scale = _digits(field.get("parameters") or {})
+    if precision <= _MOST_DIGITS and scale <= _MOST_DIGITS:
+        return None
+    effect = f"so a number of more than {_MOST_DIGITS - scale} digits before the point is rejected"
+    if scale > _MOST_DIGITS:
+        effect = "so it has the text of the message: Base64, unless decimal.handling.mode is string"
+    return (
+        f"{field['field']}: {_declared_type(field)}, as a decimal of Spark has at most"
+        f" {_MOST_DIGITS} digits, and decimal({precision},{scale}) has more, {effect}."
+    )
 
 
 def _spark_type(declared: str) -> str:

@@ -230,6 +230,31 @@ METERS = Landed(
     ],
 )
 
+# Two tables in one topic, whose masks count the columns of their own.
+LORRY, TRAM = {"schema": "dbo", "table": "LORRIES"}, {"schema": "dbo", "table": "TRAMS"}
+LORRIES = Landed(
+    tables={
+        "depot_messages": (
+            KAFKA,
+            [
+                message("INSERT", 1, {"LINE": 4, "CARS": 2}, changeMask="03", **TRAM),
+                message("INSERT", 2, {"ID": 8, "PLATE": "AB"}, changeMask="03", **LORRY),
+                message("UPDATE", 3, {"ID": 8, "PLATE": None}, changeMask="02", **LORRY),
+                message("INSERT", 4, {"ID": 9, "PLATE": "CD"}, changeMask="03", **LORRY),
+                message("DELETE", 5, {"ID": 9, "PLATE": "CD"}, changeMask="01", **LORRY),
+                message("DELETE", 6, {"LINE": 4, "CARS": 2}, changeMask="02", **TRAM),
+            ],
+        ),
+    },
+    command=["landing.depot_messages", "--table", "dbo.LORRIES"],
+    recognised="landing.depot_messages is a landing of Qlik or Talend messages on Kafka",
+    guess="key: ID, guessed from changeMask of a DELETE",
+    told=["columns: taken from the data of 4 messages"],
+    history="lorries_history",
+    columns="ID, PLATE, version",
+    versions=[(8, "AB", 1), (8, None, 2), (9, "CD", 1)],
+)
+
 
 def event(record: int, kind: int, table: str, key: str, column: str | None, *values: Any) -> Row:
     old, new = values or (None, None)
@@ -472,7 +497,8 @@ def ferry_message(place: int, operation: str, before: Row | None, after: Row | N
             "field": "fare",
             "type": "bytes",
             "name": "org.apache.kafka.connect.data.Decimal",
-            "parameters": {"scale": "2", "connect.decimal.precision": "6"},
+            # More than a decimal of Spark has.
+            "parameters": {"scale": "2", "connect.decimal.precision": "50"},
         },
         {"field": "seen", "type": "int64", "name": "io.debezium.time.MicroTimestamp"},
     ]
@@ -509,6 +535,7 @@ FERRIES = Landed(
     command=["landing.d_ferries"],
     recognised="landing.d_ferries is a landing of Debezium messages on Kafka: it has 5 of 8 signs",
     guess="key: ferry, guessed from the keys of the messages",
+    told=["fare: decimal(38,2), as a decimal of Spark has at most 38 digits"],
     history="ferries_history",
     columns="ferry, cast(fare as string), cast(seen as string), version",
     versions=[(5, "12.50", "1970-01-01 00:00:00", 1), (5, "3.00", "1970-01-01 00:00:01", 2)],
@@ -732,9 +759,18 @@ def test_a_change_table_without_a_prefix_is_recognised(
 @pytest.mark.minutes
 @pytest.mark.parametrize(
     "landed",
-    [TRUCKS, AVRO, METERS, BADGES, LOANS, BOOKS, CRATES, LEASES, PARCELS, FERRIES, BARGES],
+    [TRUCKS, AVRO, METERS, LORRIES, BADGES, LOANS, BOOKS, CRATES, LEASES, PARCELS, FERRIES, BARGES],
     ids=[
-        *("metadata", "avro", "messages", "event log", "cd", "text index", "openedge"),
+        *(
+            "metadata",
+            "avro",
+            "messages",
+            "messages of two tables",
+            "event log",
+            "cd",
+            "text index",
+            "openedge",
+        ),
         *("sql server", "dms", "debezium", "debezium in avro"),
     ],
 )
@@ -1836,3 +1872,11 @@ def test_files_are_named_as_spark_names_them(
     assert lake.rows("select id, status from afterimage.tills_current") == [
         {"id": 5, "status": "paid"}
     ]
+    other = tmp_path / "other tills" / "tills__ct"
+    lake.frame(*ORDERS["orders__ct"]).write.parquet(str(other))
+    before = bytes_of_init(shop.folder)
+    error = init.refused(f"parquet.`{other}`", "--name", "other_tills")
+    assert (
+        f"would be the source parquet.tills__ct, but parquet.tills__ct is parquet.{folder}" in error
+    )
+    assert bytes_of_init(shop.folder) == before

@@ -1,0 +1,369 @@
+"""What `init` plans and writes, by what a project and a landed table say of themselves."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from dbt_afterimage.commands import init
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.runtime.files import Texts, changes
+from dbt_afterimage.runtime.project import Column
+from dbt_afterimage.scaffold import drafts, landed, plans
+from dbt_afterimage.scaffold.entries import Entry
+from dbt_afterimage.scaffold.systems import SYSTEMS, Found
+
+OWN = r"models/staging/\w+/_src_\w+\.yml"
+
+
+def source_node(name: str, table: str, schema: str, identifier: str, path: str) -> Any:
+    return SimpleNamespace(
+        source_name=name,
+        name=table,
+        schema=schema,
+        identifier=identifier,
+        resource_type="source",
+        unique_id=f"source.shop.{name}.{table}",
+        original_file_path=path,
+        quoting=SimpleNamespace(identifier=True),
+    )
+
+
+class Project:
+    """A project with some sources, in whose catalog each table exists."""
+
+    catalog = "spark_catalog"
+    credentials = SimpleNamespace(schema="shop")
+
+    def __init__(self, *sources: Any) -> None:
+        self._sources = sources
+
+    def sources(self) -> list[Any]:
+        return [*self._sources]
+
+    relations = sources
+
+    def source(self, schema: str, name: str) -> Any:
+        wanted = (schema, name)
+        return next((n for n in self._sources if (n.source_name, n.name) == wanted), None)
+
+    def file_of(self, node: Any) -> str:
+        return str(node.original_file_path)
+
+    def relation(self, schema: str, identifier: str, *, quoted: bool) -> str:
+        return f"{schema}.`{identifier}`"
+
+    def columns_of(self, relation: str) -> list[Column]:
+        return [Column("id", "int")]
+
+
+def found(name: str, *sources: Any) -> landed.Landed:
+    project: Any = Project(*sources)
+    return landed.find(project, "RELATION", name, OWN)
+
+
+EU = source_node(
+    "parquet",
+    "customers__ct",
+    "parquet",
+    "/landing/eu/customers__ct",
+    "models/staging/qlik/_src_parquet.yml",
+)
+
+
+@pytest.mark.parametrize("path", ["/landing/us/customers__ct", "/landing/EU/customers__ct"])
+@pytest.mark.parametrize("file", [EU.original_file_path, "models/mine.yml"])
+def test_a_folder_is_not_read_for_another_one_of_its_last_name(path: str, file: str) -> None:
+    eu = SimpleNamespace(**{**vars(EU), "original_file_path": file})
+    with pytest.raises(AfterimageError) as refused:
+        found(f"parquet.`{path}`", eu)
+    assert path in str(refused.value)
+    assert "/landing/eu/customers__ct" in str(refused.value)
+    assert "--as SCHEMA.TABLE" in str(refused.value)
+
+
+def test_a_file_of_sources_gets_no_table_of_another_schema() -> None:
+    file = "models/staging/qlik/_src_a_b.yml"
+    with pytest.raises(AfterimageError, match=r"a_b\.orders__ct is a\.b\.orders__ct"):
+        found("a_b.items__ct", source_node("a_b", "orders__ct", "a.b", "orders__ct", file))
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_a_folder_is_found_again(end: str) -> None:
+    one = found(f"parquet.`/landing/eu/customers__ct{end}`", EU)
+    assert one.reference == "source('parquet', 'customers__ct')"
+    assert one.nodes == {EU.unique_id}
+
+
+def test_a_source_that_was_named_otherwise_keeps_its_name() -> None:
+    old = source_node("parquet", "dbo", "parquet", "/l/dbo.items", EU.original_file_path)
+    one = found("parquet.`/l/dbo.items`", old)
+    assert (one.reference, one.identifier) == ("source('parquet', 'dbo')", "dbo")
+
+
+@pytest.mark.parametrize(
+    ("path", "table"),
+    [
+        ("/l/dbo.customers__ct", "dbo_customers__ct"),
+        ("/l/dbo.orders__ct/", "dbo_orders__ct"),
+        ("/l/customers__ct.parquet", "customers__ct"),
+        ("/l/customers__ct.JSON", "customers__ct"),
+        ("/l/dbo.customers__ct.csv.gz", "dbo_customers__ct"),
+        ("/l/2024-05.ndjson", "2024_05"),
+        ("/l/it's", "it_s"),
+        ("/l/straße", "straße"),
+        ("/l/.parquet", "_parquet"),
+    ],
+)
+def test_only_known_endings_of_files_are_no_part_of_the_name(path: str, table: str) -> None:
+    one = found(f"parquet.`{path}`")
+    assert one.reference == f"source('parquet', '{table}')"
+    assert one.source is not None
+    assert (one.source.table, one.source.identifier, one.identifier) == (table, path, table)
+
+
+def texts(table: str, identifier: str, description: str = "", schema: str = "parquet") -> Texts:
+    block = {"name": "customers__ct", "identifier": identifier, "description": description}
+    path = "models/staging/qlik/_src_parquet.yml"
+    return Texts(
+        table,
+        {},
+        {path: {"customers__ct": yaml.safe_dump([block])}},
+        {path: f"sources:\n  - name: parquet\n    schema: {schema}\n    tables:\n"},
+    )
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_two_tables_of_one_list_do_not_become_one_source(tmp_path: Path, whole: bool) -> None:
+    pair = [texts("eu", "/landing/eu/customers__ct"), texts("us", "/landing/us/customers__ct")]
+    with pytest.raises(AfterimageError) as refused:
+        changes(tmp_path, pair, whole=whole)
+    assert "both /landing/eu/customers__ct and /landing/us/customers__ct" in str(refused.value)
+    assert "--as SCHEMA.TABLE" in str(refused.value)
+
+
+def test_folders_of_one_name_are_not_one_table_under_two_names(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = {"models/staging/qlik/stg_qlik__customers.sql": "select 1"}
+    folders = {"eu": "/landing/eu/customers__ct", "us": "/landing/us/customers__ct"}
+    folders["eu again"] = folders["eu"]
+    system = SimpleNamespace(macro="qlik_change_table", signs=[])
+    is_qlik: Any = SimpleNamespace(system=system, here=[])
+
+    def draft(project: Any, entry: Entry, *, is_searched: bool) -> drafts.Draft:
+        made = texts(entry.relation, folders[entry.relation])
+        made.models = model
+        return drafts.Draft(entry, is_qlik, ["id"], "stg_qlik__customers", made)
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    project: Any = None
+    outcome = init._look(project, [Entry(name) for name in folders])
+    assert [entry.relation for entry, _ in outcome.drafts] == ["eu"]
+    [(entry, problem)] = outcome.problems
+    assert entry.relation == "us"
+    assert "another table has the model" in str(problem)
+
+
+def test_two_schemas_do_not_share_a_file_of_sources(tmp_path: Path) -> None:
+    with pytest.raises(AfterimageError, match="two schemas"):
+        changes(tmp_path, [texts("a", "a"), texts("b", "a", schema="orc")], whole=True)
+
+
+def test_tables_of_one_topic_share_its_source(tmp_path: Path) -> None:
+    pair = [texts("a", "/landing/topic", "of a"), texts("b", "/landing/topic", "of b")]
+    [change] = changes(tmp_path, pair, whole=True)
+    assert "/landing/topic" in change.new
+
+
+def model(name: str, folder: str, reads: str, *, macro: str = "", materialized: str = "") -> Any:
+    return SimpleNamespace(
+        name=name,
+        unique_id=f"model.shop.{name}",
+        original_file_path=f"models/{folder}/{name}.sql",
+        raw_code="",
+        config=SimpleNamespace(materialized=materialized),
+        depends_on=SimpleNamespace(nodes=[reads], macros=[f"macro.afterimage.{macro}"]),
+    )
+
+
+CUSTOMERS = "source.shop.raw.customers__ct"
+STAGING = "model.shop.stg_qlik__customers"
+# What `init` has written.
+WRITTEN = (
+    model("stg_qlik__customers", "staging/qlik", CUSTOMERS, macro="qlik_change_table"),
+    model("customers_history", "history", STAGING, materialized="history"),
+    model("customers_current", "current", "model.shop.customers_history", macro="current_state"),
+    model("customers_audit", "audit", STAGING, materialized="audit"),
+)
+
+
+def existing(*models: Any, name: str | None = None) -> dict[str, str]:
+    """Return the models of the table, by kind."""
+    project: Any = SimpleNamespace(
+        models_folder="models",
+        models=lambda: models,
+        file_of=lambda node: node.original_file_path,
+    )
+    table: Any = SimpleNamespace(nodes=frozenset([CUSTOMERS]))
+    of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_change_table"), [], [], {})
+    entry = Entry("raw.customers__ct", name=name)
+    there = drafts._Existing(project, table, of_qlik, entry)
+    return {kind: node.name for kind in drafts.KINDS if (node := getattr(there, kind))}
+
+
+@pytest.mark.parametrize("folder", ["history", "marts"])
+def test_a_further_history_of_a_table_is_not_taken_for_the_one_of_init(folder: str) -> None:
+    further = [
+        model("customer_addresses_history", folder, STAGING, materialized="history"),
+        model("a_current", "marts", "model.shop.customers_history", macro="current_state"),
+        model("addresses_audit", folder, STAGING, macro="change_audit"),
+        model("a_stream", "marts", CUSTOMERS, macro="qlik_change_table"),
+    ]
+    of_init = dict(zip(drafts.KINDS, (node.name for node in WRITTEN), strict=True))
+    assert existing(*further, *WRITTEN) == of_init
+    assert existing(*further, *WRITTEN, name="Customers") == of_init
+
+
+def test_a_model_that_moved_is_known_by_its_name() -> None:
+    moved = model("customers_history", "marts", STAGING, materialized="history")
+    further = model("a_history", "history", STAGING, materialized="history")
+    assert existing(WRITTEN[0], further, moved)["history"] == "customers_history"
+
+
+def test_a_model_where_init_writes_comes_before_others() -> None:
+    stream = model("customers", "staging/qlik", CUSTOMERS, macro="qlik_change_table")
+    reads = "model.shop.customers"
+    further = model("a_history", "marts", reads, materialized="history")
+    ours = model("clients_history", "history", reads, macro="scd2")
+    assert existing(stream, further, ours)["history"] == "clients_history"
+    assert existing(stream, further)["history"] == "a_history"
+    assert existing(stream) == {"staging": "customers"}
+
+
+def qlik(operation: str, data: dict[str, Any], mask: str | None = None, **said: Any) -> str:
+    """Return a message of Qlik's; `said` is what it says of its table."""
+    headers = {"operation": operation, "changeMask": mask}
+    body = {"data": data, **said, "headers": {**headers, **said.get("headers", {})}}
+    return json.dumps({"magic": "atMSG", "type": "DT", "message": body})
+
+
+def plan_of(messages: list[str], table: str | None = None) -> plans.Plan:
+    project: Any = SimpleNamespace(
+        macro=lambda name, **given: name,
+        query=lambda sql: [],
+        rows=lambda sql: [(text,) for text in messages],
+    )
+    topic: Any = SimpleNamespace(
+        name="raw.crm_topic", identifier="crm_topic", relation="raw.crm_topic", reference="landed"
+    )
+    return plans.qlik_messages(plans.Question(project, topic, {}, [], table, {}))
+
+
+ACCOUNT: dict[str, Any] = {"schema": "dbo", "table": "ACCOUNTS"}
+ORDER = {"schema": "dbo", "table": "ORDERS"}
+OF_ACCOUNTS = [
+    qlik("INSERT", {"ID": 1, "NAME": "Ada", "EMAIL": "a@x"}, **ACCOUNT),
+    qlik("DELETE", {"ID": 9, "NAME": None, "EMAIL": None}, "01", **ACCOUNT),
+]
+OF_ORDERS = [
+    qlik("INSERT", {"TOTAL": 5, "NO": 1}, headers=ORDER),
+    qlik("DELETE", {"TOTAL": None, "NO": 1}, "02", lineage=ORDER, table="LINES"),
+]
+OF_NONE = [qlik("DELETE", {"ID": 1, "CITY": "Ede"}, "01", schema="dbo")]
+
+
+@pytest.mark.parametrize("messages", [OF_ACCOUNTS + OF_ORDERS, OF_NONE + OF_ORDERS + OF_ACCOUNTS])
+@pytest.mark.parametrize("table", ["dbo.ORDERS", "orders"])
+def test_messages_of_one_table_of_a_topic_give_its_columns(messages: list[str], table: str) -> None:
+    plan = plan_of(messages, table)
+    assert [column.name for column in plan.columns] == ["TOTAL", "NO"]
+    assert (plan.key, plan.table, plan.call["table"]) == (["NO"], "ORDERS", f"'{table}'")
+    assert plan.landed_rows is None
+
+
+def test_the_tables_of_a_topic_without_metadata_are_asked_for() -> None:
+    with pytest.raises(plans.SeveralTables) as refused:
+        plan_of(OF_ACCOUNTS + OF_ORDERS + OF_NONE)
+    assert refused.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+    with pytest.raises(AfterimageError, match=r"no JSON message of the table dbo\.ITEMS with"):
+        plan_of(OF_ACCOUNTS + OF_ORDERS, "dbo.ITEMS")
+
+
+def test_a_table_that_every_message_names_is_the_models() -> None:
+    plan = plan_of(OF_ACCOUNTS)
+    assert (plan.key, plan.table, plan.call["table"]) == (["ID"], "ACCOUNTS", "'dbo.ACCOUNTS'")
+    assert plan.landed_rows == "landed"
+    # With `table`, the message that names none would be rejected.
+    mixed = plan_of([*OF_ACCOUNTS, qlik("INSERT", {"ID": 2, "NAME": "Bo", "EMAIL": None})])
+    assert (mixed.table, list(mixed.call)) == ("crm", ["columns"])
+
+
+@pytest.mark.parametrize(("table", "called"), [(None, "crm"), ("dbo.CITIES", "dbo.CITIES")])
+def test_messages_that_name_no_table_are_of_the_topic(table: str | None, called: str) -> None:
+    plan = plan_of(OF_NONE, table)
+    assert (plan.table, plan.key) == (called, ["ID"])
+    assert plan.call.get("table") == (table and f"'{table}'")
+
+
+DECIMAL = "org.apache.kafka.connect.data.Decimal"
+
+
+def connect_decimal(name: str, scale: int, precision: int | None = None) -> dict[str, Any]:
+    parameters = {"scale": str(scale)}
+    parameters |= {} if precision is None else {"connect.decimal.precision": str(precision)}
+    return {"field": name, "type": "bytes", "name": DECIMAL, "parameters": parameters}
+
+
+def avro_decimal(name: str, precision: int, **scale: int) -> dict[str, Any]:
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": precision, **scale}
+    return {"name": name, "type": ["null", {**kind, "connect.name": DECIMAL}]}
+
+
+WIDE = "as a decimal of Spark has at most 38 digits"
+
+
+@pytest.mark.parametrize(
+    ("field", "declared", "note"),
+    [
+        (connect_decimal("n", 10, 50), "decimal(38,10)", "than 28 digits before the point"),
+        (connect_decimal("n", 30, 65), "decimal(38,30)", "than 8 digits before the point"),
+        (connect_decimal("n", 38, 39), "decimal(38,38)", "than 0 digits before the point"),
+        (connect_decimal("n", 39, 45), "string", "Base64"),
+        (connect_decimal("n", 2, 38), "decimal(38,2)", None),
+        (connect_decimal("n", 2, 6), "decimal(6,2)", None),
+        (connect_decimal("n", 2), "decimal(38,2)", None),
+        (avro_decimal("n", 64, scale=2), "decimal(38,2)", "than 36 digits before the point"),
+        (avro_decimal("n", 64, scale=40), "string", "Base64"),
+        (avro_decimal("n", 10), "decimal(10,0)", None),
+    ],
+)
+def test_a_decimal_is_no_wider_than_those_of_spark(
+    field: dict[str, Any], declared: str, note: str | None
+) -> None:
+    source = {"table": "t", "file": "b.1", "pos": 1}
+    change = {"op": "c", "before": None, "after": {"n": "BOI="}, "source": source}
+    schema = None
+    if "field" in field:
+        fields = [{"field": "after", "fields": [field]}]
+        value = json.dumps({"schema": {"fields": fields}, "payload": change})
+    else:
+        value = json.dumps(change)
+        row = {"type": "record", "name": "Value", "fields": [field]}
+        envelope = {"name": "Envelope", "fields": [{"name": "after", "type": ["null", row]}]}
+        schema = json.dumps({"type": "record", **envelope})
+    project: Any = SimpleNamespace(rows=lambda sql: [(value, '{"n": "BOI="}', schema)])
+    topic: Any = SimpleNamespace(
+        name="raw.t", identifier="t", relation="raw.t", reference="landed", columns=[]
+    )
+    plan = plans.debezium_messages(plans.Question(project, topic, {}, ["n"], None, {}))
+    assert [(column.name, column.type) for column in plan.columns] == [("n", declared)]
+    assert plan.call["columns"] == plans._column_list([Column("n", declared)])
+    said = [text for text in plan.notes if text.startswith(f"n: {declared}, {WIDE}")]
+    assert [note in text for text in said if note] == ([True] if note else [])
+    assert len(said) == len(plan.notes)
