@@ -17,8 +17,8 @@ from dbt_afterimage.runtime.run_dbt import DbtFailed
 _DONE = {"success", "pass", "warn", "no-op"}
 _TABLES = ("model", "snapshot", "seed")
 _TESTS = ("test", "unit_test")
-# What dbt's selectors take as it is.
-_PLAIN = re.compile(r"\w[\w.-]*")
+# What may have a meaning in a selector of dbt, which ends at a space or a comma.
+_SPECIAL = re.compile(r"[^\w.-]")
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,9 @@ class Graph:
         return [key for key in keys if key not in lower]
 
     def names(self, keys: Iterable[str]) -> list[str]:
-        """Return the names by which dbt selects nodes."""
-        return [".".join(self._all[key].fqn) for key in keys]
+        """Return names by which dbt selects nodes; it may take others for the same."""
+        # To dbt a question mark stands for any character.
+        return [_SPECIAL.sub("?", ".".join(self._all[key].fqn)) for key in keys]
 
     def _is_test(self, key: str) -> bool:
         return self._all[key].resource_type in _TESTS
@@ -195,13 +196,11 @@ def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]
 
 def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str] | None) -> Work:
     """Return the work; `tops` are the nodes above all others in it, none if it is everything."""
-    names = [] if tops is None else graph.names(tops)
-    selectors = [f"fqn:{name}+" for name in names]
-    if tops is None or not all(map(_PLAIN.fullmatch, names)):
-        # Everything, or dbt's selectors cannot name a node.
-        nodes = graph.runs(graph.nodes)
+    if tops is None:
         # Staging models, all below them, and what these read.
         selectors = [f"@fqn:{name}" for name in graph.names(graph.staging)]
+    else:
+        selectors = [f"fqn:{name}+" for name in graph.names(tops)]
     tables = [key for key in graph.runs(graph.nodes) if key.split(".")[0] in _TABLES]
     built = sorted(graph.nodes[key].name for key in tables if key in nodes)
     staging = sorted(graph.staging, key=lambda key: str(graph.nodes[key].name))
@@ -217,7 +216,8 @@ def build(project: Project, kept: Record, found: Work) -> None:
         found: What must be built.
 
     Raises:
-        AfterimageError: A model or a test failed. The text is dbt's message.
+        AfterimageError: A model or a test failed: the text is dbt's message. Or dbt has passed over
+            a model.
     """
     # Before the build begins: if it is killed, the next run takes up all of it.
     kept.pending = sorted({*kept.pending, *found.nodes})
@@ -230,12 +230,12 @@ def build(project: Project, kept: Record, found: Work) -> None:
         )
     except DbtFailed as error:
         failure, result = error, error.result
-    done = {
-        one.node.unique_id
-        for one in getattr(result, "results", None) or []
-        if str(one.status) in _DONE
+    statuses = {
+        one.node.unique_id: str(one.status) for one in getattr(result, "results", None) or []
     }
-    kept.pending = sorted(found.nodes - done)
+    done = {key for key, status in statuses.items() if status in _DONE}
+    # dbt may have selected more, which is to be built to its end, too.
+    kept.pending = sorted((found.nodes | statuses.keys()) - done)
     kept.keep(project)
     try:
         kept.versions |= _versions(project, done)
@@ -246,6 +246,13 @@ def build(project: Project, kept: Record, found: Work) -> None:
     kept.keep(project)
     if failure is not None:
         raise failure
+    # Tests may be left out on purpose: `DBT_EXCLUDE_RESOURCE_TYPES`.
+    missed = {key for key in found.nodes - statuses.keys() if key.split(".")[0] in _TABLES}
+    if missed:
+        names = ", ".join(sorted(project.manifest.nodes[key].name for key in missed))
+        raise AfterimageError(
+            f"dbt reported success, but has not built {names}; the next run tries again"
+        )
 
 
 def _versions(project: Project, done: Collection[str]) -> dict[str, str]:

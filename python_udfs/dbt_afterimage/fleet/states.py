@@ -248,7 +248,9 @@ def _of_iceberg(project: Project, snapshots: Mapping[Pair, str]) -> dict[Pair, N
     found = {pair: NOTHING for pair, snapshot in snapshots.items() if snapshot == pair[1]}
     changed = [pair for pair in snapshots if pair not in found]
     found |= {pair: News("new", "all rows are read again") for pair in changed}
-    for pair, since in _snapshots_since(project, {pair: snapshots[pair] for pair in changed}).items():
+    for pair, since in _snapshots_since(
+        project, {pair: snapshots[pair] for pair in changed}
+    ).items():
         rows = sum(int(added or 0) for _, added, *_ in since)
         first = min(int(committed) for _, _, committed, _ in since)
         found[pair] = News("new", f"{_count(rows, 'row')} landed since {_moment(first)}")

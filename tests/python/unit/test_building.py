@@ -1,0 +1,144 @@
+"""What `afterimage up` tells dbt to build: dbt parses and selects, and Spark is not asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from conftest import Project
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.fleet import building, record
+from dbt_afterimage.runtime.project import Project as Opened
+from dbt_afterimage.runtime.project import Where
+
+STAGING = (
+    "{{ config(materialized='change_stream') }}"
+    " {{ qlik_change_table(source('raw', 'one'), unique_key=['id']) }}"
+)
+# Folders, whose names mean something in a selector of dbt.
+ODD = ("CRM changes", "a,b", "a+b", "what? [1]", "x:y", "Größe")
+
+
+class Shop:
+    """A project whose models stand in folders with odd names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = Project(folder)
+        self.project.file(
+            "models/sources.yml", "sources: [{name: raw, schema: raw, tables: [{name: one}]}]"
+        )
+        # The name of the one is that of the other's folder.
+        self.project.file("models/near.sql", STAGING)
+        self.project.file("models/near/far.sql", STAGING)
+        for number, name in enumerate(ODD):
+            self.project.file(f"models/{name}/stg_{number}.sql", STAGING)
+            self.project.file(
+                f"models/{name}/below_{number}.sql", f"select * from {{{{ ref('stg_{number}') }}}}"
+            )
+
+    def open(self) -> Opened:
+        profiles = str(self.project.folder / "profiles")
+        return Opened(Where(project_dir=str(self.project.folder), profiles_dir=profiles))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    return Shop(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture
+def opened(shop: Shop) -> Iterator[Opened]:
+    """The project, of which `up` keeps nothing."""
+    opened = shop.open()
+    yield opened
+    kept = record.of(opened).folder
+    for path in kept.glob("*.*"):
+        path.unlink()
+
+
+def ids(*names: str) -> set[str]:
+    return {f"model.afterimage.{name}" for name in names}
+
+
+ALL = ids("near", "far", *(f"{kind}_{n}" for kind in ("stg", "below") for n in range(len(ODD))))
+
+
+def dbt_builds(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    leaves_out: Collection[str] = (),
+    fails: Collection[str] = (),
+) -> list[set[str]]:
+    """Let dbt select what it is told, and build nothing; return what it selects each time."""
+    runs: list[set[str]] = []
+    run = Opened.run
+
+    def pretended(self: Opened, *command: str, log: str = "none") -> Any:
+        if command[0] != "build":
+            return run(self, *command, log=log)
+        selected = self.selected(*command[command.index("--select") + 1 :])
+        runs.append({key for key in selected if not key.startswith("source.")})
+        results = [
+            SimpleNamespace(
+                node=SimpleNamespace(unique_id=key), status="fail" if key in fails else "success"
+            )
+            for key in runs[-1] - set(leaves_out)
+        ]
+        return SimpleNamespace(results=results)
+
+    monkeypatch.setattr(Opened, "run", pretended)
+    monkeypatch.setattr(building, "_versions", lambda project, done: {})
+    return runs
+
+
+def test_models_in_folders_with_odd_names_are_built(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = dbt_builds(monkeypatch)
+    kept = record.of(opened)
+    # There is no record, so everything is built.
+    found = building.work(opened, kept, {}, everything=False)
+    assert found.nodes == ALL
+    building.build(opened, kept, found)
+    assert runs == [ALL]
+    assert kept.pending == []
+    # And each of them alone.
+    for number in range(len(ODD)):
+        kept.pending = [f"model.afterimage.stg_{number}"]
+        found = building.work(opened, kept, {}, everything=False)
+        assert found.nodes == ids(f"stg_{number}", f"below_{number}")
+        assert found.left_alone == len(ALL) - 2
+        building.build(opened, kept, found)
+        assert runs[-1] == found.nodes
+        assert kept.pending == []
+
+
+def test_a_model_that_dbt_has_passed_over_is_an_error(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dbt_builds(monkeypatch, leaves_out=ids("below_1", "stg_0"))
+    kept = record.of(opened)
+    found = building.work(opened, kept, {}, everything=True)
+    with pytest.raises(AfterimageError, match="has not built below_1, stg_0"):
+        building.build(opened, kept, found)
+    # The next run takes them up.
+    assert set(record.of(opened).pending) == ids("below_1", "stg_0")
+
+
+def test_what_dbt_selects_besides_and_fails_is_built_again(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dbt_builds(monkeypatch)
+    kept = record.of(opened)
+    building.build(opened, kept, building.work(opened, kept, {}, everything=True))
+    kept.pending = [*ids("near")]
+    runs = dbt_builds(monkeypatch, fails=ids("far"))
+    found = building.work(opened, kept, {}, everything=False)
+    assert found.built == ("near",)
+    building.build(opened, kept, found)
+    assert runs == [ids("near", "far")]
+    assert set(record.of(opened).pending) == ids("far")
