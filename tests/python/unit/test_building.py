@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from conftest import Project
+from dbt_afterimage.cli import main
+from dbt_afterimage.commands import up
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, record
 from dbt_afterimage.runtime.project import Project as Opened
@@ -142,3 +144,38 @@ def test_what_dbt_selects_besides_and_fails_is_built_again(
     building.build(opened, kept, found)
     assert runs == [ids("near", "far")]
     assert set(record.of(opened).pending) == ids("far")
+
+
+def test_paths_that_cannot_be_landed_keep_up_from_nothing_else(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "_SUCCESS").touch()
+    where = ("--project-dir", str(shop.project.folder))
+    where += ("--profiles-dir", str(shop.project.folder / "profiles"))
+    taken_in: list[Opened] = []
+
+    def take_in(project: Opened, *_: Any, **__: Any) -> int:
+        taken_in.append(project)
+        return 0
+
+    monkeypatch.setattr(up, "_take_in", take_in)
+    # Spark is not wanted here.
+    monkeypatch.setattr(up, "Project", lambda where, asks: Opened(where))
+    for paths, said in (
+        (("empty", "absent"), ("empty has no files yet", "absent does not exist")),
+        # All that a shell has found for `landing/*`.
+        (("_SUCCESS",), ("_SUCCESS is hidden",)),
+    ):
+        taken_in.clear()
+        given = [str(tmp_path / path) for path in paths]
+        assert main(["up", *given, *where]) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == len(said)
+        for line, text in zip(lines, said, strict=True):
+            assert line.startswith("not landed: ")
+            assert text in line
+        assert len(taken_in) == 1
+        # Nothing else to do, so it is an error.
+        assert main(["land", *given, *where]) == 1
+        assert capsys.readouterr().err.count("\nafterimage: ") + 1 >= len(said)
