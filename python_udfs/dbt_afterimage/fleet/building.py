@@ -13,10 +13,15 @@ from dbt_afterimage.fleet.news import Reader
 from dbt_afterimage.fleet.record import Record
 from dbt_afterimage.runtime.project import Project
 from dbt_afterimage.runtime.run_dbt import DbtFailed
+from dbt_afterimage.scaffold.systems import SYSTEMS
 
 _DONE = {"success", "pass", "warn", "no-op"}
 _TABLES = ("model", "snapshot", "seed")
 _TESTS = ("test", "unit_test")
+# `dated_copies` belongs to no system that `init` could recognise.
+_SOURCE_MACROS = {
+    f"macro.afterimage.{name}" for name in ("dated_copies", *(one.macro for one in SYSTEMS))
+}
 # What may have a meaning in a selector of dbt, which ends at a space or a comma.
 _SPECIAL = re.compile(r"[^\w.-]")
 
@@ -30,7 +35,7 @@ class Work:
         selectors: What dbt is told to select, which is at least these.
         built: The names of the models, snapshots and seeds among them.
         left_alone: How many others there are.
-        staging: The ids of all staging models, by their names.
+        staging: The ids of all staging models but ephemeral ones, by their names.
     """
 
     nodes: frozenset[str]
@@ -40,6 +45,17 @@ class Work:
     staging: tuple[str, ...]
 
 
+def is_staging(node: Any) -> bool:
+    """Whether a model stages a raw table: as a change stream, or by the macro of a source.
+
+    Args:
+        node: The manifest's node of a model.
+    """
+    return bool(
+        node.config.materialized == "change_stream" or _SOURCE_MACROS & set(node.depends_on.macros)
+    )
+
+
 class Graph:
     """The nodes that `afterimage up` is about: staging models, all below them, and what these read.
 
@@ -47,12 +63,11 @@ class Graph:
         nodes: The nodes that dbt runs, by their ids.
     """
 
-    def __init__(self, project: Project, staging: Collection[str]) -> None:
+    def __init__(self, project: Project) -> None:
         """Follow the references between nodes.
 
         Args:
             project: The dbt project.
-            staging: The names of staging models, beside those that are change streams.
         """
         manifest = project.manifest
         self._all: dict[str, Any] = {**manifest.nodes, **manifest.unit_tests}
@@ -60,12 +75,7 @@ class Graph:
         for key, node in self._all.items():
             for parent in node.depends_on.nodes:
                 self._children.setdefault(parent, []).append(key)
-        self.staging = [
-            key
-            for key, node in manifest.nodes.items()
-            if node.resource_type == "model"
-            and (node.name in staging or node.config.materialized == "change_stream")
-        ]
+        self.staging = [one.unique_id for one in project.models() if is_staging(one)]
         within = self._above(self.below(self.staging))
         within |= {
             key for one in within for key in self._children.get(one, ()) if self._is_test(key)
@@ -121,7 +131,6 @@ def work(
     project: Project,
     kept: Record,
     readers: Mapping[str, Reader],
-    staging: Collection[str] = (),
     *,
     everything: bool,
 ) -> Work:
@@ -131,10 +140,9 @@ def work(
         project: The dbt project.
         kept: What the run before has kept.
         readers: What the models have to do, as far as their tables say.
-        staging: The names of staging models, beside those that are change streams.
         everything: Whether to build everything.
     """
-    graph = Graph(project, staging)
+    graph = Graph(project)
     # dbt's `state:modified` does not see variables, and without a record nothing is known.
     changed = kept.manifest is None or kept.settings != record.settings_of(project)
     if everything or changed:
@@ -183,7 +191,7 @@ def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]
     if kept.manifest is None:
         # Nobody has called `up`.
         return
-    graph, pending = Graph(project, ()), set(kept.pending)
+    graph, pending = Graph(project), set(kept.pending)
     for key, reader in readers.items():
         left = len(graph.below([key]) & pending)
         if reader.has_news:
@@ -203,7 +211,7 @@ def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str] | None) -> 
         selectors = [f"fqn:{name}+" for name in graph.names(tops)]
     tables = [key for key in graph.runs(graph.nodes) if key.split(".")[0] in _TABLES]
     built = sorted(graph.nodes[key].name for key in tables if key in nodes)
-    staging = sorted(graph.staging, key=lambda key: str(graph.nodes[key].name))
+    staging = sorted(graph.runs(graph.staging), key=lambda key: str(graph.nodes[key].name))
     return Work(nodes, tuple(selectors), tuple(built), len(tables) - len(built), tuple(staging))
 
 

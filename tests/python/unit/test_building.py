@@ -12,6 +12,7 @@ import pytest
 from conftest import Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.commands import up
+from dbt_afterimage.commands.news import _of_up
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, record
 from dbt_afterimage.runtime.project import Project as Opened
@@ -179,3 +180,34 @@ def test_paths_that_cannot_be_landed_keep_up_from_nothing_else(
         # Nothing else to do, so it is an error.
         assert main(["land", *given, *where]) == 1
         assert capsys.readouterr().err.count("\nafterimage: ") + 1 >= len(said)
+
+
+def test_a_model_that_calls_a_source_macro_is_staging_however_it_is_stored(shop: Shop) -> None:
+    bodies = {
+        "kept": "{{ config(materialized='incremental') }} "
+        "{{ qlik_change_table(source('raw', 'one'), unique_key=['id']) }}",
+        "copied": "{{ config(materialized='table') }} "
+        "{{ dated_copies(source('raw', 'one'), ['id'], copy_column='day') }}",
+        "inlined": "{{ config(materialized='ephemeral') }} "
+        "{{ qlik_change_table(source('raw', 'one'), unique_key=['id']) }}",
+        "after_kept": "select * from {{ ref('kept') }}",
+        "after_inlined": "select * from {{ ref('inlined') }}",
+        # These are the affair of `dbt run`.
+        "lone": "select * from {{ source('raw', 'one') }}",
+        "after_lone": "select * from {{ ref('lone') }}",
+    }
+    for name, body in bodies.items():
+        shop.project.file(f"models/{name}.sql", body)
+    try:
+        opened = shop.open()
+        found = building.work(opened, record.of(opened), {}, everything=True)
+        more = ids("kept", "copied", "after_kept", "after_inlined")
+        assert found.nodes == ALL | more
+        # The health page has a line for each that has a table.
+        assert more & set(found.staging) == ids("kept", "copied")
+        # `news` counts the same.
+        assert _of_up(opened) >= more
+        assert not _of_up(opened) & ids("lone", "after_lone")
+    finally:
+        for name in bodies:
+            (shop.project.folder / "models" / f"{name}.sql").unlink()
