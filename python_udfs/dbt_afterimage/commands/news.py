@@ -133,7 +133,7 @@ def _some(names: Iterable[str]) -> str:
 def _unread(project: Project) -> list[str]:
     """Return the sources that no model reads."""
     nodes = project.manifest.nodes.values()
-    read = {key for node in nodes if node.resource_type != "test" for key in node.depends_on.nodes}
+    read = {key for node in nodes if node.resource_type != "test" for key in node.depends_on_nodes}
     return [f"{s.source_name}.{s.name}" for s in project.sources() if s.unique_id not in read]
 
 

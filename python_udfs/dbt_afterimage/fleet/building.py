@@ -73,7 +73,7 @@ class Graph:
         self._all: dict[str, Any] = {**manifest.nodes, **manifest.unit_tests}
         self._children: dict[str, list[str]] = {}
         for key, node in self._all.items():
-            for parent in node.depends_on.nodes:
+            for parent in node.depends_on_nodes:
                 self._children.setdefault(parent, []).append(key)
         self.staging = [one.unique_id for one in project.models() if is_staging(one)]
         within = self._above(self.below(self.staging))
@@ -123,7 +123,7 @@ class Graph:
             one = ahead.pop()
             if one in self._all and one not in found:
                 found.add(one)
-                ahead += self._all[one].depends_on.nodes
+                ahead += self._all[one].depends_on_nodes
         return found
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from conftest import Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.commands import up
-from dbt_afterimage.commands.news import _of_up
+from dbt_afterimage.commands.news import _of_up, _unread
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, record
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
+from dbt_afterimage.scaffold.drafts import _Writer
 
 STAGING = (
     "{{ config(materialized='change_stream') }}"
@@ -211,3 +212,24 @@ def test_a_model_that_calls_a_source_macro_is_staging_however_it_is_stored(shop:
     finally:
         for name in bodies:
             (shop.project.folder / "models" / f"{name}.sql").unlink()
+
+
+def test_a_project_may_have_seeds(shop: Shop) -> None:
+    """To dbt a seed depends on macros alone."""
+    seeds = shop.project.folder / "seeds"
+    below = shop.project.folder / "models" / "with_codes.sql"
+    (seeds / "codes.csv").write_text("id,text\n1,x\n")
+    below.write_text("select * from {{ ref('stg_0') }} cross join {{ ref('codes') }}")
+    try:
+        opened = shop.open()
+        found = building.work(opened, record.of(opened), {}, everything=True)
+        assert found.nodes == ALL | ids("with_codes") | {"seed.afterimage.codes"}
+        assert _unread(opened) == []
+        # What `init` asks of a model whose name it would give to another one.
+        init = cast("Any", SimpleNamespace(project=opened))
+        for above, expected in (("stg_0", True), ("stg_1", False)):
+            is_below = _Writer._is_below(init, opened.model("with_codes"), opened.model(above))
+            assert is_below == expected
+    finally:
+        (seeds / "codes.csv").unlink()
+        below.unlink()
