@@ -36,6 +36,7 @@ class Work:
         built: The names of the models, snapshots and seeds among them.
         left_alone: How many others there are.
         staging: The ids of all staging models but ephemeral ones, by their names.
+        seeds: A checksum of each large seed, by its id.
     """
 
     nodes: frozenset[str]
@@ -43,6 +44,7 @@ class Work:
     built: tuple[str, ...]
     left_alone: int
     staging: tuple[str, ...]
+    seeds: Mapping[str, str]
 
 
 def is_staging(node: Any) -> bool:
@@ -145,8 +147,9 @@ def work(
     graph = Graph(project)
     # dbt's `state:modified` does not see variables, and without a record nothing is known.
     changed = kept.manifest is None or kept.settings != record.settings_of(project)
+    seeds = record.large_seeds_of(project)
     if everything or changed:
-        return _work(graph, graph.runs(graph.nodes), None)
+        return _work(graph, graph.runs(graph.nodes), None, seeds)
     roots = set(kept.pending)
     for key, reader in readers.items():
         # A staging table at another version was built by somebody else, who may have left out what
@@ -156,8 +159,12 @@ def work(
             roots.add(key)
     if kept.texts != record.texts_of(project):
         roots |= project.selected("state:modified", state=kept.manifest)
+    # dbt says that they are the same.
+    roots |= {
+        key for key, checksum in seeds.items() if kept.seeds.get(key) != checksum or not checksum
+    }
     roots &= graph.nodes.keys()
-    return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots))
+    return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots), seeds)
 
 
 def note_upkeep(project: Project, kept: Record, readers: Mapping[str, Reader]) -> None:
@@ -202,7 +209,12 @@ def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]
             reader.reason = "built since by another command: what is below may not be"
 
 
-def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str] | None) -> Work:
+def _work(
+    graph: Graph,
+    nodes: frozenset[str],
+    tops: Collection[str] | None,
+    seeds: Mapping[str, str],
+) -> Work:
     """Return the work; `tops` are the nodes above all others in it, none if it is everything."""
     if tops is None:
         # Staging models, all below them, and what these read.
@@ -212,7 +224,9 @@ def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str] | None) -> 
     tables = [key for key in graph.runs(graph.nodes) if key.split(".")[0] in _TABLES]
     built = sorted(graph.nodes[key].name for key in tables if key in nodes)
     staging = sorted(graph.runs(graph.staging), key=lambda key: str(graph.nodes[key].name))
-    return Work(nodes, tuple(selectors), tuple(built), len(tables) - len(built), tuple(staging))
+    return Work(
+        nodes, tuple(selectors), tuple(built), len(tables) - len(built), tuple(staging), seeds
+    )
 
 
 def build(project: Project, kept: Record, found: Work) -> None:
@@ -230,6 +244,7 @@ def build(project: Project, kept: Record, found: Work) -> None:
     # Before the build begins: if it is killed, the next run takes up all of it.
     kept.pending = sorted({*kept.pending, *found.nodes})
     kept.settings = record.settings_of(project)
+    kept.seeds = dict(found.seeds)
     kept.keep(project)
     failure: AfterimageError | None = None
     try:

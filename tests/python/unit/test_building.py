@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
 from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -233,3 +236,72 @@ def test_a_project_may_have_seeds(shop: Shop) -> None:
     finally:
         (seeds / "codes.csv").unlink()
         below.unlink()
+
+
+def test_a_large_seed_that_was_edited_is_loaded_again(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dbt knows a seed of more than 1 MiB by its path alone."""
+    dbt_builds(monkeypatch)
+    rows = [f"{number},{'x' * 100}" for number in range(12_000)]
+    assert sum(map(len, rows)) > 1 << 20
+    seed = shop.project.folder / "seeds" / "codes.csv"
+    below = shop.project.folder / "models" / "with_codes.sql"
+    below.write_text("select * from {{ ref('stg_0') }} cross join {{ ref('codes') }}")
+
+    def built() -> tuple[str, ...]:
+        project = shop.open()
+        kept = record.of(project)
+        found = building.work(project, kept, {}, everything=False)
+        if found.nodes:
+            building.build(project, kept, found)
+        return found.built
+
+    def edit(number: int) -> None:
+        """Another row of the same length, at the same time."""
+        rows[number] = rows[number].replace("x", "y")
+        seed.write_text("\n".join(["id,text", *rows]))
+        os.utime(seed, (1_700_000_000, 1_700_000_000))
+
+    edit(0)
+    try:
+        assert {"codes", "with_codes"} < set(built())
+        assert built() == ()
+        for number in (1, -1):
+            edit(number)
+            assert built() == ("codes", "with_codes")
+            assert built() == ()
+        # An edit while dbt builds is not lost: it may have come too late.
+        edit(2)
+        run = Opened.run
+
+        def slow(self: Opened, *command: str, log: str = "none") -> Any:
+            if command[0] == "build":
+                edit(3)
+            return run(self, *command, log=log)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Opened, "run", slow)
+            assert built() == ("codes", "with_codes")
+        assert built() == ("codes", "with_codes")
+        assert built() == ()
+        # A record of the version before knows nothing of seeds: everything counts as changed.
+        path = record.of(opened).folder / "record.json"
+        said = json.loads(path.read_text())
+        path.write_text(json.dumps({**said, "form": 1, "seeds": None}))
+        assert len(built()) == len(ALL) + 2
+    finally:
+        seed.unlink()
+        below.unlink()
+
+
+def test_a_large_seed_is_found_in_a_project_that_was_moved(tmp_path: Path) -> None:
+    """Such as one in a container: what dbt keeps of the last parsing has the old place."""
+    (tmp_path / "before").mkdir()
+    shop = Shop(tmp_path / "before")
+    rows = "id\n" + "1234567\n" * 200_000
+    shop.project.file("seeds/codes.csv", rows)
+    expected = {"seed.afterimage.codes": hashlib.sha256(rows.encode()).hexdigest()}
+    assert record.large_seeds_of(shop.open()) == expected
+    shop.project.folder = shop.project.folder.rename(tmp_path / "after")
+    assert record.large_seeds_of(shop.open()) == expected
