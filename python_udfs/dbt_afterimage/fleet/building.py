@@ -163,6 +163,13 @@ def work(
     roots |= {
         key for key, checksum in seeds.items() if kept.seeds.get(key) != checksum or not checksum
     }
+    # `dbt build` runs a unit test with its model alone.
+    roots |= {
+        model
+        for key, unit_test in project.manifest.unit_tests.items()
+        if key in roots
+        for model in unit_test.depends_on_nodes[:1]
+    }
     roots &= graph.nodes.keys()
     return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots), seeds)
 

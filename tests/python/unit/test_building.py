@@ -217,6 +217,36 @@ def test_a_model_that_calls_a_source_macro_is_staging_however_it_is_stored(shop:
             (shop.project.folder / "models" / f"{name}.sql").unlink()
 
 
+def test_a_unit_test_that_was_edited_is_run_with_its_model(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`dbt build` passes over one whose model is not selected."""
+    dbt_builds(monkeypatch)
+    path = shop.project.folder / "models" / "unit_tests.yml"
+    told = """
+unit_tests:
+  - name: told
+    model: below_0
+    given: [{input: ref('stg_0'), rows: [{id: 1}]}]
+    expect: {rows: [{id: 1}]}
+"""
+    unit_test = "unit_test.afterimage.below_0.told"
+    try:
+        for text, nodes in (
+            (told, ALL | {unit_test}),
+            (told.replace("1", "2"), ids("below_0") | {unit_test}),
+        ):
+            path.write_text(text)
+            project = shop.open()
+            kept = record.of(project)
+            found = building.work(project, kept, {}, everything=False)
+            assert found.nodes == nodes
+            building.build(project, kept, found)
+            assert kept.pending == []
+    finally:
+        path.unlink()
+
+
 def test_a_project_may_have_seeds(shop: Shop) -> None:
     """To dbt a seed depends on macros alone."""
     seeds = shop.project.folder / "seeds"
