@@ -156,8 +156,8 @@ def test_paths_that_cannot_be_landed_keep_up_from_nothing_else(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "_SUCCESS").touch()
-    where = ("--project-dir", str(shop.project.folder))
-    where += ("--profiles-dir", str(shop.project.folder / "profiles"))
+    where = ["--project-dir", str(shop.project.folder)]
+    where += ["--profiles-dir", str(shop.project.folder / "profiles")]
     taken_in: list[Opened] = []
 
     def take_in(project: Opened, *_: Any, **__: Any) -> int:
@@ -210,8 +210,8 @@ def test_a_model_that_calls_a_source_macro_is_staging_however_it_is_stored(shop:
         # The health page has a line for each that has a table.
         assert more & set(found.staging) == ids("kept", "copied")
         # `news` counts the same.
-        assert _of_up(opened) >= more
-        assert not _of_up(opened) & ids("lone", "after_lone")
+        assert more <= {*_of_up(opened)}
+        assert not {*_of_up(opened)} & ids("lone", "after_lone")
     finally:
         for name in bodies:
             (shop.project.folder / "models" / f"{name}.sql").unlink()
