@@ -143,8 +143,8 @@
 {%- endmacro -%}
 
 
-{#- The text of a key in a table, where its columns may have other types than in the staging table. A text of a raw table
-    may have trailing blanks that the staging model has removed, so there it counts with them and without them. -#}
+{#- The text of a key in a table, where its columns may have other types than in the staging table. A text of a raw
+    table may have trailing blanks that the staging model has removed, so there it counts with them and without. -#}
 {%- macro _key_texts_in(table, image, plan, salt) -%}
     {%- set found = [] -%}
     {%- for is_trimmed in [false, true] if table.is_raw or not is_trimmed -%}

@@ -14,6 +14,7 @@ import click
 
 from dbt_afterimage.commands.options import found_at, output_option, where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.fleet import building
 from dbt_afterimage.fleet.record import Record
 from dbt_afterimage.landing.topics import lacking
 from dbt_afterimage.pages import page
@@ -172,7 +173,7 @@ def _read(project: Project, node: Any, health: Health, *, is_named: bool, is_all
     columns = project.columns_of(str(node.relation_name)) if is_all else project.columns(node)
     if columns is None:
         health.problem = f"it has not been built: dbt build --select +{node.name}"
-        return bool(node.config.materialized == "change_stream")
+        return building.is_staging(node)
     names = {column.name.lower() for column in columns}
     if is_named or names.issuperset(CONTRACT):
         read(project, node, names, health)

@@ -128,12 +128,7 @@ def command(paths: Sequence[str], name: str | None, copy: bool, how: How, where:
         names = " ".join(landed)
         print(f"Next: afterimage init {names}" if len(landed) <= 5 else "Next: afterimage up")
     if left_out:
-        raise _refusal(left_out)
-
-
-def _refusal(left_out: Sequence[str]) -> AfterimageError:
-    """Return the error that says, in a line each, why something could not be landed."""
-    return AfterimageError("\nafterimage: ".join(left_out))
+        raise AfterimageError("\nafterimage: ".join(left_out))
 
 
 def land_all(
@@ -154,7 +149,7 @@ def land_all(
         The names of the tables, and why something could not be landed.
 
     Raises:
-        AfterimageError: No path can be landed.
+        AfterimageError: The name makes no sense, or the project cannot be read.
     """
     addresses = [kafka.address(path) for path in paths if kafka.is_address(path)]
     of_files = [path for path in paths if not kafka.is_address(path)]
@@ -163,7 +158,8 @@ def land_all(
     left_out: list[str] = []
     raws = named(of_files, name, left_out) if of_files else []
     if not raws and not addresses:
-        raise _refusal(left_out)
+        # To say so takes no Spark.
+        return [], left_out
     if addresses:
         jars.want(jars.KAFKA)
     project = Project(where)
@@ -306,13 +302,13 @@ def named(paths: Sequence[str], name: str | None, left_out: list[str]) -> list[R
         left_out: Gets why a path cannot be landed, or that two would have one name.
 
     Raises:
-        AfterimageError: The paths or the name make no sense.
+        AfterimageError: The name makes no sense.
     """
     # A shell's `landing/*` includes Spark's own `_SUCCESS`.
     given = [Path(path) for path in paths]
     seen = [path for path in given if not is_hidden(path.name)]
     if not seen:
-        raise AfterimageError(f"{shown(given[0])} is hidden, so Spark would not read it; rename it")
+        left_out.append(f"{shown(given[0])} is hidden, so Spark would not read it; rename it")
     if name is not None and len(seen) > 1:
         raise AfterimageError("--as names one table; give one PATH with it")
     raws: dict[str, Raw] = {}

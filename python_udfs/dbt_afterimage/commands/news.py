@@ -17,7 +17,6 @@ from dbt_afterimage.landing.memory import Contents, memory_in
 from dbt_afterimage.landing.topics import behind, spark_of, table_name
 from dbt_afterimage.runtime import jars
 from dbt_afterimage.runtime.project import Project, Where, quote, step
-from dbt_afterimage.scaffold.systems import SYSTEMS
 
 # As `afterimage serve --status` has it: no error, but not that either.
 NO_NEWS = 3
@@ -77,9 +76,7 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
 
 def _of_up(project: Project) -> Collection[str]:
     """Return the models that `afterimage up` is about: those that stage a table, and all below."""
-    macros = {f"macro.afterimage.{system.macro}" for system in SYSTEMS}
-    staging = [one.name for one in project.models() if macros & set(one.depends_on.macros)]
-    return building.Graph(project, staging).nodes.keys()
+    return building.Graph(project).nodes.keys()
 
 
 def _waiting(project: Project, where: kafka.Address) -> bool:
@@ -136,7 +133,7 @@ def _some(names: Iterable[str]) -> str:
 def _unread(project: Project) -> list[str]:
     """Return the sources that no model reads."""
     nodes = project.manifest.nodes.values()
-    read = {key for node in nodes if node.resource_type != "test" for key in node.depends_on.nodes}
+    read = {key for node in nodes if node.resource_type != "test" for key in node.depends_on_nodes}
     return [f"{s.source_name}.{s.name}" for s in project.sources() if s.unique_id not in read]
 
 

@@ -59,12 +59,12 @@ def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: b
     is_same_list = kept.listing == record.checksum_of_file(project.folder / FILE)
     leave = _settled(project, kept, readers) if is_same_list and not everything else set()
     before = _files(project)
-    stagings, open_questions = init.add(project, [], True, {}, leave=leave, accept_keys=accept_keys)
+    _, open_questions = init.add(project, [], True, {}, leave=leave, accept_keys=accept_keys)
     kept.listing = "" if open_questions else record.checksum_of_file(project.folder / FILE)
     if _files(project) != before:
         project = Project(where)
         readers = _readers(project, kept)
-    found = building.work(project, kept, readers, stagings, everything=everything)
+    found = building.work(project, kept, readers, everything=everything)
     code = 0
     if found.nodes:
         code = _build(project, kept, found)
@@ -92,7 +92,8 @@ def _build(project: Project, kept: Record, found: building.Work) -> int:
     staging = [project.manifest.nodes[key] for key in found.staging]
     code = 0
     try:
-        code = health.write(project, staging, 24, is_all=True, kept=kept)
+        if staging:
+            code = health.write(project, staging, 24, is_all=True, kept=kept)
     except AfterimageError:
         if failure is None:
             raise

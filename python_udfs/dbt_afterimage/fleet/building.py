@@ -13,12 +13,17 @@ from dbt_afterimage.fleet.news import Reader
 from dbt_afterimage.fleet.record import Record
 from dbt_afterimage.runtime.project import Project
 from dbt_afterimage.runtime.run_dbt import DbtFailed
+from dbt_afterimage.scaffold.systems import SYSTEMS
 
 _DONE = {"success", "pass", "warn", "no-op"}
 _TABLES = ("model", "snapshot", "seed")
 _TESTS = ("test", "unit_test")
-# What dbt's selectors take as it is.
-_PLAIN = re.compile(r"\w[\w.-]*")
+# `dated_copies` belongs to no system that `init` could recognise.
+_SOURCE_MACROS = {
+    f"macro.afterimage.{name}" for name in ("dated_copies", *(one.macro for one in SYSTEMS))
+}
+# What may have a meaning in a selector of dbt, which ends at a space or a comma.
+_SPECIAL = re.compile(r"[^\w.-]")
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,8 @@ class Work:
         selectors: What dbt is told to select, which is at least these.
         built: The names of the models, snapshots and seeds among them.
         left_alone: How many others there are.
-        staging: The ids of all staging models, by their names.
+        staging: The ids of all staging models but ephemeral ones, by their names.
+        seeds: A checksum of each large seed, by its id.
     """
 
     nodes: frozenset[str]
@@ -38,6 +44,18 @@ class Work:
     built: tuple[str, ...]
     left_alone: int
     staging: tuple[str, ...]
+    seeds: Mapping[str, str]
+
+
+def is_staging(node: Any) -> bool:
+    """Whether a model stages a raw table: as a change stream, or by the macro of a source.
+
+    Args:
+        node: The manifest's node of a model.
+    """
+    return bool(
+        node.config.materialized == "change_stream" or _SOURCE_MACROS & set(node.depends_on.macros)
+    )
 
 
 class Graph:
@@ -47,25 +65,19 @@ class Graph:
         nodes: The nodes that dbt runs, by their ids.
     """
 
-    def __init__(self, project: Project, staging: Collection[str]) -> None:
+    def __init__(self, project: Project) -> None:
         """Follow the references between nodes.
 
         Args:
             project: The dbt project.
-            staging: The names of staging models, beside those that are change streams.
         """
         manifest = project.manifest
         self._all: dict[str, Any] = {**manifest.nodes, **manifest.unit_tests}
         self._children: dict[str, list[str]] = {}
         for key, node in self._all.items():
-            for parent in node.depends_on.nodes:
+            for parent in node.depends_on_nodes:
                 self._children.setdefault(parent, []).append(key)
-        self.staging = [
-            key
-            for key, node in manifest.nodes.items()
-            if node.resource_type == "model"
-            and (node.name in staging or node.config.materialized == "change_stream")
-        ]
+        self.staging = [one.unique_id for one in project.models() if is_staging(one)]
         within = self._above(self.below(self.staging))
         within |= {
             key for one in within for key in self._children.get(one, ()) if self._is_test(key)
@@ -99,8 +111,9 @@ class Graph:
         return [key for key in keys if key not in lower]
 
     def names(self, keys: Iterable[str]) -> list[str]:
-        """Return the names by which dbt selects nodes."""
-        return [".".join(self._all[key].fqn) for key in keys]
+        """Return names by which dbt selects nodes; it may take others for the same."""
+        # To dbt a question mark stands for any character.
+        return [_SPECIAL.sub("?", ".".join(self._all[key].fqn)) for key in keys]
 
     def _is_test(self, key: str) -> bool:
         return self._all[key].resource_type in _TESTS
@@ -112,7 +125,7 @@ class Graph:
             one = ahead.pop()
             if one in self._all and one not in found:
                 found.add(one)
-                ahead += self._all[one].depends_on.nodes
+                ahead += self._all[one].depends_on_nodes
         return found
 
 
@@ -120,7 +133,6 @@ def work(
     project: Project,
     kept: Record,
     readers: Mapping[str, Reader],
-    staging: Collection[str] = (),
     *,
     everything: bool,
 ) -> Work:
@@ -130,14 +142,14 @@ def work(
         project: The dbt project.
         kept: What the run before has kept.
         readers: What the models have to do, as far as their tables say.
-        staging: The names of staging models, beside those that are change streams.
         everything: Whether to build everything.
     """
-    graph = Graph(project, staging)
+    graph = Graph(project)
     # dbt's `state:modified` does not see variables, and without a record nothing is known.
     changed = kept.manifest is None or kept.settings != record.settings_of(project)
+    seeds = record.large_seeds_of(project)
     if everything or changed:
-        return _work(graph, graph.runs(graph.nodes), None)
+        return _work(graph, graph.runs(graph.nodes), None, seeds)
     roots = set(kept.pending)
     for key, reader in readers.items():
         # A staging table at another version was built by somebody else, who may have left out what
@@ -147,8 +159,19 @@ def work(
             roots.add(key)
     if kept.texts != record.texts_of(project):
         roots |= project.selected("state:modified", state=kept.manifest)
+    # dbt says that they are the same.
+    roots |= {
+        key for key, checksum in seeds.items() if kept.seeds.get(key) != checksum or not checksum
+    }
+    # `dbt build` runs a unit test with its model alone.
+    roots |= {
+        model
+        for key, unit_test in project.manifest.unit_tests.items()
+        if key in roots
+        for model in unit_test.depends_on_nodes[:1]
+    }
     roots &= graph.nodes.keys()
-    return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots))
+    return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots), seeds)
 
 
 def note_upkeep(project: Project, kept: Record, readers: Mapping[str, Reader]) -> None:
@@ -182,7 +205,7 @@ def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]
     if kept.manifest is None:
         # Nobody has called `up`.
         return
-    graph, pending = Graph(project, ()), set(kept.pending)
+    graph, pending = Graph(project), set(kept.pending)
     for key, reader in readers.items():
         left = len(graph.below([key]) & pending)
         if reader.has_news:
@@ -193,19 +216,24 @@ def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]
             reader.reason = "built since by another command: what is below may not be"
 
 
-def _work(graph: Graph, nodes: frozenset[str], tops: Collection[str] | None) -> Work:
+def _work(
+    graph: Graph,
+    nodes: frozenset[str],
+    tops: Collection[str] | None,
+    seeds: Mapping[str, str],
+) -> Work:
     """Return the work; `tops` are the nodes above all others in it, none if it is everything."""
-    names = [] if tops is None else graph.names(tops)
-    selectors = [f"fqn:{name}+" for name in names]
-    if tops is None or not all(map(_PLAIN.fullmatch, names)):
-        # Everything, or dbt's selectors cannot name a node.
-        nodes = graph.runs(graph.nodes)
+    if tops is None:
         # Staging models, all below them, and what these read.
         selectors = [f"@fqn:{name}" for name in graph.names(graph.staging)]
+    else:
+        selectors = [f"fqn:{name}+" for name in graph.names(tops)]
     tables = [key for key in graph.runs(graph.nodes) if key.split(".")[0] in _TABLES]
     built = sorted(graph.nodes[key].name for key in tables if key in nodes)
-    staging = sorted(graph.staging, key=lambda key: str(graph.nodes[key].name))
-    return Work(nodes, tuple(selectors), tuple(built), len(tables) - len(built), tuple(staging))
+    staging = sorted(graph.runs(graph.staging), key=lambda key: str(graph.nodes[key].name))
+    return Work(
+        nodes, tuple(selectors), tuple(built), len(tables) - len(built), tuple(staging), seeds
+    )
 
 
 def build(project: Project, kept: Record, found: Work) -> None:
@@ -217,11 +245,13 @@ def build(project: Project, kept: Record, found: Work) -> None:
         found: What must be built.
 
     Raises:
-        AfterimageError: A model or a test failed. The text is dbt's message.
+        AfterimageError: A model or a test failed: the text is dbt's message. Or dbt has passed over
+            a model.
     """
     # Before the build begins: if it is killed, the next run takes up all of it.
     kept.pending = sorted({*kept.pending, *found.nodes})
     kept.settings = record.settings_of(project)
+    kept.seeds = dict(found.seeds)
     kept.keep(project)
     failure: AfterimageError | None = None
     try:
@@ -230,12 +260,12 @@ def build(project: Project, kept: Record, found: Work) -> None:
         )
     except DbtFailed as error:
         failure, result = error, error.result
-    done = {
-        one.node.unique_id
-        for one in getattr(result, "results", None) or []
-        if str(one.status) in _DONE
+    statuses = {
+        one.node.unique_id: str(one.status) for one in getattr(result, "results", None) or []
     }
-    kept.pending = sorted(found.nodes - done)
+    done = {key for key, status in statuses.items() if status in _DONE}
+    # dbt may have selected more, which is to be built to its end, too.
+    kept.pending = sorted((found.nodes | statuses.keys()) - done)
     kept.keep(project)
     try:
         kept.versions |= _versions(project, done)
@@ -246,6 +276,13 @@ def build(project: Project, kept: Record, found: Work) -> None:
     kept.keep(project)
     if failure is not None:
         raise failure
+    # Tests may be left out on purpose: `DBT_EXCLUDE_RESOURCE_TYPES`.
+    missed = {key for key in found.nodes - statuses.keys() if key.split(".")[0] in _TABLES}
+    if missed:
+        names = ", ".join(sorted(project.manifest.nodes[key].name for key in missed))
+        raise AfterimageError(
+            f"dbt reported success, but has not built {names}; the next run tries again"
+        )
 
 
 def _versions(project: Project, done: Collection[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from dbt_afterimage.runtime.locks import lock
 from dbt_afterimage.runtime.project import Project
 from dbt_afterimage.runtime.state import state_folder
 
-_FORM = 1
+_FORM = 2
 
 
 @dataclass
@@ -33,6 +33,7 @@ class Record:
         versions: The id of each staging model -> the version of its table from which all below it
             was built.
         texts: A checksum of the project's files.
+        seeds: The id of each large seed -> a checksum of its file from which all below was built.
         settings: A checksum of its variables and of dbt_project.yml.
         listing: A checksum of afterimage.yml.
     """
@@ -41,6 +42,7 @@ class Record:
     pending: list[str] = field(default_factory=list)
     versions: dict[str, str] = field(default_factory=dict)
     texts: str = ""
+    seeds: dict[str, str] = field(default_factory=dict)
     settings: str = ""
     listing: str = ""
 
@@ -149,6 +151,24 @@ def texts_of(project: Project) -> str:
     return _checksum(f"{key} {file.checksum.checksum}" for key, file in files)
 
 
+def large_seeds_of(project: Project) -> dict[str, str]:
+    """Return a checksum of each seed that dbt itself knows by its path alone, as it is large.
+
+    It is empty if the file cannot be found.
+    """
+    return {
+        # dbt remembers the folder of a project that was moved.
+        key: checksum_of_file(
+            Path(
+                project.folder if project.file_of(node) else node.root_path,
+                node.original_file_path,
+            )
+        )
+        for key, node in project.manifest.nodes.items()
+        if node.resource_type == "seed" and node.checksum.name == "path"
+    }
+
+
 def settings_of(project: Project) -> str:
     """Return a checksum of what models may depend on and dbt's `state:modified` does not see."""
     check = project.manifest.state_check
@@ -164,4 +184,10 @@ def _checksum(texts: Iterable[str]) -> str:
 
 def checksum_of_file(path: Path) -> str:
     """Return a checksum of a file; an empty text if it does not exist."""
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+    if not path.is_file():
+        return ""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(1 << 20):
+            found.update(part)
+    return found.hexdigest()

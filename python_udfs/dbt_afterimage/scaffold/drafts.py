@@ -305,7 +305,7 @@ class _Writer:
                 return True
             if key in nodes and key not in seen:
                 seen.add(key)
-                ahead += nodes[key].depends_on.nodes
+                ahead += nodes[key].depends_on_nodes
         return False
 
     def draft(self) -> Draft:

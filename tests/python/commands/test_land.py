@@ -57,7 +57,8 @@ class Landings:
         """Run the command, which must fail, and return its error: one line."""
         code, _, err = self._run(arguments)
         assert code == 1, err
-        said = [line for line in err.splitlines() if not line.endswith("...")]
+        # Without what is being done, and how long it took.
+        said = [line for line in err.splitlines() if not re.search(r"(\.\.\.|: \d+ s)$", line)]
         [line] = [line for line in said if line.startswith("afterimage: ")]
         return line.removeprefix("afterimage: ")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from pyarrow import parquet
 
 from conftest import FORMAT, SCHEMA, Lake, Project, inside, relation
 from dbt_afterimage.cli import main
+from dbt_afterimage.commands import init
 from dbt_afterimage.commands.news import held_topics
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, news, record, states
@@ -677,3 +679,49 @@ def test_one_up_at_a_time(
     with record.of(fleet.open()).taken():
         assert main(["up", "--profiles-dir", "profiles"]) == 1
     assert "another `afterimage up` is at work in this project" in capsys.readouterr().err
+
+
+def test_up_builds_a_merged_staging_model_in_an_odd_folder_beside_a_path_without_files(
+    fleet: Fleet,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fleet.build()
+    fleet.project.model(
+        "CRM changes, old/stg_fleet__merged",
+        "{{ qlik_change_table(source('raw', 'two'), unique_key=['id']) }}",
+        materialized="incremental",
+        incremental_strategy="merge",
+        unique_key="change_id",
+        file_format=FORMAT,
+    )
+    fleet.project.model("merged_names", "select after.name from {{ ref('stg_fleet__merged') }}")
+    # The tables of other tests are in the catalog, too.
+    monkeypatch.setattr(init, "add", lambda *_, **__: ([], 0))
+    monkeypatch.chdir(fleet.project.folder)
+
+    def up(*arguments: str) -> tuple[int, str]:
+        capsys.readouterr()
+        code = main(["up", *arguments, "--profiles-dir", "profiles"])
+        return code, capsys.readouterr().out
+
+    try:
+        fleet.land("two", 31, row(at(31), "U", "first"))
+        code, said = up(str(tmp_path))
+        assert code == 1
+        assert re.search("^not landed: .* has no files yet", said)
+        assert re.search("^stg_fleet__merged: ", said, re.M)
+        assert "first" in fleet.names(f"select name from {SCHEMA}.merged_names")
+        assert fleet.names(f"select name from {SCHEMA}.two_current") == ["first"]
+        fleet.land("two", 32, row(at(32), "U", "second"))
+        code, said = up()
+        assert code == 0
+        assert {"first", "second"} <= {*fleet.names(f"select name from {SCHEMA}.merged_names")}
+        # It remembers nothing, and `news` counts it as well.
+        assert "Building 2 models" in up()[1]
+        assert main(["news", "--profiles-dir", "profiles"]) == 0
+        assert "raw.two (stg_fleet__merged)  may have news" in capsys.readouterr().out
+    finally:
+        shutil.rmtree(fleet.project.folder / "models" / "CRM changes, old")
+        (fleet.project.folder / "models" / "merged_names.sql").unlink()

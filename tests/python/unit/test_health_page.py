@@ -124,3 +124,22 @@ def test_what_an_older_version_kept_is_read_again(tmp_path: Path) -> None:
     tables = Tables(tmp_path)
     assert [write(tables, 1, kept), write(tables, 1, kept)] == [0, 0]
     assert tables.asked == ["t0"]
+
+
+def test_a_staging_model_without_a_table_has_a_line_however_it_is_stored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a project whose other models have no table either."""
+    stream, merged, plain = nodes(3)
+    merged.config.materialized = "incremental"
+    merged.depends_on.macros = ["macro.afterimage.qlik_change_table"]
+    plain.config.materialized = "table"
+    plain.depends_on.macros = ["macro.dbt.is_incremental"]
+    tables = Tables(tmp_path)
+    built = stream.relation_name
+    columns_of = tables.columns_of
+    monkeypatch.setattr(tables, "columns_of", lambda one: columns_of(one) if one == built else None)
+    health.write(tables, [stream, merged, plain], 24, is_all=True)  # type: ignore[arg-type]
+    said = capsys.readouterr().out
+    assert "t1: look here, because it has not been built" in said
+    assert "t2" not in said

@@ -17,7 +17,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "runtime": {"udfs"},
     "landing": {"runtime"},
     "scaffold": {"runtime", "udfs"},
-    "fleet": {"runtime"},
+    "fleet": {"runtime", "scaffold"},
     "pages": {"runtime"},
     "commands": {"runtime", "landing", "scaffold", "fleet", "pages", "udfs"},
 }

@@ -1,0 +1,337 @@
+"""What `afterimage up` tells dbt to build: dbt parses and selects, and Spark is not asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from conftest import Project
+from dbt_afterimage.cli import main
+from dbt_afterimage.commands import up
+from dbt_afterimage.commands.news import _of_up, _unread
+from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.fleet import building, record
+from dbt_afterimage.runtime.project import Project as Opened
+from dbt_afterimage.runtime.project import Where
+from dbt_afterimage.scaffold.drafts import _Writer
+
+STAGING = (
+    "{{ config(materialized='change_stream') }}"
+    " {{ qlik_change_table(source('raw', 'one'), unique_key=['id']) }}"
+)
+# Folders, whose names mean something in a selector of dbt.
+ODD = ("CRM changes", "a,b", "a+b", "what? [1]", "x:y", "Größe")
+
+
+class Shop:
+    """A project whose models stand in folders with odd names."""
+
+    def __init__(self, folder: Path) -> None:
+        self.project = Project(folder)
+        self.project.file(
+            "models/sources.yml", "sources: [{name: raw, schema: raw, tables: [{name: one}]}]"
+        )
+        # The name of the one is that of the other's folder.
+        self.project.file("models/near.sql", STAGING)
+        self.project.file("models/near/far.sql", STAGING)
+        for number, name in enumerate(ODD):
+            self.project.file(f"models/{name}/stg_{number}.sql", STAGING)
+            self.project.file(
+                f"models/{name}/below_{number}.sql", f"select * from {{{{ ref('stg_{number}') }}}}"
+            )
+
+    def open(self) -> Opened:
+        profiles = str(self.project.folder / "profiles")
+        return Opened(Where(project_dir=str(self.project.folder), profiles_dir=profiles))
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
+    return Shop(tmp_path_factory.mktemp("shop"))
+
+
+@pytest.fixture
+def opened(shop: Shop) -> Iterator[Opened]:
+    """The project, of which `up` keeps nothing."""
+    opened = shop.open()
+    yield opened
+    kept = record.of(opened).folder
+    for path in kept.glob("*.*"):
+        path.unlink()
+
+
+def ids(*names: str) -> set[str]:
+    return {f"model.afterimage.{name}" for name in names}
+
+
+ALL = ids("near", "far", *(f"{kind}_{n}" for kind in ("stg", "below") for n in range(len(ODD))))
+
+
+def dbt_builds(
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    leaves_out: Collection[str] = (),
+    fails: Collection[str] = (),
+) -> list[set[str]]:
+    """Let dbt select what it is told, and build nothing; return what it selects each time."""
+    runs: list[set[str]] = []
+    run = Opened.run
+
+    def pretended(self: Opened, *command: str, log: str = "none") -> Any:
+        if command[0] != "build":
+            return run(self, *command, log=log)
+        selected = self.selected(*command[command.index("--select") + 1 :])
+        runs.append({key for key in selected if not key.startswith("source.")})
+        results = [
+            SimpleNamespace(
+                node=SimpleNamespace(unique_id=key), status="fail" if key in fails else "success"
+            )
+            for key in runs[-1] - set(leaves_out)
+        ]
+        return SimpleNamespace(results=results)
+
+    monkeypatch.setattr(Opened, "run", pretended)
+    monkeypatch.setattr(building, "_versions", lambda project, done: {})
+    return runs
+
+
+def test_models_in_folders_with_odd_names_are_built(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = dbt_builds(monkeypatch)
+    kept = record.of(opened)
+    # There is no record, so everything is built.
+    found = building.work(opened, kept, {}, everything=False)
+    assert found.nodes == ALL
+    building.build(opened, kept, found)
+    assert runs == [ALL]
+    assert kept.pending == []
+    # And each of them alone.
+    for number in range(len(ODD)):
+        kept.pending = [f"model.afterimage.stg_{number}"]
+        found = building.work(opened, kept, {}, everything=False)
+        assert found.nodes == ids(f"stg_{number}", f"below_{number}")
+        assert found.left_alone == len(ALL) - 2
+        building.build(opened, kept, found)
+        assert runs[-1] == found.nodes
+        assert kept.pending == []
+
+
+def test_a_model_that_dbt_has_passed_over_is_an_error(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dbt_builds(monkeypatch, leaves_out=ids("below_1", "stg_0"))
+    kept = record.of(opened)
+    found = building.work(opened, kept, {}, everything=True)
+    with pytest.raises(AfterimageError, match="has not built below_1, stg_0"):
+        building.build(opened, kept, found)
+    # The next run takes them up.
+    assert set(record.of(opened).pending) == ids("below_1", "stg_0")
+
+
+def test_what_dbt_selects_besides_and_fails_is_built_again(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dbt_builds(monkeypatch)
+    kept = record.of(opened)
+    building.build(opened, kept, building.work(opened, kept, {}, everything=True))
+    kept.pending = [*ids("near")]
+    runs = dbt_builds(monkeypatch, fails=ids("far"))
+    found = building.work(opened, kept, {}, everything=False)
+    assert found.built == ("near",)
+    building.build(opened, kept, found)
+    assert runs == [ids("near", "far")]
+    assert set(record.of(opened).pending) == ids("far")
+
+
+def test_paths_that_cannot_be_landed_keep_up_from_nothing_else(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "_SUCCESS").touch()
+    where = ["--project-dir", str(shop.project.folder)]
+    where += ["--profiles-dir", str(shop.project.folder / "profiles")]
+    taken_in: list[Opened] = []
+
+    def take_in(project: Opened, *_: Any, **__: Any) -> int:
+        taken_in.append(project)
+        return 0
+
+    monkeypatch.setattr(up, "_take_in", take_in)
+    # Spark is not wanted here.
+    monkeypatch.setattr(up, "Project", lambda where, asks: Opened(where))
+    for paths, said in (
+        (("empty", "absent"), ("empty has no files yet", "absent does not exist")),
+        # All that a shell has found for `landing/*`.
+        (("_SUCCESS",), ("_SUCCESS is hidden",)),
+    ):
+        taken_in.clear()
+        given = [str(tmp_path / path) for path in paths]
+        assert main(["up", *given, *where]) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert len(lines) == len(said)
+        for line, text in zip(lines, said, strict=True):
+            assert line.startswith("not landed: ")
+            assert text in line
+        assert len(taken_in) == 1
+        # Nothing else to do, so it is an error.
+        assert main(["land", *given, *where]) == 1
+        assert capsys.readouterr().err.count("\nafterimage: ") + 1 >= len(said)
+
+
+def test_a_model_that_calls_a_source_macro_is_staging_however_it_is_stored(shop: Shop) -> None:
+    bodies = {
+        "kept": "{{ config(materialized='incremental') }} "
+        "{{ qlik_change_table(source('raw', 'one'), unique_key=['id']) }}",
+        "copied": "{{ config(materialized='table') }} "
+        "{{ dated_copies(source('raw', 'one'), ['id'], copy_column='day') }}",
+        "inlined": "{{ config(materialized='ephemeral') }} "
+        "{{ qlik_change_table(source('raw', 'one'), unique_key=['id']) }}",
+        "after_kept": "select * from {{ ref('kept') }}",
+        "after_inlined": "select * from {{ ref('inlined') }}",
+        # These are the affair of `dbt run`.
+        "lone": "select * from {{ source('raw', 'one') }}",
+        "after_lone": "select * from {{ ref('lone') }}",
+    }
+    for name, body in bodies.items():
+        shop.project.file(f"models/{name}.sql", body)
+    try:
+        opened = shop.open()
+        found = building.work(opened, record.of(opened), {}, everything=True)
+        more = ids("kept", "copied", "after_kept", "after_inlined")
+        assert found.nodes == ALL | more
+        # The health page has a line for each that has a table.
+        assert more & set(found.staging) == ids("kept", "copied")
+        # `news` counts the same.
+        assert more <= {*_of_up(opened)}
+        assert not {*_of_up(opened)} & ids("lone", "after_lone")
+    finally:
+        for name in bodies:
+            (shop.project.folder / "models" / f"{name}.sql").unlink()
+
+
+def test_a_unit_test_that_was_edited_is_run_with_its_model(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`dbt build` passes over one whose model is not selected."""
+    dbt_builds(monkeypatch)
+    path = shop.project.folder / "models" / "unit_tests.yml"
+    told = """
+unit_tests:
+  - name: told
+    model: below_0
+    given: [{input: ref('stg_0'), rows: [{id: 1}]}]
+    expect: {rows: [{id: 1}]}
+"""
+    unit_test = "unit_test.afterimage.below_0.told"
+    try:
+        for text, nodes in (
+            (told, ALL | {unit_test}),
+            (told.replace("1", "2"), ids("below_0") | {unit_test}),
+        ):
+            path.write_text(text)
+            project = shop.open()
+            kept = record.of(project)
+            found = building.work(project, kept, {}, everything=False)
+            assert found.nodes == nodes
+            building.build(project, kept, found)
+            assert kept.pending == []
+    finally:
+        path.unlink()
+
+
+def test_a_project_may_have_seeds(shop: Shop) -> None:
+    """To dbt a seed depends on macros alone."""
+    seeds = shop.project.folder / "seeds"
+    below = shop.project.folder / "models" / "with_codes.sql"
+    (seeds / "codes.csv").write_text("id,text\n1,x\n")
+    below.write_text("select * from {{ ref('stg_0') }} cross join {{ ref('codes') }}")
+    try:
+        opened = shop.open()
+        found = building.work(opened, record.of(opened), {}, everything=True)
+        assert found.nodes == ALL | ids("with_codes") | {"seed.afterimage.codes"}
+        assert _unread(opened) == []
+        # What `init` asks of a model whose name it would give to another one.
+        init = cast("Any", SimpleNamespace(project=opened))
+        for above, expected in (("stg_0", True), ("stg_1", False)):
+            is_below = _Writer._is_below(init, opened.model("with_codes"), opened.model(above))
+            assert is_below == expected
+    finally:
+        (seeds / "codes.csv").unlink()
+        below.unlink()
+
+
+def test_a_large_seed_that_was_edited_is_loaded_again(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dbt knows a seed of more than 1 MiB by its path alone."""
+    dbt_builds(monkeypatch)
+    rows = [f"{number},{'x' * 100}" for number in range(12_000)]
+    assert sum(map(len, rows)) > 1 << 20
+    seed = shop.project.folder / "seeds" / "codes.csv"
+    below = shop.project.folder / "models" / "with_codes.sql"
+    below.write_text("select * from {{ ref('stg_0') }} cross join {{ ref('codes') }}")
+
+    def built() -> tuple[str, ...]:
+        project = shop.open()
+        kept = record.of(project)
+        found = building.work(project, kept, {}, everything=False)
+        if found.nodes:
+            building.build(project, kept, found)
+        return found.built
+
+    def edit(number: int) -> None:
+        """Another row of the same length, at the same time."""
+        rows[number] = rows[number].replace("x", "y")
+        seed.write_text("\n".join(["id,text", *rows]))
+        os.utime(seed, (1_700_000_000, 1_700_000_000))
+
+    edit(0)
+    try:
+        assert {"codes", "with_codes"} < set(built())
+        assert built() == ()
+        for number in (1, -1):
+            edit(number)
+            assert built() == ("codes", "with_codes")
+            assert built() == ()
+        # An edit while dbt builds is not lost: it may have come too late.
+        edit(2)
+        run = Opened.run
+
+        def slow(self: Opened, *command: str, log: str = "none") -> Any:
+            if command[0] == "build":
+                edit(3)
+            return run(self, *command, log=log)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Opened, "run", slow)
+            assert built() == ("codes", "with_codes")
+        assert built() == ("codes", "with_codes")
+        assert built() == ()
+        # A record of the version before knows nothing of seeds: everything counts as changed.
+        path = record.of(opened).folder / "record.json"
+        said = json.loads(path.read_text())
+        path.write_text(json.dumps({**said, "form": 1, "seeds": None}))
+        assert len(built()) == len(ALL) + 2
+    finally:
+        seed.unlink()
+        below.unlink()
+
+
+def test_a_large_seed_is_found_in_a_project_that_was_moved(tmp_path: Path) -> None:
+    """Such as one in a container: what dbt keeps of the last parsing has the old place."""
+    (tmp_path / "before").mkdir()
+    shop = Shop(tmp_path / "before")
+    rows = "id\n" + "1234567\n" * 200_000
+    shop.project.file("seeds/codes.csv", rows)
+    expected = {"seed.afterimage.codes": hashlib.sha256(rows.encode()).hexdigest()}
+    assert record.large_seeds_of(shop.open()) == expected
+    shop.project.folder = shop.project.folder.rename(tmp_path / "after")
+    assert record.large_seeds_of(shop.open()) == expected
