@@ -47,6 +47,11 @@
         {%- if config.get('on_schema_change') == 'append_new_columns' -%}
             {%- do altered.update(fromjson(read.get('altered') or '{}')) -%}
         {%- endif -%}
+    {%- elif known != columns | list and afterimage._tracks_reads()
+        and config.get('on_schema_change') == 'append_new_columns' -%}
+        {#- Without further changes, the intake knows by itself that all rows are read again. -#}
+        {%- set read = afterimage._stored_reads(afterimage._table_properties(this)) -%}
+        {%- do altered.update({'added': fromjson(read.get('altered') or '{}').get('added', [])}) -%}
     {%- endif -%}
     {%- if known == columns | list and not retyped and not altered -%}
         {{ return(none) }}

@@ -73,6 +73,7 @@
     {%- set types = tojson(afterimage._column_types(declared)) if declared else none -%}
     {%- set ranges = afterimage._merge_ranges(extents) if kind == 'new' else [] -%}
     {%- set intake = {
+        'macro': macro_name,
         'kind': kind,
         'sides': afterimage._grouped(read.sides, ranges, has_unplaced, also) if kind == 'new' else read.sides,
         'extents': extents,

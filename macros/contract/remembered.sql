@@ -105,6 +105,7 @@
     {%- endif -%}
     {%- set note = {
         'run': invocation_id,
+        'macro': intake.macro,
         'name': intake.sides[0].name,
         'key': unique_key | map('lower') | sort,
         'erased_columns': intake.erased_columns,

@@ -29,6 +29,14 @@
         'column': column,
         'removals': true,
     }], new_shape) -%}
+    {%- set own = afterimage._noted_intakes() | selectattr('macro', 'equalto', macro_name) | list -%}
+    {%- if own | length > 1 -%}
+        {#- What the model's table has of a copy could be of either. -#}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ': `relation` must be the only one in a model. Write a model for each, and unite these. Got: '
+            ~ own | map(attribute='name') | join(', ')
+        ) -%}
+    {%- endif -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}

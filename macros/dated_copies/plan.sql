@@ -15,7 +15,8 @@
     {#- Not every format tells that rows of a copy are gone. What it says now is compared with the next copy. -#}
     {%- set thinned = afterimage._copies_thinned(side, candidates.read | reject('in', landed) | list) -%}
     {%- if thinned -%}
-        {%- set landed = landed + thinned -%}
+        {#- What took rows out of one copy may have taken them out of others. -#}
+        {%- set landed = landed + afterimage._copies_thinned(side, known | reject('in', landed) | list) -%}
         {%- set candidates = afterimage._copies_beside(known, landed) -%}
     {%- endif -%}
     {#- A bare date or timestamp lets files be skipped. -#}

@@ -76,11 +76,13 @@
     {#- From here on, what lands of these keys is left out. The staging table comes last: it tells which keys are
         linked. -#}
     {%- for table in plan.tables + plan.raw_tables -%}
-        {#- Delta's DELETE takes no subquery. -#}
-        {%- do run_query(
-            'merge into ' ~ table.relation ~ ' as known using (' ~ erasures['keys'] ~ ') as erased on erased.key_text in ('
-            ~ afterimage._key_texts_in(table, 'known.', plan, erasures.salt) | join(', ') ~ ') when matched then delete'
-        ) -%}
+        {%- for text in afterimage._key_texts_in(table, 'known.', plan, erasures.salt) -%}
+            {#- Delta's DELETE takes no subquery. -#}
+            {%- do run_query(
+                'merge into ' ~ table.relation ~ ' as known using (' ~ erasures['keys'] ~ ') as erased on ' ~ text
+                ~ ' = erased.key_text when matched then delete'
+            ) -%}
+        {%- endfor -%}
         {%- do afterimage._forget_rows(table) -%}
     {%- endfor -%}
     {%- do afterimage._allow_many_steps() -%}

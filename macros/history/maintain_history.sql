@@ -26,15 +26,20 @@
                     'maintain_history: `history` names a table that the project does not have. Got: ' ~ name
                 ) -%}
             {%- endif -%}
-            {#- All versions of a model have its name. -#}
+            {#- All versions of a model have its name; not all of them may be built. -#}
             {%- for node in nodes -%}
-                {%- do relations.update({node.alias: afterimage._relation_of_node(node)}) -%}
+                {%- set relation = afterimage._relation_of_node(node) -%}
+                {%- set shown = name if nodes | length == 1 else node.alias -%}
+                {%- if shown == name or afterimage._load_relation(relation) is not none -%}
+                    {%- do relations.update({relation | string: [shown, relation]}) -%}
+                {%- endif -%}
             {%- endfor -%}
             {%- if is_source -%}
-                {%- do relations.update({name: source(*name[7:].split('.', 1))}) -%}
+                {%- set relation = source(*name[7:].split('.', 1)) -%}
+                {%- do relations.update({relation | string: [name, relation]}) -%}
             {%- endif -%}
         {%- endfor -%}
-        {%- for name, relation in relations.items() -%}
+        {%- for name, relation in relations.values() -%}
             {%- do log(name ~ ': ' ~ afterimage._maintain(relation, retain_days), info=true) -%}
         {%- endfor -%}
     {%- endif -%}

@@ -1,5 +1,15 @@
 {#- Qlik metadata messages on Kafka -> one row per column of each schema. Arguments: qlik_message_schemas.yml. -#}
 {%- macro qlik_message_schemas(relation, value='value') -%}
+    {#- A model of its own keeps schemas whose first message has left the topic, or lands after a later one. -#}
+    {%- set columns = afterimage._relation_columns(this) if afterimage._is_incremental() else [] -%}
+    {%- set is_kept = ['schema_id', 'published_at', 'reject_reason'] | reject('in', columns | map(attribute='name'))
+        | list == [] -%}
+    {{ return(afterimage._qlik_described_schemas(relation, value, this if is_kept)) }}
+{%- endmacro -%}
+
+
+{#- The query of `qlik_message_schemas`. `known` is a table of earlier results, if there is one. -#}
+{%- macro _qlik_described_schemas(relation, value, known=none) -%}
     {%- set landing = afterimage._qlik_landing('qlik_message_schemas', relation, value) -%}
     {%- if landing is none -%}
         {{ return(afterimage._placeholder_query()) }}
@@ -104,7 +114,7 @@ select
     lineage.schema as schema_name,
     lineage.`table` as table_name,
     try_cast(lineage.tableVersion as int) as table_version,
-    published_at,
+    {{ 'least(described_columns.published_at, known_schemas.published_at) as' if known }} published_at,
     column_name,
     ordinal,
     properties.type as data_type,
@@ -122,6 +132,14 @@ select
     reject_reason
 
 from described_columns
+{%- if known %}
+left outer join (
+    select schema_id as known_id, min(published_at) as published_at
+    from {{ known }}
+    where reject_reason is null
+    group by schema_id
+) as known_schemas on described_columns.schema_id = known_schemas.known_id
+{%- endif %}
 {%- endmacro -%}
 
 

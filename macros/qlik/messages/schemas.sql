@@ -143,7 +143,7 @@
     {%- if 'schema_id' in names and 'data_schema' in names -%}
         {{ return('select * from ' ~ metadata) }}
     {%- endif -%}
-    {{ return(afterimage.qlik_message_schemas(metadata, value if value | lower in names else 'value')) }}
+    {{ return(afterimage._qlik_described_schemas(metadata, value if value | lower in names else 'value')) }}
 {%- endmacro -%}
 
 

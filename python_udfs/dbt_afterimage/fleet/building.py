@@ -158,17 +158,18 @@ def work(
         if reader.has_news or not is_known:
             roots.add(key)
     if kept.texts != record.texts_of(project):
-        roots |= project.selected("state:modified", state=kept.manifest)
+        edited = project.selected("state:modified", state=kept.manifest)
+        # `dbt build` runs a unit test with its model alone.
+        edited |= {
+            model
+            for key, unit_test in project.manifest.unit_tests.items()
+            if key in edited
+            for model in unit_test.depends_on_nodes[:1]
+        }
+        roots |= edited
     # dbt says that they are the same.
     roots |= {
         key for key, checksum in seeds.items() if kept.seeds.get(key) != checksum or not checksum
-    }
-    # `dbt build` runs a unit test with its model alone.
-    roots |= {
-        model
-        for key, unit_test in project.manifest.unit_tests.items()
-        if key in roots
-        for model in unit_test.depends_on_nodes[:1]
     }
     roots &= graph.nodes.keys()
     return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots), seeds)
@@ -265,7 +266,12 @@ def build(project: Project, kept: Record, found: Work) -> None:
     }
     done = {key for key, status in statuses.items() if status in _DONE}
     # dbt may have selected more, which is to be built to its end, too.
-    kept.pending = sorted((found.nodes | statuses.keys()) - done)
+    pending = (found.nodes | statuses.keys()) - done
+    missed = found.nodes - statuses.keys()
+    if failure is None:
+        # Tests may be left out on purpose: `DBT_EXCLUDE_RESOURCE_TYPES`.
+        pending -= {key for key in missed if key.split(".")[0] in _TESTS}
+    kept.pending = sorted(pending)
     kept.keep(project)
     try:
         kept.versions |= _versions(project, done)
@@ -276,12 +282,12 @@ def build(project: Project, kept: Record, found: Work) -> None:
     kept.keep(project)
     if failure is not None:
         raise failure
-    # Tests may be left out on purpose: `DBT_EXCLUDE_RESOURCE_TYPES`.
-    missed = {key for key in found.nodes - statuses.keys() if key.split(".")[0] in _TABLES}
-    if missed:
-        names = ", ".join(sorted(project.manifest.nodes[key].name for key in missed))
+    tables = [key for key in missed if key.split(".")[0] in _TABLES]
+    if tables:
+        names = ", ".join(sorted(project.manifest.nodes[key].name for key in tables))
         raise AfterimageError(
-            f"dbt reported success, but has not built {names}; the next run tries again"
+            f"dbt reported success, but has not built {names}. If a setting of dbt leaves it out,"
+            " such as DBT_EXCLUDE_RESOURCE_TYPES, unset that for `up`; the next run tries again"
         )
 
 

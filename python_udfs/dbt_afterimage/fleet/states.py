@@ -269,8 +269,9 @@ def _snapshots_since(
         The parent of each snapshot since, the rows that it added, its time, and whether it changed
         rows. A table is left out if its snapshots do not lead back to the known one.
     """
-    # Without a snapshot on one of the sides there is no way from one to the other.
-    walks = [pair for pair, snapshot in snapshots.items() if pair[1].isdigit() and snapshot]
+    # Without a snapshot on one of the sides, or with a version of another format, there is no way
+    # from one to the other.
+    walks = [pair for pair, one in snapshots.items() if pair[1].isdigit() and one.isdigit()]
     commits: dict[Pair, dict[str, Sequence[Any]]] = defaultdict(dict)
     for number, (snapshot, *commit) in _each_of(
         project,

@@ -81,6 +81,15 @@ def test_an_operation_takes_several_tables(
 ) -> None:
     project = make_project("upkeep_of_two")
     project.model("upkept", "select 1 as id", materialized="table", file_format=FORMAT)
+    # Its table has the name of the other one, in another schema.
+    project.model(
+        "upkept_elsewhere",
+        "select 1 as id",
+        materialized="table",
+        file_format=FORMAT,
+        schema="aside",
+        alias="upkept",
+    )
     project.file(
         "models/sources.yml",
         f"{{sources: [{{name: landed, schema: {SCHEMA}, tables: [{{name: upkept_raw}}]}}],"
@@ -90,11 +99,12 @@ def test_an_operation_takes_several_tables(
     for _ in range(2):
         project.dbt("run")
         lake.create("upkept_raw", {"id": "int"}, [{"id": 1}])
-    given = "{history: [upkept, source:landed.upkept_raw], retain_days: 0}"
+    given = "{history: [upkept, upkept_elsewhere, source:landed.upkept_raw], retain_days: 0}"
     capfd.readouterr()
     project.dbt("--no-quiet", "run-operation", "maintain_history", "--args", given)
     said = capfd.readouterr().out
     assert "upkept: compacted" in said
+    assert "upkept_elsewhere: compacted" in said
     assert "source:landed.upkept_raw: compacted" in said
     if FORMAT == "iceberg":
         assert [copies(lake, name) for name in ("upkept", "upkept_raw")] == [1, 1]

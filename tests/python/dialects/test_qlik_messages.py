@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import SCHEMA, DbtError, Lake, Project, column_list, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, column_list, relation
 from deliveries import Batch, count_rows, run_in_batches, run_in_batches_and_at_once
 from dialect_qlik import as_staged, landed_message, landing, qlik_column
 from histories import EXAMPLES, assert_same_history, fewer_checks
@@ -292,6 +292,23 @@ def test_of_several_schemas_the_newest_of_the_messages_time_counts_with_a_warnin
         (["BALANCE"], [f"{NO_SCHEMA} v1, the first of its table"], None),
         (None, None, None),
     ]
+
+
+@pytest.mark.slow
+def test_a_kept_schema_has_the_time_of_its_first_message(project: Project, lake: Lake) -> None:
+    """That message lands last here, and then leaves the topic."""
+    call = f"{{{{ qlik_message_schemas({relation('kept_metadata')}) }}}}"
+    config = {"materialized": "incremental", "incremental_strategy": "merge"}
+    project.model("kept_schemas", call, **config, unique_key="schema_column_id", file_format=FORMAT)
+    for landed_days, refresh in (([10], ["--full-refresh"]), ([10, 2], []), ([12], [])):
+        lake.create(
+            "kept_metadata",
+            landing("json"),
+            [metadata("json", "v2", "ACCOUNTS", 2, VERSION_2, day=day) for day in landed_days],
+        )
+        project.dbt("run", "--select", "kept_schemas", *refresh)
+    found = lake.rows(f"select distinct published_at from {SCHEMA}.kept_schemas")
+    assert [row["published_at"].day for row in found] == [2]
 
 
 @pytest.mark.slow

@@ -29,6 +29,15 @@ STAGING = (
 # Folders, whose names mean something in a selector of dbt.
 ODD = ("CRM changes", "a,b", "a+b", "what? [1]", "x:y", "Größe")
 
+TOLD = """
+unit_tests:
+  - name: told
+    model: below_0
+    given: [{input: ref('stg_0'), rows: [{id: 1}]}]
+    expect: {rows: [{id: 1}]}
+"""
+UNIT_TEST = "unit_test.afterimage.below_0.told"
+
 
 class Shop:
     """A project whose models stand in folders with odd names."""
@@ -136,6 +145,23 @@ def test_a_model_that_dbt_has_passed_over_is_an_error(
     assert set(record.of(opened).pending) == ids("below_1", "stg_0")
 
 
+def test_a_unit_test_that_is_left_out_on_purpose_is_not_pending(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with `DBT_EXCLUDE_RESOURCE_TYPES`: else its model would be built in each run."""
+    path = shop.project.folder / "models" / "unit_tests.yml"
+    path.write_text(TOLD)
+    try:
+        project = shop.open()
+        dbt_builds(monkeypatch, leaves_out={UNIT_TEST})
+        kept = record.of(project)
+        building.build(project, kept, building.work(project, kept, {}, everything=True))
+        assert kept.pending == []
+        assert not building.work(project, kept, {}, everything=False).nodes
+    finally:
+        path.unlink()
+
+
 def test_what_dbt_selects_besides_and_fails_is_built_again(
     opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,18 +249,10 @@ def test_a_unit_test_that_was_edited_is_run_with_its_model(
     """`dbt build` passes over one whose model is not selected."""
     dbt_builds(monkeypatch)
     path = shop.project.folder / "models" / "unit_tests.yml"
-    told = """
-unit_tests:
-  - name: told
-    model: below_0
-    given: [{input: ref('stg_0'), rows: [{id: 1}]}]
-    expect: {rows: [{id: 1}]}
-"""
-    unit_test = "unit_test.afterimage.below_0.told"
     try:
         for text, nodes in (
-            (told, ALL | {unit_test}),
-            (told.replace("1", "2"), ids("below_0") | {unit_test}),
+            (TOLD, ALL | {UNIT_TEST}),
+            (TOLD.replace("1", "2"), ids("below_0") | {UNIT_TEST}),
         ):
             path.write_text(text)
             project = shop.open()
