@@ -193,6 +193,7 @@ def _look(
     project: Project,
     wanted: Sequence[Entry],
     *,
+    listed: Collection[Entry] = (),
     is_pattern: bool = False,
     accept_keys: bool = False,
 ) -> _Outcome:
@@ -201,6 +202,7 @@ def _look(
     Args:
         project: The dbt project.
         wanted: The tables.
+        listed: Those with a key of their own in the list.
         is_pattern: Whether they are all that fit a pattern, and nobody has named them.
         accept_keys: Whether to take the keys that rows suggest.
     """
@@ -222,7 +224,9 @@ def _look(
                 )
         except AfterimageError as error:
             if is_pattern and isinstance(error, SeveralTables) and not entry.table:
-                ahead = [replace(entry, table=table) for table in error.tables] + ahead
+                # The key in the list is that of the one table which the topic had.
+                key = () if entry in listed else entry.key
+                ahead = [replace(entry, table=one, key=key) for one in error.tables] + ahead
                 continue
             if is_pattern and isinstance(error, drafts.NoChangeTable):
                 continue
@@ -340,7 +344,10 @@ def add(
     looked_at = [entry for entry in wanted if entry.relation.lower() not in leave]
     if leave and not looked_at:
         return [], 0
-    outcome = _look(project, looked_at, is_pattern=is_pattern, accept_keys=accept_keys)
+    own_keys = [entry for entry in known if entry.key != listing.defaults.key]
+    outcome = _look(
+        project, looked_at, listed=own_keys, is_pattern=is_pattern, accept_keys=accept_keys
+    )
     if every and not (outcome.drafts or outcome.problems):
         return [], 0
     if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):

@@ -170,6 +170,45 @@ def test_folders_of_one_name_are_not_one_table_under_two_names(
     assert "another table has the model" in str(problem)
 
 
+@pytest.mark.parametrize(
+    ("said", "given", "keys"),
+    [
+        ("tables:\n- {relation: landing.crm, key: [ID]}\n", {}, [["NR"], ["CODE"]]),
+        ("tables:\n- {relation: landing.crm, key: [ID]}\n", {"key": "NO"}, [["NR"], ["CODE"]]),
+        ("tables:\n- landing.crm\n", {}, [["NR"], ["CODE"]]),
+        ("tables:\n- landing.crm\n", {"key": "NO"}, [["NO"], ["NO"]]),
+        ("tables: []\n", {"key": "NO"}, [["NO"], ["NO"]]),
+        ("defaults: {key: [ID]}\ntables:\n- landing.crm\n", {}, [["ID"], ["ID"]]),
+    ],
+)
+def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
+    said: str,
+    given: dict[str, str],
+    keys: list[list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = {"dbo.ACCOUNTS": ["NR"], "dbo.ORDERS": ["CODE"]}
+    is_qlik: Any = SimpleNamespace(system=SimpleNamespace(macro="qlik_messages", signs=[]), here=[])
+
+    def draft(project: Any, entry: Entry, *, is_searched: bool) -> drafts.Draft:
+        if entry.table is None:
+            raise plans.SeveralTables("its messages", list(shown))
+        key = list(entry.key) or shown[entry.table]
+        return drafts.Draft(entry, is_qlik, key, "stg", Texts(entry.table))
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    file = tmp_path / "afterimage.yml"
+    file.write_text(said)
+    project: Any = Project()
+    project.folder, project.manifest = tmp_path, SimpleNamespace(nodes={})
+    project.rows = lambda sql: [("landing", "crm")]
+    init.add(project, ["landing.c*"], False, given)
+    found = [one for one in yaml.safe_load(file.read_text())["tables"] if "table" in one]
+    assert [one["table"] for one in found] == [*shown]
+    assert [one["key"] for one in found] == keys
+
+
 def test_two_schemas_do_not_share_a_file_of_sources(tmp_path: Path) -> None:
     with pytest.raises(AfterimageError, match="two schemas"):
         changes(tmp_path, [texts("a", "a"), texts("b", "a", schema="orc")], whole=True)
