@@ -177,7 +177,7 @@ def qlik_messages(question: Question) -> Plan:
     else:
         bodies = _json_bodies(question, value)
         plan.columns, guessed = _json_columns(bodies)
-        plan.table = table or re.sub(r"(?i)_+(messages|topic)$", "", landed.identifier)
+        plan.table = table or name_of_topic(landed.identifier)
         # Where `table` is given, staging rejects messages that name none.
         if all(body.table for body in bodies):
             plan.table = bodies[0].table
@@ -198,6 +198,11 @@ def qlik_messages(question: Question) -> Plan:
         plan.key = guessed
         plan.notes.append(_guess(guessed, guessed_from))
     return plan
+
+
+def name_of_topic(identifier: str) -> str:
+    """Return what to call the only table of a topic that does not say its name."""
+    return re.sub(r"(?i)_+(messages|topic)$", "", identifier)
 
 
 def _full_name(row: Mapping[str, Any]) -> str:

@@ -285,6 +285,99 @@ def test_a_model_where_init_writes_comes_before_others() -> None:
     assert existing(stream) == {"staging": "customers"}
 
 
+def writer(
+    called: str,
+    table: str | None,
+    name: str | None = None,
+    *,
+    code: str = "",
+    folder: str = "staging/qlik",
+) -> drafts._Writer:
+    """Return what writes the models of a table ORDERS, or the one named, of the topic crm_topic.
+
+    Args:
+        called: What the models of the topic that are there are called.
+        table: The source table that is asked for.
+        name: The base name that is asked for.
+        code: What the staging model that is there says.
+        folder: Its folder.
+    """
+    topic = "source.shop.raw.crm_topic"
+    staging = model(f"stg_qlik__{called}", folder, topic, macro="qlik_messages")
+    staging.raw_code = code
+    reads = f"model.shop.stg_qlik__{called}"
+    nodes = [staging, model(f"{called}_history", "history", reads, materialized="history")]
+    for node in nodes:
+        node.resource_type = "model"
+    project: Any = SimpleNamespace(
+        models_folder="models",
+        models=lambda: nodes,
+        relations=lambda: nodes,
+        file_of=lambda node: node.original_file_path,
+    )
+    landed: Any = SimpleNamespace(
+        name="raw.crm_topic", identifier="crm_topic", nodes=frozenset([topic])
+    )
+    of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_messages"), [], [], {})
+    entry = Entry("raw.crm_topic", table=table, name=name)
+    plan = plans.Plan((table or "ORDERS").rpartition(".")[2], ["ID"], [])
+    there = drafts._Existing(project, landed, of_qlik, entry)
+    return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
+
+
+OF_ORDERS_ALONE = "afterimage.qlik_messages(source('raw', 'crm_topic'), table='dbo.ORDERS')"
+
+
+@pytest.mark.parametrize(
+    ("called", "table", "code"),
+    [
+        # The topic named the models; by now its messages show the table.
+        ("crm", None, ""),
+        ("crm", "dbo.ORDERS", ""),
+        ("crm_topic", "dbo.ORDERS", ""),
+        ("orders", "dbo.ORDERS", ""),
+        ("buyers", None, OF_ORDERS_ALONE),
+        ("buyers", "ORDERS", OF_ORDERS_ALONE),
+    ],
+)
+def test_models_that_init_has_written_keep_their_name(
+    called: str, table: str | None, code: str
+) -> None:
+    made = writer(called, table, code=code)
+    assert made.name == called
+    assert made.existing.staging.name == f"stg_qlik__{called}"
+    # So init writes them again where they are.
+    assert made.names == made.planned
+
+
+@pytest.mark.parametrize(
+    ("called", "table", "name", "code"),
+    [
+        ("orders", "dbo.ITEMS", None, OF_ORDERS_ALONE),
+        # Of the only table that there was: another one than this.
+        ("orders", "dbo.ITEMS", None, ""),
+        # The second table of a topic, to which the list gives a name of its own.
+        ("crm", "dbo.ITEMS", "Items", ""),
+    ],
+)
+def test_a_further_table_of_a_topic_does_not_take_the_models_of_the_first(
+    called: str, table: str, name: str | None, code: str
+) -> None:
+    made = writer(called, table, name, code=code)
+    assert made.existing.staging is None
+    assert (made.names["staging"], made.names["history"]) == ("stg_qlik__items", "items_history")
+
+
+def test_two_tables_that_would_keep_the_models_of_their_topic_have_one_name() -> None:
+    names = [writer("crm", table).planned["staging"] for table in ("dbo.ORDERS", "dbo.ITEMS")]
+    assert names == ["stg_qlik__crm", "stg_qlik__crm"]
+
+
+def test_a_model_of_a_topic_that_is_kept_elsewhere_gives_no_name() -> None:
+    made = writer("crm", None, folder="marts")
+    assert (made.name, made.names["staging"]) == ("orders", "stg_qlik__crm")
+
+
 def qlik(operation: str, data: dict[str, Any], mask: str | None = None, **said: Any) -> str:
     """Return a message of Qlik's; `said` is what it says of its table."""
     headers = {"operation": operation, "changeMask": mask}
