@@ -572,9 +572,13 @@ def _declared_type(field: Mapping[str, Any]) -> str:
 
 
 def _digits(parameters: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the precision and the scale of a decimal. Avro's has the scale 0 if it says none."""
-    precision = parameters.get("connect.decimal.precision") or _MOST_DIGITS
-    return int(precision), int(parameters.get("scale") or 0)
+    """Return the precision and the scale of a decimal. Avro's has the scale 0 if it says none.
+
+    Spark's scale is at most the precision; PostgreSQL's numeric(2,4) holds up to 0.0099.
+    """
+    precision = int(parameters.get("connect.decimal.precision") or _MOST_DIGITS)
+    scale = int(parameters.get("scale") or 0)
+    return max(precision, scale), scale
 
 
 def _too_wide(field: Mapping[str, Any]) -> str | None:

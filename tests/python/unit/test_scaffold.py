@@ -469,6 +469,10 @@ WIDE = "as a decimal of Spark has at most 38 digits"
         (connect_decimal("n", 39, 45), "string", "Base64"),
         (connect_decimal("n", 2, 38), "decimal(38,2)", None),
         (connect_decimal("n", 2, 6), "decimal(6,2)", None),
+        # numeric(2,4) of PostgreSQL, NUMBER(2,4) of Oracle.
+        (connect_decimal("n", 4, 2), "decimal(4,4)", None),
+        (connect_decimal("n", 39, 2), "string", "Base64"),
+        (avro_decimal("n", 2, scale=4), "decimal(4,4)", None),
         (connect_decimal("n", 2), "decimal(38,2)", None),
         (avro_decimal("n", 64, scale=2), "decimal(38,2)", "than 36 digits before the point"),
         (avro_decimal("n", 64, scale=40), "string", "Base64"),
