@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -385,14 +386,33 @@ def qlik(operation: str, data: dict[str, Any], mask: str | None = None, **said: 
     return json.dumps({"magic": "atMSG", "type": "DT", "message": body})
 
 
+def json_at(text: str, path: str) -> str | None:
+    """Return what Spark's get_json_object does, for objects alone."""
+    found = json.loads(text)
+    for step in path.removeprefix("$.").split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found if isinstance(found, str) or found is None else json.dumps(found)
+
+
 def plan_of(messages: list[str], table: str | None = None) -> plans.Plan:
+    """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's."""
+    lake = sqlite3.connect(":memory:")
+    for name, count, function in (
+        ("get_json_object", 2, json_at),
+        ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
+        ("unhex", 1, bytes.fromhex),
+        ("decode", 2, bytes.decode),
+    ):
+        lake.create_function(name, count, function)
+    lake.execute("create table crm_topic (value text)")
+    lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
     project: Any = SimpleNamespace(
         macro=lambda name, **given: name,
         query=lambda sql: [],
-        rows=lambda sql: [(text,) for text in messages],
+        rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall(),
     )
     topic: Any = SimpleNamespace(
-        name="raw.crm_topic", identifier="crm_topic", relation="raw.crm_topic", reference="landed"
+        name="raw.crm_topic", identifier="crm_topic", relation="crm_topic", reference="landed"
     )
     return plans.qlik_messages(plans.Question(project, topic, {}, [], table, {}))
 
@@ -430,10 +450,26 @@ def test_the_tables_of_a_topic_without_metadata_are_asked_for() -> None:
 def test_a_table_that_every_message_names_is_the_models() -> None:
     plan = plan_of(OF_ACCOUNTS)
     assert (plan.key, plan.table, plan.call["table"]) == (["ID"], "ACCOUNTS", "'dbo.ACCOUNTS'")
-    assert plan.landed_rows == "landed"
+    # A test that counts all rows of the topic would fail once another table's messages come.
+    assert plan.landed_rows is None
     # With `table`, the message that names none would be rejected.
     mixed = plan_of([*OF_ACCOUNTS, qlik("INSERT", {"ID": 2, "NAME": "Bo", "EMAIL": None})])
     assert (mixed.table, list(mixed.call)) == ("crm", ["columns"])
+    assert mixed.landed_rows == "landed"
+
+
+def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
+    many = OF_ACCOUNTS * 600
+    with pytest.raises(plans.SeveralTables) as refused:
+        plan_of(many + OF_ORDERS)
+    assert refused.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+    plan = plan_of(many + OF_ORDERS, "ORDERS")
+    assert ([column.name for column in plan.columns], plan.key) == (["TOTAL", "NO"], ["NO"])
+    bare = [json.dumps(json.loads(text)["message"]) for text in OF_ORDERS]
+    with pytest.raises(plans.SeveralTables):
+        plan_of(many + bare)
+    unnamed = plan_of(many + OF_NONE)
+    assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
 
 
 @pytest.mark.parametrize(("table", "called"), [(None, "crm"), ("dbo.CITIES", "dbo.CITIES")])
