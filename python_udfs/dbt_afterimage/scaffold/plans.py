@@ -271,7 +271,8 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
         tables = {name: one for name, one in tables.items() if asked in (name, one.table.lower())}
         names = ", ".join(map(literal, tables))
         condition = f"lower(full_name) in ({names})" if tables else "table_name is null"
-    if len(tables) > 1 and not asked:
+    # Asked for by its name alone, a table may be in one schema, which some messages leave out.
+    if len(tables.keys() - {asked}) > 1:
         full_names = [one.full_name for one in tables.values()]
         raise SeveralTables(f"the messages in {question.landed.name}", full_names)
     bodies = []

@@ -472,6 +472,26 @@ def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
     assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
 
 
+def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -> None:
+    of_a, of_b, of_none = (
+        qlik("DELETE", {column: 1, "X": 2}, "01", **said)
+        for column, said in {
+            "A": {"schema": "a", "table": "ORDERS"},
+            "B": {"schema": "b", "table": "ORDERS"},
+            "C": {"table": "ORDERS"},
+        }.items()
+    )
+    for messages in ([of_a, of_b], [of_a, of_b, of_none]):
+        with pytest.raises(plans.SeveralTables) as refused:
+            plan_of(messages, "ORDERS")
+        assert {"a.ORDERS", "b.ORDERS"} <= {*refused.value.tables}
+        assert plan_of(messages, "b.orders").key == ["B"]
+        assert plan_of(messages, "a.ORDERS").key == ["A"]
+    # Some messages of the only table leave out its schema.
+    columns = plan_of([of_a, of_none], "ORDERS").columns
+    assert [column.name for column in columns] == ["A", "X", "C"]
+
+
 @pytest.mark.parametrize(("table", "called"), [(None, "crm"), ("dbo.CITIES", "dbo.CITIES")])
 def test_messages_that_name_no_table_are_of_the_topic(table: str | None, called: str) -> None:
     plan = plan_of(OF_NONE, table)
