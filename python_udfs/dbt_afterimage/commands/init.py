@@ -195,6 +195,7 @@ def _look(
     *,
     listed: Collection[Entry] = (),
     is_pattern: bool = False,
+    is_whole: bool = False,
     accept_keys: bool = False,
 ) -> _Outcome:
     """Look at tables, one after the other, and print what was found.
@@ -204,15 +205,17 @@ def _look(
         wanted: The tables.
         listed: Those with a key of their own in the list.
         is_pattern: Whether they are all that fit a pattern, and nobody has named them.
+        is_whole: Whether they are all tables of the project.
         accept_keys: Whether to take the keys that rows suggest.
     """
+    every = {full_name(project, name) for name in _named(wanted)} if is_whole else None
     outcome = _Outcome([], [])
     ahead = list(wanted)
     while ahead:
         entry = ahead.pop(0)
         started = time.monotonic()
         try:
-            made = drafts.draft(project, entry, is_searched=is_pattern)
+            made = drafts.draft(project, entry, is_searched=is_pattern, every=every)
             models, blocks = made.texts.models, made.texts.blocks
             drawn = [(other.texts.models, other.texts.blocks) for _, other in outcome.drafts]
             if models and (models, blocks) in drawn:
@@ -390,7 +393,7 @@ def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageEr
 
 
 def _write_listed(project: Project, listing: entries.Listing) -> int:
-    outcome = _look(project, listing.entries)
+    outcome = _look(project, listing.entries, is_whole=True)
     if outcome.problems:
         raise _nothing_written(outcome, listing.entries)
     found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=True)
@@ -418,7 +421,7 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 
 
 def _check(project: Project, listing: entries.Listing) -> int:
-    outcome = _look(project, listing.entries)
+    outcome = _look(project, listing.entries, is_whole=True)
     found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=True)
     said = [f"{entry.relation}: {problem}" for entry, problem in outcome.problems]
     said += [

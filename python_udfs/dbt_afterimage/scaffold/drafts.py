@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -48,17 +48,20 @@ class Draft:
     notes: list[str] = field(default_factory=list)
 
 
-def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
+def look(
+    project: Project, entry: Entry, every: Collection[str] | None = None
+) -> tuple[Landed, Found | None]:
     """Return a landed table, and the system that wrote it; none if it is not a change table.
 
     Args:
         project: The dbt project.
         entry: The table and its options.
+        every: All tables of the project, if they are known.
 
     Raises:
         AfterimageError: There is no such table.
     """
-    landed = tables.find(project, "RELATION", entry.relation, _own_sources(project))
+    landed = tables.find(project, "RELATION", entry.relation, _own_sources(project), every)
     found = recognise(
         landed.columns,
         entry.arguments,
@@ -73,19 +76,26 @@ def _own_sources(project: Project) -> str:
     return rf"{re.escape(project.models_folder)}/staging/\w+/_src_\w+\.yml"
 
 
-def draft(project: Project, entry: Entry, *, is_searched: bool = False) -> Draft:
+def draft(
+    project: Project,
+    entry: Entry,
+    *,
+    is_searched: bool = False,
+    every: Collection[str] | None = None,
+) -> Draft:
     """Look at a landed table and return the texts to write for it.
 
     Args:
         project: The dbt project.
         entry: The table and its options.
         is_searched: Whether the table is one of many that are looked at, and nobody has named it.
+        every: All tables of the project, if they are known.
 
     Raises:
         NoChangeTable: It is not a change table.
         AfterimageError: There is no such table, or the user must say more about it.
     """
-    landed, found = look(project, entry)
+    landed, found = look(project, entry, every)
     if found is None:
         raise NoChangeTable(
             f"{landed.name} is not a change table of a known system. If its columns have other"
@@ -99,7 +109,7 @@ def draft(project: Project, entry: Entry, *, is_searched: bool = False) -> Draft
         raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
     entry = _with_metadata(project, entry, landed, found)
     others = {
-        option: tables.find(project, f"--{option}", name, _own_sources(project))
+        option: tables.find(project, f"--{option}", name, _own_sources(project), every)
         for option, name in entry.others().items()
     }
     existing = _Existing(project, landed, found, entry)

@@ -13,10 +13,10 @@ import yaml
 
 from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.files import Texts, changes
+from dbt_afterimage.runtime.files import Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
 from dbt_afterimage.scaffold import drafts, landed, plans
-from dbt_afterimage.scaffold.entries import Entry
+from dbt_afterimage.scaffold.entries import Entry, Listing
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found
 
 OWN = r"models/staging/\w+/_src_\w+\.yml"
@@ -88,6 +88,61 @@ def test_a_folder_is_not_read_for_another_one_of_its_last_name(path: str, file: 
     assert "--as SCHEMA.TABLE" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("every", "is_edited", "is_taken"),
+    [
+        (None, False, False),
+        (["parquet.s3a://lake/customers__ct"], False, True),
+        (["parquet.s3a://lake/customers__ct"], True, False),
+        (["parquet.s3a://lake/customers__ct", "parquet.s3://lake/customers__ct"], False, False),
+    ],
+)
+def test_a_folder_that_moved_keeps_its_source(
+    every: list[str] | None, is_edited: bool, is_taken: bool, tmp_path: Path
+) -> None:
+    """That is: where the list has the new path alone, and nobody has edited the sources."""
+    old = SimpleNamespace(**{**vars(EU), "identifier": "s3://lake/customers__ct"})
+    text = sealed(EU.original_file_path, "sources: []")
+    file = tmp_path / EU.original_file_path
+    file.parent.mkdir(parents=True)
+    file.write_text(text + "# mine\n" * is_edited)
+    project: Any = Project(old)
+    project.folder = tmp_path
+    asked = (project, "RELATION", "parquet.`s3a://lake/customers__ct`", OWN, every)
+    if not is_taken:
+        with pytest.raises(AfterimageError, match=r"customers__ct is parquet\.s3://lake/"):
+            landed.find(*asked)
+        return
+    one = landed.find(*asked)
+    assert one.source is not None
+    assert (one.source.table, one.source.identifier) == (EU.name, "s3a://lake/customers__ct")
+    # The models that read the source are those of the table.
+    assert one.nodes == {EU.unique_id}
+
+
+@pytest.mark.parametrize("is_check", [True, False])
+def test_from_and_check_know_all_tables_of_the_project(
+    is_check: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = []
+
+    def draft(project: Any, entry: Entry, **given: Any) -> drafts.Draft:
+        known.append(given["every"])
+        raise drafts.NoChangeTable("none")
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    listing = Listing([Entry("raw.A__ct"), Entry("orc.`/B`", base="spark_catalog.raw.base")])
+    project: Any = Project()
+    project.folder, project.models_folder, project.rows = tmp_path, "models", lambda sql: []
+    project.manifest = SimpleNamespace(nodes={})
+    if is_check:
+        assert init._check(project, listing) == 1
+    else:
+        with pytest.raises(AfterimageError):
+            init._write_listed(project, listing)
+    assert known == [{"raw.a__ct", "orc./B", "raw.base"}] * 2
+
+
 def test_a_file_of_sources_gets_no_table_of_another_schema() -> None:
     file = "models/staging/qlik/_src_a_b.yml"
     with pytest.raises(AfterimageError, match=r"a_b\.orders__ct is a\.b\.orders__ct"):
@@ -157,7 +212,7 @@ def test_folders_of_one_name_are_not_one_table_under_two_names(
     system = SimpleNamespace(macro="qlik_change_table", signs=[])
     is_qlik: Any = SimpleNamespace(system=system, here=[])
 
-    def draft(project: Any, entry: Entry, *, is_searched: bool) -> drafts.Draft:
+    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
         made = texts(entry.relation, folders[entry.relation])
         made.models = model
         return drafts.Draft(entry, is_qlik, ["id"], "stg_qlik__customers", made)
@@ -192,7 +247,7 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
     shown = {"dbo.ACCOUNTS": ["NR"], "dbo.ORDERS": ["CODE"]}
     is_qlik: Any = SimpleNamespace(system=SimpleNamespace(macro="qlik_messages", signs=[]), here=[])
 
-    def draft(project: Any, entry: Entry, *, is_searched: bool) -> drafts.Draft:
+    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
         if entry.table is None:
             raise plans.SeveralTables("its messages", list(shown))
         key = list(entry.key) or shown[entry.table]
