@@ -193,7 +193,9 @@ def _look(
     project: Project,
     wanted: Sequence[Entry],
     *,
+    listed: Collection[Entry] = (),
     is_pattern: bool = False,
+    is_whole: bool = False,
     accept_keys: bool = False,
 ) -> _Outcome:
     """Look at tables, one after the other, and print what was found.
@@ -201,16 +203,19 @@ def _look(
     Args:
         project: The dbt project.
         wanted: The tables.
+        listed: Those with a key of their own in the list.
         is_pattern: Whether they are all that fit a pattern, and nobody has named them.
+        is_whole: Whether they are all tables of the project.
         accept_keys: Whether to take the keys that rows suggest.
     """
+    every = {full_name(project, name) for name in _named(wanted)} if is_whole else None
     outcome = _Outcome([], [])
     ahead = list(wanted)
     while ahead:
         entry = ahead.pop(0)
         started = time.monotonic()
         try:
-            made = drafts.draft(project, entry, is_searched=is_pattern)
+            made = drafts.draft(project, entry, is_searched=is_pattern, every=every)
             models, blocks = made.texts.models, made.texts.blocks
             drawn = [(other.texts.models, other.texts.blocks) for _, other in outcome.drafts]
             if models and (models, blocks) in drawn:
@@ -222,7 +227,9 @@ def _look(
                 )
         except AfterimageError as error:
             if is_pattern and isinstance(error, SeveralTables) and not entry.table:
-                ahead = [replace(entry, table=table) for table in error.tables] + ahead
+                # The key in the list is that of the one table which the topic had.
+                key = () if entry in listed else entry.key
+                ahead = [replace(entry, table=one, key=key) for one in error.tables] + ahead
                 continue
             if is_pattern and isinstance(error, drafts.NoChangeTable):
                 continue
@@ -340,7 +347,10 @@ def add(
     looked_at = [entry for entry in wanted if entry.relation.lower() not in leave]
     if leave and not looked_at:
         return [], 0
-    outcome = _look(project, looked_at, is_pattern=is_pattern, accept_keys=accept_keys)
+    own_keys = [entry for entry in known if entry.key != listing.defaults.key]
+    outcome = _look(
+        project, looked_at, listed=own_keys, is_pattern=is_pattern, accept_keys=accept_keys
+    )
     if every and not (outcome.drafts or outcome.problems):
         return [], 0
     if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):
@@ -383,7 +393,7 @@ def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageEr
 
 
 def _write_listed(project: Project, listing: entries.Listing) -> int:
-    outcome = _look(project, listing.entries)
+    outcome = _look(project, listing.entries, is_whole=True)
     if outcome.problems:
         raise _nothing_written(outcome, listing.entries)
     found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=True)
@@ -411,7 +421,7 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 
 
 def _check(project: Project, listing: entries.Listing) -> int:
-    outcome = _look(project, listing.entries)
+    outcome = _look(project, listing.entries, is_whole=True)
     found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=True)
     said = [f"{entry.relation}: {problem}" for entry, problem in outcome.problems]
     said += [

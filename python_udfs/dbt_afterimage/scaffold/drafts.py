@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -48,17 +48,20 @@ class Draft:
     notes: list[str] = field(default_factory=list)
 
 
-def look(project: Project, entry: Entry) -> tuple[Landed, Found | None]:
+def look(
+    project: Project, entry: Entry, every: Collection[str] | None = None
+) -> tuple[Landed, Found | None]:
     """Return a landed table, and the system that wrote it; none if it is not a change table.
 
     Args:
         project: The dbt project.
         entry: The table and its options.
+        every: All tables of the project, if they are known.
 
     Raises:
         AfterimageError: There is no such table.
     """
-    landed = tables.find(project, "RELATION", entry.relation, _own_sources(project))
+    landed = tables.find(project, "RELATION", entry.relation, _own_sources(project), every)
     found = recognise(
         landed.columns,
         entry.arguments,
@@ -73,19 +76,26 @@ def _own_sources(project: Project) -> str:
     return rf"{re.escape(project.models_folder)}/staging/\w+/_src_\w+\.yml"
 
 
-def draft(project: Project, entry: Entry, *, is_searched: bool = False) -> Draft:
+def draft(
+    project: Project,
+    entry: Entry,
+    *,
+    is_searched: bool = False,
+    every: Collection[str] | None = None,
+) -> Draft:
     """Look at a landed table and return the texts to write for it.
 
     Args:
         project: The dbt project.
         entry: The table and its options.
         is_searched: Whether the table is one of many that are looked at, and nobody has named it.
+        every: All tables of the project, if they are known.
 
     Raises:
         NoChangeTable: It is not a change table.
         AfterimageError: There is no such table, or the user must say more about it.
     """
-    landed, found = look(project, entry)
+    landed, found = look(project, entry, every)
     if found is None:
         raise NoChangeTable(
             f"{landed.name} is not a change table of a known system. If its columns have other"
@@ -99,7 +109,7 @@ def draft(project: Project, entry: Entry, *, is_searched: bool = False) -> Draft
         raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
     entry = _with_metadata(project, entry, landed, found)
     others = {
-        option: tables.find(project, f"--{option}", name, _own_sources(project))
+        option: tables.find(project, f"--{option}", name, _own_sources(project), every)
         for option, name in entry.others().items()
     }
     existing = _Existing(project, landed, found, entry)
@@ -161,21 +171,26 @@ def metadata_beside(project: Project, schema: str, value: str) -> list[str]:
 
 
 class _Existing:
-    """The models that a landed table already has, found by what they do, not by name."""
+    """The models that a landed table already has, found by what they do, not by name.
+
+    Attributes:
+        name: The base name of those that `init` has written; none if it has written no staging.
+    """
 
     def __init__(self, project: Project, landed: Landed, found: Found, entry: Entry) -> None:
         nodes = project.models()
-        folder = found.system.folder
-        self._project, self._folders = project, _folders(project, folder)
+        self._project, self._prefix = project, f"stg_{found.system.folder}__"
+        self._folders = _folders(project, found.system.folder)
         self.streams = [
             node
             for node in _callers(nodes, found.system.macro)
-            if landed.nodes & set(node.depends_on.nodes) and _is_of_table(node, entry.table)
+            if landed.nodes & set(node.depends_on.nodes) and self._is_of_table(node, landed, entry)
         ]
         name = model_name(entry.name) if entry.name else None
-        self.staging = self._chosen("staging", self.streams, f"stg_{folder}__{name}")
+        self.staging = self._chosen("staging", self.streams, f"{self._prefix}{name}")
+        self.name = self._name_by_us(self.staging) if self.staging is not None else None
         if name is None and self.staging is not None:
-            name = self.staging.name.removeprefix(f"stg_{folder}__")
+            name = self.staging.name.removeprefix(self._prefix)
         of_stream = _readers(nodes, self.staging)
         histories = [n for n in of_stream if n.config.materialized == "history"]
         histories += _callers(of_stream, "scd2")
@@ -200,6 +215,24 @@ class _Existing:
     def _is_in_place(self, kind: str, node: Any) -> bool:
         return self._project.file_of(node) == f"{self._folders[kind]}/{node.name}.sql"
 
+    def _name_by_us(self, staging: Any) -> str | None:
+        """Return the base name of a staging model that `init` has written; none for others."""
+        is_ours = self._is_in_place("staging", staging) and staging.name.startswith(self._prefix)
+        return str(staging.name.removeprefix(self._prefix)) if is_ours else None
+
+    def _is_of_table(self, node: Any, landed: Landed, entry: Entry) -> bool:
+        """Whether a model may belong to a source table; a topic or an event log holds several."""
+        if not entry.table:
+            return True
+        written = re.search(r"""\btable\s*=\s*['"]([^'"]*)['"]""", node.raw_code)
+        table = _last_part(entry.table)
+        if written:
+            return _last_part(written[1]) == table
+        # A model of ours without a table is of the only one that there was. Its name may say which.
+        name, topic = self._name_by_us(node), landed.identifier
+        possible = [entry.name] if entry.name else [table, topic, plans.name_of_topic(topic)]
+        return name is None or name in map(model_name, possible)
+
     def is_ours(self, kind: str) -> bool:
         """Whether a model is where `init` writes it."""
         node = getattr(self, kind)
@@ -219,14 +252,6 @@ def _callers(nodes: Iterable[Any], macro: str) -> list[Any]:
 
 def _readers(nodes: Iterable[Any], read: Any) -> list[Any]:
     return [node for node in nodes if read is not None and read.unique_id in node.depends_on.nodes]
-
-
-def _is_of_table(node: Any, table: str | None) -> bool:
-    """Whether a model may belong to a source table; a topic or an event log holds several."""
-    written = re.search(r"""\btable\s*=\s*['"]([^'"]*)['"]""", node.raw_code)
-    if not table or not written:
-        return True
-    return _last_part(written[1]) == _last_part(table)
 
 
 def _last_part(table: str) -> str:
@@ -254,7 +279,8 @@ class _Writer:
     ) -> None:
         self.project, self.entry, self.landed, self.others = project, entry, landed, others
         self.found, self.plan, self.existing = found, plan, existing
-        self.name = model_name(entry.name or plan.table)
+        # Models that are there keep their name, whatever the table is called by now.
+        self.name = model_name(entry.name or existing.name or plan.table)
         self.folders = _folders(project, found.system.folder)
         self.planned = {
             "staging": f"stg_{found.system.folder}__{self.name}",

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.files import ANOTHER_NAME
+from dbt_afterimage.runtime.files import ANOTHER_NAME, is_sealed
 from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.scaffold.systems import DEBEZIUM_MESSAGE, ENVELOPE, OPERATION
 
@@ -59,7 +59,13 @@ class Landed:
     source: Source | None
 
 
-def find(project: Project, option: str, name: str, own_files: str) -> Landed:
+def find(
+    project: Project,
+    option: str,
+    name: str,
+    own_files: str,
+    every: Collection[str] | None = None,
+) -> Landed:
     """Return a landed table.
 
     Args:
@@ -68,6 +74,8 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
         name: `schema.table`, `catalog.schema.table`, a table of the target's schema,
             `source.table`, or files as Spark names them (parquet.`/folder`).
         own_files: Pattern of the files in which we declare sources.
+        every: All tables of the project, as `full_name` has them, if they are known. A source that
+            we have declared for none of them gives way.
 
     Raises:
         AfterimageError: There is no such table, or the source to declare is another table.
@@ -108,6 +116,14 @@ def find(project: Project, option: str, name: str, own_files: str) -> Landed:
     source = Source(model_name(schema), schema, table, identifier)
     if known is None:
         others = [node for node in project.sources() if node.unique_id not in nodes]
+        gone = [node for node in others if _is_gone(project, node, own_files, every)]
+        others = [node for node in others if node not in gone]
+        # A folder that has moved, and the models that read it.
+        nodes |= {
+            node.unique_id: node
+            for node in gone
+            if (node.source_name, node.name) == (source.name, source.table)
+        }
         _check_free(project, source, name, others, own_files)
         reference = f"source('{source.name}', '{source.table}')"
     elif known.resource_type == "source":
@@ -134,8 +150,11 @@ def full_name(project: Project, name: str) -> str:
         name: What `find` takes.
     """
     _, schema, identifier = _place(project, name)
-    found = _compared(schema or str(project.credentials.schema), identifier)
-    return found.removeprefix(f"{project.catalog}.".lower())
+    return _in_catalog(project, schema or str(project.credentials.schema), identifier)
+
+
+def _in_catalog(project: Project, schema: str, identifier: str) -> str:
+    return _compared(schema, identifier).removeprefix(f"{project.catalog}.".lower())
 
 
 def _compared(schema: str, identifier: str) -> str:
@@ -148,6 +167,15 @@ def _table_of_files(path: str) -> str:
     """Return the name of a source's table for files: their last name without a known ending."""
     name = PurePosixPath(path).name
     return re.sub(r"\W+", "_", _ENDING.sub("", name) or name)
+
+
+def _is_gone(project: Project, node: Any, own_files: str, every: Collection[str] | None) -> bool:
+    """Whether a source is one that we have declared for a table which the project has no more."""
+    file = project.file_of(node)
+    if every is None or not file or not re.fullmatch(own_files, file):
+        return False
+    text = Path(project.folder, file).read_text(encoding="utf-8")
+    return is_sealed(text) and _in_catalog(project, node.schema, node.identifier) not in every
 
 
 def _check_free(

@@ -175,16 +175,16 @@ def qlik_messages(question: Question) -> Plan:
         of = f" of the table {table}" if table else ""
         raise AfterimageError(f"{metadata.name} has no metadata message{of}")
     else:
-        bodies = _json_bodies(question, value)
+        named, bodies = _json_bodies(question, value)
         plan.columns, guessed = _json_columns(bodies)
-        plan.table = table or re.sub(r"(?i)_+(messages|topic)$", "", landed.identifier)
-        # Where `table` is given, staging rejects messages that name none.
-        if all(body.table for body in bodies):
-            plan.table = bodies[0].table
+        plan.table = table or name_of_topic(landed.identifier)
+        if named is not None:
+            plan.table = named.table
             # Messages of another table may come to the topic later.
-            table = table or bodies[0].full_name
+            table = table or named.full_name
         if table:
             plan.call["table"] = text_literal(table)
+            plan.landed_rows = None
         plan.call["columns"] = _column_list(plan.columns)
         plan.notes.append(
             f"columns: taken from the data of {len(bodies)} messages, as there is no metadata"
@@ -198,6 +198,11 @@ def qlik_messages(question: Question) -> Plan:
         plan.key = guessed
         plan.notes.append(_guess(guessed, guessed_from))
     return plan
+
+
+def name_of_topic(identifier: str) -> str:
+    """Return what to call the only table of a topic that does not say its name."""
+    return re.sub(r"(?i)_+(messages|topic)$", "", identifier)
 
 
 def _full_name(row: Mapping[str, Any]) -> str:
@@ -220,33 +225,58 @@ def described_ids(project: Project, relation: str, value: str) -> set[str]:
 
 
 @dataclass(frozen=True)
-class _Body:
-    """A data message in JSON.
-
-    Attributes:
-        table: The table that it names; empty if it names none.
-        full_name: The same, with its schema if it names that.
-    """
+class _Named:
+    """A table that JSON messages name, with its schema if they name that."""
 
     table: str
     full_name: str
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A data message in JSON."""
+
     headers: Mapping[str, Any]
     data: Mapping[str, Any]
 
 
-def _json_bodies(question: Question, value: str) -> list[_Body]:
-    """Return the first JSON messages with `data` of a table: the one asked for, or the only one.
+def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_Body]]:
+    """Return the table that JSON messages with `data` name, and the first of these messages.
+
+    They are of the table asked for, or of the only one. The table is none unless each message
+    names it: where `table` is given, staging rejects those that name none.
 
     Raises:
-        SeveralTables: None is asked for, and they are of several.
+        SeveralTables: They are of several.
         AfterimageError: There is no such message.
     """
-    name = quote(value)
-    texts = question.project.rows(
-        f"select cast({name} as string) from {question.landed.relation}"
-        f" where {name} is not null limit 1000"
+    text = f"cast({quote(value)} as string)"
+
+    def said(*parts: str) -> str:
+        paths = (f"$.{body}{part}" for body in ("message.", "") for part in parts)
+        return "coalesce(" + ", ".join(f"get_json_object({text}, '{one}')" for one in paths) + ")"
+
+    # As _qlik_located_messages reads them.
+    schema = said("lineage.schema", "schema", "headers.schema")
+    table = said("lineage.table", "table", "headers.table")
+    messages = (
+        f"(select {text} as message, {table} as table_name,"
+        f" concat_ws('.', {schema}, {table}) as full_name"
+        f" from {question.landed.relation} where {said('data')} is not null) as messages"
     )
+    rows = question.project.rows(f"select distinct table_name, full_name from {messages}")
+    tables = {full_name.lower(): _Named(name, full_name) for name, full_name in rows if name}
+    asked, condition = (question.table or "").lower(), "true"
+    if asked:
+        tables = {name: one for name, one in tables.items() if asked in (name, one.table.lower())}
+        names = ", ".join(map(literal, tables))
+        condition = f"lower(full_name) in ({names})" if tables else "table_name is null"
+    # Asked for by its name alone, a table may be in one schema, which some messages leave out.
+    if len(tables.keys() - {asked}) > 1:
+        full_names = [one.full_name for one in tables.values()]
+        raise SeveralTables(f"the messages in {question.landed.name}", full_names)
     bodies = []
+    texts = question.project.rows(f"select message from {messages} where {condition} limit 1000")
     for (text,) in texts:
         try:
             message = json.loads(text)
@@ -254,37 +284,17 @@ def _json_bodies(question: Question, value: str) -> list[_Body]:
             continue  # staging rejects it, with its reason
         message = message if isinstance(message, dict) else {}
         body = message["message"] if isinstance(message.get("message"), dict) else message
-        lineage, headers = (
-            body[part] if isinstance(body.get(part), dict) else {}
-            for part in ("lineage", "headers")
-        )
-        if not isinstance(body.get("data"), dict):
-            continue
-        # As _qlik_located_messages reads them.
-        schema, table = (
-            next(
-                (str(one[what]) for one in (lineage, body, headers) if one.get(what) is not None),
-                "",
-            )
-            for what in ("schema", "table")
-        )
-        full_name = ".".join(filter(None, (schema, table)))
-        bodies.append(_Body(table, full_name, headers, body["data"]))
-    asked = (question.table or "").lower()
-    tables = {body.full_name.lower(): body.full_name for body in bodies if body.table}
-    if asked:
-        unnamed = [body for body in bodies if not body.table]
-        named = [b for b in bodies if asked in (b.table.lower(), b.full_name.lower())]
-        bodies = named or unnamed
-    elif len(tables) > 1:
-        raise SeveralTables(f"the messages in {question.landed.name}", list(tables.values()))
+        headers = body["headers"] if isinstance(body.get("headers"), dict) else {}
+        if isinstance(body.get("data"), dict):
+            bodies.append(_Body(headers, body["data"]))
     if not any(body.data for body in bodies):
         of = f" of the table {question.table}" if asked else ""
         raise AfterimageError(
             f"{question.landed.name} has no JSON message{of} with `data` and no metadata message,"
             " so its columns are unknown. Give --metadata, the table with the metadata messages"
         )
-    return bodies
+    is_named = asked or all(name for name, _ in rows)
+    return next(iter(tables.values())) if tables and is_named else None, bodies
 
 
 def _json_columns(bodies: Sequence[_Body]) -> tuple[list[Column], list[str]]:
@@ -567,9 +577,13 @@ def _declared_type(field: Mapping[str, Any]) -> str:
 
 
 def _digits(parameters: Mapping[str, Any]) -> tuple[int, int]:
-    """Return the precision and the scale of a decimal. Avro's has the scale 0 if it says none."""
-    precision = parameters.get("connect.decimal.precision") or _MOST_DIGITS
-    return int(precision), int(parameters.get("scale") or 0)
+    """Return the precision and the scale of a decimal. Avro's has the scale 0 if it says none.
+
+    Spark's scale is at most the precision; PostgreSQL's numeric(2,4) holds up to 0.0099.
+    """
+    precision = int(parameters.get("connect.decimal.precision") or _MOST_DIGITS)
+    scale = int(parameters.get("scale") or 0)
+    return max(precision, scale), scale
 
 
 def _too_wide(field: Mapping[str, Any]) -> str | None:

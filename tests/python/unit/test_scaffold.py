@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,10 +13,10 @@ import yaml
 
 from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.files import Texts, changes
+from dbt_afterimage.runtime.files import Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
 from dbt_afterimage.scaffold import drafts, landed, plans
-from dbt_afterimage.scaffold.entries import Entry
+from dbt_afterimage.scaffold.entries import Entry, Listing
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found
 
 OWN = r"models/staging/\w+/_src_\w+\.yml"
@@ -87,6 +88,61 @@ def test_a_folder_is_not_read_for_another_one_of_its_last_name(path: str, file: 
     assert "--as SCHEMA.TABLE" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("every", "is_edited", "is_taken"),
+    [
+        (None, False, False),
+        (["parquet.s3a://lake/customers__ct"], False, True),
+        (["parquet.s3a://lake/customers__ct"], True, False),
+        (["parquet.s3a://lake/customers__ct", "parquet.s3://lake/customers__ct"], False, False),
+    ],
+)
+def test_a_folder_that_moved_keeps_its_source(
+    every: list[str] | None, is_edited: bool, is_taken: bool, tmp_path: Path
+) -> None:
+    """That is: where the list has the new path alone, and nobody has edited the sources."""
+    old = SimpleNamespace(**{**vars(EU), "identifier": "s3://lake/customers__ct"})
+    text = sealed(EU.original_file_path, "sources: []")
+    file = tmp_path / EU.original_file_path
+    file.parent.mkdir(parents=True)
+    file.write_text(text + "# mine\n" * is_edited)
+    project: Any = Project(old)
+    project.folder = tmp_path
+    asked = (project, "RELATION", "parquet.`s3a://lake/customers__ct`", OWN, every)
+    if not is_taken:
+        with pytest.raises(AfterimageError, match=r"customers__ct is parquet\.s3://lake/"):
+            landed.find(*asked)
+        return
+    one = landed.find(*asked)
+    assert one.source is not None
+    assert (one.source.table, one.source.identifier) == (EU.name, "s3a://lake/customers__ct")
+    # The models that read the source are those of the table.
+    assert one.nodes == {EU.unique_id}
+
+
+@pytest.mark.parametrize("is_check", [True, False])
+def test_from_and_check_know_all_tables_of_the_project(
+    is_check: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = []
+
+    def draft(project: Any, entry: Entry, **given: Any) -> drafts.Draft:
+        known.append(given["every"])
+        raise drafts.NoChangeTable("none")
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    listing = Listing([Entry("raw.A__ct"), Entry("orc.`/B`", base="spark_catalog.raw.base")])
+    project: Any = Project()
+    project.folder, project.models_folder, project.rows = tmp_path, "models", lambda sql: []
+    project.manifest = SimpleNamespace(nodes={})
+    if is_check:
+        assert init._check(project, listing) == 1
+    else:
+        with pytest.raises(AfterimageError):
+            init._write_listed(project, listing)
+    assert known == [{"raw.a__ct", "orc./B", "raw.base"}] * 2
+
+
 def test_a_file_of_sources_gets_no_table_of_another_schema() -> None:
     file = "models/staging/qlik/_src_a_b.yml"
     with pytest.raises(AfterimageError, match=r"a_b\.orders__ct is a\.b\.orders__ct"):
@@ -156,7 +212,7 @@ def test_folders_of_one_name_are_not_one_table_under_two_names(
     system = SimpleNamespace(macro="qlik_change_table", signs=[])
     is_qlik: Any = SimpleNamespace(system=system, here=[])
 
-    def draft(project: Any, entry: Entry, *, is_searched: bool) -> drafts.Draft:
+    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
         made = texts(entry.relation, folders[entry.relation])
         made.models = model
         return drafts.Draft(entry, is_qlik, ["id"], "stg_qlik__customers", made)
@@ -168,6 +224,45 @@ def test_folders_of_one_name_are_not_one_table_under_two_names(
     [(entry, problem)] = outcome.problems
     assert entry.relation == "us"
     assert "another table has the model" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("said", "given", "keys"),
+    [
+        ("tables:\n- {relation: landing.crm, key: [ID]}\n", {}, [["NR"], ["CODE"]]),
+        ("tables:\n- {relation: landing.crm, key: [ID]}\n", {"key": "NO"}, [["NR"], ["CODE"]]),
+        ("tables:\n- landing.crm\n", {}, [["NR"], ["CODE"]]),
+        ("tables:\n- landing.crm\n", {"key": "NO"}, [["NO"], ["NO"]]),
+        ("tables: []\n", {"key": "NO"}, [["NO"], ["NO"]]),
+        ("defaults: {key: [ID]}\ntables:\n- landing.crm\n", {}, [["ID"], ["ID"]]),
+    ],
+)
+def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
+    said: str,
+    given: dict[str, str],
+    keys: list[list[str]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = {"dbo.ACCOUNTS": ["NR"], "dbo.ORDERS": ["CODE"]}
+    is_qlik: Any = SimpleNamespace(system=SimpleNamespace(macro="qlik_messages", signs=[]), here=[])
+
+    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
+        if entry.table is None:
+            raise plans.SeveralTables("its messages", list(shown))
+        key = list(entry.key) or shown[entry.table]
+        return drafts.Draft(entry, is_qlik, key, "stg", Texts(entry.table))
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    file = tmp_path / "afterimage.yml"
+    file.write_text(said)
+    project: Any = Project()
+    project.folder, project.manifest = tmp_path, SimpleNamespace(nodes={})
+    project.rows = lambda sql: [("landing", "crm")]
+    init.add(project, ["landing.c*"], False, given)
+    found = [one for one in yaml.safe_load(file.read_text())["tables"] if "table" in one]
+    assert [one["table"] for one in found] == [*shown]
+    assert [one["key"] for one in found] == keys
 
 
 def test_two_schemas_do_not_share_a_file_of_sources(tmp_path: Path) -> None:
@@ -246,6 +341,99 @@ def test_a_model_where_init_writes_comes_before_others() -> None:
     assert existing(stream) == {"staging": "customers"}
 
 
+def writer(
+    called: str,
+    table: str | None,
+    name: str | None = None,
+    *,
+    code: str = "",
+    folder: str = "staging/qlik",
+) -> drafts._Writer:
+    """Return what writes the models of a table ORDERS, or the one named, of the topic crm_topic.
+
+    Args:
+        called: What the models of the topic that are there are called.
+        table: The source table that is asked for.
+        name: The base name that is asked for.
+        code: What the staging model that is there says.
+        folder: Its folder.
+    """
+    topic = "source.shop.raw.crm_topic"
+    staging = model(f"stg_qlik__{called}", folder, topic, macro="qlik_messages")
+    staging.raw_code = code
+    reads = f"model.shop.stg_qlik__{called}"
+    nodes = [staging, model(f"{called}_history", "history", reads, materialized="history")]
+    for node in nodes:
+        node.resource_type = "model"
+    project: Any = SimpleNamespace(
+        models_folder="models",
+        models=lambda: nodes,
+        relations=lambda: nodes,
+        file_of=lambda node: node.original_file_path,
+    )
+    landed: Any = SimpleNamespace(
+        name="raw.crm_topic", identifier="crm_topic", nodes=frozenset([topic])
+    )
+    of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_messages"), [], [], {})
+    entry = Entry("raw.crm_topic", table=table, name=name)
+    plan = plans.Plan((table or "ORDERS").rpartition(".")[2], ["ID"], [])
+    there = drafts._Existing(project, landed, of_qlik, entry)
+    return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
+
+
+OF_ORDERS_ALONE = "afterimage.qlik_messages(source('raw', 'crm_topic'), table='dbo.ORDERS')"
+
+
+@pytest.mark.parametrize(
+    ("called", "table", "code"),
+    [
+        # The topic named the models; by now its messages show the table.
+        ("crm", None, ""),
+        ("crm", "dbo.ORDERS", ""),
+        ("crm_topic", "dbo.ORDERS", ""),
+        ("orders", "dbo.ORDERS", ""),
+        ("buyers", None, OF_ORDERS_ALONE),
+        ("buyers", "ORDERS", OF_ORDERS_ALONE),
+    ],
+)
+def test_models_that_init_has_written_keep_their_name(
+    called: str, table: str | None, code: str
+) -> None:
+    made = writer(called, table, code=code)
+    assert made.name == called
+    assert made.existing.staging.name == f"stg_qlik__{called}"
+    # So init writes them again where they are.
+    assert made.names == made.planned
+
+
+@pytest.mark.parametrize(
+    ("called", "table", "name", "code"),
+    [
+        ("orders", "dbo.ITEMS", None, OF_ORDERS_ALONE),
+        # Of the only table that there was: another one than this.
+        ("orders", "dbo.ITEMS", None, ""),
+        # The second table of a topic, to which the list gives a name of its own.
+        ("crm", "dbo.ITEMS", "Items", ""),
+    ],
+)
+def test_a_further_table_of_a_topic_does_not_take_the_models_of_the_first(
+    called: str, table: str, name: str | None, code: str
+) -> None:
+    made = writer(called, table, name, code=code)
+    assert made.existing.staging is None
+    assert (made.names["staging"], made.names["history"]) == ("stg_qlik__items", "items_history")
+
+
+def test_two_tables_that_would_keep_the_models_of_their_topic_have_one_name() -> None:
+    names = [writer("crm", table).planned["staging"] for table in ("dbo.ORDERS", "dbo.ITEMS")]
+    assert names == ["stg_qlik__crm", "stg_qlik__crm"]
+
+
+def test_a_model_of_a_topic_that_is_kept_elsewhere_gives_no_name() -> None:
+    made = writer("crm", None, folder="marts")
+    assert (made.name, made.names["staging"]) == ("orders", "stg_qlik__crm")
+
+
 def qlik(operation: str, data: dict[str, Any], mask: str | None = None, **said: Any) -> str:
     """Return a message of Qlik's; `said` is what it says of its table."""
     headers = {"operation": operation, "changeMask": mask}
@@ -253,14 +441,33 @@ def qlik(operation: str, data: dict[str, Any], mask: str | None = None, **said: 
     return json.dumps({"magic": "atMSG", "type": "DT", "message": body})
 
 
+def json_at(text: str, path: str) -> str | None:
+    """Return what Spark's get_json_object does, for objects alone."""
+    found = json.loads(text)
+    for step in path.removeprefix("$.").split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found if isinstance(found, str) or found is None else json.dumps(found)
+
+
 def plan_of(messages: list[str], table: str | None = None) -> plans.Plan:
+    """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's."""
+    lake = sqlite3.connect(":memory:")
+    for name, count, function in (
+        ("get_json_object", 2, json_at),
+        ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
+        ("unhex", 1, bytes.fromhex),
+        ("decode", 2, bytes.decode),
+    ):
+        lake.create_function(name, count, function)
+    lake.execute("create table crm_topic (value text)")
+    lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
     project: Any = SimpleNamespace(
         macro=lambda name, **given: name,
         query=lambda sql: [],
-        rows=lambda sql: [(text,) for text in messages],
+        rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall(),
     )
     topic: Any = SimpleNamespace(
-        name="raw.crm_topic", identifier="crm_topic", relation="raw.crm_topic", reference="landed"
+        name="raw.crm_topic", identifier="crm_topic", relation="crm_topic", reference="landed"
     )
     return plans.qlik_messages(plans.Question(project, topic, {}, [], table, {}))
 
@@ -298,10 +505,46 @@ def test_the_tables_of_a_topic_without_metadata_are_asked_for() -> None:
 def test_a_table_that_every_message_names_is_the_models() -> None:
     plan = plan_of(OF_ACCOUNTS)
     assert (plan.key, plan.table, plan.call["table"]) == (["ID"], "ACCOUNTS", "'dbo.ACCOUNTS'")
-    assert plan.landed_rows == "landed"
+    # A test that counts all rows of the topic would fail once another table's messages come.
+    assert plan.landed_rows is None
     # With `table`, the message that names none would be rejected.
     mixed = plan_of([*OF_ACCOUNTS, qlik("INSERT", {"ID": 2, "NAME": "Bo", "EMAIL": None})])
     assert (mixed.table, list(mixed.call)) == ("crm", ["columns"])
+    assert mixed.landed_rows == "landed"
+
+
+def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
+    many = OF_ACCOUNTS * 600
+    with pytest.raises(plans.SeveralTables) as refused:
+        plan_of(many + OF_ORDERS)
+    assert refused.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+    plan = plan_of(many + OF_ORDERS, "ORDERS")
+    assert ([column.name for column in plan.columns], plan.key) == (["TOTAL", "NO"], ["NO"])
+    bare = [json.dumps(json.loads(text)["message"]) for text in OF_ORDERS]
+    with pytest.raises(plans.SeveralTables):
+        plan_of(many + bare)
+    unnamed = plan_of(many + OF_NONE)
+    assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
+
+
+def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -> None:
+    of_a, of_b, of_none = (
+        qlik("DELETE", {column: 1, "X": 2}, "01", **said)
+        for column, said in {
+            "A": {"schema": "a", "table": "ORDERS"},
+            "B": {"schema": "b", "table": "ORDERS"},
+            "C": {"table": "ORDERS"},
+        }.items()
+    )
+    for messages in ([of_a, of_b], [of_a, of_b, of_none]):
+        with pytest.raises(plans.SeveralTables) as refused:
+            plan_of(messages, "ORDERS")
+        assert {"a.ORDERS", "b.ORDERS"} <= {*refused.value.tables}
+        assert plan_of(messages, "b.orders").key == ["B"]
+        assert plan_of(messages, "a.ORDERS").key == ["A"]
+    # Some messages of the only table leave out its schema.
+    columns = plan_of([of_a, of_none], "ORDERS").columns
+    assert [column.name for column in columns] == ["A", "X", "C"]
 
 
 @pytest.mark.parametrize(("table", "called"), [(None, "crm"), ("dbo.CITIES", "dbo.CITIES")])
@@ -337,6 +580,10 @@ WIDE = "as a decimal of Spark has at most 38 digits"
         (connect_decimal("n", 39, 45), "string", "Base64"),
         (connect_decimal("n", 2, 38), "decimal(38,2)", None),
         (connect_decimal("n", 2, 6), "decimal(6,2)", None),
+        # numeric(2,4) of PostgreSQL, NUMBER(2,4) of Oracle.
+        (connect_decimal("n", 4, 2), "decimal(4,4)", None),
+        (connect_decimal("n", 39, 2), "string", "Base64"),
+        (avro_decimal("n", 2, scale=4), "decimal(4,4)", None),
         (connect_decimal("n", 2), "decimal(38,2)", None),
         (avro_decimal("n", 64, scale=2), "decimal(38,2)", "than 36 digits before the point"),
         (avro_decimal("n", 64, scale=40), "string", "Base64"),
