@@ -1,12 +1,12 @@
 {#- Qlik metadata messages on Kafka -> one row per column of each schema. Arguments: qlik_message_schemas.yml. -#}
 {%- macro qlik_message_schemas(relation, value='value') -%}
-    {#- A model of its own keeps schemas whose first message has left the topic, or lands after a later one. -#}
-    {#- `init` calls this outside of a model. -#}
+    {#- A model of its own keeps schemas whose first message has left the topic, or lands after a later one. (`init`
+        calls this outside of a model.) -#}
     {%- set is_again = this is defined and afterimage._is_incremental() -%}
     {%- set columns = afterimage._relation_columns(this) if is_again else [] -%}
     {%- set is_kept = ['schema_id', 'published_at', 'reject_reason'] | reject('in', columns | map(attribute='name'))
         | list == [] -%}
-    {{ return(afterimage._qlik_described_schemas(relation, value, this if is_kept)) }}
+    {{ return(afterimage._qlik_described_schemas(relation, value, this if is_kept else none)) }}
 {%- endmacro -%}
 
 
