@@ -243,8 +243,8 @@ class _Body:
 def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_Body]]:
     """Return the table that JSON messages with `data` name, and the first of these messages.
 
-    They are of the table asked for, or of the only one. The table is none unless each message
-    names it: where `table` is given, staging rejects those that name none.
+    The messages are those of the table asked for, or of the only one there is. The table is None
+    unless every message names it: where `table` is given, staging rejects those that name none.
 
     Raises:
         SeveralTables: They are of several.

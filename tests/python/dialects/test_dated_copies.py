@@ -274,7 +274,7 @@ def test_a_model_has_copies_of_one_table(project: Project, lake: Lake) -> None:
 
 @pytest.mark.slow
 def test_a_small_copy_that_is_known_stops_no_run(project: Project, lake: Lake) -> None:
-    """A table that was made anew is read as a whole, and so is any table that is only compiled."""
+    """A recreated table is read as a whole, and `dbt compile` reads any table as a whole."""
     strict = ("--vars", "{afterimage_on_gap: error}")
     rows = [row for date, copy in BROKEN.items() for row in rows_of(date, copy)]
     for refresh in (["--full-refresh"], []):

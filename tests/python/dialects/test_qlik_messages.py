@@ -280,7 +280,7 @@ def test_of_several_schemas_the_newest_of_the_messages_time_counts_with_a_warnin
         unnamed(5, "2023-12-31T00:00:00", "04"),
         unnamed(6, "2024-01-02T12:00:00", ""),
     ]
-    # The task writes the second one again when it starts anew: it was there before.
+    # A restarted task writes the second one again; it was there before.
     again = metadata("json", "v2", "ACCOUNTS", 2, VERSIONS["v2"], day=10)
     schemas = [*(described("json", version) for version in ("v2", "v1", "v2")), again]
     taken = "changed_at is taken from change_seq"

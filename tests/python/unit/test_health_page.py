@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -80,7 +80,7 @@ def peak() -> Iterator[list[int]]:
 
 
 def write(tables: Tables, count: int, kept: Record | None = None) -> int:
-    return health.write(tables, nodes(count), 24, is_all=True, kept=kept)  # type: ignore[arg-type]
+    return health.write(cast(Any, tables), nodes(count), 24, is_all=True, kept=kept)
 
 
 def test_the_page_of_many_tables_takes_the_memory_of_one(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_staging_model_without_a_table_has_a_line_however_it_is_stored(
     built = stream.relation_name
     columns_of = tables.columns_of
     monkeypatch.setattr(tables, "columns_of", lambda one: columns_of(one) if one == built else None)
-    health.write(tables, [stream, merged, plain], 24, is_all=True)  # type: ignore[arg-type]
+    health.write(cast(Any, tables), [stream, merged, plain], 24, is_all=True)
     said = capsys.readouterr().out
     assert "t1: look here, because it has not been built" in said
     assert "t2" not in said
