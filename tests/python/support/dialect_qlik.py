@@ -68,9 +68,12 @@ def as_staged(change: Change) -> Change:
 def as_masked(change: Change) -> Change:
     """Give an update the columns that its row in a change table does not tell.
 
-    They are NULL, and the mask does not flag them.
+    They are NULL, and the mask does not flag them. An insert tells all: what it lacks is NULL, also
+    where it meets a row whose delete has not landed yet.
     """
     flagged = change.changed_columns
+    if change.operation in ("insert", "load"):
+        return replace(change, absent_columns=None)
     if change.operation != "update" or flagged is None:
         return change
     told = change.after or {}

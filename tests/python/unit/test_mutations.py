@@ -6,17 +6,19 @@ import pytest
 
 from conftest import ROOT
 from examples import UNIT_TESTS
-from mutate import Mutation, mutations
+from mutate import FOR_MACHINES, Mutation, mutations
 
 ALL = mutations()
+THEIRS = mutations(FOR_MACHINES)
 
 
 def test_there_are_enough_and_each_has_its_own_name() -> None:
     assert len(ALL) >= 30
-    assert len({mutation.name for mutation in ALL}) == len(ALL)
+    assert len(THEIRS) >= 20
+    assert len({mutation.name for mutation in ALL + THEIRS}) == len(ALL + THEIRS)
 
 
-@pytest.mark.parametrize("mutation", ALL, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", ALL + THEIRS, ids=lambda mutation: mutation.name)
 def test_a_mutation_changes_its_macro(mutation: Mutation) -> None:
     assert mutation.text(ROOT) != (ROOT / "macros" / mutation.file).read_text()
 
