@@ -166,11 +166,15 @@
 {%- endmacro -%}
 
 
-{#- A property: by which key each raw table is read, and what an erasure leaves of the columns that its macro adds. -#}
+{#- A property: by which key each raw table is read, what an erasure leaves of the columns that its macro adds, and
+    which tables that it reads hold no changes but what describes them, such as schemas. -#}
 {%- macro _keys_text(intakes) -%}
     {%- set keys = [] -%}
     {%- for intake in intakes -%}
-        {%- do keys.append({'name': intake.name, 'key': intake.key, 'erased_columns': intake.erased_columns}) -%}
+        {%- do keys.append({
+            'name': intake.name, 'key': intake.key, 'erased_columns': intake.erased_columns,
+            'without_changes': intake.without_changes,
+        }) -%}
     {%- endfor -%}
     {{ return(afterimage._as_property(tojson(keys))) }}
 {%- endmacro -%}

@@ -20,7 +20,7 @@
 
 {#- What was erased of a model, none if nothing was:
     - `keys`: a query for the texts of its keys (`key_text`, see `_key_text`), with what is `kept`; `key_texts`: one for
-      the texts alone,
+      the texts alone; `named`: those that are no hashes, with the columns of `_key_names`,
     - `salt`: what is hashed with the keys; none if the list has them as they are,
     - `types`: as given,
     - `token_types`: the types of the key's columns that have tokens, if the intervals of some keys are kept.
@@ -76,8 +76,13 @@
     {%- for kept_types in ways | map(attribute=1) | reject('none') -%}
         {%- do token_types.update(fromjson(kept_types)) -%}
     {%- endfor -%}
+    {%- set columns = [] -%}
+    {%- for text in texts -%}
+        {%- do columns.append(text ~ ' as _key_' ~ loop.index) -%}
+    {%- endfor -%}
     {{ return({
         'keys': keys, 'key_texts': 'select key_text from (' ~ keys ~ ')', 'salt': salt, 'types': types,
+        'named': '(select ' ~ columns | join(', ') ~ ' from ' ~ of_model ~ ' where not ' ~ is_hash ~ ') as named_keys',
         'token_types': token_types,
     } if ways else none) }}
 {%- endmacro -%}

@@ -73,13 +73,15 @@
     {%- if erasures is none -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- set plan = dict(plan, erasures=erasures) -%}
     {#- From here on, what lands of these keys is left out. The staging table comes last: it tells which keys are
         linked. -#}
     {%- for table in plan.tables + plan.raw_tables -%}
         {%- for text in afterimage._key_texts_in(table, 'known.', plan, erasures.salt) -%}
             {#- Delta's DELETE takes no subquery. -#}
             {%- do run_query(
-                'merge into ' ~ table.relation ~ ' as known using (' ~ erasures['keys'] ~ ') as erased on ' ~ text
+                'merge into ' ~ table.relation ~ ' as known using ('
+                ~ afterimage._key_texts_for(table, plan, erasures.key_texts, erasures.salt) ~ ') as erased on ' ~ text
                 ~ ' = erased.key_text when matched then delete'
             ) -%}
         {%- endfor -%}
@@ -145,26 +147,9 @@
 {%- endmacro -%}
 
 
-{#- The text of a key in a table, where its columns may have other types than in the staging table. A text of a raw
-    table may have trailing blanks that the staging model has removed, so there it counts with them and without. -#}
-{%- macro _key_texts_in(table, image, plan, salt) -%}
-    {%- set found = [] -%}
-    {%- for is_trimmed in [false, true] if table.is_raw or not is_trimmed -%}
-        {%- set texts = [] -%}
-        {%- for column in plan.unique_key -%}
-            {%- set type = table.types.get(column | lower, plan.key_types[column]) -%}
-            {%- set value = image ~ afterimage._quote(column) -%}
-            {%- set value = 'rtrim(' ~ value ~ ')' if is_trimmed and type == 'string' else value -%}
-            {%- do texts.append(afterimage._key_column_text(value, type, plan.key_types[column])) -%}
-        {%- endfor -%}
-        {%- do found.append(afterimage._key_text(texts, salt)) -%}
-    {%- endfor -%}
-    {{ return(found | unique | list) }}
-{%- endmacro -%}
-
-
 {#- The condition that a row of a table has a key of those whose texts a query returns. -#}
 {%- macro _has_key(table, plan, key_texts, salt) -%}
+    {%- set key_texts = afterimage._key_texts_for(table, plan, key_texts, salt) -%}
     {%- set conditions = [] -%}
     {%- for image in table.images -%}
         {%- for text in afterimage._key_texts_in(table, image, plan, salt) -%}

@@ -1,4 +1,4 @@
-{#- The keys of an erasure: which are given, which are linked with them. -#}
+{#- The keys of an erasure: which are given, which are linked with them, and how a table has them. -#}
 
 
 {#- The columns of the key, sorted. `known` is what the staging table remembers, see _keys_text. -#}
@@ -154,4 +154,46 @@
         {%- do conditions.append(text ~ ' = ' ~ keys ~ '._key_' ~ loop.index) -%}
     {%- endfor -%}
     {{ return(conditions | join(' and ')) }}
+{%- endmacro -%}
+
+
+{#- The text of a key in a table, where its columns may have other types than in the staging table. A text of a raw
+    table may have trailing blanks that the staging model has removed, so there it counts with them and without. -#}
+{%- macro _key_texts_in(table, image, plan, salt) -%}
+    {%- set found = [] -%}
+    {%- for is_trimmed in [false, true] if table.is_raw or not is_trimmed -%}
+        {%- set texts = [] -%}
+        {%- for column in plan.unique_key -%}
+            {%- set type = table.types.get(column | lower, plan.key_types[column]) -%}
+            {%- set value = image ~ afterimage._quote(column) -%}
+            {%- set value = 'rtrim(' ~ value ~ ')' if is_trimmed and type == 'string' else value -%}
+            {%- do texts.append(afterimage._key_column_text(value, type, plan.key_types[column])) -%}
+        {%- endfor -%}
+        {%- do found.append(afterimage._key_text(texts, salt)) -%}
+    {%- endfor -%}
+    {{ return(found | unique | list) }}
+{%- endmacro -%}
+
+
+{#- A query for the texts of keys in a table, once each: those that a query returns, and where a text became a number, a
+    time or a boolean in a table below, the keys as such: 042 is 42 there. Of a listed hash nobody can tell. -#}
+{%- macro _key_texts_for(table, plan, key_texts, salt) -%}
+    {%- set casts, retyped = [], [] -%}
+    {%- for column in plan.unique_key -%}
+        {%- set key = '_key_' ~ loop.index -%}
+        {%- set type = table.types.get(column | lower, '') -%}
+        {%- set is_retyped = plan.key_types[column] == 'string' and modules.re.match(
+            '(tinyint|smallint|int|bigint|float|double|decimal|date|timestamp|boolean)', type
+        ) -%}
+        {%- do casts.append('cast(try_cast(' ~ key ~ ' as ' ~ type ~ ') as string)' if is_retyped else key) -%}
+        {%- do retyped.append(column) if is_retyped -%}
+    {%- endfor -%}
+    {%- set queries = [key_texts] -%}
+    {%- if retyped and not table.is_raw -%}
+        {%- set given = afterimage._inline_keys(plan.texts) if plan.texts -%}
+        {%- for keys in [given, (plan.erasures or {}).get('named')] | select -%}
+            {%- do queries.append('select ' ~ afterimage._key_text(casts, salt) ~ ' from ' ~ keys) -%}
+        {%- endfor -%}
+    {%- endif -%}
+    {{ return(queries | join(' union ')) }}
 {%- endmacro -%}

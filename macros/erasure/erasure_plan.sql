@@ -43,10 +43,19 @@
         'loses_rows': false, 'erased_columns': {},
         'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
     } -%}
+    {%- set without_changes = [] -%}
+    {%- for one in known -%}
+        {%- do without_changes.extend(one.without_changes or []) -%}
+    {%- endfor -%}
+    {%- set without_changes = without_changes | reject('in', known | map(attribute='name') | list) | list -%}
     {%- for id in node.depends_on.nodes -%}
         {%- set table = afterimage._raw_table(id, unique_key) -%}
-        {%- set is_erased = raw and table.images and afterimage._has_versions(table) -%}
-        {%- do plan['raw_tables' if is_erased else 'raw_left'].append(table) -%}
+        {#- Other tables describe changes, such as a registry's schemas, which have the key's name, and no row of it. An
+            earlier release did not remember which these are. -#}
+        {%- if table.relation | string not in without_changes and table.types | list | sort != ['id', 'schema'] -%}
+            {%- set is_erased = raw and table.images and afterimage._has_versions(table) -%}
+            {%- do plan['raw_tables' if is_erased else 'raw_left'].append(table) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- if raw and not plan.raw_tables -%}
         {%- do exceptions.raise_compiler_error(

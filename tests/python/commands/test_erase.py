@@ -463,6 +463,94 @@ def test_a_key_is_the_same_in_any_type(
 
 
 @pytest.mark.slow
+def test_a_text_may_be_a_number_below(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A key with leading zeros is text in CSV files, and somebody casts it."""
+    project = make_project("erase_texts")
+    source = f"qlik_change_table({relation('texts__ct')}, unique_key=['code'])"
+    project.stream("stg_texts", source)
+    for kind in ("int", "decimal(10,2)"):
+        project.model(
+            f"texts_{kind[:3]}",
+            f"select cast(after.code as {kind}) as code, after.name from {{{{ ref('stg_texts') }}}}"
+            " where reject_reason is null",
+            materialized="incremental",
+            unique_key="code",
+            file_format=FORMAT,
+        )
+    rows = [row(n, "I", code, f"Number {n}") for n, code in enumerate(("042", "43", "44"), 1)]
+    lake.create("texts__ct", COLUMNS, rows)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    assert typed(project, "stg_texts", "code=042", "--dry-run") == 0
+    assert "texts_int: 1 rows" in capfd.readouterr().out
+    assert typed(project, "stg_texts", "code=042", "--yes") == 0
+    for name in ("texts_int", "texts_dec"):
+        left = lake.rows(f"select cast(code as int) as code from {SCHEMA}.{name}")
+        assert {one["code"] for one in left} == {43, 44}, name
+    lake.spark.sql(
+        f"""insert into {SCHEMA}.afterimage_erasures
+        values ('stg_texts', '{{"code": "43"}}', null, null, null)"""
+    )
+    # A run has taken the values out of the staging table: the list alone has the key.
+    project.dbt("run", "--full-refresh", "--select", "stg_texts")
+    assert typed(project, "stg_texts", "--listed", "--yes") == 0
+    for name in ("texts_int", "texts_dec"):
+        left = lake.rows(f"select cast(code as int) as code from {SCHEMA}.{name}")
+        assert {one["code"] for one in left} == {44}, name
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_schema_of_a_registry_is_no_row_of_a_key(
+    is_known: bool,
+    make_project: Callable[[str], Project],
+    lake: Lake,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Its `id` is a number as those of customers are. An earlier release did not remember it."""
+    project = make_project("erase_schemas")
+    tables = [{"name": "topic"}, {"name": "registry_schemas"}]
+    sources = {"sources": [{"name": "raw", "schema": SCHEMA, "tables": tables}]}
+    project.file("models/sources.yml", json.dumps(sources))
+    columns = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
+    project.stream(
+        "stg_people",
+        f"debezium_messages(source('raw', 'topic'), unique_key=['id'], columns={columns},"
+        " schemas=source('raw', 'registry_schemas'))",
+    )
+    source = {"ts_ms": 1709283600000, "snapshot": "false", "file": "b.1", "pos": 4}
+    message = {"op": "c", "after": {"id": 5, "name": "Eve"}, "source": source}
+    lake.create("topic", {"value": "string"}, [{"value": json.dumps(message)}])
+    schemas = [{"id": n, "schema": '"string"'} for n in (4, 5)]
+    kinds = {"id": "int", "schema": "string"} | ({"subject": "string"} if is_known else {})
+    lake.create("registry_schemas", kinds, schemas)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    if not is_known:
+        property_name = "'afterimage.keys'"
+        [kept] = lake.rows(f"show tblproperties {SCHEMA}.stg_people ({property_name})")
+        keys = json.loads(bytes.fromhex(kept["value"]))
+        for one in keys:
+            assert one.pop("without_changes") == [f"{SCHEMA}.registry_schemas"]
+        earlier = json.dumps(keys).encode().hex()
+        lake.spark.sql(
+            f"alter table {SCHEMA}.stg_people set tblproperties ({property_name} = '{earlier}')"
+        )
+    with pytest.raises(DbtError):
+        erase(project, staging="stg_people", keys=[{"id": 5}], raw=True)
+    assert "reads no table of Iceberg or Delta with the columns" in capfd.readouterr().out
+    assert typed(project, "stg_people", "id=5", "--yes") == 0
+    said = capfd.readouterr().out
+    assert "raw.topic: may have rows of these keys" in said
+    assert "registry_schemas" not in said
+    assert len(lake.rows(f"select * from {SCHEMA}.registry_schemas")) == 2
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "value", "listed"),
     [
