@@ -29,6 +29,10 @@
 {%- set read = 'kept_changes' if erasures else 'changes' -%}
 {%- set replaced = [known.replaced] if known.replaced else [] -%}
 {%- do replaced.append(afterimage._renamed(read, columns, intake.added, column_types)) if intake.added %}
+{%- if replaced and erasures -%}
+    {%- set replaced = ["select explode(array(id, concat('erased-', md5(id)))) from (" ~ replaced | join(' union all ')
+        ~ ') as replaced_changes(id)'] -%}
+{%- endif %}
 select
     {%- for column in contract %}
     {{ value[column] ~ (' as ' ~ column if column in known.kept) }},

@@ -37,7 +37,7 @@
     {%- set side = {
         'relation': relation,
         'opened': landing.opened,
-        'group': afterimage._debezium_of_message(afterimage._exact_numbers(landing.value), group),
+        'group': afterimage._debezium_of_message(afterimage._exact_numbers(landing.value, names), group),
         'known_group': afterimage._debezium_known_group(has_position=position),
         'time': afterimage._debezium_of_message(landing.value, 'm.source_time') if schemas is none else none,
     } -%}
@@ -61,17 +61,6 @@
         {{ return(intake.idle) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
-    {%- set replaced = [] -%}
-    {%- if schemas is not none and intake.kind == 'all' -%}
-        {%- do replaced.append("select concat('rejected-', md5(hex(" ~ afterimage._quote(value) ~ "))) from "
-            ~ intake.sides[0].rows ~ ' where afterimage_read_error is null') -%}
-    {%- endif -%}
-    {%- if headers and intake.kind == 'all' and afterimage._debezium_has_rejected_halves() -%}
-        {#- A copy in other words may still not fit. As one array they are planned by themselves. -#}
-        {%- do replaced.append('select explode(collect_set(own_id)) from (select if(is_moved, '
-            ~ afterimage._debezium_identity_alone(unique_key) ~ ', identity) as own_id from classified'
-            ~ ' group by 1 having bool_and(is_moved))') -%}
-    {%- endif -%}
     {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out); the
         others are the arguments of these names. -#}
     {%- set layout = {
@@ -138,7 +127,7 @@ described as (
         'order': 'landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
     },
     old_key='before_image is not null',
-    known={'replaced': replaced | join(' union all ') or none}
+    known={'replaced': afterimage._debezium_replaced(intake, landing, unique_key) if intake.kind == 'all'}
 ) }}
 {%- endmacro -%}
 
@@ -168,18 +157,6 @@ described as (
 {#- The identity of a change that is no half of a key change, or a rejected one. -#}
 {%- macro _debezium_identity_alone(keys) -%}
     {{ return("concat(m.log_place, '-', m.op, '-', md5(" ~ afterimage._texts_of_map('row_values', keys) ~ '))') }}
-{%- endmacro -%}
-
-
-{#- Whether earlier runs have rejected what may be half of a key change. Once it fits, it is in the whole. -#}
-{%- macro _debezium_has_rejected_halves() -%}
-    {%- if not afterimage._is_incremental() -%}
-        {{ return(false) }}
-    {%- endif -%}
-    {%- set query -%}
-        select count(*) from {{ this }} where reject_reason is not null and change_id rlike '-[cdu]-[0-9a-f]{32}$'
-    {%- endset -%}
-    {{ return(afterimage._value(query) > 0) }}
 {%- endmacro -%}
 
 
@@ -225,6 +202,8 @@ classified as (
         is_moved and m.op = 'd' as is_before,
         case
             when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce(value, message_key, '')))
+            -- A rejected load must not take the place of a good one that is no longer landed.
+            when m.kind = 'load' and reject_reason is not null then {{ afterimage._debezium_rejected_load('change_group') }}
             when m.kind = 'load' then change_group
             when m.log_place is null then coalesce(landed_position, concat('rejected-', md5(value)))
             when m.kind = 'reload' then {{ afterimage._debezium_reload() }}
@@ -246,6 +225,10 @@ classified as (
                 "concat('NULL may be a value that was not captured, see `null_is_absent`: ', array_join(doubtful_nulls, ', '))"
             ],
             ['size(undeclared) > 0', "concat('columns that are not declared: ', array_join(undeclared, ', '))"],
+            [
+                "m.kind = 'load' and not m.is_envelope and m.source.snapshot is null",
+                "'without source.snapshot a row of an incremental snapshot looks like one of a full load'"
+            ],
         ]) }}, cast(array() as array<string>)), null) as own_warnings
 
     from images

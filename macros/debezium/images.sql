@@ -82,7 +82,8 @@ messages as (
 
     select
         *,
-        {%- for name, step in afterimage._debezium_message_steps(afterimage._exact_numbers('value')) %}
+        {%- set exact = afterimage._exact_numbers('value', columns | map(attribute='name') | list) %}
+        {%- for name, step in afterimage._debezium_message_steps(exact) %}
         {{ step | indent(8) }} as {{ name }},
         {%- endfor %}
         -- Its connector alone says of a row before a change no more than REPLICA IDENTITY has.

@@ -1,6 +1,7 @@
 {#- What a landing of messages has, as SQL over its rows:
     - `opened`: with `schemas`, the query that opens the messages (see _debezium_opened); the other SQL is then over it,
-    - `value`, `key`, `key_row`, `headers`: the message, its key as text and as JSON, and its headers,
+    - `value`, `key`, `key_row`, `headers`: the message, its key as text and as JSON, and its headers (`has_headers`: whether
+      they are landed); `bytes`: the message as it landed, `text`: that or its key, as they are read without `schemas`,
     - `unread`: why the message cannot be read, `no_frame`: the same for bytes that are neither JSON nor Avro,
     - `position`, `partition`: the columns of `position` as one text that sorts, and the first of them,
     - `place`: the place of a change in the order, `place_missing`: what to show if there is none. -#}
@@ -19,12 +20,15 @@
     {%- set numbers = afterimage._number_texts(position or []) -%}
     {%- set landing = {
         'opened': none,
+        'bytes': columns.value.sql,
+        'text': 'coalesce(' ~ afterimage._valid_text(columns.value.sql) ~ ', ' ~ afterimage._valid_text(columns.key.sql) ~ ", '')",
         'value': afterimage._valid_text(columns.value.sql),
         'key': afterimage._valid_text(columns.key.sql),
         'key_row': afterimage._valid_text(columns.key.sql),
         'unread': 'cast(null as string)',
         'no_frame': "'Avro is read from a binary column, and with `schemas`'",
         'headers': afterimage._valid_text(columns.headers.sql),
+        'has_headers': headers is not none,
         'position': 'concat(' ~ numbers | join(', ') ~ ')' if position else 'cast(null as string)',
         'partition': 'concat(' ~ (numbers[:-1] + ["''"]) | join(', ') ~ ')',
         'place': 'landed_position' if position else "concat(m.log_place, if(m.kind = 'reload', '.i', ''))",

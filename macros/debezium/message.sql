@@ -179,6 +179,12 @@ end
 {%- endmacro -%}
 
 
+{#- The identity of a rejected load. -#}
+{%- macro _debezium_rejected_load(group) -%}
+concat({{ group }}, '-r', md5(to_json(struct(array_sort(map_entries(m.row)) as row_entries, m.source))))
+{%- endmacro -%}
+
+
 {#- The identity of a row of an incremental snapshot. -#}
 {%- macro _debezium_reload() -%}
 concat('load-', md5(to_json(struct(m.row, m.source))))
@@ -201,33 +207,42 @@ end
 {%- endmacro -%}
 
 
-{#- The scales of the decimals in a message, by their columns, where it has its schema. -#}
-{%- macro _debezium_scales(columns) -%}
-    {%- set decimals = [] -%}
-    {%- for column in columns if afterimage._debezium_has_bytes(column) -%}
-        {%- do decimals.append(column) -%}
-    {%- endfor -%}
-    {%- if not decimals -%}
-        {{ return('cast(null as map<string, string>)') }}
+{#- A query for the ids of rejected changes that have another id now; none if there may be none. A message that waited
+    for its schema says what it is, a load that fits has the id of its key, and a half of a key change that fits is in
+    the whole. (A copy in other words may still not fit. As one array they are planned by themselves; a condition on what
+    was classified would have Spark write all that leads to it into each of its parts.) -#}
+{%- macro _debezium_replaced(intake, landing, keys) -%}
+    {%- set replaced = [] -%}
+    {%- if landing.opened -%}
+        {%- do replaced.append("select concat('rejected-', md5(hex(" ~ landing.bytes ~ "))) from "
+            ~ intake.sides[0].rows ~ ' where afterimage_read_error is null') -%}
+        {#- A message in a frame, from before there were `schemas`. -#}
+        {%- do replaced.append("select concat('rejected-', md5(" ~ landing.text ~ ")) from " ~ intake.sides[0].rows
+            ~ ' where afterimage_value_id is not null or (' ~ landing.bytes ~ ' is null and afterimage_key_id is not null)') -%}
     {%- endif -%}
-    {%- set field = 'field: string, parameters: map<string, string>' -%}
-    {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
-        ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
-    {%- set scaled -%}
-filter(
-    coalesce(get(filter(s, f -> f.field = 'after'), 0).fields, transform(s, f -> struct(f.field, f.parameters))),
-    f -> f.field is not null and f.parameters['scale'] is not null
-)
+    {%- if afterimage._debezium_has_rejected('^load-.*-r') -%}
+        {%- do replaced.append("select explode(collect_set(if(m.kind = 'load' and reject_reason is null, "
+            ~ afterimage._debezium_rejected_load('change_group') ~ ', null))) from classified') -%}
+    {%- endif -%}
+    {%- if landing.has_headers and afterimage._debezium_has_rejected('-[cdu]-[0-9a-f]{32}$') -%}
+        {%- do replaced.append('select explode(collect_set(own_id)) from (select if(is_moved, '
+            ~ afterimage._debezium_identity_alone(keys) ~ ', identity) as own_id from classified'
+            ~ ' group by 1 having bool_and(is_moved))') -%}
+    {%- endif -%}
+    {{ return(replaced | join(' union all ') or none) }}
+{%- endmacro -%}
+
+
+{#- Whether earlier runs have rejected changes with such an id. -#}
+{%- macro _debezium_has_rejected(pattern) -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return(false) }}
+    {%- endif -%}
+    {%- set query -%}
+        select count(*) from {{ this }}
+        where
+            reject_reason is not null
+            and (change_id rlike {{ afterimage._literal(pattern) }} or startswith(change_id, 'erased-'))
     {%- endset -%}
-    {#- Any JSON may land. A map has no name twice, so the first field of a name counts. -#}
-    {%- set scales -%}
-map_from_entries(transform(
-    filter(scaled, (f, i) -> array_position(scaled.field, f.field) = i + 1),
-    f -> struct(f.field, f.parameters['scale'])
-))
-    {%- endset -%}
-    {{ return(
-        "if(startswith(value, '{\"schema\"'), "
-        ~ afterimage._let('s', fields, afterimage._let('scaled', scaled, scales)) ~ ', null)'
-    ) }}
+    {{ return(afterimage._value(query) > 0) }}
 {%- endmacro -%}

@@ -7,6 +7,38 @@
 {%- endmacro -%}
 
 
+{#- The scales of the decimals in a message, by their columns, where it has its schema. -#}
+{%- macro _debezium_scales(columns) -%}
+    {%- set decimals = [] -%}
+    {%- for column in columns if afterimage._debezium_has_bytes(column) -%}
+        {%- do decimals.append(column) -%}
+    {%- endfor -%}
+    {%- if not decimals -%}
+        {{ return('cast(null as map<string, string>)') }}
+    {%- endif -%}
+    {%- set field = 'field: string, parameters: map<string, string>' -%}
+    {%- set fields = "from_json(get_json_object(value, '$.schema.fields'), 'array<struct<" ~ field
+        ~ ', fields: array<struct<' ~ field ~ ">>>>')" -%}
+    {%- set scaled -%}
+filter(
+    coalesce(get(filter(s, f -> f.field = 'after'), 0).fields, transform(s, f -> struct(f.field, f.parameters))),
+    f -> f.field is not null and f.parameters['scale'] is not null
+)
+    {%- endset -%}
+    {#- Any JSON may land. A map has no name twice, so the first field of a name counts. -#}
+    {%- set scales -%}
+map_from_entries(transform(
+    filter(scaled, (f, i) -> array_position(scaled.field, f.field) = i + 1),
+    f -> struct(f.field, f.parameters['scale'])
+))
+    {%- endset -%}
+    {{ return(
+        "if(startswith(value, '{\"schema\"'), "
+        ~ afterimage._let('s', fields, afterimage._let('scaled', scaled, scales)) ~ ', null)'
+    ) }}
+{%- endmacro -%}
+
+
 {#- A value as a text that casts to its column's type, although the message has a number of days or milliseconds, or
     unscaled bytes, whose `number` is known. A value of another type keeps its own text, which does not fit. -#}
 {%- macro _debezium_text(text, column, number, infinity) -%}

@@ -10,12 +10,13 @@
 {#- A JSON text of which Spark reads every number as it is written. It reads a number with a fraction or an exponent as
     a double, and writes that as a text again: `1.10` becomes `1.1`. So if there is a number that would become another
     text, all such numbers are put in quotes. Few messages have one, and to look for it costs half of what quotes do.
-    Within an array or an object they are always put in quotes: its text must not depend on the numbers beside it.
+    Within an array or an object they are always put in quotes: its text must not depend on the numbers beside it. Parts of
+    a message are none, unless one of `columns` has the name.
 
     The pattern that puts them in quotes goes on where its last match ended (`\G`), over texts, whole numbers and what is
     neither, to the next such number. What is no JSON ends the search, and is no JSON afterwards. No part of it ever goes
     back, so it takes time in proportion to the text. -#}
-{%- macro _exact_numbers(text) -%}
+{%- macro _exact_numbers(text, columns=[]) -%}
 {#- Up to seven digits before the point and eight behind it, no zero too many, and not below 0.001. -#}
 {%- set kept = '-?+(?:[1-9]\\d{0,6}+|0(?!\\.000))\\.(?:0|\\d{0,7}[1-9])\\s*+[,}\\]]' -%}
 {%- set changed -%}
@@ -25,11 +26,11 @@
     -?+(?:0|[1-9]\d*+)(?:\.\d++)?+(?:[eE][+\-]?+\d++)?+
     \s*+[,}\]]
 {%- endset -%}
+{%- set parts = [
+    'before', 'after', 'source', 'transaction', 'payload', 'schema', 'data', 'beforeData', 'headers', 'message'
+] | reject('in', columns) | join('|') -%}
 {#- An array or an object in a row, and not one that makes up the message. -#}
-{%- set nested -%}
-    [\[{]
-    (?<!(?:^|"(?:before|after|source|transaction|payload|schema|data|beforeData|headers|message)"\s{0,9}:)\s{0,9}[\[{])
-{%- endset -%}
+{%- set nested = '[\\[{](?<!(?:^|"(?:' ~ parts ~ ')"\\s{0,9}:)\\s{0,9}[\\[{])' -%}
 {%- set fraction = '[:,\\[]\\s*+-?+\\d++[.eE]' -%}
 {%- set pattern -%}
     (?s)\G
@@ -44,7 +45,7 @@
 if(
     {{ text }} rlike {{ afterimage._literal(changed.split() | join) }}
     or (
-        {{ text }} rlike {{ afterimage._literal(nested.split() | join) }}
+        {{ text }} rlike {{ afterimage._literal(nested) }}
         and {{ text }} rlike {{ afterimage._literal(fraction) }}
     ),
     regexp_replace({{ text }}, {{ afterimage._literal(pattern.split() | join) }}, '$1"$2"'),
@@ -114,7 +115,9 @@ named_struct(
     {%- elif type.startswith('array<') -%}
         {{ return('from_json(' ~ text ~ ", '" ~ type ~ "')") }}
     {%- elif type == 'date' or type.startswith('timestamp') -%}
-        {{ return('if(' ~ afterimage._has_no_date(text) ~ ', null, try_cast(' ~ text ~ ' as ' ~ type ~ '))') }}
+        {#- Spark ignores the zone of a text where the type has none. -#}
+        {%- set time = 'try_cast(' ~ text ~ ' as timestamp)' if type == 'timestamp_ntz' else text -%}
+        {{ return('if(' ~ afterimage._has_no_date(text) ~ ', null, try_cast(' ~ time ~ ' as ' ~ type ~ '))') }}
     {%- endif -%}
     {%- if type in ['tinyint', 'byte', 'smallint', 'short', 'int', 'integer', 'bigint', 'long'] -%}
         {#- A whole number may be written `5.0`, which not every cast accepts. -#}

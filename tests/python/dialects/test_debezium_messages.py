@@ -536,6 +536,25 @@ def test_a_schema_that_comes_may_have_its_id_in_another_form(
     assert change["reject_reason"] is None
 
 
+@pytest.mark.slow
+def test_schemas_may_be_given_later(project: Project, lake: Lake) -> None:
+    """Then what was rejected without them is read again, though nothing has landed."""
+    avro = [in_avro(row, 7) for row in BATCHES[0]]
+    lake.create("avro", AVRO_LANDING, avro)
+    lake.create("avro_schemas", SCHEMAS, schema_rows(7, 8))
+    run = ("run", "--select", "stg_things")
+    models(project, "avro", ", headers='headers'")
+    project.dbt(*run, "--full-refresh")
+    at_first = lake.contents("stg_things")["stg_things"]
+    assert {row["reject_reason"] is None for row in at_first} == {False}
+    models(project, "avro", f", headers='headers', schemas={relation('avro_schemas')}")
+    project.dbt(*run)
+    in_runs = lake.contents("stg_things")["stg_things"]
+    assert sum(row["source_rows"] for row in in_runs) == len(avro)
+    project.dbt(*run, "--full-refresh")
+    assert lake.contents("stg_things")["stg_things"] == in_runs
+
+
 # --- whatever the bytes are ---------------------------------------------------------------------
 
 # For each column JSON that fits its type, and JSON that does not.

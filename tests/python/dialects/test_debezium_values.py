@@ -81,6 +81,45 @@ def test_a_nested_value_does_not_depend_on_the_numbers_beside_it(
     ]
     first, second = (change["after"] for change in changes(project, lake, columns, rows))
     assert (first["place"], first["list"]) == (second["place"], second["list"])
+    # A column may have the name of a part of the message.
+    rows = [
+        landed("c", 10, None, {"id": 1, "data": {"x": 1.5}, "source": [2.25], "ratio": 1.5}),
+        landed("u", 20, None, {"id": 1, "data": {"x": 1.5}, "source": [2.25], "ratio": 0.0005}),
+    ]
+    columns = {"id": "int", "data": "string", "source": "string", "ratio": "double"}
+    first, second = (change["after"] for change in changes(project, lake, columns, rows))
+    assert (first["data"], first["source"]) == (second["data"], second["source"])
+
+
+def test_a_time_with_an_offset_is_in_utc_where_the_type_has_no_zone(
+    project: Project, lake: Lake
+) -> None:
+    rows = [
+        landed("c", 10, None, {"id": 1, "seen": "2018-07-13T12:23:45.456+11:00"}),
+        landed("c", 20, None, {"id": 2, "seen": "2018-07-13T01:23:45.456Z"}),
+        landed("c", 30, None, {"id": 3, "seen": "2018-07-13T01:23:45.456"}),
+    ]
+    columns = {"id": "int", "seen": "timestamp_ntz"}
+    found = [change["after"]["seen"] for change in changes(project, lake, columns, rows)]
+    assert found == [datetime(2018, 7, 13, 1, 23, 45, 456000)] * 3
+
+
+def test_a_row_of_a_snapshot_may_be_of_an_incremental_one(project: Project, lake: Lake) -> None:
+    """Only `source.snapshot` tells; without it, such a row of a gap would count as the oldest."""
+    told = {"__op": "r", "__deleted": "false", "__source_sequence": '[null,"30"]'}
+    rows = [
+        {"value": json.dumps({"id": number} | told | more)}
+        for number, more in enumerate(
+            [{}, {"__source_snapshot": "true"}, {"__source_snapshot": "incremental"}]
+        )
+    ]
+    found = {row["after"]["id"]: row for row in changes(project, lake, {"id": "int"}, rows)}
+    assert [found[n]["operation"] for n in range(3)] == ["load", "load", "update"]
+    unsure = (
+        "without source.snapshot a row of an incremental snapshot looks like one of a full load"
+    )
+    assert [found[n]["warnings"] for n in range(2)] == [[unsure], None]
+    assert unsure not in (found[2]["warnings"] or [])
 
 
 def test_columns_of_flattened_rows_may_be_named_like_parts_of_an_envelope(

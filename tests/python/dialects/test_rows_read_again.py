@@ -257,6 +257,48 @@ def test_a_load_of_debezium_replaces_one_that_is_no_longer_landed(
     assert [row["note"] for row in kept] == ["new"] * 8
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("other", ["table", "value"])
+def test_a_rejected_load_of_debezium_leaves_a_good_one_that_is_no_longer_landed(
+    other: str, project: Project, lake: Lake
+) -> None:
+    columns = "[{'name': 'id', 'type': 'int'}, {'name': 'weight', 'type': 'smallint'}]"
+    project.stream(
+        "stg_loads",
+        f"debezium_messages({relation('loads')}, unique_key=['id'], columns={columns},"
+        " table='shop.parcels')",
+        on_schema_change="append_new_columns",
+    )
+
+    def loaded(key: int, weight: int, table: str) -> Row:
+        source = {"ts_ms": 1709283600000, "snapshot": "true", "db": "shop", "table": table}
+        row = {"id": key, "weight": weight}
+        return {"value": json.dumps({"op": "r", "after": row, "source": source})}
+
+    lake.create("loads", {"value": "string"}, [loaded(1, 7, "parcels"), loaded(2, 8, "parcels")])
+    project.dbt("run", "--select", "stg_loads", "--full-refresh")
+    lake.spark.sql(f"delete from {SCHEMA}.loads")
+    rejected = {
+        "table": [loaded(1, 3, "orders"), loaded(2, 4, "orders")],
+        "value": [loaded(1, 70000, "parcels"), loaded(2, 80000, "parcels")],
+    }[other]
+    lake.append("loads", {"value": "string"}, rejected)
+    project.dbt("run", "--select", "stg_loads")
+    good = lake.rows(f"select after.weight from {SCHEMA}.stg_loads where reject_reason is null")
+    assert sorted(row["weight"] for row in good) == [7, 8]
+    assert len(lake.rows(f"select * from {SCHEMA}.stg_loads")) == 4
+    if other == "value":
+        # What fits now is the load of its key, and no rejected change any longer.
+        model = project.folder / "models/stg_loads.sql"
+        model.write_text(model.read_text().replace("smallint", "int"))
+        project.dbt("run", "--select", "stg_loads")
+        found = lake.rows(f"select reject_reason, after.weight from {SCHEMA}.stg_loads")
+        assert sorted((row["weight"], row["reject_reason"]) for row in found) == [
+            (70000, None),
+            (80000, None),
+        ]
+
+
 DEBEZIUM_CALL = (
     f"debezium_messages({relation('again')}, unique_key=['id'],"
     f" columns={column_list(id='int', note='string')}, position=['partition', 'offset'])"
