@@ -43,8 +43,7 @@
 
     {#- From top to bottom, the first state that holds. _landed_since has the states of a single table. -#}
     {%- if not can_tell -%}
-        {#- The first run, a full refresh, or a table that cannot tell what has landed: `… read all rows of t because
-            …` -#}
+        {#- The first run, a full refresh, or a table that cannot tell: `… read all rows of t because …` -#}
         {%- set kind = 'all' -%}
     {%- elif read.is_woken -%}
         {#- `… read all rows because earlier rows waited for what has landed` -#}
@@ -53,7 +52,6 @@
         {#- `… nothing new` -#}
         {%- set kind = 'nothing' -%}
     {%- elif whole -%}
-        {#- `… n rows landed`, as below. -#}
         {%- set kind = 'all' -%}
     {%- else -%}
         {%- set kind = 'new' -%}
@@ -122,9 +120,9 @@
     holds_changes=true, is_tracked=true, removals=false
 ) -%}
     {{ return({
-        'relation': relation, 'group': group, 'known_group': known_group, 'where': where, 'time': time,
-        'opened': opened, 'place': place, 'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'known_unplaced': known_unplaced,
-        'keeps': keeps, 'latest': latest, 'wakes': wakes, 'digest': digest, 'depends': depends,
+        'relation': relation, 'group': group, 'known_group': known_group, 'where': where, 'time': time, 'opened': opened,
+        'place': place, 'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'keeps': keeps,
+        'known_unplaced': known_unplaced, 'latest': latest, 'wakes': wakes, 'digest': digest, 'depends': depends,
         'holds_changes': holds_changes, 'is_tracked': is_tracked, 'removals': removals,
     }) }}
 {%- endmacro -%}
@@ -143,8 +141,7 @@
 {%- endmacro -%}
 
 
-{#- The sides with what one query over the landed rows of each says: their number, their places, and whether some have
-    no place. -#}
+{#- The sides with what one query over the landed rows of each says, see _landed_summary. -#}
 {%- macro _summarised(sides) -%}
     {%- set summarised = [] -%}
     {%- for side in sides -%}
@@ -154,8 +151,15 @@
 {%- endmacro -%}
 
 
-{#- Whether rows of earlier runs wait for what has landed, or would now be read otherwise. -#}
+{#- Whether rows of earlier runs wait for what has landed, or are read otherwise by it, or by a table that is new. -#}
 {%- macro _has_woken(sides, remembered) -%}
+    {#- Of several intakes of a raw table the first is remembered. -#}
+    {%- set is_first = sides[0].name not in afterimage._noted_intakes() | map(attribute='name') -%}
+    {%- set asked = fromjson(remembered.read.get(sides[0].name ~ ' asks') or '{}') if is_first else {} -%}
+    {%- set new = sides | selectattr('wakes') | map(attribute='name') | reject('in', asked.get('woken_by', [])) -%}
+    {%- if 'woken_by' in asked and new | list -%}
+        {{ return(true) }}
+    {%- endif -%}
     {%- for side in sides if side.wakes and side.kind in ['new', 'unknown'] -%}
         {%- if run_query(side.wakes).rows | length > 0 -%}
             {{ return(true) }}
@@ -206,8 +210,7 @@
 {%- endmacro -%}
 
 
-{#- Whether an earlier run wrote a row of the landed groups. If none did, none of their rows landed before: the landed
-    rows are all of them. -#}
+{#- Whether an earlier run wrote a row of the landed groups. If none did, the landed rows are all of them. -#}
 {%- macro _is_met(is_of_groups, known_within) -%}
     {%- set query -%}
         select 1

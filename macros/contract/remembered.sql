@@ -109,6 +109,7 @@
         'name': intake.sides[0].name,
         'key': unique_key | map('lower') | sort,
         'erased_columns': intake.erased_columns,
+        'without_changes': intake.sides | rejectattr('holds_changes') | map(attribute='name') | list,
         'sides': sides,
         'is_woken': intake.is_woken,
         'is_partial': intake.sides | map(attribute='relation') | selectattr('limit', 'number') | list | length > 0
@@ -134,14 +135,15 @@
 
 
 {#- What an intake asks, as a text, so that `afterimage news` can ask the same without compiling the model: the `tables`
-    of which it asks what has landed, `others` that it reads without asking, and whether it `waits` for something else
-    (a time, or what a table says that it does not ask), so that it must run each time. -#}
+    of which it asks what has landed, `others` that it reads without asking, whether it `waits` for something else
+    (a time, or what a table says that it does not ask), so that it must run each time, and which of them it is `woken_by`. -#}
 {%- macro _asks(sides, waits_for_time, reads) -%}
     {%- set unasked = sides | rejectattr('is_tracked') | list -%}
     {{ return(tojson({
         'tables': sides | selectattr('is_tracked') | map(attribute='name') | list,
         'others': unasked | map(attribute='name') | list + reads | map('string') | list,
         'waits': waits_for_time or unasked | selectattr('wakes') | list | length > 0,
+        'woken_by': sides | selectattr('wakes') | map(attribute='name') | list,
     })) }}
 {%- endmacro -%}
 

@@ -99,10 +99,9 @@ limit 1
 {%- endmacro -%}
 
 
-{#- Messages that were held back are read together with the places of landed ones: all from the first of them on.
-    `hold_back_hours` is none if transactions need not be complete. -#}
-{%- macro _qlik_held_back(hold_back_hours) -%}
-    {%- if hold_back_hours is none or not afterimage._is_incremental() -%}
+{#- Messages that were held back are read together with the places of landed ones: all from the first of them on. -#}
+{%- macro _qlik_held_back() -%}
+    {%- if not afterimage._is_incremental() -%}
         {{ return([]) }}
     {%- endif -%}
     {%- set first = afterimage._value(

@@ -27,12 +27,18 @@
     {%- set hold_back_hours = hold_back_hours if complete_transactions else none -%}
     {%- set intake = afterimage._intake(
         'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows, table), new_shape,
-        extents=afterimage._qlik_held_back(hold_back_hours), further_columns=further_columns,
+        extents=afterimage._qlik_held_back() if complete_transactions else [], further_columns=further_columns,
         erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'},
         declared=columns
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
+    {%- endif -%}
+    {%- set held_back = afterimage._qlik_held_back() if intake.kind == 'new' and not complete_transactions else [] -%}
+    {%- if held_back -%}
+        {#- Earlier runs had `complete_transactions`. -#}
+        {%- set ranges = afterimage._merge_ranges(intake.extents + held_back) -%}
+        {%- set intake = dict(intake, ranges=ranges, known_within=none) -%}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
     {%- set side = intake.sides[0] -%}
@@ -41,7 +47,7 @@
     ) -%}
     {#- Loads, which the bytes of Avro do not show, reloads and transactions have more that must be read with them. -#}
     {%- set has_all = intake.kind == 'new'
-        and not (landing.is_binary or complete_transactions or has_reloads or intake.has_unplaced)
+        and not (landing.is_binary or complete_transactions or held_back or has_reloads or intake.has_unplaced)
         and not afterimage._qlik_has_met(landing, side.landed, intake.known_within) -%}
     {%- set fields = {
         'schema': 'string',

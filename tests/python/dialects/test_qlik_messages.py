@@ -389,6 +389,28 @@ def test_what_names_no_schema_is_read_alike_whenever_its_metadata_come(
     assert found("--full-refresh") == at_last
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["json", "avro"])
+def test_metadata_may_be_given_later_for_the_messages_of_one_topic(
+    form: str, project: Project, lake: Lake
+) -> None:
+    """Then what was read without it is read again, though nothing has landed."""
+
+    def found(*arguments: str) -> list[dict[str, Any]]:
+        project.dbt("run", "--select", "stg_later", *arguments)
+        return staged(lake, "stg_later")
+
+    without = f"qlik_messages({relation('later')}, unique_key=['ID'], columns={OTHER_ORDER}"
+    project.stream("stg_later", f"{without})")
+    lake.create("later", landing(form), [described(form, "v2"), *of_version_2(form)])
+    at_first = found("--full-refresh")
+    project.stream("stg_later", f"{without}, metadata={relation('later')})")
+    by_metadata = found()
+    assert by_metadata != at_first
+    assert found() == by_metadata
+    assert found("--full-refresh") == by_metadata
+
+
 @pytest.mark.minutes
 def test_a_message_without_a_place_stays_one_row(project: Project, lake: Lake) -> None:
     """A message that cannot be read has a place in its bytes alone: it waits, or is cut off."""
@@ -631,6 +653,16 @@ def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     in_batches = staged(lake, "stg_held")
     project.dbt("run", "--select", "stg_held", "--full-refresh")
     assert staged(lake, "stg_held") == in_batches
+
+    # Without the argument nothing is held back, nor is what earlier runs held back.
+    lake.create("held", landing("json"), [event(1, 1, False), event(2, 2, False)])
+    project.dbt("run", "--select", "stg_held", "--full-refresh")
+    assert reasons() == ["held back: transaction T has 2 of more events"] * 2
+    model = project.folder / "models/stg_held.sql"
+    model.write_text(model.read_text().replace(", complete_transactions=true", ""))
+    lake.append("held", landing("json"), [event(3, 3, True)])
+    project.dbt("run", "--select", "stg_held")
+    assert reasons() == [None, None, None]
 
 
 @pytest.mark.minutes
