@@ -39,10 +39,15 @@
         )) -%}
     {%- endfor -%}
     {%- for place in plan.read -%}
-        {#- What reads everything meets known copies again. -#}
         {%- if place in landed and not loop.first and flags.WHICH in ['run', 'build']
-            and (intake.kind == 'new' or place not in known) -%}
-            {%- do afterimage._copies_check_size(macro_name, side.relation, place, sizes, loop.previtem) -%}
+            and sizes[place] * 2 < sizes.get(loop.previtem, 0) -%}
+            {#- A copy that was as small when it was read is no news. -#}
+            {%- set before = afterimage._copies_sizes(
+                afterimage._copies_state(place, unique_key), 'place', 'true', afterimage._quoted(unique_key, 'image.')
+            ) if place in known else {} -%}
+            {%- if place not in known or sizes[place] < before.get(place, 0) -%}
+                {%- do afterimage._copies_report_size(macro_name, side.relation, place, sizes, loop.previtem) -%}
+            {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
 
@@ -108,9 +113,9 @@
 {%- endmacro -%}
 
 
-{#- Warns if a copy has less than half the keys of the one before: a broken copy would delete the rest. -#}
-{%- macro _copies_check_size(macro_name, relation, place, sizes, previous) -%}
-    {%- if afterimage._ignores_gaps(macro_name) or sizes[place] * 2 >= sizes.get(previous, 0) -%}
+{#- Warns that a copy has less than half the keys of the one before: a broken copy would delete the rest. -#}
+{%- macro _copies_report_size(macro_name, relation, place, sizes, previous) -%}
+    {%- if afterimage._ignores_gaps(macro_name) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- do afterimage._report_gap(

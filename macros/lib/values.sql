@@ -153,6 +153,14 @@ xxhash64(
 {%- endmacro -%}
 
 
+{#- Whether the text of a time says more than the type holds: Spark cuts what is beyond microseconds, and the zone where
+    the type has none. -#}
+{%- macro _loses_time(text, type) -%}
+    {%- set lost = '[.][0-9]{6}[0-9]*[1-9]' ~ ('|:.*[^0-9.:\\\\s]' if type == 'timestamp_ntz' else '') -%}
+    {{ return(text ~ " rlike '" ~ lost ~ "'") }}
+{%- endmacro -%}
+
+
 {#- A time of the source's clock in UTC. -#}
 {%- macro _in_utc(expression, time_zone) -%}
     {%- if time_zone == 'UTC' -%}

@@ -90,6 +90,10 @@ grouped as (
             {%- if incremental %}
             when is_kept then concat('kept ', known_change)
             {%- endif %}
+            {%- if not logged %}
+            -- Else it would reject the fields that were queried back with it, after they overruled logged events.
+            when event_type in (7, 8) and exists(present_row.misfits, m -> m.column_name = column_name) then event_id
+            {%- endif %}
             when event_reason is null then concat(stretch, '-', occurrence)
             else event_id
         end

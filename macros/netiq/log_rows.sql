@@ -157,11 +157,9 @@ end
             ~ ', try_cast(' ~ text ~ ' as date), null)'
         ) }}
     {%- elif type.startswith('timestamp') -%}
-        {#- Spark has microseconds, and cuts the rest. It also cuts the zone where the type has none. -#}
-        {%- set lost = '[.][0-9]{6}[0-9]*[1-9]' ~ ('|:.*[^0-9.:\\\\s]' if type == 'timestamp_ntz' else '') -%}
         {{ return(
-            'if(' ~ afterimage._has_no_date(text) ~ ' or ' ~ text ~ " rlike '" ~ lost ~ "', null, try_cast(" ~ text
-            ~ ' as ' ~ type ~ '))'
+            'if(' ~ afterimage._has_no_date(text) ~ ' or ' ~ afterimage._loses_time(text, type) ~ ', null, try_cast('
+            ~ text ~ ' as ' ~ type ~ '))'
         ) }}
     {%- endif -%}
     {{ return('try_cast(' ~ text ~ ' as ' ~ type ~ ')') }}

@@ -67,8 +67,10 @@ classified_alone as (
 {%- set is_field = 'event_type in (1, 2, 3, 7, 8)' -%}
 {%- set is_logged = 'event_type in (1, 2, 3)' -%}
 {%- set is_pending = 'not is_taken_in' if incremental else 'true' -%}
-{#- If the row is gone, a query-back is void and overrules nothing. -#}
-{%- set decides = is_pending ~ ' and present_row is not null' -%}
+{#- If the row is gone, a query-back is void and overrules nothing; nor does one whose values do not fit, which is
+    rejected. -#}
+{%- set decides = is_pending ~ ' and present_row is not null'
+    ~ ' and not exists(present_row.misfits, m -> event_type in (5, 6) or m.column_name = column_name)' -%}
 -- A generation lies between two deletes. A stretch is a run of adjacent events of one kind and time.
 ordered as (
 

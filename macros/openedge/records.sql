@@ -43,8 +43,7 @@ forms as (
                 *,
                 {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
                 if({{ afterimage._has_null_key(layout.unique_key) }}, null, own_key) as full_key,
-                kind in ('insert', 'update', 'delete', 'before_image')
-                and has_seq
+                kind in ('insert', 'update', 'delete', 'before_image') and has_seq
                 and max(position) over (partition by change_group, operation) > 0 as may_be_split,
                 position <> 0
                 and full_key is not null
@@ -53,9 +52,13 @@ forms as (
                     split_order,
                     'array_except(filled_fields, array(' ~ key_fields | join(', ') ~ '))'
                     if split_order == 'zero_first' else 'filled_fields'
-                ) }}) as is_whole
+                ) }})
+                and not {{ afterimage._openedge_contradicts(layout) if split_order == 'zero_first' else 'false' }} as is_whole
 
-            from distinct_rows
+            from (
+                select *, max(if(position = 0, image, null)) over (partition by change_group, operation) as first_part
+                from distinct_rows
+            ) as rows_by_first_part
         ) as keyed_rows
     ) as known_forms
 
@@ -81,8 +84,7 @@ joined_parts as (
     select
         *,
         -- The position says after which field the record broke, but not which part holds that field.
-        kind in ('insert', 'update', 'delete', 'before_image')
-        and has_seq
+        kind in ('insert', 'update', 'delete', 'before_image') and has_seq
         and parts = 2
         and lowest_position <> highest_position as is_split,
         greatest(array_index, next_part.array_index) as split_index,

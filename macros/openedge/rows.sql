@@ -92,6 +92,25 @@ not coalesce(array_min({{ filled }}) <= position and array_max({{ filled }}) > p
 {%- endmacro -%}
 
 
+{#- Whether a row that has values from before the break has others than a first part of this key: such a row is not the
+    whole record. (The field that the record broke in may have another form there.) -#}
+{%- macro _openedge_contradicts(layout) -%}
+    {%- set differences = [] -%}
+    {%- for field in layout.fields -%}
+        {%- for name in field.columns -%}
+            {%- set own, first = 'image.' ~ afterimage._quote(name), 'first_part.' ~ afterimage._quote(name) -%}
+            {%- set differs = 'not startswith(coalesce(' ~ own ~ ", ''), rtrim(" ~ first ~ '))'
+                if layout.types[name] == 'string' else 'not ' ~ own ~ ' <=> ' ~ first -%}
+            {%- do differences.append(
+                '(' ~ field.number ~ ' < position + if(fragment = 0 and array_index = 0, 1, 0) and '
+                ~ first ~ ' is not null and ' ~ differs ~ ')'
+            ) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return('(' ~ (differences or ['false']) | join(' or ') ~ ')') }}
+{%- endmacro -%}
+
+
 {#- Adds to raw rows `kind`, `change_group` (the sequence; a malformed row is its own group, named by its `metadata` and
     its `content`) and `row_hash`, a hash of the `values`. -#}
 {%- macro _openedge_identified(rows, values, metadata, content) -%}

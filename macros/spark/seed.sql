@@ -34,6 +34,10 @@
         ) -%}
         {%- set value = 'unhex(' ~ name ~ ')' if type == 'binary' else 'cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
         {%- set is_misfit = value ~ ' is null' if type == 'binary' else afterimage._misfit(name, value, type) -%}
+        {%- if type == 'date' or type.startswith('timestamp') -%}
+            {%- set is_misfit = '(' ~ is_misfit ~ ' or ' ~ afterimage._has_no_date(name)
+                ~ (' or ' ~ afterimage._loses_time(name, type) if type != 'date' else '') ~ ')' -%}
+        {%- endif -%}
         {%- do names.append(name) -%}
         {%- do casts.append(
             name if is_misfit is none else

@@ -39,8 +39,8 @@
     - `movable`: how many may be at another place later,
     - `sparse_columns`: which columns are absent in any,
     - `runs`: the runs that staged them,
-    - `min_seq`, `min_rejected_seq`: the first place, and the first of a rejected change that was a good one before. `tied`:
-      how many come behind others of their place. Only with a condition. -#}
+    - `min_seq`, `min_rejected_seq`: the first place, and the first of a rejected change that was a good one before;
+      `last_tied`: the last of those that come behind others of their place. Only with a condition. -#}
 {%- macro _pending_changes(stream, condition, options) -%}
     {%- set ends_row = afterimage._ends_row_in_transaction(options.unique_key) -%}
     {%- set aggregates = {
@@ -59,7 +59,7 @@
     {%- if condition -%}
         {%- do aggregates.update({
             'min_seq': 'min(' ~ afterimage._shared_place('change_seq') ~ ')',
-            'tied': 'count_if(change_seq <> ' ~ afterimage._shared_place('change_seq') ~ ')',
+            'last_tied': 'max(if(change_seq <> ' ~ afterimage._shared_place('change_seq') ~ ', change_seq, null))',
             'min_rejected_seq': 'min(change_seq) filter (where reject_reason is not null'
                 ~ " and (`before` is not null or `after` is not null or operation = 'truncate'))",
         }) -%}

@@ -110,8 +110,8 @@
     {%- endif -%}
 
     {%- set condition = condition if rebuild else afterimage._runs_condition(pending) -%}
-    {%- if pending.tied > 0 -%}
-        {%- set pending = dict(pending, min_time=afterimage._min_time_at_places(stream, condition, pending, options)) -%}
+    {%- if pending.last_tied is not none -%}
+        {%- set pending = dict(pending, min_time=afterimage._min_time_before_ties(stream, pending, options)) -%}
     {%- endif -%}
     {%- set key_changes = afterimage._pending_key_changes(
         target_relation, stream, columns, options, taken_in, condition, pending

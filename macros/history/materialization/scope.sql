@@ -202,13 +202,12 @@ where reject_reason is null and {{ afterimage._is_sparse_move(unique_key) }}
 {%- endmacro -%}
 
 
-{#- The first time at the places of new changes that come behind others. These others are rebuilt with them, and are
-    valid from the latest time before the place, which only changes after this time can have. -#}
-{%- macro _min_time_at_places(stream, condition, pending, options) -%}
-    {%- set place = afterimage._shared_place('change_seq') -%}
-    {%- set relation = stream ~ ' as changes where change_seq >= ' ~ afterimage._literal(pending.min_seq) ~ ' and '
-        ~ place ~ ' in (select ' ~ place ~ ' from ' ~ stream ~ ' as new_changes where change_seq <> ' ~ place
-        ~ ' and (' ~ condition ~ '))' -%}
+{#- The first time from the first new place on, up to the last new change that comes behind others of its place. All of
+    these are rebuilt with it (`9.1` is between `9` and `9.234`), and are valid from the latest time before them, which only
+    changes after this time can have. -#}
+{%- macro _min_time_before_ties(stream, pending, options) -%}
+    {%- set relation = stream ~ ' as changes where change_seq >= ' ~ afterimage._literal(pending.min_seq)
+        ~ ' and change_seq < ' ~ afterimage._literal(pending.last_tied) -%}
     {%- set first = 'unix_micros(min(coalesce(changed_at, ' ~ options.load_valid_from ~ ')))' -%}
     {{ return(afterimage._summary(relation, {'min_time': 'least(' ~ pending.min_time ~ ', ' ~ first ~ ')'}).min_time) }}
 {%- endmacro -%}

@@ -289,6 +289,21 @@ def test_a_small_copy_that_is_known_stops_no_run(project: Project, lake: Lake) -
 
 
 @pytest.mark.slow
+def test_a_known_copy_that_comes_again_broken_stops_the_run(project: Project, lake: Lake) -> None:
+    """Also where each landing replaces the table, so that every run reads all of it."""
+    strict = ("--vars", "{afterimage_on_gap: error}")
+    for number, copy in enumerate(([1, 2, 3], [1, 2, 3])):
+        lake.create("parts_copies", COLUMNS, rows_of(day(number), {n: ["a"] for n in copy}))
+        refresh = [] if number else ["--full-refresh"]
+        project.dbt("run", "--select", "+parts_history", *refresh, *strict)
+    lake.create("parts_copies", COLUMNS, rows_of(day(1), {2: ["a"]}))
+    with pytest.raises(DbtError, match=r"has 1 rows, and the one before it 3\."):
+        project.dbt("run", "--select", "+parts_history", *strict)
+    lake.create("parts_copies", COLUMNS, rows_of(day(1), {1: ["b"], 2: ["a"]}))
+    project.dbt("run", "--select", "+parts_history", *strict)
+
+
+@pytest.mark.slow
 def test_a_broken_copy_is_reported_and_its_deletes_are_marked(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -365,6 +365,55 @@ def test_a_current_value_that_does_not_fit_its_type_rejects_the_query_back(
     }
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [6, 8])
+def test_a_query_back_whose_values_do_not_fit_overrules_nothing(
+    kind: int, project: Project, lake: Lake
+) -> None:
+    """It is rejected: what it overruled would be lost."""
+    base = {"id": "int", "n": "string", "sum": "decimal(20,4)"}
+    lake.create("misfit_base", base, [{"id": 1, "n": "John", "sum": Decimal("12.3450")}])
+    column = "sum" if kind == 8 else None
+    events = [
+        event(1, 2, 0, "n", old_value="Jack", new_value="John", table_key="id=1"),
+        event(2, 2, 0, "sum", old_value="1.00", new_value="2.00", table_key="id=1"),
+        event(3, kind, 0, column, table_key="id=1"),
+    ]
+    lake.create("misfit_log", LOG, events)
+    columns = column_list(id="int", n="string", sum="decimal(10,2)")
+    base_and_now = {"base": relation("misfit_base"), "as_of": "'2027-01-01'"}
+    sql = project.sql(event_log("misfit_log", columns, "['id']", **base_and_now))
+    staged = {int(row["change_id"][:20]): row["reject_reason"] for row in lake.rows(sql)}
+    misfit = 'value does not cast: present value of sum is no decimal(10,2): "12.3450"'
+    # The two logged events are one change.
+    assert staged == {1: None, 3: misfit}
+
+
+@pytest.mark.slow
+def test_a_field_that_does_not_fit_is_queried_back_alone(project: Project, lake: Lake) -> None:
+    """One statement of the application changed both: the other one overrules, and counts."""
+    base = {"id": "int", "n": "string", "sum": "decimal(20,4)"}
+    lake.create("partly_base", base, [{"id": 1, "n": "John", "sum": Decimal("12.3450")}])
+    events = [
+        event(1, 2, 0, "n", old_value="Jack", new_value="Joe", table_key="id=1"),
+        event(2, 8, 0, "n", table_key="id=1"),
+        event(3, 8, 0, "sum", table_key="id=1"),
+    ]
+    lake.create("partly_log", LOG, events)
+    columns = column_list(id="int", n="string", sum="decimal(10,2)")
+    base_and_now = {"base": relation("partly_base"), "as_of": "'2027-01-01'"}
+    sql = project.sql(event_log("partly_log", columns, "['id']", **base_and_now))
+    staged = {int(row["change_id"][:20]): row for row in lake.rows(sql)}
+    misfit = 'value does not cast: present value of sum is no decimal(10,2): "12.3450"'
+    overruled = "overruled: by the query-back of the field, record 2"
+    assert {n: row["reject_reason"] for n, row in staged.items()} == {
+        1: overruled,
+        2: None,
+        3: misfit,
+    }
+    assert staged[2]["after"]["n"] == "John"
+
+
 # --- Any delivery of a log ----------------------------------------------------------------------
 
 

@@ -468,6 +468,32 @@ def test_a_row_that_sql_has_joined_is_whole_whatever_comes_before_its_position(
     assert [tuple(row.values()) for row in found] == [(9, None)] * 3 + [(9, HALF)] * 2
 
 
+def test_a_second_part_with_other_values_than_the_first_is_not_the_whole(
+    project: Project, lake: Lake
+) -> None:
+    """ABL may fill the fields of the first part: a text is empty then, and a number 0."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string", "n": "int", "note": "string"}
+
+    def row(sequence: int, position: int, *values: int | str) -> Row:
+        place = {"_Change-Sequence": sequence, "_Operation": 1, "_Continuation-Position": position}
+        data = dict(zip(["id", "name", "n", "note"], values, strict=True))
+        return {**place, "_ArrayIndex": 0, "_Fragment": int(position > 0), **data}
+
+    rows = [
+        row(7, 0, 7, "Tent", 5, "A tent; for"),
+        row(7, 4, 7, "", 0, " two people"),
+        # What SQL has joined has the values of the first part, which may have blanks behind.
+        row(8, 0, 8, "Tent ", 5, "A tent; for"),
+        row(8, 4, 8, "Tent", 5, "A tent; for two people"),
+    ]
+    lake.create("filled__cdc", columns, rows)
+    sql = project.sql(f"openedge_change_table({relation('filled__cdc')}, unique_key=['id'])")
+    filled, joined = lake.rows(f"select * from ({sql}) order by change_seq")
+    assert filled["reject_reason"] == "split record: both parts have a value for name, n"
+    assert joined["reject_reason"] is None
+    assert joined["after"] == {"id": 8, "name": "Tent", "n": 5, "note": "A tent; for two people"}
+
+
 LANDED = {
     **CHANGE_COLUMNS,
     "_Source-Table-Number": "int",

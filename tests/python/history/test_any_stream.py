@@ -256,6 +256,10 @@ def test_a_change_at_a_known_place_leaves_the_earlier_one_its_time(
     tied = placed("9.002", 10, "update", (1, "Ada", "Bonn"), 1) | at(180)
     rebuilt = assert_runs_give_a_rebuild(project, lake, first, [*first, tied])
     assert times(rebuilt, 1) == [(0, 120), (120, 180), (180, None)]
+    # A place may lie between the new one and that which it seems to share.
+    first[-1]["change_seq"], tied["change_seq"] = "9.1", "9.234"
+    rebuilt = assert_runs_give_a_rebuild(project, lake, first, [*first, tied])
+    assert times(rebuilt, 1) == [(0, 120), (120, 180), (180, None)]
 
 
 @pytest.mark.slow
