@@ -79,12 +79,17 @@ class Delta:
         )
         return {_MAPPING: "name"} if odd else {}
 
-    def allow_names(self, columns: Sequence[Column]) -> None:
-        """Let the table have columns of these names."""
+    def allow(self, columns: Sequence[Column]) -> None:
+        """Let the table have these new columns, whose names or types it may not have by itself."""
         needed = self.name_properties(columns)
-        if needed and self._target.properties().get(_MAPPING) != "name":
-            versions = {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}
-            self._target.set_properties({**needed, **versions})
+        if needed and self._target.properties().get(_MAPPING) == "name":
+            needed = {}
+        elif needed:
+            needed |= {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5"}
+        if any("timestamp_ntz" in column.type for column in columns):
+            needed["delta.feature.timestampNtz"] = "supported"
+        if needed:
+            self._target.set_properties(needed)
 
     def has_rows(self) -> bool:
         """Whether the table has rows."""

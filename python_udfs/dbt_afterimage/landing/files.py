@@ -216,13 +216,17 @@ def _file(path: Path, name: str) -> File:
 
 def _format(file: File) -> str:
     with file.path.open("rb") as opened:
-        beginning = opened.read(4)
-    for one in FORMATS:
-        if one.magic and beginning.startswith(one.magic):
-            return one.name
+        beginning = opened.read(64)
     name = file.path.name.lower()
     for packed in _PACKED:
         name = name.removesuffix(packed)
+    # A text may begin with the word: `ORCID,name`. It has no bytes below that of a tab.
+    is_text = min(beginning, default=9) >= 9 and any(
+        name.endswith(one.endings) for one in FORMATS if not one.magic
+    )
+    for one in FORMATS:
+        if one.magic and beginning.startswith(one.magic) and not is_text:
+            return one.name
     for one in FORMATS:
         if name.endswith(one.endings):
             if one.magic:

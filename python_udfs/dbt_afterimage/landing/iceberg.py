@@ -38,8 +38,8 @@ class Iceberg:
         """Return the properties of a new table: of the files of its metadata old ones go."""
         return {"write.metadata.delete-after-commit.enabled": "true"}
 
-    def allow_names(self, columns: Sequence[Column]) -> None:
-        """Let the table have columns of these names: it may have any."""
+    def allow(self, columns: Sequence[Column]) -> None:
+        """Let the table have these new columns: it may have any."""
 
     def has_rows(self) -> bool:
         """Whether anybody has ever written to the table."""

@@ -162,7 +162,7 @@ class Table:
         present = [*present, *new]
         selects = [self._select(group, columns, present) for group, columns in read]
         if new:
-            self._format.allow_names(new)
+            self._format.allow(new)
             self._project.rows(f"alter table {self._name} add columns ({_listed(new)})")
         contents = {file.name: [file.size, file.modified, file.content()] for file in files}
 

@@ -342,7 +342,7 @@ def debezium_messages(question: Question) -> Plan:
     unmarked: dict[str, bool] = {}
     guessed: list[str] = []
     updates = 0
-    in_log_order = flattened = shows_deletes = False
+    in_log_order = flattened = shows_deletes = shows_operations = shows_snapshots = False
     for text, key_text, avro_schema in texts:
         message, schema = _opened(text)
         schema = _connect_fields(avro_schema) or schema
@@ -364,6 +364,8 @@ def debezium_messages(question: Question) -> Plan:
             continue  # staging rejects it, with its reason
         flattened = flattened or not is_envelope
         shows_deletes = shows_deletes or "__deleted" in row
+        shows_operations = shows_operations or "__op" in row
+        shows_snapshots = shows_snapshots or bool({"__source_snapshot", "__snapshot"} & {*row})
         declared.update({f["field"]: _declared_type(f) for f in schema if "field" in f})
         wide.update({f["field"]: _too_wide(f) for f in schema if "field" in f})
         if {"lsn", "__lsn", "__source_lsn"} & {*row, *(source if is_envelope else ())}:
@@ -371,7 +373,7 @@ def debezium_messages(question: Question) -> Plan:
         for column, cell in row.items():
             if is_envelope or not column.startswith("__"):
                 kinds.setdefault(column, set()).update([] if cell is None else [_kind(cell)])
-        guessed = guessed or [name for name in _opened(key_text)[0] if name in row]
+        guessed = guessed or list(_opened(key_text)[0])
     if not kinds:
         raise AfterimageError(
             f"{landed.name} has no Debezium message with a row, or it is in Avro: give --metadata,"
@@ -410,6 +412,11 @@ def debezium_messages(question: Question) -> Plan:
             " delete.tombstone.handling.mode to rewrite. Until then the test of this table warns of"
             " each tombstone."
         )
+    if flattened and shows_operations and not shows_snapshots:
+        plan.notes.append(
+            "flattened rows: they do not have source.snapshot. Add it to add.fields before you take"
+            " an incremental snapshot: its rows look like those of a full load without it."
+        )
     plan.notes += filter(None, wide.values())
     if not declared:
         plan.notes.append(
@@ -419,6 +426,11 @@ def debezium_messages(question: Question) -> Plan:
     if not plan.key:
         raise _no_key(question, "no message has a key", plan.columns)
     if not question.key:
+        # A part of the key would make one row of several.
+        lacking = [name for name in guessed if name not in kinds]
+        if lacking:
+            why = f"the keys of the messages have {', '.join(lacking)}, which no row has"
+            raise _no_key(question, why, plan.columns)
         plan.notes.append(_guess(plan.key, "the keys of the messages"))
     return plan
 

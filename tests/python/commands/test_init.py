@@ -808,6 +808,30 @@ def test_files_of_dms_without_an_order_ask_for_one(
     assert "order_by=['weight'],\n    time='dms_time'" in staging
 
 
+@pytest.mark.slow
+def test_a_part_of_a_message_key_is_no_key(lake: Lake, init: Init) -> None:
+    """A connector may leave a column of the key out of the rows: two rows look like one."""
+    rows = []
+    for place, tenant in enumerate((1, 2)):
+        payload = debezium_message(place, "c", None, {"quay": 5, "name": "a"})
+        rows.append(
+            {"key": json.dumps({"tenant": tenant, "quay": 5}), "value": json.dumps(payload)}
+        )
+    land_table(lake, "d_halves", {"key": "string", "value": "string"}, rows)
+    error = init.refused("landing.d_halves")
+    assert "the keys of the messages have tenant, which no row has" in error
+
+
+@pytest.mark.slow
+def test_flattened_rows_without_the_kind_of_snapshot_have_a_note(lake: Lake, init: Init) -> None:
+    row = {"quay": 5, "__op": "r", "__deleted": "false", "__source_sequence": '[null,"30"]'}
+    said = "flattened rows: they do not have source.snapshot."
+    for name, more in (("d_flat", {}), ("d_told", {"__source_snapshot": "true"})):
+        message = {"key": '{"quay": 5}', "value": json.dumps(row | more)}
+        land_table(lake, name, {"key": "string", "value": "string"}, [message])
+        assert (said in init.ok(f"landing.{name}")) == (not more)
+
+
 def parcel_row(number: int, operation: str, **values: Any) -> Row:
     return {"Op": operation, "AR_H_CHANGE_SEQ": change_seq(number), **values}
 

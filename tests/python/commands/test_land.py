@@ -492,6 +492,11 @@ def test_csv_whose_ending_is_in_upper_case_is_unpacked(landings: Landings) -> No
     assert landings.rows("raw.lots") == [{"id": 1, "name": "Ada"}]
 
 
+def test_csv_whose_header_begins_like_orc(landings: Landings) -> None:
+    landings.land(landings.csv("people.csv", "ORCID,id\n7,1\n"))
+    assert landings.rows("raw.people") == [{"ORCID": 7, "id": 1}]
+
+
 @pytest.mark.parametrize(("first", "what"), [("", "an empty line"), ("sep=,", "`sep=`")])
 def test_csv_that_does_not_begin_with_its_header_is_refused(
     first: str, what: str, landings: Landings
@@ -854,6 +859,20 @@ def test_names_that_delta_must_map(landings: Landings) -> None:
     assert landings.rows("raw.plain") == [
         {"id": 1, "(last) name": None},
         {"id": 2, "(last) name": "b"},
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("delta")
+def test_a_new_column_of_delta_may_be_a_time_without_a_zone(landings: Landings) -> None:
+    landings.parquet("seen/1.parquet", [{"id": 1}])
+    landings.land(landings.folder / "seen", "--copy")
+    moment = datetime(2024, 1, 1, 10)
+    landings.parquet("seen/2.parquet", [{"id": 2, "seen": moment, "first name": moment}])
+    landings.land(landings.folder / "seen", "--copy")
+    assert landings.rows("raw.seen") == [
+        {"id": 1, "seen": None, "first name": None},
+        {"id": 2, "seen": moment, "first name": moment},
     ]
 
 
