@@ -54,7 +54,7 @@ test-share: setup ## Run lint, the tests without Spark, and a share of all other
 	@$(MAKE) --no-print-directory --output-sync=target -j 2 lint environments
 	$(PYTEST) -m "not long" --share=$(TURN)/80 --share-slow=$(TURN)/16 --share-quick=$(TURN)/2 --hypothesis-seed=$(TURN) --durations=60
 	$(BIN)/python tests/python/support/combinations.py --draw=$(TURN)/251 --hypothesis-seed=$(TURN)
-	AFTERIMAGE_SECONDS=150 $(PYTEST) -m long tests/python/machine --hypothesis-seed=$(TURN)
+	AFTERIMAGE_SECONDS=120 $(PYTEST) -m long tests/python/machine --hypothesis-seed=$(TURN)
 
 test-all: lint real test-databricks spark4 ## Run these and all that take minutes, on every Spark and table format
 	$(PYTEST) -m "not long"
