@@ -2,8 +2,8 @@
     clock says, and the earlier rows that must be read together with them.
 
     `sides` are the raw tables, each as arguments of _side. `new_shape` is what _check_drift returns. `also` are
-    queries for further groups to read. `extents` are further places ([beginning, first, last]) to read if anything has
-    landed. With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
+    queries for further groups to read.
+    With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
     to the contract, and `erased_columns` what they have in a change that was erased, as SQL: NULL, if they are not there.
     `declared` are the columns, {name, type}, if the model and no table says their types.
     With `waits_for_time`, a run may find something to do though nothing has landed; `reads` are
@@ -13,7 +13,7 @@
     - `kind`: `all` (read everything), `new` or `nothing`,
     - `sides`: as given, each with what _landed lists, and with `condition`: which of its `rows` to select (none for
       all),
-    - `extents`: the places given and those of the landed rows; `ranges`: the same, merged to a few,
+    - `extents`: the places of the landed rows; `ranges`: the same, merged to a few,
     - `has_unplaced`: whether some landed rows have no place,
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
@@ -22,7 +22,7 @@
       for the declared types, see _redeclared,
     - `idle`: the model's query if there is nothing to read. -#}
 {%- macro _intake(
-    macro_name, unique_key, sides, new_shape=none, also=[], extents=[], whole=false, further_columns=[],
+    macro_name, unique_key, sides, new_shape=none, also=[], whole=false, further_columns=[],
     erased_columns={}, waits_for_time=false, reads=[], declared=none
 ) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
@@ -65,7 +65,7 @@
             ) -%}
         {%- endfor -%}
     {%- endif -%}
-    {%- set extents = extents + read.sides | sum(attribute='extents', start=[]) -%}
+    {%- set extents = read.sides | sum(attribute='extents', start=[]) -%}
     {%- set has_unplaced = read.sides | selectattr('has_unplaced') | list | length > 0 -%}
     {%- set asks = afterimage._asks(read.sides, waits_for_time, reads) -%}
     {%- set types = tojson(afterimage._column_types(declared)) if declared else none -%}

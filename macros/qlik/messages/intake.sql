@@ -101,9 +101,6 @@ limit 1
 
 {#- Messages that were held back are read together with the places of landed ones: all from the first of them on. -#}
 {%- macro _qlik_held_back() -%}
-    {%- if not afterimage._is_incremental() -%}
-        {{ return([]) }}
-    {%- endif -%}
     {%- set first = afterimage._value(
         "select min(left(change_seq, 35)) from " ~ this ~ " where reject_reason like 'held back:%'"
     ) -%}

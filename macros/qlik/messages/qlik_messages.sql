@@ -27,16 +27,16 @@
     {%- set hold_back_hours = hold_back_hours if complete_transactions else none -%}
     {%- set intake = afterimage._intake(
         'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows, table), new_shape,
-        extents=afterimage._qlik_held_back() if complete_transactions else [], further_columns=further_columns,
+        further_columns=further_columns,
         erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'},
         declared=columns
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
-    {%- set held_back = afterimage._qlik_held_back() if intake.kind == 'new' and not complete_transactions else [] -%}
+    {#- Also where earlier runs alone had `complete_transactions`. -#}
+    {%- set held_back = afterimage._qlik_held_back() if intake.kind == 'new' else [] -%}
     {%- if held_back -%}
-        {#- Earlier runs had `complete_transactions`. -#}
         {%- set ranges = afterimage._merge_ranges(intake.extents + held_back) -%}
         {%- set intake = dict(intake, ranges=ranges, known_within=none) -%}
     {%- endif -%}
