@@ -61,13 +61,14 @@
         {{ return(intake.idle) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
-    {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out); the
-        others are the arguments of these names. -#}
+    {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out);
+        `may_be_usual`: whether to look for usual messages; the others are the arguments of these names. -#}
     {%- set layout = {
         'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
-        'placeholders': afterimage._debezium_placeholders(placeholder), 'infinity': infinity,
+        'placeholder': placeholder, 'placeholders': afterimage._debezium_placeholders(placeholder), 'infinity': infinity,
         'has_position': position is not none and position | length > 0,
         'sparse': none if null_is_absent is none else afterimage._match_column_case(null_is_absent, names),
+        'may_be_usual': landing.opened is none and afterimage._are_many(relation, intake),
     } %}
 with
 
@@ -127,7 +128,7 @@ described as (
         'order': 'landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
     },
     old_key='before_image is not null',
-    known={'replaced': afterimage._debezium_replaced(intake, landing, unique_key) if intake.kind == 'all'}
+    known={'replaced': afterimage._debezium_replaced(intake, landing, unique_key, names) if intake.kind == 'all'}
 ) }}
 {%- endmacro -%}
 
@@ -156,7 +157,8 @@ described as (
 
 {#- The identity of a change that is no half of a key change, or a rejected one. -#}
 {%- macro _debezium_identity_alone(keys) -%}
-    {{ return("concat(m.log_place, '-', m.op, '-', md5(" ~ afterimage._texts_of_map('row_values', keys) ~ '))') }}
+    {%- set values = afterimage._texts_of_map('if(is_usual, m.row, row_values)', keys) -%}
+    {{ return("concat(m.log_place, '-', m.op, '-', md5(" ~ values ~ '))') }}
 {%- endmacro -%}
 
 
@@ -170,7 +172,7 @@ classified as (
         if(m.kind = 'load', '', coalesce({{ landing.place }}, '')) as place,
         coalesce(m.source.schema, m.source.db) as schema_name,
         case
-            when value is null or value rlike '^\\s*(null|[{]\\s*"schema".*"payload"\\s*:\\s*null\\s*[}])\\s*$'
+            when value is null or (not is_usual and value rlike '^\\s*(null|[{]\\s*"schema".*"payload"\\s*:\\s*null\\s*[}])\\s*$')
                 then 'tombstone: the value is NULL'
             when unread is not null then unread
             when m.op is null and m.payload is null and startswith(value, decode(X'00', 'UTF-8')) then {{ landing.no_frame }}
@@ -189,12 +191,12 @@ classified as (
             when m.kind = 'unknown' then concat('unknown operation: "', left(m.op, 60), '"')
             when m.kind <> 'load' and place = '' then concat('no place in the order: ', {{ landing.place_missing }})
             when m.kind = 'truncate' then null
-            when row_values is null then 'the message holds no row'
+            when image is null then 'the message holds no row'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))
             when {{ afterimage._has_null_key(keys) }} then {{ afterimage._null_key_reason(keys) }}
         end as reject_reason,
         m.kind as row_kind,
-        {{ afterimage._debezium_group('value', 'message_key', 'landed_position', keys, layout.has_position) | indent(8) }} as change_group,
+        {{ afterimage._debezium_group(afterimage._valid_text('value'), 'message_key', 'landed_position', keys, layout.has_position) | indent(8) }} as change_group,
         {{ afterimage._struct(keys, 'image.') }} as own_key,
         -- Headers link the delete and the insert of a key change. Offsets of two partitions have no order.
         reject_reason is null
@@ -205,7 +207,7 @@ classified as (
             -- A rejected load must not take the place of a good one that is no longer landed.
             when m.kind = 'load' and reject_reason is not null then {{ afterimage._debezium_rejected_load('change_group') }}
             when m.kind = 'load' then change_group
-            when m.log_place is null then coalesce(landed_position, concat('rejected-', md5(value)))
+            when m.log_place is null then coalesce(landed_position, concat('rejected-', md5({{ afterimage._valid_text('value') }})))
             when m.kind = 'reload' then {{ afterimage._debezium_reload() }}
             when is_moved then concat(m.log_place, '-k', landed_partition)
             else {{ afterimage._debezium_identity_alone(keys) }}

@@ -62,10 +62,12 @@
     {%- do key_before.append('(' ~ is_real ~ ' or ' ~ is_same ~ ')') -%}
     {%- do key_after.append(is_real ~ ' and not ' ~ is_same) -%}
 {%- endfor -%}
+{%- set usual = afterimage._debezium_usual_steps(layout) -%}
+{%- set is_usual = 'usual is not null' if usual else 'false' -%}
 landed_messages as (
 
     select
-        {{ landing.value }} as value,
+        {{ 'cast(' ~ landing.bytes ~ ' as string)' if usual else landing.value }} as {{ 'landed_' if usual }}value,
         {{ landing.key }} as message_key,
         {{ landing.key_row }} as key_row,
         {{ landing.unread }} as unread,
@@ -83,7 +85,16 @@ messages as (
     select
         *,
         {%- set exact = afterimage._exact_numbers('value', columns | map(attribute='name') | list) %}
-        {%- for name, step in afterimage._debezium_message_steps(exact) %}
+        {%- for name, step in usual %}
+        {{ step | indent(8) }} as {{ name }},
+        {%- endfor %}
+        {%- if usual %}
+        if(usual is null, {{ afterimage._valid_text('landed_value') }}, landed_value) as value,
+        {%- endif %}
+        {{ is_usual }} as is_usual,
+        {%- for name, step in afterimage._debezium_message_steps(
+            'if(' ~ is_usual ~ ', null, ' ~ exact ~ ')', has_usual=usual | length > 0
+        ) %}
         {{ step | indent(8) }} as {{ name }},
         {%- endfor %}
         -- Its connector alone says of a row before a change no more than REPLICA IDENTITY has.
@@ -118,27 +129,34 @@ images as (
             null
         ) as before_values,
         before_values is not null and knows_row_before as has_before,
-        if(
-            m.op = 'd',
-            coalesce(
+        case
+            when is_usual then null
+            when m.op = 'd' then coalesce(
                 if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k))),
                 {{ afterimage._debezium_payload('key_row') | indent(16) }}
-            ),
-            {{ (known | replace('<null is known>', null_is_known) if layout.sparse else known_or_null) | replace('<values>', 'm.row') }}
-        ) as row_values,
+            )
+            else {{ (known | replace('<null is known>', null_is_known) if layout.sparse else known_or_null) | replace('<values>', 'm.row') }}
+        end as row_values,
         {{ texts | replace('<values>', 'row_values') }} as row_texts,
         {{ texts | replace('<values>', 'before_values') }} as before_texts,
-        if(
-            m.op is null or row_values is null,
-            null,
-            {{ afterimage._image_of_texts(columns, 'row_texts', known=counted_row) | indent(12) }}
-        ) as image,
+        case
+            {%- if usual %}
+            when is_usual then usual.`row`
+            {%- endif %}
+            when m.op is not null and row_values is not null
+                then {{ afterimage._image_of_texts(columns, 'row_texts', known=counted_row) | indent(16) }}
+        end as image,
         if(
             before_values is null,
             null,
             {{ afterimage._image_of_texts(columns, 'before_texts', known=counted_before) | indent(12) }}
         ) as known_row_before,
-        if(has_before or has_other_key, known_row_before, null) as row_before,
+        case
+            {%- if usual %}
+            when is_usual then usual.before
+            {%- endif %}
+            when has_before or has_other_key then known_row_before
+        end as row_before,
         concat(
             {{ afterimage._misfits(columns, 'row_texts', 'image', '') | indent(12) }},
             {{ afterimage._misfits(columns, 'before_texts', 'known_row_before', ' before') | indent(12) }}
@@ -150,12 +168,12 @@ images as (
         {{ afterimage._texts_where(bounded) }} as bounded,
         {{ afterimage._debezium_null_placeholders([] if layout.sparse is not none else columns) | indent(8) }} as doubtful_nulls,
         if(
-            map_keys(row_values) <=> {{ layout.names }},
+            is_usual or map_keys(row_values) <=> {{ layout.names }},
             cast(array() as array<string>),
             array_except({{ layout.names }}, map_keys(row_values))
         ) as unknown_columns,
         if(
-            map_keys(m.row) <=> {{ layout.names }},
+            is_usual or map_keys(m.row) <=> {{ layout.names }},
             cast(array() as array<string>),
             filter(array_except(map_keys(m.row), {{ layout.names }}), k -> m.is_envelope or not startswith(k, '__'))
         ) as undeclared

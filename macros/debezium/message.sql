@@ -10,20 +10,16 @@
     One parse reads an envelope as connectors write it: `before` comes first, or the schema. A map of texts, whose
     members are then parsed in turn, reads everything else: flattened rows, JSON with a fault in it, NaN without
     quotes. -#}
-{%- macro _debezium_message_steps(text) -%}
-    {%- set names = [
-        'snapshot', 'ts_ms', 'ts_us', 'schema', 'db', 'table', 'txId', 'gtid', 'sequence', 'lsn', 'file', 'pos', 'row', 'server_id',
-        'commit_lsn', 'change_lsn', 'event_serial_no', 'commit_scn', 'scn', 'rs_id', 'ssn'
-    ] -%}
+{%- macro _debezium_message_steps(text, has_usual=false) -%}
     {%- set fields = [] -%}
-    {%- for name in names -%}
+    {%- for name in afterimage._debezium_source_names() -%}
         {#- `__ts_ms` and `__ts_us` are times of the connector. -#}
         {%- do fields.append("'" ~ name ~ "', coalesce(m_envelope.source.`" ~ name ~ "`, "
             ~ "m_source_texts['" ~ name ~ "'], m_payload['__source_" ~ name ~ "']"
             ~ (", m_payload['__" ~ name ~ "']" if not name.startswith('ts_')) ~ ')') -%}
     {%- endfor -%}
-    {%- set envelope = 'op: string, before: map<string, string>, after: map<string, string>, source: struct<`'
-        ~ names | join('`: string, `') ~ '`: string>' -%}
+    {%- set envelope = 'op: string, before: map<string, string>, after: map<string, string>, source: '
+        ~ afterimage._debezium_source_type() -%}
     {%- set parsed = "if(startswith(m_text, '{\"before\":') or startswith(m_text, '{\"schema\":'), from_json(m_text, "
         ~ "'struct<" ~ envelope ~ ', payload: struct<' ~ envelope ~ ">, damage: string>', "
         ~ "map('columnNameOfCorruptRecord', 'damage', 'allowNonNumericNumbers', 'false')), null)" -%}
@@ -49,6 +45,9 @@ end
     {%- endset -%}
     {%- set op -%}
 case
+    {%- if has_usual %}
+    when usual is not null then usual.op
+    {%- endif %}
     when m_envelope is not null then m_envelope.op
     when m_is_envelope then m_payload['op']
     when lower(m_payload['__deleted']) = 'true' then 'd'
@@ -73,6 +72,9 @@ named_struct(
     ),
     'log_place', {{ afterimage._debezium_place() | indent(4) }},
     'row', case
+        {%- if has_usual %}
+        when usual is not null then usual.keys
+        {%- endif %}
         when m_envelope is not null then m_envelope.after
         when m_is_envelope then {{ afterimage._json_map("m_payload['after']") }}
         else m_payload
@@ -91,10 +93,12 @@ named_struct(
         ['m_payload', afterimage._debezium_payload_in('m_texts')],
         ['m_is_flattened', "map_contains_key(m_payload, '__op') or map_contains_key(m_payload, '__deleted')"],
         ['m_is_envelope',
-            "m_envelope is not null or map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"
+            ('usual is not null or ' if has_usual) ~ "m_envelope is not null or map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"
             ~ " and not m_is_flattened"],
         ['m_source_texts', 'if(m_is_flattened, null, ' ~ afterimage._json_map("m_payload['source']") ~ ')'],
-        ['m_source', 'named_struct(' ~ fields | join(', ') ~ ')'],
+        ['m_source',
+            ('if(usual is not null, usual.source, ' if has_usual) ~ 'named_struct(' ~ fields | join(', ') ~ ')'
+            ~ (')' if has_usual)],
         ['m_op', op],
         ['m', message],
     ]) }}
@@ -211,7 +215,7 @@ end
     for its schema says what it is, a load that fits has the id of its key, and a half of a key change that fits is in
     the whole. (A copy in other words may still not fit. As one array they are planned by themselves; a condition on what
     was classified would have Spark write all that leads to it into each of its parts.) -#}
-{%- macro _debezium_replaced(intake, landing, keys) -%}
+{%- macro _debezium_replaced(intake, landing, keys, names) -%}
     {%- set replaced = [] -%}
     {%- if landing.opened -%}
         {%- do replaced.append("select concat('rejected-', md5(hex(" ~ landing.bytes ~ "))) from "
@@ -221,8 +225,11 @@ end
             ~ ' where afterimage_value_id is not null or (' ~ landing.bytes ~ ' is null and afterimage_key_id is not null)') -%}
     {%- endif -%}
     {%- if afterimage._debezium_has_rejected('^load-.*-r') -%}
+        {#- Of a usual message `m` has the keys alone. -#}
         {%- do replaced.append("select explode(collect_set(if(m.kind = 'load' and reject_reason is null, "
-            ~ afterimage._debezium_rejected_load('change_group') ~ ', null))) from classified') -%}
+            ~ afterimage._debezium_of_message(
+                afterimage._exact_numbers(afterimage._valid_text('value'), names), afterimage._debezium_rejected_load('change_group')
+            ) ~ ', null))) from classified') -%}
     {%- endif -%}
     {%- if landing.has_headers and afterimage._debezium_has_rejected('-[cdu]-[0-9a-f]{32}$') -%}
         {%- do replaced.append('select explode(collect_set(own_id)) from (select if(is_moved, '

@@ -226,6 +226,20 @@ select 1 as nothing
 {%- endmacro -%}
 
 
+{#- Whether a run reads so many landed messages that a longer statement pays off, which Spark plans later. A message
+    counts as 160 bytes. -#}
+{%- macro _are_many(relation, intake) -%}
+    {%- set side = intake.sides[0] -%}
+    {%- if intake.kind == 'new' -%}
+        {{ return((side['count'] or 0) * 160 >= afterimage._setting('afterimage_small_table') * 1048576) }}
+    {%- endif -%}
+    {{ return(not (
+        relation.identifier.startswith('__dbt__cte__')
+        or (flags.WHICH in ['run', 'build'] and afterimage._is_small(side.rows))
+    )) }}
+{%- endmacro -%}
+
+
 {#- The project's settings and their defaults. The defaults are here and not in dbt_project.yml, because a macro
     called from another project's model sees only that project's vars. docs/reference/configuration.md explains
     them. -#}

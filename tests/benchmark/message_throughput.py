@@ -126,7 +126,8 @@ def in_json(change: dict[str, Any]) -> str:
     for values in filter(None, (change["before"], change["after"])):
         unscaled = int(values["BALANCE"] * 100).to_bytes(5, "big", signed=True)
         values["BALANCE"] = base64.b64encode(unscaled).decode()
-    return json.dumps(change)
+    # JsonConverter writes no spaces.
+    return json.dumps(change, separators=(",", ":"))
 
 
 def message(number: int, form: str) -> str | bytes:

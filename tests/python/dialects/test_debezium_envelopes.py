@@ -1,17 +1,22 @@
-"""One parse reads an envelope; it says what the members say that are parsed in turn."""
+"""One parse reads an envelope; it says what the members say that are parsed in turn.
+
+A usual envelope is read straight into types, and gives the same rows.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import random
+import re
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from conftest import Lake, Project
-from random_json import damaged, spaced, string, value
+from conftest import Lake, Project, column_list, relation
+from random_json import damaged, number, spaced, string, value
 
 SAID = "m.is_envelope, m.op, m.kind, m.source, m.source_time, m.log_place, m.row, m.before"
 
@@ -84,3 +89,155 @@ def test_an_envelope_is_read_as_it_is_written(read: Callable[[list[str]], list[A
                 else json.dumps(text).replace(" ", "")
                 for column, text in values.items()
             }
+
+
+TYPES = {
+    "id": "bigint",
+    "small": "smallint",
+    "name": "string",
+    "amount": "decimal(18,2)",
+    "born": "date",
+    "seen": "timestamp(3)",
+    "told": "timestamp_ntz(6)",
+    "zoned": "timestamp",
+    "rise": "time(6)",
+    "score": "double",
+    "ratio": "float",
+    "ok": "boolean",
+    "mark": "binary",
+}
+# What connectors write, then what they write in other modes, at the ends of a type, or never.
+VALUES = {
+    "id": (["1", "2", "-7"], ["-0", "1.0", "9223372036854775807", "9223372036854775808", '"1"']),
+    "small": (["0", "-32768", "32767"], ["32768", "1e2", "01"]),
+    "name": (
+        ['"a"', '"\u00e9 b"', '""', '"null"'],
+        ['"a\\"b"', '"\\u00e9"', '"\\q"', "1.50", "{}"],
+    ),
+    "amount": (
+        ['"AAAE0g=="', '"8A=="', '"fw=="'],
+        ['""', '"1250"', '"AAAAAAAAAAAB"', '"Infinity"', "1"],
+    ),
+    "born": (["0", "19723", "-20"], ["-719162", "99999", "-2147472692", '"2024-01-02Z"', "100000"]),
+    "seen": (["0", "1704067200000"], ["-1", "9999999999999", f"1{'0' * 18}", '"2024"']),
+    "told": (["0", "1704067200000001"], ["-5", "9223372036825200000", "9999999999999999"]),
+    "zoned": (
+        ['"2024-01-02T03:04:05Z"', '"2024-01-02T03:04:05.000006Z"'],
+        ['"2024-02-30T00:00:00Z"', '"+294247-01-10T04:00:25.2Z"', '"infinity"', '"1-"', "5"],
+    ),
+    "rise": (["0", "86399999999", "36672500000"], ["-1", "90000000000", '"10:11:12Z"']),
+    "score": (["0.5", "-1.25", "1.0E10", "3.0"], ["3", "1.50", "1e400", '"NaN"', "NaN", "0.1e-5"]),
+    "ratio": (["0.5", "0.1", "1.0E10"], ["0.10000000149", "1e39", "16777217"]),
+    "ok": (["true", "false"], ["1", '"true"']),
+    "mark": (
+        ['"AQI="', '""', f'"{"QUJD" * 30}"'],
+        ['"AQI"', '"A+B"', '"__debezium_unavailable_value"'],
+    ),
+}
+
+
+def usual_row(source: random.Random) -> str:
+    """Return a row as a connector writes it, or nearly."""
+    fields = []
+    for name, (usual, odd) in VALUES.items():
+        kind = source.random()
+        text = source.choice(usual if kind < 0.9 else ["null"] if kind < 0.985 else odd)
+        if kind > 0.999:
+            text = number(source)
+        fields.append(f'"{name}":{text}')
+    if source.random() < 0.05:
+        fields.insert(
+            source.randint(0, len(fields)), source.choice(['"new":1', '"id":2', fields[2]])
+        )
+    if source.random() < 0.05:
+        fields.pop(source.randrange(len(fields)))
+    if source.random() < 0.03:
+        fields.reverse()
+    return "{" + ",".join(fields) + "}"
+
+
+def usual_envelope(source: random.Random, place: int) -> str:
+    """Return an envelope as a connector writes it, or nearly."""
+    op = source.choices("crudtmx", [30, 20, 40, 20, 1, 1, 1])[0]
+    before = usual_row(source) if op in "ud" and source.random() < 0.7 else "null"
+    after = "null" if op == "d" or source.random() < 0.02 else usual_row(source)
+    origin = f'"ts_ms":{1704067200000 + place},"db":"crm","table":"{source.choice("tttts")}"'
+    snapshot = source.choice(["false", "false", "true", "incremental", "INCREMENTAL"])
+    log = [
+        f'"file":"binlog.000001","pos":{place},"row":0',
+        f'"lsn":{place},"sequence":"[null,\\"{place}\\"]","txId":7',
+        f'"commit_lsn":"0000002b:00000{place:03x}:0003","change_lsn":"0000002b:00000{place:03x}:0002"',
+        f'"file":"no place","pos":"{place}"',
+    ]
+    origin = f'"snapshot":"{snapshot}",{origin},{source.choice(log)}'
+    more = source.choice(
+        [
+            ',"transaction":null',
+            f',"after":{after}',
+            ',"after":null,"source":null',
+            ',"op":"u"',
+            ',"payload":1,"__op":"d"',
+            ',"payload":null,"ddl":1',
+            ',"schema":{"fields":[]}',
+        ]
+    )
+    return (
+        f'{{"before":{before},"after":{after},"source":{{{origin}}},"op":"{op}",'
+        f'"ts_ms":1704067200500{more if source.random() < 0.3 else ""}}}'
+    )
+
+
+@pytest.mark.parametrize("name", ["it's", 'a"b', r"a\b", "a`b", "x<row>", "\u00e9 (1)"])
+def test_a_usual_envelope_has_columns_of_any_name(
+    make_project: Callable[[str], Project], lake: Lake, name: str
+) -> None:
+    row = {"id": 1, name: 2}
+    origin = {"ts_ms": 1704067200000, "file": "binlog.000007", "pos": 42, "row": 1}
+    change = {"before": None, "after": row, "source": origin, "op": "c"}
+    text = json.dumps(change, separators=(",", ":"), ensure_ascii=False)
+    lake.create("named", {"value": "string"}, [{"value": text}])
+    columns = [{"name": "id", "type": "int"}, {"name": name, "type": "int"}]
+    project = make_project("names_of_columns")
+    call = f"debezium_messages({relation('named')}, unique_key=['id'], columns={columns})"
+    [found] = lake.rows(project.sql(call))
+    assert (found["reject_reason"], found["after"], found["absent_columns"]) == (None, row, None)
+
+
+def told(change: dict[str, Any]) -> str:
+    """Return a change as text, without what depends on a space in the message."""
+    change["reject_reason"] = re.sub(
+        "^(not a JSON message|neither an envelope [^:]*): .*", r"\1", change["reject_reason"] or ""
+    )
+    change["change_id"] = re.sub("^rejected-.*", "rejected", change["change_id"])
+    return repr({name: value for name, value in change.items() if name != "ingested_at"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["", ", table='t', position=['offset']"])
+def test_a_usual_envelope_gives_the_rows_of_any_other(
+    make_project: Callable[[str], Project], lake: Lake, arguments: str
+) -> None:
+    source = random.Random(int(os.environ.get("AFTERIMAGE_SEED", "54")))
+    texts = [usual_envelope(source, place) for place in range(1, 3001)]
+    texts = [damaged(source, text) if source.random() < 0.1 else text for text in texts]
+    values = [text.encode() for text in texts]
+    values[::50] = [value.replace(b"a", b"\xff", 1) for value in values[::50]]
+    # A space between members means nothing, and such a message is no usual one.
+    apart = [value.replace(b'{"before":', b'{"before": ') for value in values]
+    project = make_project("usual_envelopes")
+    found = []
+    for name, written in (("usual", values), ("apart", apart)):
+        rows = [{"value": value, "offset": place} for place, value in enumerate(written)]
+        lake.create(f"{name}_envelopes", {"value": "binary", "offset": "bigint"}, rows)
+        sql = project.sql(
+            f"debezium_messages({relation(f'{name}_envelopes')}, unique_key=['id', 'name'], "
+            f"columns={column_list(**TYPES)}{arguments})"
+        )
+        read = sql[: sql.index("\nimages as (")].rstrip().rstrip(",")
+        [count] = lake.rows(f"{read} select count(usual) as usual from messages")
+        found.append((count["usual"], lake.rows(sql)))
+    (usual, changes), (unusual, others) = found
+    assert 300 < usual < 2000
+    assert unusual == 0
+    mine, theirs = Counter(map(told, changes)), Counter(map(told, others))
+    assert list(mine - theirs) == list(theirs - mine)

@@ -40,7 +40,7 @@ def columns_of(stream: Stream) -> list[dict[str, str]]:
 
 
 def messages(stream: Stream) -> list[Row]:
-    """Write the messages of a stream in JSON."""
+    """Write the messages of a stream in JSON, as a connector does, but some with spaces."""
     rows: list[Row] = []
     for place, (key, value, headers) in enumerate(_envelopes(stream, _in_json)):
         if value is not None and place % 2:
@@ -48,7 +48,9 @@ def messages(stream: Stream) -> list[Row]:
         rows.append(
             {
                 "key": json.dumps({"schema": None, "payload": key} if place % 2 else key),
-                "value": None if value is None else json.dumps(value),
+                "value": None
+                if value is None
+                else json.dumps(value, separators=None if place % 8 == 4 else (",", ":")),
                 "headers": headers,
             }
         )
@@ -130,7 +132,9 @@ def _envelopes(
         }
         for key, value, headers in _written(change, stream, write):
             if value is not None:
-                value = {**value, "source": source, "ts_ms": 1709251200000 + place}
+                rows = {"before": value["before"], "after": value["after"]}
+                at = 1709251200000 + place
+                value = {**rows, "source": source, "op": value["op"], "ts_ms": at}
             yield key, value, headers
 
 
