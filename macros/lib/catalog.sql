@@ -215,27 +215,31 @@ select 1 as nothing
 {%- endmacro -%}
 
 
-{#- Whether Spark knows that rows have less than `afterimage_small_table` MiB. It reads none for that. -#}
-{%- macro _is_small(rows) -%}
+{#- Whether Spark knows that rows have less than `afterimage_small_table` MiB. It reads none for that. With `row_bytes`,
+    rows that Spark can count have so many each: it takes any text for 20 bytes. -#}
+{%- macro _is_small(rows, row_bytes=none) -%}
     {%- set plan = run_query('explain cost select * from ' ~ rows).rows | map('first') | join(' ') -%}
     {%- set sizes = modules.re.findall('sizeInBytes=([0-9.E+]+) (B|KiB|MiB)[,)]', plan) -%}
+    {%- set counts = modules.re.findall('rowCount=([0-9.E+]+)', plan) if row_bytes else [] -%}
     {%- set factors = {'B': 1 / 1048576, 'KiB': 1 / 1024, 'MiB': 1} -%}
-    {{ return(
-        sizes | length > 0 and sizes[0][0] | float * factors[sizes[0][1]] < afterimage._setting('afterimage_small_table')
-    ) }}
+    {%- set limit = afterimage._setting('afterimage_small_table') -%}
+    {%- if counts -%}
+        {{ return(counts[0] | float * row_bytes < limit * 1048576) }}
+    {%- endif -%}
+    {{ return(sizes | length > 0 and sizes[0][0] | float * factors[sizes[0][1]] < limit) }}
 {%- endmacro -%}
 
 
-{#- Whether a run reads so many landed messages that a longer statement pays off, which Spark plans later. A message
-    counts as 160 bytes. -#}
+{#- Whether a run reads so many landed messages that a longer statement pays off, which Spark takes longer to plan. A
+    message counts as 160 bytes. -#}
 {%- macro _are_many(relation, intake) -%}
-    {%- set side = intake.sides[0] -%}
+    {%- set side, bytes = intake.sides[0], 160 -%}
     {%- if intake.kind == 'new' -%}
-        {{ return((side['count'] or 0) * 160 >= afterimage._setting('afterimage_small_table') * 1048576) }}
+        {{ return((side['count'] or 0) * bytes >= afterimage._setting('afterimage_small_table') * 1048576) }}
     {%- endif -%}
     {{ return(not (
         relation.identifier.startswith('__dbt__cte__')
-        or (flags.WHICH in ['run', 'build'] and afterimage._is_small(side.rows))
+        or (flags.WHICH in ['run', 'build'] and afterimage._is_small(side.rows, bytes))
     )) }}
 {%- endmacro -%}
 
