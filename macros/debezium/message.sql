@@ -5,7 +5,7 @@
     - `op`, and the `kind` of change, `reload` for a row of an incremental snapshot,
     - `source`, which a flattened row has beside its columns, and its time; `log_place`: the place in the log, which a
       change of the schema has too, though it is no envelope,
-    - `row` after the change, and the row `before` it.
+    - `row` after the change, and the row `before` it. Of a usual message (usual.sql) `row` has the key alone.
 
     One parse reads an envelope as connectors write it: `before` comes first, or the schema. A map of texts, whose
     members are then parsed in turn, reads everything else: flattened rows, JSON with a fault in it, NaN without
