@@ -7,7 +7,7 @@
 
 {#- The steps that read the usual messages in `landed_value`, as _debezium_message_steps has them. The last is `usual`:
     `op` and `source`, the row that the message is of, the row `before` an update, and the `keys` as a map of texts;
-    NULL of any other message. None if some column is always read as text. -#}
+    NULL of any other message. There are no steps if messages are few, or a column is always read as text. -#}
 {%- macro _debezium_usual_steps(layout) -%}
     {%- set columns = [] -%}
     {%- for column in layout.columns -%}
