@@ -271,7 +271,8 @@ def test_2000_rows_of_10_columns_load_as_fast_as_one_statement_of_casts(
     assert lake.rows(
         f"select count(*) as n, count(distinct words) as words from {SCHEMA}.many"
     ) == [{"n": 2000, "words": 2000}]
-    # What one statement takes that casts each cell, as dbt-spark's does, and looks at none. A seed has a table to make too.
+    # What one statement takes that casts each cell, as dbt-spark's does, and looks at none of them.
+    # A seed makes its table too.
     casts = [f"cast('{{}}' as {type})" for type in TYPES.values()]
     rows = [f"({', '.join(casts).format(*row)})" for row in numbered]
     lake.spark.sql(f"create table {SCHEMA}.cast as select * from {SCHEMA}.many where false")
