@@ -10,8 +10,10 @@ masked as (
         {%- if layout.table is not none %}
         not {{ is_of_table }} as is_of_another_table,
         {%- endif %}
-        decode_change_mask(change_mask, 0, 'hex') as changed_ordinals,
-        decode_change_mask(column_mask, 0, 'hex') as present_ordinals,
+        {{ afterimage._qlik_mask_digits('change_mask') }} as changed_digits,
+        {{ afterimage._qlik_mask_digits('column_mask') }} as present_digits,
+        {{ afterimage._qlik_mask_bits('changed_digits', layout.columns) }} as changed_bits,
+        {{ afterimage._qlik_mask_bits('present_digits', layout.columns) }} as present_bits,
         -- A delete has its row in data or in beforeData, or the key in one and the rest in the other.
         case
             when not operation_word <=> 'DELETE' or before_data is null then data
@@ -115,9 +117,9 @@ classified as (
                     'the message names no schema, and no metadata message describes its table'
                 )
             {%- endif %}
-            when change_mask is not null and changed_ordinals is null
+            when change_mask is not null and changed_digits is null
                 then concat('changeMask cannot be decoded: "', left(change_mask, 60), '"')
-            when column_mask is not null and present_ordinals is null
+            when column_mask is not null and present_digits is null
                 then concat('columnMask cannot be decoded: "', left(column_mask, 60), '"')
             when row_values is null then 'the message holds no data'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))

@@ -2,7 +2,7 @@
 {%- macro _qlik_message_images(layout) -%}
 {%- set flagged = [] -%}
 {%- for column in layout.columns -%}
-    {%- do flagged.append([afterimage._qlik_has_bit('changed_ordinals', column), afterimage._literal(column.name)]) -%}
+    {%- do flagged.append([afterimage._qlik_has_bit('changed', layout.columns, column), afterimage._literal(column.name)]) -%}
 {%- endfor -%}
 images as (
 
@@ -23,13 +23,13 @@ images as (
         ) as misfits,
         {{ afterimage._qlik_message_absent(layout.columns, layout.unique_key, layout.schema_rows is not none) | indent(8) }} as absent_columns,
         if(
-            changed_ordinals is null,
+            changed_digits is null,
             null,
             {{ afterimage._qlik_message_changed(layout.columns, layout.schema_rows is not none) | indent(12) }}
         ) as changed_columns,
         if(operation_word = 'DELETE', {{ afterimage._texts_where(flagged) }}, null) as flagged_by_delete,
-        array_except(changed_ordinals, all_ordinals) as unknown_changed,
-        array_except(present_ordinals, all_ordinals) as unknown_present,
+        {{ afterimage._qlik_unknown_bits('changed_digits', layout.columns) | indent(8) }} as unknown_changed,
+        {{ afterimage._qlik_unknown_bits('present_digits', layout.columns) | indent(8) }} as unknown_present,
         array_except(
             array_union(
                 coalesce(map_keys(data), cast(array() as array<string>)),
@@ -51,7 +51,7 @@ images as (
     {%- for column in columns -%}
         {%- set name = afterimage._literal(column.name) -%}
         {%- set condition -%}
-            {{ afterimage._qlik_has_bit('changed_ordinals', column) }}
+            {{ afterimage._qlik_has_bit('changed', columns, column) }}
             {%- if column.lob or with_schemas %}
             or (
                 {{ afterimage._qlik_is_lob(column, with_schemas) }}
@@ -81,9 +81,9 @@ images as (
             and (
                 not map_contains_key(data, {{ name }})
                 or coalesce(
-                    not {{ afterimage._qlik_has_bit('present_ordinals', column) }},
+                    not {{ afterimage._qlik_has_bit('present', columns, column) }},
                     operation_word = 'UPDATE'
-                    and not {{ afterimage._qlik_has_bit('changed_ordinals', column) }}
+                    and not {{ afterimage._qlik_has_bit('changed', columns, column) }}
                     and not {{ afterimage._qlik_is_lob(column, with_schemas) }},
                     false
                 )
@@ -95,13 +95,58 @@ images as (
 {%- endmacro -%}
 
 
-{#- Whether a mask has the bit of a column, by the ordinals of the message's own schema. NULL without a mask, false
-    if the schema has no such column. -#}
-{%- macro _qlik_has_bit(mask_ordinals, column) -%}
+{#- Whether a mask, `changed` or `present`, has the bit of a column, by the ordinals of the message's own schema. NULL
+    without a mask, false if the schema has no such column. -#}
+{%- macro _qlik_has_bit(mask, columns, column) -%}
+    {%- set position = columns.index(column) -%}
+    {%- set bits = mask ~ '_bits[' ~ (position // 60) ~ '] & ' ~ 2 ** (position % 60) ~ 'L' -%}
+    {%- set ordinal = 'ordinals[' ~ afterimage._literal(column.name) ~ ']' -%}
+    {%- set digit = 'conv(substr(' ~ mask ~ '_digits, -((' ~ ordinal ~ ' + 3) div 4), 1), 16, 10)' -%}
     {{ return(
-        'coalesce(array_contains(' ~ mask_ordinals ~ ', ordinals[' ~ afterimage._literal(column.name)
-        ~ ']), if(' ~ mask_ordinals ~ ' is null, null, false))'
+        'if(is_as_declared, (' ~ bits ~ ') <> 0, if(' ~ mask ~ '_digits is null, null, coalesce(cast(' ~ digit
+        ~ ' as int) & shiftleft(1, (' ~ ordinal ~ ' - 1) % 4) <> 0, false)))'
     ) }}
+{%- endmacro -%}
+
+
+{#- The digits of a mask in a text, which is a hex numeral; NULL if it is none. -#}
+{%- macro _qlik_mask_digits(mask) -%}
+    {{ return(
+        'if(' ~ mask ~ " rlike '^\\\\s*(0[xX])?[0-9a-fA-F]{0,16384}\\\\s*$', regexp_replace(" ~ mask
+        ~ ", '^\\\\s*(0[xX])?|\\\\s+$', ''), null)"
+    ) }}
+{%- endmacro -%}
+
+
+{#- The bits of the declared columns, 60 in a number, which is 15 digits of the mask. -#}
+{%- macro _qlik_mask_bits(digits, columns) -%}
+    {%- set numbers = [] -%}
+    {%- for first in range(0, columns | length, 60) -%}
+        {%- set part = 'substr(' ~ digits ~ ', ' ~ -(first // 4 + 15) ~ ', 15)' -%}
+        {%- do numbers.append('coalesce(cast(conv(' ~ part ~ ', 16, 10) as bigint), 0L)') -%}
+    {%- endfor -%}
+    {{ return('if(' ~ digits ~ ' is null, null, array(' ~ numbers | join(', ') ~ '))') }}
+{%- endmacro -%}
+
+
+{#- The ordinals of a mask's bits that the message's schema does not have. Few masks have one, so their ordinals are listed
+    only where the digits show more bits than columns are declared. -#}
+{%- macro _qlik_unknown_bits(digits, columns) -%}
+{%- set whole, rest = columns | length // 4, columns | length % 4 -%}
+if(
+    is_as_declared
+    and {{ digits }} rlike '^0*([0-9a-fA-F]{0,{{ whole }}}{{ '|[0-' ~ (2 ** rest - 1) ~ '][0-9a-fA-F]{' ~ whole ~ '}' if rest }})$',
+    cast(array() as array<int>),
+    array_except(
+        filter(
+            sequence(1, 4 * length({{ digits }}) + 1),
+            k -> coalesce(
+                cast(conv(substr({{ digits }}, -((k + 3) div 4), 1), 16, 10) as int) & shiftleft(1, (k - 1) % 4) <> 0, false
+            )
+        ),
+        all_ordinals
+    )
+)
 {%- endmacro -%}
 
 

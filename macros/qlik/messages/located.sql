@@ -52,12 +52,14 @@ located as (
         coalesce(if(needs_schema, null, message_schemas.table_name), {{ named.table }}) as table_name,
         coalesce(message_schemas.ordinals, {{ position_of }}) as ordinals,
         coalesce(message_schemas.all_ordinals, {{ positions }}) as all_ordinals,
+        coalesce(message_schemas.is_as_declared, true) as is_as_declared,
         message_schemas.lob_columns
         {%- else %}
         {{ named.schema }} as schema_name,
         {{ named.table }} as table_name,
         {{ position_of }} as ordinals,
-        {{ positions }} as all_ordinals
+        {{ positions }} as all_ordinals,
+        true as is_as_declared
         {%- endif %}
 
     from {{ 'opened_messages' if layout.schema_rows is none else 'addressed as opened_messages' }}

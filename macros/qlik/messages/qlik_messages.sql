@@ -73,7 +73,7 @@
     } %}
 with
 {% if schema_rows is not none %}
-{{ afterimage._qlik_message_schemas_by_id(schema_rows) }},
+{{ afterimage._qlik_message_schemas_by_id(schema_rows, names) }},
 {% endif %}
 {{ afterimage._qlik_opened_messages(
     side.landed if has_all else side.rows, landing, fields, 'message_schemas' if schema_rows is not none else none,

@@ -147,8 +147,9 @@
 {%- endmacro -%}
 
 
-{#- The CTE `message_schemas`: what the metadata messages say about each schema id. -#}
-{%- macro _qlik_message_schemas_by_id(schema_rows) -%}
+{#- The CTE `message_schemas`: what the metadata messages say about each schema id, and whether its columns are just the
+    declared `names` in their order. -#}
+{%- macro _qlik_message_schemas_by_id(schema_rows, names) -%}
 message_schemas as (
 
     select
@@ -160,6 +161,13 @@ message_schemas as (
         max(data_schema) as data_schema,
         map_from_entries(collect_set(struct(column_name, ordinal))) as ordinals,
         collect_set(ordinal) as all_ordinals,
+        coalesce(
+            transform(sort_array(collect_set(struct(ordinal, column_name))), c -> c.column_name)
+            = {{ afterimage._string_array(names) }}
+            and count(distinct ordinal) = {{ names | length }}
+            and max(ordinal) = {{ names | length }},
+            false
+        ) as is_as_declared,
         collect_set(if(is_lob, column_name, null)) as lob_columns
 
     from ({{ schema_rows | indent(4) }}) as schema_rows
