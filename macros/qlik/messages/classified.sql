@@ -121,7 +121,7 @@ classified as (
                 then concat('changeMask cannot be decoded: "', left(change_mask, 60), '"')
             when column_mask is not null and present_digits is null
                 then concat('columnMask cannot be decoded: "', left(column_mask, 60), '"')
-            when row_values is null then 'the message holds no data'
+            when image is null then 'the message holds no data'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))
             when {{ afterimage._has_null_key(layout.unique_key) }} then {{ afterimage._null_key_reason(layout.unique_key) }}
             {%- if layout.complete_transactions %}
@@ -177,7 +177,10 @@ classified as (
             {%- endif %}
         )) as oddities,
         not ({{ afterimage._each(
-            layout.unique_key, '(array_contains(changed_columns, {name}) and before_values[{name}] is null)'
+            layout.unique_key, '(array_contains(changed_columns, {name}) and ' ~ (
+                'if(is_usual, before_image.{column} is null, before_values[{name}] is null)' if layout.usual
+                else 'before_values[{name}] is null'
+            ) ~ ')'
         ) | join(' or ') }}) as has_old_key
 
     from images

@@ -1,5 +1,6 @@
 {#- The CTE `images`: the row before and after each change, and the columns that a message lacks or has in excess. -#}
 {%- macro _qlik_message_images(layout) -%}
+{%- set is_usual = 'is_usual' if layout.usual else 'false' -%}
 {%- set flagged = [] -%}
 {%- for column in layout.columns -%}
     {%- do flagged.append([afterimage._qlik_has_bit('changed', layout.columns, column), afterimage._literal(column.name)]) -%}
@@ -10,32 +11,47 @@ images as (
         masked.*,
         {{ afterimage._texts_of_columns(layout.columns, 'row_values') | indent(8) }} as row_texts,
         {{ afterimage._texts_of_columns(layout.columns, 'before_values') | indent(8) }} as before_texts,
-        if(row_values is null, null, {{ afterimage._image_of_texts(layout.columns, 'row_texts') | indent(8) }}) as image,
+        case
+            {%- if layout.usual %}
+            when is_usual then coalesce(usual_data, usual_before)
+            {%- endif %}
+            when row_values is not null then {{ afterimage._image_of_texts(layout.columns, 'row_texts') | indent(12) }}
+        end as image,
         -- A before-image may leave out some columns, but it shows the same row.
+        case
+            {%- if layout.usual %}
+            when is_usual then if(operation_word = 'UPDATE', usual_before, null)
+            {%- endif %}
+            when before_values is not null
+                then {{ afterimage._image_of_texts(layout.columns, 'before_texts', 'row_texts', layout.unique_key) | indent(16) }}
+        end as before_image,
         if(
-            before_values is null,
-            null,
-            {{ afterimage._image_of_texts(layout.columns, 'before_texts', 'row_texts', layout.unique_key) | indent(12) }}
-        ) as before_image,
-        concat(
-            {{ afterimage._misfits(layout.columns, 'row_texts', 'image', '') | indent(12) }},
-            {{ afterimage._misfits(layout.columns, 'before_texts', 'before_image', ' before') | indent(12) }}
+            {{ is_usual }},
+            cast(array() as array<string>),
+            concat(
+                {{ afterimage._misfits(layout.columns, 'row_texts', 'image', '') | indent(16) }},
+                {{ afterimage._misfits(layout.columns, 'before_texts', 'before_image', ' before') | indent(16) }}
+            )
         ) as misfits,
-        {{ afterimage._qlik_message_absent(layout.columns, layout.unique_key, layout.schema_rows is not none) | indent(8) }} as absent_columns,
+        {{ afterimage._qlik_message_absent(layout.columns, layout.unique_key, layout.schema_rows is not none, is_usual) | indent(8) }} as absent_columns,
         if(
             changed_digits is null,
             null,
-            {{ afterimage._qlik_message_changed(layout.columns, layout.schema_rows is not none) | indent(12) }}
+            {{ afterimage._qlik_message_changed(layout.columns, layout.schema_rows is not none, is_usual) | indent(12) }}
         ) as changed_columns,
         if(operation_word = 'DELETE', {{ afterimage._texts_where(flagged) }}, null) as flagged_by_delete,
         {{ afterimage._qlik_unknown_bits('changed_digits', layout.columns) | indent(8) }} as unknown_changed,
         {{ afterimage._qlik_unknown_bits('present_digits', layout.columns) | indent(8) }} as unknown_present,
-        array_except(
-            array_union(
-                coalesce(map_keys(data), cast(array() as array<string>)),
-                coalesce(map_keys(before_data), cast(array() as array<string>))
-            ),
-            {{ afterimage._string_array(layout.names) }}
+        if(
+            {{ is_usual }},
+            cast(array() as array<string>),
+            array_except(
+                array_union(
+                    coalesce(map_keys(data), cast(array() as array<string>)),
+                    coalesce(map_keys(before_data), cast(array() as array<string>))
+                ),
+                {{ afterimage._string_array(layout.names) }}
+            )
         ) as undeclared
 
     from masked
@@ -46,21 +62,25 @@ images as (
 
 {#- The columns that changed, in their order. LOBs have no bit in changeMask, so their values are compared if both
     are there. -#}
-{%- macro _qlik_message_changed(columns, with_schemas) -%}
+{%- macro _qlik_message_changed(columns, with_schemas, is_usual) -%}
     {%- set changed = [] -%}
     {%- for column in columns -%}
-        {%- set name = afterimage._literal(column.name) -%}
+        {%- set name, field = afterimage._literal(column.name), 'image.' ~ afterimage._quote(column.name) -%}
         {%- set condition -%}
             {{ afterimage._qlik_has_bit('changed', columns, column) }}
             {%- if column.lob or with_schemas %}
             or (
                 {{ afterimage._qlik_is_lob(column, with_schemas) }}
-                and if(
-                    operation_word = 'UPDATE',
-                    map_contains_key(data, {{ name }}) and map_contains_key(before_data, {{ name }})
-                    and not data[{{ name }}] <=> before_data[{{ name }}],
-                    data[{{ name }}] is not null
-                )
+                and case
+                    when {{ is_usual }} and operation_word = 'UPDATE'
+                        then before_image is not null and not {{ field }} <=> before_{{ field }}
+                    when {{ is_usual }} then {{ field }} is not null
+                    when operation_word = 'UPDATE'
+                        then
+                            map_contains_key(data, {{ name }}) and map_contains_key(before_data, {{ name }})
+                            and not data[{{ name }}] <=> before_data[{{ name }}]
+                    else data[{{ name }}] is not null
+                end
             )
             {%- endif %}
         {%- endset -%}
@@ -72,14 +92,14 @@ images as (
 
 {#- Columns whose NULL means "unknown": not in the message, or not in its columnMask. Without that mask an update's
     changeMask serves: unchanged columns are as they were. It says nothing about LOBs. -#}
-{%- macro _qlik_message_absent(columns, keys, with_schemas) -%}
+{%- macro _qlik_message_absent(columns, keys, with_schemas, is_usual) -%}
     {%- set absent = [] -%}
     {%- for column in columns if column.name not in keys -%}
         {%- set name = afterimage._literal(column.name) -%}
         {%- set condition -%}
-            data[{{ name }}] is null
+            if({{ is_usual }}, image.{{ afterimage._quote(column.name) }} is null, data[{{ name }}] is null)
             and (
-                not map_contains_key(data, {{ name }})
+                (not {{ is_usual }} and not map_contains_key(data, {{ name }}))
                 or coalesce(
                     not {{ afterimage._qlik_has_bit('present', columns, column) }},
                     operation_word = 'UPDATE'
@@ -91,7 +111,15 @@ images as (
         {%- endset -%}
         {%- do absent.append([condition, name]) -%}
     {%- endfor -%}
-    {{ return('nullif(' ~ afterimage._texts_where(absent) ~ ', cast(array() as array<string>))') }}
+    {#- Most columnMasks have every column. -#}
+    {%- set full = [] -%}
+    {%- for first in range(0, columns | length, 60) -%}
+        {%- do full.append((2 ** ([columns | length - first, 60] | min) - 1) ~ 'L') -%}
+    {%- endfor -%}
+    {{ return(
+        'if(' ~ is_usual ~ ' and is_as_declared and present_bits = array(' ~ full | join(', ') ~ '), null, nullif('
+        ~ afterimage._texts_where(absent) ~ ', cast(array() as array<string>)))'
+    ) }}
 {%- endmacro -%}
 
 

@@ -39,6 +39,11 @@ located as (
         try_cast(body.headers.transactionLastEvent as boolean) as is_last_event,
         body.data,
         body.beforeData as before_data,
+        {%- if layout.usual %}
+        is_usual,
+        usual_data,
+        usual_before,
+        {%- endif %}
         {{ named.schema_id }} as schema_id,
         {%- if layout.schema_rows is not none %}
         needs_schema,

@@ -32,8 +32,8 @@
 {#- The CTEs from the landing to `opened_messages`, one row per landed message: the envelope, and `body`, a struct
     of `fields`; others are ignored. `body` is what the JSON format has in `message`, or at the top if the task writes
     no envelope. Avro is converted to the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by
-    the schema of their id. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
-{%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none) -%}
+    the schema of their id. `usual` are the steps that read usual messages (usual.sql), if any are sought. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
+{%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none, usual=[]) -%}
     {%- set types = [] -%}
     {%- for name, type in fields.items() -%}
         {%- do types.append(afterimage._quote(name) ~ ' ' ~ type) -%}
@@ -106,16 +106,34 @@ parsed_messages as (
 
 ),
 {% else %}
+{% if usual -%}
+landed_messages as (
+
+    select
+        {{ landed }}
+
+    {{ new_messages }}
+
+),
+
+{% endif -%}
 parsed_messages as (
 
     select
+        {%- if usual %}
+        *,
+        {%- for name, step in usual %}
+        {{ step | indent(8) }} as {{ name }},
+        {%- endfor %}
+        {%- else %}
         {{ landed }},
+        {%- endif %}
         from_json(
-            {{ afterimage._exact_numbers(landing.value) | indent(12) }},
+            {{ afterimage._exact_numbers('if(usual is null, value, null)' if usual else landing.value) | indent(12) }},
             {{ parsed_as }}
         ) as parsed
 
-    {{ new_messages }}
+    {{ 'from landed_messages' if usual else new_messages }}
 
 ),
 {% endif %}
@@ -146,11 +164,16 @@ opened_messages as (
         false as is_avro,
         cast(null as string) as avro_error,
         value as json_text,
-        parsed.type,
-        parsed.messageSchemaId as envelope_schema_id,
+        {{ 'coalesce(usual.type, parsed.type)' if usual else 'parsed.type' }} as type,
+        {{ 'coalesce(usual.schema_id, parsed.messageSchemaId)' if usual else 'parsed.messageSchemaId' }} as envelope_schema_id,
         {%- endif %}
-        parsed.magic,
-        coalesce(parsed.message, {{ afterimage._struct(fields, 'parsed.') }}) as body
+        {%- if usual %}
+        usual is not null as is_usual,
+        usual.data as usual_data,
+        usual.before_data as usual_before,
+        {%- endif %}
+        {{ 'coalesce(usual.magic, parsed.magic)' if usual else 'parsed.magic' }} as magic,
+        coalesce({{ 'usual.body, ' if usual }}parsed.message, {{ afterimage._struct(fields, 'parsed.') }}) as body
 
     from parsed_messages
 

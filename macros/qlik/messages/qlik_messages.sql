@@ -61,7 +61,7 @@
         'lineage': 'struct<schema: string, `table`: string>',
     } -%}
     {#- The arguments, and `names`: those of the columns, `schema_rows`: a query for the schemas (none without
-        metadata), `has_reloads`: whether loads may follow changes. -#}
+        metadata), `has_reloads`: whether loads may follow changes, `usual`: what usual messages look like. -#}
     {%- set layout = {
         'columns': columns,
         'names': names,
@@ -70,6 +70,7 @@
         'schema_rows': schema_rows,
         'complete_transactions': complete_transactions,
         'has_reloads': has_reloads,
+        'usual': afterimage._qlik_usual_form(relation, landing, intake, columns),
     } %}
 with
 {% if schema_rows is not none %}
@@ -77,7 +78,8 @@ with
 {% endif %}
 {{ afterimage._qlik_opened_messages(
     side.landed if has_all else side.rows, landing, fields, 'message_schemas' if schema_rows is not none else none,
-    none if has_all else afterimage._qlik_messages_to_open(intake, landing, has_reloads, hold_back_hours)
+    none if has_all else afterimage._qlik_messages_to_open(intake, landing, has_reloads, hold_back_hours),
+    afterimage._qlik_usual_steps(layout.usual, keys, fields) if layout.usual else []
 ) }},
 
 {{ afterimage._qlik_located_messages(layout) }},

@@ -194,7 +194,8 @@ def json_message(kind: str, message: Any) -> str:
         "messageSchema": None,
         "message": message,
     }
-    return json.dumps(envelope, default=str)
+    # Replicate writes no spaces.
+    return json.dumps(envelope, default=str, separators=(",", ":"))
 
 
 def metadata(

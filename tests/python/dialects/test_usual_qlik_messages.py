@@ -1,0 +1,179 @@
+"""A usual message of Qlik is read straight into types, and gives the rows of any other."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from conftest import Lake, Project, column_list, relation
+from random_json import damaged, number
+
+TYPES = {
+    "id": "bigint",
+    "name": "string",
+    "amount": "decimal(12,2)",
+    "score": "double",
+    "small": "float",
+    "ok": "boolean",
+    "born_on": "date",
+    "seen_at": "timestamp",
+    "mark": "binary",
+    "note": "string",
+}
+# How values are written: as usual, and as they rarely are.
+VALUES: dict[str, tuple[list[str], list[str]]] = {
+    "id": (["1", "2", "-9223372036854775808"], ['"1"', "1.0", "9223372036854775808", "null"]),
+    "name": (['"a"', '""', '"\u00e9 b"', '"null"'], ['"a\\"b"', '"\\u0061"', "7", '{"a": 1.50}']),
+    "amount": (['"1.50"', '"-0.01"', '"12.5"', '"7"'], ['"1.505"', "1.50", "2.5", '"1e2"', '"x"']),
+    "score": (["0.125", "-3.0", "1.0E10"], ["3", "0.1250", '"NaN"', "NaN", "1e400", "-0.0"]),
+    "small": (["0.1", "16777216.0"], ["0.10", "16777217", "1e39", '"Infinity"']),
+    "ok": (["true", "false"], ['"true"', "1", '"x"']),
+    "born_on": (
+        ['"2024-02-29"', '"0001-01-01"'],
+        ['"2023-02-29"', '"2024-1-1"', '"10:11:12"', "3"],
+    ),
+    "seen_at": (
+        ['"2024-01-01T10:11:12.130"', '"2024-01-01 10:11:12"'],
+        ['"2024-01-01T10:11:12.1234567"', '"2024-01-01T10:11:12Z"', '"10:11"', "1704103872"],
+    ),
+    "mark": (['"00FF"', '""', '"ab"'], ['"0"', '"zz"', "12"]),
+    "note": (['"x"', '"longer"'], ["1.10", "[1.10]", "true"]),
+}
+HEADERS: dict[str, tuple[list[str], list[str]]] = {
+    "changeSequence": ([], ["null", '""', "20240101000000000000000000000000001", '"12.5"']),
+    "timestamp": (['"2024-01-01T00:00:00.000"'], ["null", '"no time"', "1.50", '""']),
+    "transactionId": (['"00AB"', '"1"'], ["null", "1.50", "7", '""']),
+    "changeMask": (['"0004"', '"03FF"', '"0000"'], ["null", '"2"', '"G"', '"FFFF"', '"0x1"']),
+    "columnMask": (['"03FF"', '"03FF"', '"03F7"'], ["null", '"1"', "3", '"07FF"']),
+    "externalSchemaId": (["null"], ['"s1"', '""']),
+    "transactionEventCounter": (["1", "2"], ["null", '"2"', "1.0", '"x"']),
+    "transactionLastEvent": (["true", "false", "null"], ['"true"', "1"]),
+}
+
+
+def drawn(source: random.Random, values: dict[str, tuple[list[str], list[str]]]) -> list[str]:
+    """Return members as a task writes them, or nearly."""
+    members = []
+    for name, (usual, odd) in values.items():
+        kind = source.random()
+        text = source.choice(usual if kind < 0.93 else ["null"] if kind < 0.985 else odd)
+        members.append(f'"{name}":{number(source) if kind > 0.999 else text}')
+    return members
+
+
+def row(source: random.Random) -> str:
+    members = drawn(source, VALUES)
+    if source.random() < 0.04:
+        members.insert(source.randrange(len(members)), '"new":1')
+    if source.random() < 0.04:
+        members.pop(source.randrange(len(members)))
+    if source.random() < 0.02:
+        members.reverse()
+    return "{" + ",".join(members) + "}"
+
+
+def message(source: random.Random, place: int, wrapped: bool) -> str:
+    """Return a message as a task writes it, or nearly."""
+    operation = source.choice(
+        ["INSERT", "UPDATE", "UPDATE", "DELETE", "REFRESH", "update", "X"][:5]
+    )
+    if source.random() < 0.02:
+        operation = source.choice(["update", "TRUNCATE", " DELETE"])
+    rows = [row(source), row(source) if operation == "UPDATE" else "null"]
+    if operation == "DELETE" and source.random() < 0.7:
+        rows = [source.choice(["null", "null", rows[0]]), rows[0]]
+    if source.random() < 0.03:
+        rows[source.randrange(2)] = "null"
+    sequence = f'"20240101000000{place // 3:021d}"'
+    headers = drawn(
+        source, HEADERS | {"changeSequence": ([sequence], HEADERS["changeSequence"][1])}
+    )
+    if source.random() < 0.1:
+        headers.append(source.choice(['"table":"t"', '"table":"t.1"', '"schema":2.50']))
+    more = source.choice(["", "", ',"schemaId":"s2"', ',"table":"t"', ',"lineage":{"table":"t"}'])
+    body = (
+        f'"data":{rows[0]},"beforeData":{rows[1]},'
+        f'"headers":{{"operation":"{operation}",{",".join(headers)}}}'
+    )
+    body += more if source.random() < 0.1 else ""
+    if not wrapped:
+        return "{" + body + source.choice(["", "", "", ',"type":"DT"', ',"magic":"x"']) + "}"
+    kind = source.choices(["DT", "MD", "XX"], [60, 1, 1])[0]
+    magic = source.choices(["atMSG", "other"], [60, 1])[0]
+    schema = source.choice(["null", "null", '"s1"', '"s.1"'])
+    last = source.choice([',"type":"MD"', ',"magic":"x"', " "]) if source.random() < 0.03 else ""
+    return (
+        f'{{"magic":"{magic}","type":"{kind}","headers":null,"messageSchemaId":{schema},'
+        f'"messageSchema":null,"message":{{{body}}}{last}}}'
+    )
+
+
+def told(change: dict[str, Any], as_written: dict[str, str]) -> str:
+    """Return a change as text, without what depends on a space in the message."""
+    change["change_id"] = as_written.get(change["change_id"], change["change_id"])
+    change["reject_reason"] = (change["reject_reason"] or "").partition("not a JSON message: ")[0]
+    return repr({name: value for name, value in change.items() if name != "ingested_at"})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lobs", [[], ["note", "mark"]])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_a_usual_message_gives_the_rows_of_any_other(
+    make_project: Callable[[str], Project], lake: Lake, wrapped: bool, lobs: list[str]
+) -> None:
+    source = random.Random(int(os.environ.get("AFTERIMAGE_SEED", "54")))
+    texts = [message(source, place, wrapped) for place in range(1, 3001)]
+    texts = [damaged(source, text) if source.random() < 0.1 else text for text in texts]
+    # A space between members means nothing, and such a message is no usual one.
+    apart = [
+        text.replace('"data":', '"data": ', 1).replace('"beforeData":', '"beforeData": ', 1)
+        for text in texts
+    ]
+    columns = [{**column, "lob": column["name"] in lobs} for column in column_list(**TYPES)]
+    project = make_project("usual_messages")
+    found = []
+    for name, written in (("usual", texts), ("apart", apart)):
+        table = f"{name}_qlik"
+        rows = [{"value": value, "offset": place} for place, value in enumerate(written)]
+        lake.create(table, {"value": "string", "offset": "bigint"}, rows)
+        sql = project.sql(
+            f"qlik_messages({relation(table)}, unique_key=['id', 'name'], columns={columns})"
+        )
+        found.append((sql, lake.rows(sql)))
+    (sql, changes), (plain, others) = found
+    read = sql[: sql.index("\nlocated as (")].rstrip().rstrip(",")
+    [count] = lake.rows(f"{read} select count_if(is_usual) as usual from opened_messages")
+    assert 300 < count["usual"] < 2500
+    # None of the others looks usual, so nothing is sought.
+    assert "is_usual" not in plain
+    ids = {
+        hashlib.md5(other.encode()).hexdigest(): hashlib.md5(text.encode()).hexdigest()
+        for text, other in zip(texts, apart, strict=True)
+    }
+    expected = Counter(told(change, ids) for change in others)
+    assert Counter(told(change, {}) for change in changes) == expected
+
+
+@pytest.mark.parametrize("name", ["a b", "a`b", "x<row>", "it's", "\u00e9 (1)", "_1", "select"])
+def test_a_usual_message_has_columns_of_any_name(
+    make_project: Callable[[str], Project], lake: Lake, name: str
+) -> None:
+    body = {
+        "data": {"id": 1, name: 2},
+        "beforeData": None,
+        "headers": {"operation": "INSERT", "changeSequence": "20240101" + "0" * 27},
+    }
+    text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
+    lake.create("named_qlik", {"value": "string"}, [{"value": text}])
+    columns = [{"name": "id", "type": "int"}, {"name": name, "type": "int"}]
+    call = f"qlik_messages({relation('named_qlik')}, unique_key=['id'], columns={columns})"
+    [found] = lake.rows(make_project("named_columns").sql(call))
+    assert (found["reject_reason"], found["after"]) == (None, body["data"])
+    assert found["absent_columns"] is None
