@@ -3,7 +3,8 @@
 {%- set is_usual = 'is_usual' if layout.usual else 'false' -%}
 {%- set flagged = [] -%}
 {%- for column in layout.columns -%}
-    {%- do flagged.append([afterimage._qlik_has_bit('changed', layout.columns, column), afterimage._literal(column.name)]) -%}
+    {%- set has_bit = afterimage._qlik_has_bit('changed', layout.columns, column) -%}
+    {%- do flagged.append([has_bit, afterimage._literal(column.name)]) -%}
 {%- endfor -%}
 images as (
 
@@ -157,8 +158,8 @@ images as (
 {%- endmacro -%}
 
 
-{#- The ordinals of a mask's bits that the message's schema does not have. Few masks have one, so their ordinals are listed
-    only where the digits show more bits than columns are declared. -#}
+{#- The ordinals of a mask's bits that the message's schema does not have. Few masks have one, so the bits are listed
+    only where the digits show more of them than columns are declared. -#}
 {%- macro _qlik_unknown_bits(digits, columns) -%}
 {%- set whole, rest = columns | length // 4, columns | length % 4 -%}
 if(

@@ -61,7 +61,8 @@
         'lineage': 'struct<schema: string, `table`: string>',
     } -%}
     {#- The arguments, and `names`: those of the columns, `schema_rows`: a query for the schemas (none without
-        metadata), `has_reloads`: whether loads may follow changes, `usual`: what usual messages look like. -#}
+        metadata), `has_reloads`: whether loads may follow changes, `usual`: what usual messages look like,
+        none if none is sought. -#}
     {%- set layout = {
         'columns': columns,
         'names': names,

@@ -1,12 +1,12 @@
 {#- Usual messages: changes and loads in JSON without spaces, with just the declared columns in their order. One parse
-    reads them straight into types; then what it read is written again, and a message is usual if that is the beginning of
-    its text: then nothing is lost. All others are read as maps of texts (opened.sql, images.sql), which say the same of
-    usual ones. The longer statement takes Spark a second or more to plan, so few messages are read without it
+    reads them straight into types; then what it read is written again, and a message is usual if its text begins with
+    that: then no value is lost. All others are read as maps of texts (opened.sql, images.sql), which say the same
+    of usual ones. The longer statement takes Spark a second or more to plan, so few messages are read without it
     (_are_many). -#}
 
 
-{#- What usual messages look like: whether they have an envelope, `is_wrapped`, and how they write each of the `columns`,
-    as _qlik_usual_column says. A source writes a number as a number, or in quotes; a few of the landed messages show
+{#- What usual messages look like: whether they have an envelope, `is_wrapped`, and how they write each of the
+    `columns`, as _qlik_usual_column says. A source writes a number as a number, or in quotes; a few of the landed messages show
     which. None if messages are few or in Avro, or none of these looks usual. -#}
 {%- macro _qlik_usual_form(relation, landing, intake, columns) -%}
     {%- set names = columns | map(attribute='name') | list -%}
@@ -19,8 +19,12 @@
         select {{ landing.value }}
         from (select * from {{ rows }} as rows limit 1000) as landed
         where
-            startswith({{ landing.value }}, '{"data":')
-            or startswith({{ landing.value }}, '{"magic":"atMSG","type":"DT",')
+            (
+                startswith({{ landing.value }}, '{"data":')
+                or startswith({{ landing.value }}, '{"magic":"atMSG","type":"DT",')
+            )
+            -- What is nested too deeply would end `fromjson`, and so the run.
+            and length({{ landing.value }}) - length(translate({{ landing.value }}, '[{', '')) < 100
         limit 20
     {%- endset -%}
     {%- set form = {'is_wrapped': none, 'columns': []} -%}
@@ -49,12 +53,17 @@
     {%- if has_type_in_json and (value is none or value is number) -%}
         {{ return({'json': column.type, 'text': 'cast(<field> as string)', 'value': '<field>', 'misfit': none}) }}
     {%- endif -%}
-    {{ return({
+    {%- set usual = {
         'json': 'string',
         'text': '<field>' if value is number else "concat('\"', <field>, '\"')",
         'value': afterimage._cast_text('<field>', column.type),
         'misfit': afterimage._misfit('<field>', '<value>', column.type),
-    }) }}
+    } -%}
+    {%- if value is number and column.type == 'string' -%}
+        {#- An array or an object is no usual value, though Spark reads its text. -#}
+        {%- do usual.update({'misfit': "<field> rlike '^[{\\\\[]'"}) -%}
+    {%- endif -%}
+    {{ return(usual) }}
 {%- endmacro -%}
 
 
@@ -69,13 +78,13 @@
         "coalesce(m_body.headers.operation, '') not in ('REFRESH', 'INSERT', 'UPDATE', 'DELETE')",
         "if(m_body.headers.operation = 'DELETE', (m_data is null) = (m_before is null), m_data is null)",
     ] -%}
-    {#- A number with a fraction in the place of a text would be another text. -#}
-    {%- do doubts.append("substr(m_body.headers.`timestamp`, 5, 1) <> '-'") -%}
+    {#- A number in the place of a text, if it has a fraction or no end, would be another text. -#}
+    {%- do doubts.append("not m_body.headers.`timestamp` rlike '^[0-9]{4}-'") -%}
     {%- do doubts.append(
-        "contains(concat_ws(' ', m_read.messageSchemaId, m_body.`schema`, m_body.`table`, m_body.schemaId,"
+        "concat_ws(' ', m_read.messageSchemaId, m_body.`schema`, m_body.`table`, m_body.schemaId,"
         ~ ' m_body.lineage.`schema`, m_body.lineage.`table`, m_body.headers.`schema`, m_body.headers.`table`,'
         ~ ' m_body.headers.changeSequence, m_body.headers.transactionId, m_body.headers.changeMask,'
-        ~ " m_body.headers.columnMask, m_body.headers.externalSchemaId), '.')"
+        ~ " m_body.headers.columnMask, m_body.headers.externalSchemaId) rlike '[.\"{\\\\[]'"
     ) -%}
     {%- for column in form.columns -%}
         {%- set name, field = afterimage._literal(column.name), '<row>.' ~ afterimage._quote(column.name) -%}
@@ -85,11 +94,20 @@
             ~ column.text | replace('<field>', field) ~ ", 'null')"
         ) -%}
         {%- do values.append(name ~ ', ' ~ column.value | replace('<field>', field)) -%}
-        {%- for row, image in [('m_body.data', 'm_data'), ('m_body.beforeData', 'm_before')] if column.misfit is not none -%}
-            {%- set value = image ~ '.' ~ afterimage._quote(column.name) -%}
-            {%- do doubts.append((field ~ ' is not null and ' ~ column.misfit | replace('<field>', field))
-                | replace('<row>', row) | replace('<value>', value)) -%}
-        {%- endfor -%}
+        {%- if column.misfit is not none -%}
+            {%- set misfit = field ~ ' is not null and ' ~ column.misfit | replace('<field>', field) -%}
+            {%- for row, image in [('m_body.data', 'm_data'), ('m_body.beforeData', 'm_before')] -%}
+                {%- set value = image ~ '.' ~ afterimage._quote(column.name) -%}
+                {%- do doubts.append(misfit | replace('<row>', row) | replace('<value>', value)) -%}
+            {%- endfor -%}
+        {%- endif -%}
+        {%- if column.json == 'string' and (column.lob or column.type == 'binary') -%}
+            {#- Of LOBs the texts are compared. -#}
+            {%- do doubts.append(
+                field | replace('<row>', 'm_data') ~ ' <=> ' ~ field | replace('<row>', 'm_before') ~ ' and not '
+                ~ field | replace('<row>', 'm_body.data') ~ ' <=> ' ~ field | replace('<row>', 'm_body.beforeData')
+            ) -%}
+        {%- endif -%}
         {%- if column.name in keys -%}
             {%- do doubts.append('m_before is not null and m_before.' ~ afterimage._quote(column.name) ~ ' is null') -%}
         {%- endif -%}
@@ -108,7 +126,7 @@
         {%- do read_body.append(afterimage._literal(name) ~ ', cast(' ~ value ~ ' as ' ~ fields[name] ~ ')') -%}
     {%- endfor -%}
     {%- set body = body | join(', ') -%}
-    {%- set message = 'struct<magic: string, type: string, messageSchemaId: string, damage: string, '
+    {%- set type_read = 'struct<magic: string, type: string, messageSchemaId: string, damage: string, '
         ~ ('message: struct<' ~ body ~ '>' if form.is_wrapped else 'message: string, ' ~ body) ~ '>' -%}
     {%- set text = "if(<row> is null, 'null', concat('{', " ~ texts | join(', ') ~ ", '}'))" -%}
     {%- set image = 'if(<row> is null, null, named_struct(' ~ values | join(', ') ~ '))' -%}
@@ -116,7 +134,7 @@
     {%- set envelope = "concat('" ~ first ~ "\"headers\":null,\"messageSchemaId\":', coalesce(concat('\"', "
         ~ "m_read.messageSchemaId, '\"'), 'null'), ',\"messageSchema\":null,\"message\":{\"data\":')" -%}
     {{ return([
-        ['m_read', "if(startswith(value, '" ~ first ~ "'), from_json(value, " ~ afterimage._literal(message)
+        ['m_read', "if(startswith(value, '" ~ first ~ "'), from_json(value, " ~ afterimage._literal(type_read)
             ~ ", map('columnNameOfCorruptRecord', 'damage', 'allowNonNumericNumbers', 'false')), null)"],
         ['m_body', 'm_read.message' if form.is_wrapped else 'm_read'],
         ['m_data', image | replace('<row>', 'm_body.data')],

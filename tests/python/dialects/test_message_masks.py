@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,8 +13,10 @@ from conftest import Lake, Project
 from dbt_afterimage.udfs.masks import MaskError, decode_change_mask
 
 
-def a_mask(source: random.Random, width: int) -> str:
+def a_mask(source: random.Random, width: int) -> str | None:
     """Return the text of a mask of some columns; one of eight is none, or has bits too many."""
+    if source.randrange(16) == 0:
+        return None
     digits = f"{source.getrandbits(width):X}".zfill(source.randrange(width // 4 + 3))
     if source.randrange(8) == 0:
         digits = source.choice(["", "0x", "0X" + digits, "G" + digits, digits + " 1", "F" + digits])
@@ -44,7 +47,7 @@ def test_a_mask_is_read_as_by_the_function(masked: Project, lake: Lake, width: i
         " {{ afterimage._qlik_mask_bits('changed_digits', columns) }} as changed_bits from masks)"
         " order by number"
     )
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(500):
         # The message's own schema may have them in another order, or a column more or less.
         ordinals = list(range(1, width + 2))
