@@ -32,7 +32,8 @@
 {#- The CTEs from the landing to `opened_messages`, one row per landed message: the envelope, and `body`, a struct
     of `fields`; others are ignored. `body` is what the JSON format has in `message`, or at the top if the task writes
     no envelope. Avro is converted to the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by
-    the schema of their id. `usual` are the steps that read usual messages (usual.sql), if any are sought. (The CTEs are few, because Spark takes long to analyse a long chain of them.) -#}
+    the schema of their id. `usual` are the steps that read usual messages (usual.sql), if any are sought. (The CTEs are
+    few, because Spark takes long to analyse a long chain of them.) -#}
 {%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none, usual=[]) -%}
     {%- set types = [] -%}
     {%- for name, type in fields.items() -%}

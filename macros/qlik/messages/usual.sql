@@ -17,12 +17,13 @@
     {%- endif -%}
     {%- set query -%}
         select {{ landing.value }}
-        from (select * from {{ rows }} as rows limit 1000) as landed
+        from (select * from {{ rows }} as landed limit 10000) as landed
         where
             (
                 startswith({{ landing.value }}, '{"data":')
                 or startswith({{ landing.value }}, '{"magic":"atMSG","type":"DT",')
             )
+            and contains({{ landing.value }}, {{ afterimage._literal('"data":{"' ~ names[0] ~ '":') }})
             -- What is nested too deeply would end `fromjson`, and so the run.
             and length({{ landing.value }}) - length(translate({{ landing.value }}, '[{', '')) < 100
         limit 20
@@ -32,7 +33,7 @@
     {%- for (text,) in run_query(query).rows -%}
         {%- set read = fromjson(text, {}) -%}
         {%- set body = read.get('message', read) -%}
-        {%- if '"data":{' in text and body is mapping and body.get('data') is mapping and body.data | list == names -%}
+        {%- if body is mapping and body.get('data') is mapping and body.data | list == names -%}
             {%- do form.update({'is_wrapped': 'message' in read}) -%}
             {%- for name, value in body.data.items() if values.get(name) is none -%}
                 {%- do values.update({name: value}) -%}
@@ -101,7 +102,7 @@
                 {%- do doubts.append(misfit | replace('<row>', row) | replace('<value>', value)) -%}
             {%- endfor -%}
         {%- endif -%}
-        {%- if column.json == 'string' and (column.lob or column.type == 'binary') -%}
+        {%- if column.json == 'string' and column.type != 'string' -%}
             {#- Of LOBs the texts are compared. -#}
             {%- do doubts.append(
                 field | replace('<row>', 'm_data') ~ ' <=> ' ~ field | replace('<row>', 'm_before') ~ ' and not '

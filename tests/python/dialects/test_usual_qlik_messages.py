@@ -185,6 +185,9 @@ def test_a_usual_message_has_columns_of_any_name(
     lake.create("named_qlik", {"value": "string"}, [{"value": text}])
     columns = [{"name": "id", "type": "int"}, {"name": name, "type": "int"}]
     call = f"qlik_messages({relation('named_qlik')}, unique_key=['id'], columns={columns})"
-    [found] = lake.rows(make_project("named_columns").sql(call))
+    sql = make_project("named_columns").sql(call)
+    [found] = lake.rows(sql)
     assert (found["reject_reason"], found["after"]) == (None, body["data"])
     assert found["absent_columns"] is None
+    # Two of these names would need another text in SQL or in JSON.
+    assert ("is_usual" in sql) == (name not in ("x<row>", "it's"))
