@@ -6,8 +6,8 @@
 
 
 {#- What usual messages look like: whether they have an envelope, `is_wrapped`, and how they write each of the
-    `columns`, as _qlik_usual_column says. A source writes a number as a number, or in quotes; a few of the landed messages show
-    which. None if messages are few or in Avro, or none of these looks usual. -#}
+    `columns`, as _qlik_usual_column says. A source writes a number as a number, or in quotes; a few of the landed
+    messages show which. None if messages are few or in Avro, or none of these looks usual. -#}
 {%- macro _qlik_usual_form(relation, landing, intake, columns) -%}
     {%- set names = columns | map(attribute='name') | list -%}
     {%- set rows = intake.sides[0].landed if intake.kind == 'new' else intake.sides[0].rows -%}

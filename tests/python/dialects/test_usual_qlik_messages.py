@@ -84,9 +84,7 @@ def row(source: random.Random) -> str:
 
 def message(source: random.Random, place: int, wrapped: bool) -> str:
     """Return a message as a task writes it, or nearly."""
-    operation = source.choice(
-        ["INSERT", "UPDATE", "UPDATE", "DELETE", "REFRESH", "update", "X"][:5]
-    )
+    operation = source.choice(["INSERT", "UPDATE", "UPDATE", "DELETE", "REFRESH"])
     if source.random() < 0.02:
         operation = source.choice(["update", "TRUNCATE", " DELETE"])
     rows = [row(source), row(source) if operation == "UPDATE" else "null"]
@@ -141,7 +139,7 @@ def test_a_usual_message_gives_the_rows_of_any_other(
     first = f'{{"data":{{{plain}}},"beforeData":null,"headers":{{"operation":"REFRESH"}}}}'
     envelope = '{"magic":"atMSG","type":"DT","headers":null,"messageSchemaId":null,'
     first = f'{envelope}"messageSchema":null,"message":{first}}}' if wrapped else first
-    texts = ['{"data":' + "[" * 5000, first, *texts]
+    texts = ['{"data":{"id":' + "[" * 5000, first, *texts]
     # A space between members means nothing, and such a message is no usual one.
     apart = [
         text.replace('"data":', '"data": ', 1).replace('"beforeData":', '"beforeData": ', 1)
