@@ -134,8 +134,14 @@
     The note of what is new stays until one has. -#}
 {%- macro _alter_images(target_relation, shape) -%}
     {%- if shape.reason -%}
+        {%- set last = afterimage._value(
+            'select coalesce(max(unix_micros(ingested_at)), 1) from ' ~ target_relation
+        ) -%}
+        {%- for name in shape.added if name not in shape.last_without -%}
+            {%- do shape.last_without.update({name: last | int}) -%}
+        {%- endfor -%}
         {%- do afterimage._set_properties(target_relation, {'afterimage.read': afterimage._as_property(tojson({
-            'altered': tojson({'added': shape.added, 'widened': shape.widened})
+            'altered': tojson({'added': shape.added, 'widened': shape.widened, 'last_without': shape.last_without})
         }))}) -%}
     {%- endif -%}
     {%- for image in ['before', 'after'] -%}
@@ -166,14 +172,14 @@
 {%- endmacro -%}
 
 
-{#- A property: by which key each raw table is read, what an erasure leaves of the columns that its macro adds, and
-    which tables that it reads hold no changes but what describes them, such as schemas. -#}
+{#- A property: by which key each raw table is read, what an erasure leaves of the columns that its macro adds, which
+    tables it reads, which of them hold no changes but what describes them, such as schemas, and _parts_of_changes. -#}
 {%- macro _keys_text(intakes) -%}
     {%- set keys = [] -%}
     {%- for intake in intakes -%}
         {%- do keys.append({
             'name': intake.name, 'key': intake.key, 'erased_columns': intake.erased_columns,
-            'without_changes': intake.without_changes,
+            'without_changes': intake.without_changes, 'tables': intake.tables, 'parts': intake.parts,
         }) -%}
     {%- endfor -%}
     {{ return(afterimage._as_property(tojson(keys))) }}

@@ -9,6 +9,7 @@
     - `columns`, `types`: all columns, and their types by name; `spelled`: types with the names of fields as they are,
     - `added`: the new columns; `widened`: those with a wider type, as _retyped lists them; of declared columns also those
       of a run that altered the table and did not come to its end,
+    - `last_without`: by names, the last `ingested_at`, in microseconds, before an earlier run added the column,
     - `reason`: why all rows must be read again; none if what was read has the same values in the new shape.
 
     `columns` is a list of names, typed as in `relation`, or of {name, type}; then `messages` is the first raw table, if
@@ -72,6 +73,7 @@
             'spelled': spelled,
             'added': added,
             'widened': retyped,
+            'last_without': altered.get('last_without', {}),
             'reason': 'it has new columns' if added else none if keeps_values else 'its columns have wider types',
         }) }}
     {%- endif -%}

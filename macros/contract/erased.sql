@@ -62,7 +62,9 @@
     {%- endif -%}
     {%- set salt = salt if has_hashes else none -%}
     {%- set keys -%}
-        select key_text, if(count(kept) = count(*), min_by(kept, requested_at), null) as kept
+        select
+            key_text,
+            if(count(kept) = count(*), min_by(kept, struct(requested_at is null, requested_at, kept)), null) as kept
         from (
             select
                 if({{ is_hash }}, substring(erased_key, 8), {{ afterimage._key_text(texts, salt) }}) as key_text,
@@ -74,7 +76,10 @@
     {%- endset -%}
     {%- set token_types = {} -%}
     {%- for kept_types in ways | map(attribute=1) | reject('none') -%}
-        {%- do token_types.update(fromjson(kept_types)) -%}
+        {%- for column, type in fromjson(kept_types).items() -%}
+            {#- It may have widened since. -#}
+            {%- do token_types.update({column: types.get(column, types.get(column | lower, type))}) -%}
+        {%- endfor -%}
     {%- endfor -%}
     {%- set columns = [] -%}
     {%- for text in texts -%}
@@ -145,14 +150,21 @@
 
 {#- The CTE `kept_changes` of the CTE `changes`: the same changes, of which those of erased keys (`is_erased`) have
     lost their values. Some change_ids hold the key, so such a change gets one of its own, the same whenever it is
-    read; `id_before` is the one that it had. `erased_columns`: see _intake; `carried`: see _known_rules. -#}
-{%- macro _without_erased(erasures, columns, unique_key, further_columns, erased_columns, carried) -%}
+    read; `id_before` is the one that it had. `erased_columns`: see _intake; `carried`: see _known_rules.
+
+    A change that was erased may come again without its key, if the rows that have it are gone. It is known by its id in
+    the table `known`, where one with tokens stays as it is. -#}
+{%- macro _without_erased(erasures, columns, unique_key, further_columns, erased_columns, carried, known=none) -%}
 {%- set key_before = afterimage._key_text_of('changes.`before`.', unique_key, erasures) -%}
+{%- set key_after = afterimage._key_text_of('changes.`after`.', unique_key, erasures) -%}
+{%- set has_no_key = 'coalesce(' ~ key_before ~ ', ' ~ key_after ~ ') is null' -%}
 {#- The other key of such a delete may be erased later. -#}
 {%- set values = {
     'change_id': "if(startswith(change_id, 'erased-'), change_id, concat('erased-', md5(change_id)))",
-    'operation': "if(leaves_other_key, 'delete', operation)",
-    'warnings': "if(leaves_other_key, array('the row took a key that is erased: erase this one too'), null)",
+    'operation': "if(leaves_other_key or ends_interval, 'delete', operation)",
+    'warnings': "case when leaves_other_key then array('the row took a key that is erased: erase this one too') "
+        ~ "when ends_interval and of_after_key is null then array('the row went on to a key that is not erased: erase that "
+        ~ "one too') end",
 } -%}
 {%- for column in ['changed_by'] + further_columns -%}
     {%- do values.update({column: erased_columns.get(column, 'null')}) -%}
@@ -172,7 +184,8 @@ kept_changes as (
             {%- if column in ['before', 'reject_reason'] %}
             when leaves_other_key then {{ name }}
             {%- endif %}
-            when is_erased and not keeps_interval then {{ values_if_rejected[column] }}
+            when is_erased and not {{ 'keeps_interval' if column not in ['before', 'reject_reason'] else '(keeps_interval or ends_interval)' }}
+                then {{ values_if_rejected[column] }}
             {%- if erasures.token_types and column in ['before', 'after'] %}
             when is_erased and {{ name }} is not null
                 then {{ afterimage._image_with_token(column, columns, erasures.token_types) | indent(20) }}
@@ -192,7 +205,11 @@ kept_changes as (
     from (
         select
             changes.*,
-            of_before.key_text is not null or of_after.key_text is not null as is_erased,
+            of_before.key_text is not null
+            or of_after.key_text is not null
+            {%- if known %}
+            or coalesce({{ has_no_key }} and earlier.reject_reason = 'erased', false)
+            {%- endif %} as is_erased,
             coalesce(
                 changes.operation = 'update'
                 and changes.reject_reason is null
@@ -205,40 +222,39 @@ kept_changes as (
             changes.reject_reason is null
             and (changes.`before` is null or of_before.kept is not null)
             and (changes.`after` is null or of_after.kept is not null) as keeps_interval,
+            -- Else the last version of the token would be open for ever.
+            coalesce(
+                changes.operation = 'update'
+                and changes.reject_reason is null
+                and of_before.kept is not null
+                and of_after.kept is null
+                and {{ key_after }} is not null,
+                false
+            ) as ends_interval,
             {%- for image in ['before', 'after'] %}
             from_json(
                 of_{{ image }}.kept, 'columns array<string>, token map<string, string>'
             ) as kept_{{ image }}{{ ',' if not loop.last }}
             {%- endfor %}
             {%- else %}
-            false as keeps_interval
-            {%- endif %}
+            false as keeps_interval,
+            false as ends_interval
+            {%- endif %},
+            of_after.key_text as of_after_key
 
         from changes
         {%- for image in ['before', 'after'] %}
         left outer join ({{ erasures['keys'] }}) as of_{{ image }}
             on
                 of_{{ image }}.key_text
-                = {{ afterimage._key_text_of('changes.`' ~ image ~ '`.', unique_key, erasures) }}
+                = {{ key_before if image == 'before' else key_after }}
         {%- endfor %}
+        {%- if known %}
+        left outer join (select change_id, reject_reason from {{ known }} where startswith(change_id, 'erased-')) as earlier
+            on earlier.change_id = concat('erased-', md5(changes.change_id))
+        where not ({{ has_no_key }} and earlier.change_id is not null and earlier.reject_reason is null)
+        {%- endif %}
     ) as marked_changes
 
-)
-{%- endmacro -%}
-
-
-{#- An image of a key whose intervals are kept. A column of the key may be among those that stay. -#}
-{%- macro _image_with_token(image, columns, token_types) -%}
-    {%- set fields = [] -%}
-    {%- for column in columns -%}
-        {%- set kept = 'array_contains(kept_' ~ image ~ '.columns, {name})' -%}
-        {%- set other = 'cast(kept_' ~ image ~ '.token[{name}] as ' ~ token_types[column] ~ ')' if column in token_types
-            else 'null' -%}
-        {%- do fields.extend(afterimage._each(
-            [column], '{name}, if(' ~ kept ~ ', `' ~ image ~ '`.{column}, ' ~ other ~ ')'
-        )) -%}
-    {%- endfor -%}
-named_struct(
-    {{ fields | join(',\n') | indent(4) }}
 )
 {%- endmacro -%}

@@ -105,25 +105,26 @@
       `reach` characters count as near,
     - `bounds`: the condition that a place is between `<first>` and `<last>`, on a bare column; `column` is its name,
     - `known_unplaced`: the condition on `known` that a change has no place,
-    - `keeps`: the length of a place, if the relation keeps rows for a while after they are read, so that a gap shows;
-      `latest`: the last place that may count as the newest.
+    - `keeps`: the length of a place, if the relation keeps rows after they are read, so that a gap shows; `latest`: the last
+      place that may count as the newest.
 
     Rows may wait for what lands in another table, such as the schema of a message:
     - `wakes`: a query that returns a row if what has landed here is what rows of earlier runs wait for,
     - `digest`: a query for a text that changes with what the table says, and `depends`: one that returns a row if earlier
       runs have read rows by it,
     - `holds_changes`: false for such a table; its news alone are no reason to read the others,
-    - `is_tracked`: false if nobody asks what has landed there; `removals`: whether rows that are gone are news, too. -#}
+    - `is_tracked`: false if nobody asks what has landed there; `removals`: whether rows that are gone are news, too;
+      `part_place`: the length of a place, by which an erasure finds the rows of a change that lack its key. -#}
 {%- macro _side(
     relation, group=none, known_group=none, where='true', time=none, opened=none, place=none, has_place='false',
     reach=none, bounds=none, column=none, known_unplaced="known.change_seq = ''", keeps=none, latest=none, wakes=none, digest=none, depends=none,
-    holds_changes=true, is_tracked=true, removals=false
+    holds_changes=true, is_tracked=true, removals=false, part_place=none
 ) -%}
     {{ return({
         'relation': relation, 'group': group, 'known_group': known_group, 'where': where, 'time': time, 'opened': opened,
         'place': place, 'has_place': has_place, 'reach': reach, 'bounds': bounds, 'column': column, 'keeps': keeps,
         'known_unplaced': known_unplaced, 'latest': latest, 'wakes': wakes, 'digest': digest, 'depends': depends,
-        'holds_changes': holds_changes, 'is_tracked': is_tracked, 'removals': removals,
+        'holds_changes': holds_changes, 'is_tracked': is_tracked, 'removals': removals, 'part_place': part_place,
     }) }}
 {%- endmacro -%}
 
@@ -173,9 +174,8 @@
 
 
 {#- The sides with the condition for the rows to read: those of the groups with landed rows, within the ranges of the
-    landed places; or the landed rows alone, if no run has met such a group. The groups of a few rows are named, by
-    hashes, so that the statement need not find the landed rows once more; should a group share its hash, it is read as
-    well. -#}
+    landed places; or the landed rows alone, if no run has met such a group. The groups of a few rows are named by hashes,
+    so that the statement need not find the landed rows once more; a group that shares its hash is read as well. -#}
 {%- macro _grouped(sides, ranges, has_unplaced, also) -%}
     {%- set news = sides | selectattr('kind', 'equalto', 'new') | selectattr('group') | list -%}
     {%- set are_few = not also and news | selectattr('group_hashes', 'none') | list == [] -%}
@@ -198,7 +198,7 @@
         {%- set is_of_groups = 'xxhash64(<group>) in (' ~ named | join(', ') ~ ')' if named
             else '<group> in (' ~ groups ~ ')' -%}
         {%- do conditions.append(is_of_groups | replace('<group>', side.group or '')) -%}
-        {%- if side.kind == 'new' and side.known_group and not also and not afterimage._is_met(
+        {%- if side.kind == 'new' and side.known_group and not (also or side.may_be_gone) and not afterimage._is_met(
             is_of_groups | replace('<group>', side.known_group), afterimage._known_within(side, ranges, has_unplaced)
         ) -%}
             {%- do grouped.append(dict(side, rows=side.landed, condition=side.where)) -%}
@@ -225,8 +225,8 @@
 {%- endmacro -%}
 
 
-{#- Merges stretches, given as [beginning, first place, last place], into at most 30 ranges [first place, last
-    place]. Beginnings are hex or decimal numbers; the ranges split at the widest gaps between them. -#}
+{#- Merges stretches [beginning, first place, last place] into at most 30 ranges [first place, last place], split at the
+    widest gaps between the beginnings, which are hex or decimal numbers. -#}
 {%- macro _merge_ranges(extents) -%}
     {%- set extents = extents | sort -%}
     {%- set gaps = [] -%}

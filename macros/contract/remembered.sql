@@ -110,6 +110,8 @@
         'key': unique_key | map('lower') | sort,
         'erased_columns': intake.erased_columns,
         'without_changes': intake.sides | rejectattr('holds_changes') | map(attribute='name') | list,
+        'tables': fromjson(intake.asks).tables + fromjson(intake.asks).others,
+        'parts': afterimage._parts_of_changes(intake.sides),
         'sides': sides,
         'is_woken': intake.is_woken,
         'is_partial': intake.sides | map(attribute='relation') | selectattr('limit', 'number') | list | length > 0
@@ -118,6 +120,19 @@
         'idle': intake.idle,
     } -%}
     {%- do config.model.config.meta.update({'afterimage_intakes': afterimage._noted_intakes() + [note]}) -%}
+{%- endmacro -%}
+
+
+{#- The tables in which rows of a change may lack its key: `name`, `place`, the SQL for the place of a row, its
+    `length`, and `where`, which rows are read. -#}
+{%- macro _parts_of_changes(sides) -%}
+    {%- set parts = [] -%}
+    {%- for side in sides if side.part_place -%}
+        {%- do parts.append({
+            'name': side.name, 'place': side.place, 'length': side.part_place, 'where': side.where,
+        }) -%}
+    {%- endfor -%}
+    {{ return(parts) }}
 {%- endmacro -%}
 
 
@@ -136,15 +151,17 @@
 
 {#- What an intake asks, as a text, so that `afterimage news` can ask the same without compiling the model: the `tables`
     of which it asks what has landed, `others` that it reads without asking, whether it `waits` for something else
-    (a time, or what a table says that it does not ask), so that it must run each time, and which of them it is `woken_by`. -#}
+    (a time, or what a table says that it does not ask), so that it must run each time, which of them it is `woken_by`, and
+    which have `parts`, so that a table of an earlier release remembers these. -#}
 {%- macro _asks(sides, waits_for_time, reads) -%}
     {%- set unasked = sides | rejectattr('is_tracked') | list -%}
-    {{ return(tojson({
+    {%- set parts = sides | selectattr('part_place') | map(attribute='name') | list -%}
+    {{ return(tojson(dict({'parts': parts} if parts else {}, **{
         'tables': sides | selectattr('is_tracked') | map(attribute='name') | list,
         'others': unasked | map(attribute='name') | list + reads | map('string') | list,
         'waits': waits_for_time or unasked | selectattr('wakes') | list | length > 0,
         'woken_by': sides | selectattr('wakes') | map(attribute='name') | list,
-    })) }}
+    }))) }}
 {%- endmacro -%}
 
 

@@ -23,7 +23,8 @@
 {%- if erasures %},
 
 {{ afterimage._without_erased(
-    erasures, columns, unique_key, further_columns, intake.erased_columns, known.carried
+    erasures, columns, unique_key, further_columns, intake.erased_columns, known.carried,
+    this if afterimage._is_incremental() else none
 ) }}
 {% endif %}
 {%- set read = 'kept_changes' if erasures else 'changes' -%}
@@ -169,4 +170,21 @@ select {{ afterimage._quoted_list(afterimage._contract_columns() + ['ingested_at
     {{- ', change_seq as afterimage_known_seq' if afterimage._tracks_reads() }}
 from {{ this }}
 where false
+{%- endmacro -%}
+
+
+{#- An image of a key whose intervals are kept. A column of the key may be among those that stay. -#}
+{%- macro _image_with_token(image, columns, token_types) -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}
+        {%- set kept = 'array_contains(kept_' ~ image ~ '.columns, {name})' -%}
+        {%- set other = 'cast(kept_' ~ image ~ '.token[{name}] as ' ~ token_types[column] ~ ')' if column in token_types
+            else 'null' -%}
+        {%- do fields.extend(afterimage._each(
+            [column], '{name}, if(' ~ kept ~ ', `' ~ image ~ '`.{column}, ' ~ other ~ ')'
+        )) -%}
+    {%- endfor -%}
+named_struct(
+    {{ fields | join(',\n') | indent(4) }}
+)
 {%- endmacro -%}

@@ -31,7 +31,9 @@
         {%- do lines.append('key ' ~ key ~ ('' if key in plan.given else ', linked by a key change')) -%}
     {%- endfor -%}
     {%- for table in afterimage._tables_erased(plan) -%}
-        {%- do lines.append(table.name ~ ': ' ~ afterimage._rows_of_plan(table, plan) ~ ' rows') -%}
+        {%- do lines.append(
+            table.name ~ (': ' ~ afterimage._rows_of_plan(table, plan) ~ ' rows' if table.images else ': the rows of their changes')
+        ) -%}
         {%- for stream in table.other_streams -%}
             {%- do lines.append(
                 table.name ~ ': also has what ' ~ stream ~ ' has of these keys, and loses it too; erase them there as well, or a'
@@ -77,7 +79,7 @@
     {#- From here on, what lands of these keys is left out. The staging table comes last: it tells which keys are
         linked. -#}
     {%- for table in plan.tables + plan.raw_tables -%}
-        {%- for text in afterimage._key_texts_in(table, 'known.', plan, erasures.salt) -%}
+        {%- for text in afterimage._key_texts_in(table, 'known.', plan, erasures.salt) if table.images -%}
             {#- Delta's DELETE takes no subquery. -#}
             {%- do run_query(
                 'merge into ' ~ table.relation ~ ' as known using ('
@@ -85,6 +87,7 @@
                 ~ ' = erased.key_text when matched then delete'
             ) -%}
         {%- endfor -%}
+        {%- do afterimage._erase_parts(table, plan, erasures) -%}
         {%- do afterimage._forget_rows(table) -%}
     {%- endfor -%}
     {%- do afterimage._allow_many_steps() -%}
@@ -156,7 +159,7 @@
             {%- do conditions.append(text ~ ' in (' ~ key_texts ~ ')') -%}
         {%- endfor -%}
     {%- endfor -%}
-    {{ return(conditions | join(' or ')) }}
+    {{ return(conditions | join(' or ') or 'false') }}
 {%- endmacro -%}
 
 
@@ -198,11 +201,12 @@
         plan.stream, plan, erasures.key_texts, erasures.salt
     ) -%}
     {#- A run that came after the key was listed may have read a change again, without its values. -#}
-    {%- set read_again = 'select change_id from ' ~ stream ~ " where startswith(change_id, 'erased-')" -%}
-    {%- if run_query(read_again ~ ' limit 1').rows -%}
+    {%- set erased_ids = 'select change_id from ' ~ stream ~ " where startswith(change_id, 'erased-')" -%}
+    {%- if run_query(erased_ids ~ ' limit 1').rows -%}
         {%- do run_query(
-            'merge into ' ~ stream ~ ' as known using (' ~ read_again ~ ") as erased on concat('erased-', md5(known.change_id))"
-            ~ ' = erased.change_id when matched then delete'
+            'merge into ' ~ stream ~ ' as known using (select change_id from (' ~ of_keys ~ ") as of_keys where concat('erased-',"
+            ~ ' md5(change_id)) in (' ~ erased_ids ~ ')) as read_again on known.change_id = read_again.change_id when matched then'
+            ~ ' delete'
         ) -%}
     {%- endif -%}
     {%- set statement -%}

@@ -197,3 +197,20 @@
     {%- endif -%}
     {{ return(queries | join(' union ')) }}
 {%- endmacro -%}
+
+
+{#- Deletes the rows of erased changes that lack the key, such as the further parts of a split record, or the rows of a
+    table that says who made a change. -#}
+{%- macro _erase_parts(table, plan, erasures) -%}
+    {%- for part in plan.parts if table.is_raw and part.name == table.relation | string -%}
+        {%- set places = 'select distinct left(change_seq, ' ~ part.length ~ ') as place from ' ~ plan.stream.relation
+            ~ " where startswith(change_id, 'erased-') or "
+            ~ afterimage._has_key(plan.stream, plan, erasures.key_texts, erasures.salt) -%}
+        {%- set lacks_key = afterimage._key_texts_in(table, 'known.', plan, erasures.salt)[0] ~ ' is null'
+            if table.images else 'true' -%}
+        {%- do run_query(
+            'merge into ' ~ table.relation ~ ' as known using (' ~ places ~ ') as erased on ' ~ part.place
+            ~ ' = erased.place and ' ~ lacks_key ~ ' and (' ~ part.where ~ ') when matched then delete'
+        ) -%}
+    {%- endfor -%}
+{%- endmacro -%}

@@ -8,7 +8,7 @@
       what the staging model reads,
     - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`; `loses_rows`: whether no row that
       a change of the keys counts is left,
-    - `erased_columns`: see _intake,
+    - `erased_columns`: see _intake; `parts`: see _parts_of_changes,
     - `kept`: the columns that stay, if intervals are kept; `token_types`: the types of the key's other columns.
     Tables are {name, relation, format, images, types, is_raw}: `images` is where a row has its key, and `types` are those
     of its columns, by names in lower case. A table without the key's columns, such as one of messages, has no images.
@@ -40,7 +40,7 @@
         'staging': staging, 'stream': stream, 'unique_key': unique_key, 'key_types': types, 'texts': linked, 'erasures': erasures,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
         'tables': [], 'rebuilt': [], 'others': [], 'beside': [], 'raw_tables': [], 'raw_left': [],
-        'loses_rows': false, 'erased_columns': {},
+        'loses_rows': false, 'erased_columns': {}, 'parts': [],
         'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
     } -%}
     {%- set without_changes = [] -%}
@@ -48,16 +48,35 @@
         {%- do without_changes.extend(one.without_changes or []) -%}
     {%- endfor -%}
     {%- set without_changes = without_changes | reject('in', known | map(attribute='name') | list) | list -%}
+    {#- What the model reads beside its macro may be anything. -#}
+    {%- set asked = known | map(attribute='tables') | select | sum(start=[]) -%}
+    {%- set stored = afterimage._stored_reads(afterimage._table_properties(stream.relation)) -%}
+    {%- for name, asks in stored.items() if name.endswith(' asks') -%}
+        {%- do asked.extend(fromjson(asks).tables + fromjson(asks).others) -%}
+    {%- endfor -%}
+    {%- for one in known -%}
+        {%- do plan.parts.extend(one.parts or []) -%}
+        {%- do plan.erased_columns.update(one.erased_columns or {}) -%}
+    {%- endfor -%}
+    {%- set with_parts = plan.parts | map(attribute='name') | list -%}
     {%- for id in node.depends_on.nodes -%}
         {%- set table = afterimage._raw_table(id, unique_key) -%}
         {#- Other tables describe changes, such as a registry's schemas, which have the key's name, and no row of it. An
             earlier release did not remember which these are. -#}
         {%- if table.relation | string not in without_changes and table.types | list | sort != ['id', 'schema'] -%}
-            {%- set is_erased = raw and table.images and afterimage._has_versions(table) -%}
+            {%- set is_read = not asked or table.relation | string in asked -%}
+            {%- set is_erased = raw and afterimage._has_versions(table) and is_read
+                and (table.images or table.relation | string in with_parts) -%}
             {%- do plan['raw_tables' if is_erased else 'raw_left'].append(table) -%}
         {%- endif -%}
     {%- endfor -%}
-    {%- if raw and not plan.raw_tables -%}
+    {%- if not asked and plan.raw_tables | length > 1 -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: `raw` must be false, as ' ~ staging ~ ' does not remember which of these tables its source macro reads, and all'
+            ~ ' have the columns of the key: ' ~ plan.raw_tables | map(attribute='name') | join(', ') ~ '. Run the model first. A'
+            ~ " model of dbt's `incremental` never remembers it: delete the rows there yourself. Got: true"
+        ) -%}
+    {%- elif raw and not plan.raw_tables | selectattr('images') | list -%}
         {%- do exceptions.raise_compiler_error(
             'erase: `raw` must be false, as ' ~ staging ~ ' reads no table of Iceberg or Delta with the columns of the key.'
             ~ ' Delete the rows there yourself. Got: true'
@@ -66,9 +85,6 @@
     {%- set of_raw = plan.raw_tables | map(attribute='relation') | map('string') | list -%}
     {%- set rows_left = known | map(attribute='name') | reject('in', of_raw) | list -%}
     {%- do plan.update({'loses_rows': plan.raw_tables != [] and not rows_left}) -%}
-    {%- for one in known -%}
-        {%- do plan.erased_columns.update(one.erased_columns or {}) -%}
-    {%- endfor -%}
     {%- set all_below = afterimage._models_below(node, nodes) -%}
     {%- set own = [node.unique_id] + all_below | map(attribute='unique_id') | list -%}
     {%- for other in nodes if other.unique_id not in own

@@ -160,15 +160,15 @@ if(
 {%- endmacro -%}
 
 
-{#- A tag or a branch keeps its snapshot, and that its files. The manifests of a commit still list the files that it
-    removed, with bounds of their values, until the next one. Only files with rows that are marked as deleted are written
-    anew. -#}
+{#- A tag or a branch keeps its snapshot's files. The manifests of a commit list the files that it removed, with bounds
+    of values, until the next one. Only files with rows that are marked as deleted are written anew. -#}
 {%- macro _iceberg_forget(relation) -%}
     {%- set refs = run_query('select name from ' ~ relation ~ ".refs where name <> 'main'").columns[0].values() -%}
     {%- if refs -%}
         {%- do exceptions.raise_compiler_error(
             'erase: ' ~ relation ~ ' has tags or branches, which keep what it held. Run `alter table … drop tag`, or `drop'
-            ~ ' branch`, and the command again. Got: ' ~ refs | join(', ')
+            ~ ' branch`, and the command again. If `afterimage land` was killed and left one, run that again instead: the'
+            ~ ' branch has its rows. Got: ' ~ refs | join(', ')
         ) -%}
     {%- endif -%}
     {%- do afterimage._compact_iceberg(
@@ -204,7 +204,7 @@ if(
             ~ path.format(column='file_path') ~ ' from ' ~ relation ~ '.files union all select '
             ~ path.format(column='path') ~ ' from ' ~ relation ~ '.all_manifests union all select '
             ~ path.format(column='manifest_list') ~ ' from ' ~ relation
-            ~ ".snapshots) and (path not like '%/metadata/%' or path like '%.avro') limit 10"
+            ~ ".snapshots) and (path like '%.avro' or path not like '%/metadata/%' and path not like '%.metadata.json%') limit 10"
         ) -%}
         {%- do files.extend(found.columns[0].values()) -%}
         {%- do run_query('drop view afterimage_files') -%}

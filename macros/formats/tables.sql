@@ -137,7 +137,11 @@ values (
         'identifier': afterimage._scratch_prefix(target_relation) ~ of_run ~ '_' ~ name
     }) -%}
     {%- set format = afterimage._of_model_format('traits')().scratch -%}
-    {%- do run_query('create table ' ~ table ~ ' using ' ~ format ~ ' as\n' ~ query) -%}
+    {%- set is_mapped = format == 'delta' and afterimage._of_format('delta', 'name_properties')(query) -%}
+    {%- do run_query(
+        'create table ' ~ table ~ ' using ' ~ format
+        ~ (" tblproperties ('delta.columnMapping.mode' = 'name')" if is_mapped) ~ ' as\n' ~ query
+    ) -%}
     {{ return(table) }}
 {%- endmacro -%}
 

@@ -214,11 +214,10 @@ described as (
             'source_rows': 'greatest(kept.source_rows, fresh.source_rows)',
         } %}
         {%- if new_shape and new_shape.added %}
-        {#- What is kept was read before there was the column, so its value there is not known. -#}
         {%- do known.update({
-            'absent_columns': "if(kept.operation <=> 'delete', kept.absent_columns, array_intersect("
+            'absent_columns': "if(kept.operation <=> 'delete', kept.absent_columns, nullif(array_intersect("
                 ~ afterimage._string_array(layout.names) ~ ', array_union(coalesce(kept.absent_columns, cast(array() as'
-                ~ ' array<string>)), ' ~ afterimage._string_array(new_shape.added) ~ ')))',
+                ~ ' array<string>)), ' ~ afterimage._netiq_not_read(new_shape) ~ ')), cast(array() as array<string>)))',
         }) %}
         {%- endif %}
         {%- for column in [

@@ -98,3 +98,17 @@ case
     {%- endif %}
 end
 {%- endmacro -%}
+
+
+{#- The new columns that a kept change was read without, so that its value there is not known. A run that added them and
+    did not come to its end may have written changes with them. -#}
+{%- macro _netiq_not_read(new_shape) -%}
+    {%- set names = [] -%}
+    {%- for name in new_shape.added -%}
+        {%- set last = new_shape.last_without.get(name) -%}
+        {%- set name = afterimage._literal(name) -%}
+        {%- set is_read = 'unix_micros(kept.ingested_at) > ' ~ last -%}
+        {%- do names.append('if(' ~ is_read ~ ', null, ' ~ name ~ ')' if last else name) -%}
+    {%- endfor -%}
+    {{ return('array_compact(array(' ~ names | join(', ') ~ '))') }}
+{%- endmacro -%}

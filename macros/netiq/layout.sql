@@ -14,6 +14,11 @@
     {%- do afterimage._check_text(macro_name, 'time_zone', time_zone) if time_zone is not none -%}
     {%- set log = afterimage._netiq_log_columns(macro_name, relation, column_names) -%}
     {%- set base_columns = afterimage._relation_columns(base) if base is not none else [] -%}
+    {%- if execute and base is not none and not base_columns and flags.WHICH in ['run', 'build']
+        and model.resource_type != 'unit_test' -%}
+        {#- Values of unknown types could be rounded or cut. -#}
+        {%- do afterimage._existing_columns(macro_name, base) -%}
+    {%- endif -%}
     {%- if base_columns -%}
         {%- do afterimage._check_known(
             macro_name, 'columns (of `base`)', names, base_columns | map(attribute='name') | list

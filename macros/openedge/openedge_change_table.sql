@@ -125,6 +125,7 @@ with
             'column': expressions.sequence_column,
             'time': expressions.time if expressions.has_time else none,
             'keeps': 19,
+            'part_place': 19,
         }) -%}
     {%- endfor -%}
     {{ return(sides) }}

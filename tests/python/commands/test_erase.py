@@ -23,6 +23,7 @@ from all_dialects import LEAST, MACRO, PLACES, STILL, Told, in_dialect, name_in,
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.cli import main
 from dialect_netiq import LOG
+from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
 from ends import ENDED, at_work, ended
 from reference import Change, Operation, Row, history
 from strategies import START, Stream, seq
@@ -141,7 +142,7 @@ def found_in_files(lake: Lake, table: str) -> set[str]:
     folder = next(up for up in place.parents if up.name == table or up.name.startswith(table))
     found = set()
     for file in folder.rglob("*"):
-        is_bounded = table in ("clients_current", RAW) and "_delta_log" in file.parts
+        is_bounded = table in ("clients_current", RAW, "cdc_item") and "_delta_log" in file.parts
         if not file.is_file() or is_bounded:
             continue
         content = file.read_bytes().decode("latin-1")
@@ -686,6 +687,48 @@ def test_a_row_that_took_an_erased_key_is_gone_from_its_own(project: Project, la
 
 
 @pytest.mark.slow
+def test_the_interval_of_a_key_ends_where_the_row_goes_on_to_another(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Else one row of the source would be there twice: as the token, and with its new key."""
+    project = make_project("erase_departed")
+    project.stream(
+        "stg_departed", f"qlik_change_table({relation('departed__ct')}, unique_key=['code'])"
+    )
+    project.history("departed_history", "stg_departed", ["code"])
+    lake.create("departed__ct", COLUMNS, [row(1, "I", "eve-now", "Eve Marker")])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    erase(project, staging="stg_departed", keys=[{"code": "eve-now"}], keep_intervals=[])
+    project.dbt("run")
+    moved = [row(2, "B", "eve-now", "Eve Marker"), row(2, "U", "eve-new", "Eve Secondmark")]
+    further = [row(3, "B", "eve-new", "Eve"), row(3, "U", "eve-new", "Eve N.")]
+    lake.append("departed__ct", COLUMNS, moved)
+    project.dbt("run")
+    lake.append("departed__ct", COLUMNS, [*moved, *further])
+    history = f"select * from {SCHEMA}.departed_history order by valid_from, code"
+    warned = f"select warnings[0] as said from {SCHEMA}.stg_departed where operation = 'delete'"
+    for refresh in ([], ["--full-refresh"]):
+        project.dbt("run", *refresh)
+        first, second = lake.rows(history)
+        assert first["code"].startswith("erased-")
+        assert (first["closed_by"], first["is_current"]) == ("delete", False)
+        assert (second["code"], second["name"]) == ("eve-new", "Eve N.")
+        assert second["is_current"]
+        said = "the row went on to a key that is not erased: erase that one too"
+        assert lake.rows(warned) == [{"said": said}]
+        assert found_in_files(lake, "stg_departed") == set()
+    # The new key is erased as a whole, and all that there is of it lands again.
+    erase(project, staging="stg_departed", keys=[{"code": "eve-new"}])
+    lake.append("departed__ct", COLUMNS, [*moved, *further])
+    for refresh in ([], ["--full-refresh"]):
+        project.dbt("run", *refresh)
+        assert lake.rows(history) == [first]
+        assert lake.rows(warned) == [{"said": None}]
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
 def test_what_may_be_of_others_is_left_alone_and_named(
     make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -847,6 +890,106 @@ def test_raw_rows_are_erased_too(project: Project, lake: Lake) -> None:
         assert sorted((one for one in after if one["code"] != "cid"), key=str) == of_others(
             before["clients_history"]
         )
+
+
+@pytest.mark.slow
+def test_what_a_model_reads_beside_its_macro_is_no_raw_table(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A column there may have the key's name, and be another entity's."""
+    project = make_project("erase_filtered")
+    tables = [{"name": "filtered__ct"}, {"name": "tenants"}]
+    sources = {"sources": [{"name": "crm", "schema": SCHEMA, "tables": tables}]}
+    project.file("models/sources.yml", json.dumps(sources))
+    project.model(
+        "stg_filtered",
+        "select * from ({{ qlik_change_table(source('crm', 'filtered__ct'), ['code']) }})"
+        " where after.name in (select tenant from {{ source('crm', 'tenants') }})",
+        materialized="change_stream",
+    )
+    lake.create("filtered__ct", COLUMNS, [row(1, "I", "eve-now", "Ada"), row(2, "I", "bob", "Ada")])
+    lake.create("tenants", {"code": "string", "tenant": "string"}, [{"code": "eve-now"}])
+    lake.append("tenants", {"code": "string", "tenant": "string"}, [{"tenant": "Ada"}])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    # What is remembered of a run, a later one may have emptied.
+    unset = "unset tblproperties ('afterimage.read')"
+    lake.spark.sql(f"alter table {SCHEMA}.stg_filtered {unset}")
+    assert typed(project, "stg_filtered", "code=eve-now", "--raw", "--yes") == 0
+    said = capfd.readouterr().out
+    assert "crm.tenants: has 1 rows of these keys, and is left alone, as it is not ours" in said
+    assert len(lake.rows(f"select * from {SCHEMA}.tenants")) == 2
+    raw = lake.rows(f"select code from {SCHEMA}.filtered__ct")
+    assert raw == [{"code": "bob"}]
+    # Where no run remembers it, one of them may be anything.
+    lake.spark.sql(f"alter table {SCHEMA}.stg_filtered unset tblproperties ('afterimage.keys')")
+    assert typed(project, "stg_filtered", "code=bob", "--raw", "--yes") == 1
+    said = capfd.readouterr().err
+    assert "stg_filtered does not remember which of these tables its source macro reads" in said
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [None, ["price"]], ids=["as a whole", "with its intervals"])
+def test_what_lacks_the_key_of_an_erased_change_does_not_come_back(
+    kept: list[str] | None, make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """The further part of a split record, and the tracking rows of all changes."""
+    columns = {**CHANGE_COLUMNS, "item": "int", "price": "int", "words": "string"}
+    change = {"_Operation": 1, "_Fragment": 0, "_Continuation-Position": 0}
+    rows: list[Row] = [
+        {**change, "_Change-Sequence": 7, "item": 3, "price": 199, "words": "Eve "},
+        {**change, "_Change-Sequence": 7, "words": "Latemark"}
+        | {"_Fragment": 1, "_Continuation-Position": 3},
+        {**change, "_Change-Sequence": 8, "item": 3, "price": 200, "words": "Marker"}
+        | {"_Operation": 4},
+        {**change, "_Change-Sequence": 9, "item": 4, "price": 5, "words": "Half"},
+        {**change, "_Change-Sequence": 10, "words": "of another"} | {"_Fragment": 1},
+    ]
+    tracking = [
+        {"_Change-Sequence": place, "_Operation": 1, "_User-Name": "eve-now"}
+        | {"_Source-Table-Number": 12, "_Recid": 4703}
+        for place in (7, 8)
+    ]
+    lake.create("cdc_item", columns, rows)
+    lake.create("item_tracking", TRACKING_COLUMNS, tracking)
+    project = make_project("erase_parts")
+    sources = [{"name": name} for name in ("cdc_item", "item_tracking")]
+    project.file(
+        "models/sources.yml",
+        json.dumps({"sources": [{"name": "abl", "schema": SCHEMA, "tables": sources}]}),
+    )
+    tables = "source('abl', 'cdc_item'), ['item'], tracking=source('abl', 'item_tracking')"
+    project.stream("stg_items", f"openedge_change_table({tables}, source_table_number=12)")
+    project.history("items_history", "stg_items", ["item"])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    assert found_in_files(lake, "stg_items") == {"Latemark", "Marker", "eve-now"}
+    erase(project, staging="stg_items", keys=[{"item": 3}], keep_intervals=kept, raw=True)
+    assert found_in_files(lake, "cdc_item") == set()
+    left = lake.rows(f"select `_Change-Sequence` as place from {SCHEMA}.cdc_item order by 1")
+    assert [one["place"] for one in left] == [9, 10]
+    assert lake.rows(f"select * from {SCHEMA}.item_tracking") == []
+    history = f"select item, price, words, closed_by from {SCHEMA}.items_history order by 1, 2"
+    counted = f"select sum(source_rows) as n from {SCHEMA}.stg_items"
+    project.dbt("run")
+    in_run = lake.rows(history)
+    assert lake.rows(counted) == [{"n": 2}]
+    lake.append("item_tracking", TRACKING_COLUMNS, tracking[:1])
+    project.dbt("run")
+    assert lake.rows(history) == in_run
+    other = {"item": 4, "price": 5, "words": "Half", "closed_by": None}
+    assert in_run[-1] == other
+    assert [one["price"] for one in in_run[:-1]] == ([199, 200] if kept else [])
+    assert found_in_files(lake, "stg_items") == set()
+    places = f"select left(change_seq, 19) as place from {SCHEMA}.stg_items"
+    assert sorted(int(one["place"]) for one in lake.rows(places)) == [7, 8, 9, 10]
+    assert lake.rows(counted) == [{"n": 2 if kept else 3}]
+    lake.create("item_tracking", TRACKING_COLUMNS, [])
+    project.dbt("run", "--full-refresh")
+    assert found_in_files(lake, "stg_items") == set()
+    assert lake.rows(history) == [other]
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from xml.etree.ElementTree import canonicalize
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, column_list, relation
+from conftest import SCHEMA, DbtError, Lake, Project, column_list, relation
 
 Row = dict[str, Any]
 
@@ -326,6 +326,21 @@ def test_an_event_of_an_unknown_type_has_its_key(project: Project, lake: Lake) -
     [row] = lake.rows(f"select reject_reason, after from ({sql})")
     assert row["reject_reason"] == "unknown event_type: 9"
     assert row["after"] == {"idu": 7, "fname": None, "lname": None, "photo": None}
+
+
+def test_a_base_whose_types_are_unknown_stops_the_run(project: Project, lake: Lake) -> None:
+    """Its values could be rounded, or cut to fit."""
+    lake.create("renamed_base", {"number": "int", "sum": "decimal(20,4)"}, [])
+    lake.create("renamed_log", LOG, [event(1, 5, 0, table_key="id=1")])
+    table = f"{{{{ {relation('renamed_base')} }}}}"
+    project.model("renamed", f"select number as id, sum from {table}", materialized="ephemeral")
+    columns = column_list(id="int", sum="decimal(10,2)")
+    project.stream(
+        "stg_renamed", event_log("renamed_log", columns, "['id']", base="ref('renamed')")
+    )
+    said = r"netiq_event_log: the columns of __dbt__cte__renamed cannot be\s+read\. .* An ephemeral"
+    with pytest.raises(DbtError, match=f"(?s){said}"):
+        project.dbt("run", "--select", "stg_renamed")
 
 
 @pytest.mark.slow

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, column_list, relation
 from dialect_db2 import DB2_HEADER
 from dialect_netiq import LOG
 from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
 from dialect_sqlserver import HEADER as SQLSERVER_HEADER
+from ends import ENDED, ended
 from reference import Row
 
 AT = datetime(2026, 1, 1, 12)
@@ -488,6 +489,56 @@ def test_a_query_back_kept_from_before_a_new_column_knows_nothing_of_it(
     assert [row["age"] for row in in_runs if row["idu"] == 2] == [3_000_000_000]
     project.dbt(*run, "--full-refresh")
     assert lake.rows(staged) == in_runs
+
+
+@pytest.mark.slow
+def test_a_query_back_that_was_read_with_a_new_column_keeps_it(
+    project: Project, lake: Lake
+) -> None:
+    """Though the run that added the column was killed after it had written its changes."""
+
+    def declare(further: list[str]) -> None:
+        columns = column_list(idu="int", **dict.fromkeys(["fname", *further], "string"))
+        project.stream(
+            "stg_late",
+            f"netiq_event_log({relation('late_log')}, unique_key=['idu'], table='usr',"
+            f" columns={columns}, base={relation('late_base')})",
+            on_schema_change="append_new_columns",
+        )
+
+    def found() -> list[Row]:
+        return lake.rows(
+            "select after.*, absent_columns from"
+            f" (select * from {SCHEMA}.stg_late order by change_seq)"
+        )
+
+    types = {"idu": "int", "fname": "string", "dept": "string", "room": "string"}
+    one, two = ({"idu": key, "fname": "Jack", "dept": "A", "room": "7"} for key in (1, 2))
+    lake.create("late_log", LOG, [event(1, 6, "1")])
+    lake.create("late_base", types, [one])
+    declare([])
+    project.dbt("run", "--select", "stg_late", "--full-refresh")
+    declare(["dept"])
+    lake.append("late_log", LOG, [event(2, 6, "2")])
+    lake.append("late_base", types, [two])
+    with (
+        ended(lambda sql: "merge into" in sql.lower(), after=True) as sent,
+        pytest.raises(DbtError),
+    ):
+        project.dbt("run", "--select", "stg_late")
+    assert sent[-1] == ENDED
+    first = {"idu": 1, "fname": "Jack", "dept": None, "absent_columns": ["dept"]}
+    second = {"idu": 2, "fname": "Jack", "dept": "A", "absent_columns": None}
+    assert found() == [first, second]
+    project.dbt("run", "--select", "stg_late")
+    assert found() == [first, second]
+    # The next column is one that both were read without.
+    declare(["dept", "room"])
+    project.dbt("run", "--select", "stg_late")
+    assert found() == [
+        {**first, "room": None, "absent_columns": ["dept", "room"]},
+        {**second, "room": None, "absent_columns": ["room"]},
+    ]
 
 
 @pytest.mark.minutes
