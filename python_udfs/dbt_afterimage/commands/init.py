@@ -26,7 +26,7 @@ from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.landed import full_name
-from dbt_afterimage.scaffold.plans import SeveralTables
+from dbt_afterimage.scaffold.plans import NothingLanded, SeveralTables
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"
@@ -233,6 +233,8 @@ def _look(
                 continue
             if is_pattern and isinstance(error, drafts.NoChangeTable):
                 continue
+            if is_pattern and isinstance(error, NothingLanded) and error.is_staged:
+                continue  # What was landed has been taken in. Its models stay as they are.
             if accept_keys and isinstance(error, NoKey) and error.proposal and not entry.key:
                 ahead.insert(0, replace(entry, key=error.proposal.key))
                 print(f"{entry.relation}: key accepted, {error.evidence}", flush=True)

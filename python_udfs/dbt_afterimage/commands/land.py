@@ -236,6 +236,8 @@ def _land_schemas(project: Project, broker: Broker, schema: str, table: str, how
     schemas = Schemas(project, schema)
     if is_topic_of_registry(project, f"{quote(schema)}.{quote(table)}"):
         print("  looks like the topic of a schema registry")
+        if how.registry:
+            return  # That is asked, and the ids of one registry are in the table.
         found = schemas.add_from_topic(table)
     elif how.registry:
         with step(f"asking {how.registry} for schemas"):

@@ -94,7 +94,10 @@ class Schemas:
                 for column in ("key", "value")
             )
             known = f"select id from {self._name}"
-            rows = self._project.rows(f"select id from ({ids}) where id not in ({known})")
+            # No registry has greater numbers: such a message is damaged, and waits for nothing.
+            rows = self._project.rows(
+                f"select id from ({ids}) where id < 2147483648 and id not in ({known})"
+            )
             for number in sorted({*waiting, *(int(row[0]) for row in rows)}):
                 yield number, _asked(url, number, broker, notes)
 

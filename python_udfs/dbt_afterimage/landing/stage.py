@@ -260,6 +260,40 @@ def _check_names(file: File, names: Sequence[str]) -> None:
             )
 
 
+class _Blocks:
+    """The bytes of a CSV file, unpacked, as PyArrow reads them right.
+
+    It loses the line feed of a pair whose carriage return ends a block, also within quotes, and
+    fails on a header alone that has no end of line.
+    """
+
+    closed = False
+
+    def __init__(self, path: Path) -> None:
+        """Open the file."""
+        openers: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+        self._file = openers.get(path.suffix.lower(), open)(path, "rb")
+        self._held = b""
+
+    def readable(self) -> bool:
+        """Whether bytes can be read."""
+        return True
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def read(self, size: int) -> bytes:
+        """Return the next block."""
+        block: bytes = self._held + self._file.read(size - len(self._held))
+        self._held = b""
+        if 0 < len(block) < size:
+            return block if block.endswith((b"\r", b"\n")) else block + b"\n"
+        if len(block) == size > 1 and block.endswith(b"\r"):
+            self._held, block = b"\r", block[:-1]
+        return block
+
+
 def _from_csv(file: File, columns: Sequence[str], group: Group) -> Group:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -270,10 +304,8 @@ def _from_csv(file: File, columns: Sequence[str], group: Group) -> Group:
     schema = pa.schema([(name, pa.string()) for name in texts])
 
     def batches() -> Iterator[pa.RecordBatch]:
-        # PyArrow itself knows a compression by an ending in lower case alone.
-        packed = {".gz": "gzip", ".bz2": "bz2"}.get(file.path.suffix.lower())
         reader = arrow_csv.open_csv(
-            pa.input_stream(str(file.path), compression=packed),
+            pa.PythonFile(_Blocks(file.path), mode="r"),
             # The first row is the header: it is read like the others, and skipped.
             arrow_csv.ReadOptions(
                 column_names=names, skip_rows_after_names=1, block_size=_BLOCK_BYTES

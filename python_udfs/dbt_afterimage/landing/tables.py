@@ -277,6 +277,13 @@ class Table:
                 expressions.append(f"cast({quote(own.name)} as {column.type})")
             elif own.type.startswith(_NESTED) or column.type.startswith(_NESTED):
                 raise self._misfit("values", own, column)
+            elif _is_time(own.type) != _is_time(column.type) and "string" not in (
+                own.type,
+                column.type,
+            ):
+                # Spark takes a number for seconds, whatever it counts.
+                expressions.append(f"cast(null as {column.type})")
+                doubtful.append((own, column, f"{quote(own.name)} is not null"))
             else:
                 expressions.append(f"cast({quote(own.name)} as {column.type})")
                 doubtful.append((own, column, _differs(own, column)))
@@ -323,6 +330,10 @@ def _united(read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
             wider = _wider(known.type, kind)
             columns[name] = known if wider == known.type else Column(known.name, wider)
     return list(columns.values())
+
+
+def _is_time(kind: str) -> bool:
+    return kind.startswith(("date", "timestamp"))
 
 
 def names_in(columns: Sequence[Column]) -> str:

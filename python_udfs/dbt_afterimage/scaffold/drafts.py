@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.files import Texts
+from dbt_afterimage.runtime.files import Texts, is_sealed
 from dbt_afterimage.runtime.project import REGISTRY_SCHEMAS, Column, Project, quote
 from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold import plans
@@ -22,6 +23,8 @@ from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, known_by, 
 
 KINDS = ("staging", "history", "current", "audit")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_TABLE = re.compile(r"""\btable\s*=\s*['"]([^'"]*)['"]""")
+_COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
@@ -119,8 +122,15 @@ def draft(
         key = [known_key] if isinstance(known_key, str) else list(known_key)
         if not existing.is_ours("history"):
             notes.append(f"key: {', '.join(key)}, as in {existing.history.name}.")
-    question = Question(project, landed, others, key, entry.table, entry.arguments)
-    plan = plans.make(found.system.macro, question)
+    existing.check_tables(landed)
+    table, columns = existing.written()
+    columns = [] if "columns" in entry.arguments else columns
+    question = Question(project, landed, others, key, entry.table, entry.arguments, table, columns)
+    try:
+        plan = plans.make(found.system.macro, question)
+    except plans.NothingLanded as error:
+        error.is_staged = existing.staging is not None and existing.is_ours("staging")
+        raise
     writer = _Writer(project, entry, landed, others, found, plan, existing)
     made = writer.draft()
     made.notes = [*notes, *plan.notes, *made.notes]
@@ -224,7 +234,7 @@ class _Existing:
         """Whether a model may belong to a source table; a topic or an event log holds several."""
         if not entry.table:
             return True
-        written = re.search(r"""\btable\s*=\s*['"]([^'"]*)['"]""", node.raw_code)
+        written = _TABLE.search(node.raw_code)
         table = _last_part(entry.table)
         if written:
             return _last_part(written[1]) == table
@@ -232,6 +242,32 @@ class _Existing:
         name, topic = self._name_by_us(node), landed.identifier
         possible = [entry.name] if entry.name else [table, topic, plans.name_of_topic(topic)]
         return name is None or name in map(model_name, possible)
+
+    def written(self) -> tuple[str | None, list[Column]]:
+        """Return the source table and the columns that a staging model of ours declares."""
+        if self.staging is None or not self.is_ours("staging"):
+            return None, []
+        table, columns = (
+            _TABLE.search(self.staging.raw_code),
+            _COLUMNS.search(self.staging.raw_code),
+        )
+        try:
+            declared = ast.literal_eval(columns[1]) if columns else []
+            typed = [Column(one["name"], one["type"]) for one in declared]
+        except (ValueError, SyntaxError, TypeError, KeyError):
+            typed = []  # Somebody has written them in another way.
+        return table[1] if table else None, typed
+
+    def check_tables(self, landed: Landed) -> None:
+        """Check that the staging models of ours that may be meant are of one source table.
+
+        Raises:
+            SeveralTables: They are of several.
+        """
+        ours = [node for node in self.streams if self._is_in_place("staging", node)]
+        written = [found[1] for node in ours if (found := _TABLE.search(node.raw_code))]
+        if len({_last_part(one) for one in written}) > 1:
+            raise plans.SeveralTables(f"the models of {landed.name}", written)
 
     def is_ours(self, kind: str) -> bool:
         """Whether a model is where `init` writes it."""
@@ -394,6 +430,8 @@ class _Writer:
         meta = _renamed(plan.columns, meta_columns, "history_")
         if history is not None and history.config.materialized == "history":
             meta = dict(history.config.get("meta_column_names") or {})
+        if "meta_column_names" in self.entry.history and self._is_written("history"):
+            meta = dict(self.entry.history["meta_column_names"] or {})
         columns = [self._data_column(column) for column in plan.columns]
         key_columns = [column for column in columns if column.name in plan.key]
         return {
@@ -414,6 +452,16 @@ class _Writer:
             "audit_meta": _renamed(key_columns, audit_columns, "audit_"),
             "audit_columns": audit_columns,
         }
+
+    def _is_written(self, kind: str) -> bool:
+        """Whether the text of a model will be ours: it is new, or nobody has edited it."""
+        node = self.models[kind]
+        if node is None:
+            return True
+        path = self.project.file_of(node)
+        if path != f"{self.folders[kind]}/{self.planned[kind]}.sql":
+            return False
+        return is_sealed(Path(self.project.folder, path).read_text(encoding="utf-8"))
 
     def _data_column(self, column: Column) -> _DataColumn:
         is_plain = _PLAIN.fullmatch(column.name) is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -156,7 +157,16 @@ def _entry(path: Path, options: dict[str, Any]) -> Entry:
             f"{path}: models of {relation} must be among {', '.join(_ALL)}."
             f" Got: {', '.join(unknown)}"
         )
-    return Entry(**{name: value for name, value in options.items() if value is not None})
+    return Entry(**{name: _plain(value) for name, value in options.items() if value is not None})
+
+
+def _plain(value: Any) -> Any:
+    """Return a value with its dates as texts: YAML reads 2000-01-01 as a date, Jinja has none."""
+    if isinstance(value, date):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _plain(one) for name, one in value.items()}
+    return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
 def _check_kind(path: Path, name: str, what: str, value: Any) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from decimal import Context, Decimal
 from itertools import pairwise, product
 from typing import Any
 
@@ -31,10 +32,20 @@ class SeveralTables(AfterimageError):
 
     def __init__(self, what: str, tables: Sequence[str]) -> None:
         """Say what belongs to them."""
-        self.tables = sorted(tables)
+        self.tables = sorted({one.lower(): one for one in reversed(tables)}.values())
         super().__init__(
             f"{what} belong to several tables: choose one with --table: {', '.join(self.tables)}"
         )
+
+
+class NothingLanded(AfterimageError):
+    """What is landed now does not show what a plan needs: it may have been taken in and deleted.
+
+    Attributes:
+        is_staged: Whether `init` has written a model, which can stay as it is.
+    """
+
+    is_staged = False
 
 
 @dataclass(frozen=True)
@@ -47,6 +58,8 @@ class Question:
         key: The key columns; empty if they are to be guessed.
         table: The source table, if the landed one holds several.
         arguments: Further arguments of the source macro.
+        written_table, written_columns: What the staging model has that `init` has written. What
+            is landed now may be of another table, or have less columns.
     """
 
     project: Project
@@ -55,6 +68,30 @@ class Question:
     key: Sequence[str]
     table: str | None
     arguments: Mapping[str, Any]
+    written_table: str | None = None
+    written_columns: Sequence[Column] = ()
+
+    def with_written(self, columns: Sequence[Column]) -> list[Column]:
+        """Return the columns that the model has, as wide as they are now, and the new ones."""
+        found = {one.name.lower(): one for one in columns}
+        written = {one.name.lower(): one for one in self.written_columns}
+        return [
+            *(
+                Column(one.name, _wider(one.type, found.get(name, one).type))
+                for name, one in written.items()
+            ),
+            *(one for name, one in found.items() if name not in written),
+        ]
+
+    def check_written(self, what: str, tables: Collection[str]) -> None:
+        """Check that the tables found are the one that the model is of.
+
+        Raises:
+            SeveralTables: It is of another one.
+        """
+        written = self.written_table
+        if written and not all(_is_same_table(one, written) for one in tables):
+            raise SeveralTables(what, [*tables, written])
 
 
 @dataclass
@@ -83,25 +120,26 @@ def qlik_change_table(question: Question) -> Plan:
     """Plan for a Qlik change table. The masks of deletes flag the key's columns alone."""
     landed, arguments = question.landed, question.arguments
     prefix = header_prefix(landed.columns, arguments)
-    data = [c for c in landed.columns if header_name(c.name, prefix) is None]
-    if not data:
+    types = {c.name: c.type for c in landed.columns if header_name(c.name, prefix) is None}
+    if not types:
         raise AfterimageError(f"{landed.name} has only header columns")
+    columns, encoding = arguments.get("columns"), arguments.get("mask_encoding")
+    layout = question.project.macro(
+        "_qlik_layout",
+        relation=landed.relation,
+        unique_key=[columns[0] if columns and isinstance(columns, list) else next(iter(types))],
+        columns=columns,
+        header_prefix=prefix,
+        header_columns=arguments.get("header_columns"),
+        mask_encoding=encoding,
+    )
+    data = [Column(name, types[name]) for name in layout["columns"]]
     plan = Plan(
         re.sub(r"(?i)__ct$", "", landed.identifier),
         list(question.key),
         data,
         {} if prefix == "header__" else {"header_prefix": text_literal(prefix)},
         landed.reference,
-    )
-    encoding = arguments.get("mask_encoding")
-    layout = question.project.macro(
-        "_qlik_layout",
-        relation=landed.relation,
-        unique_key=[data[0].name],
-        columns=None,
-        header_prefix=prefix,
-        header_columns=arguments.get("header_columns"),
-        mask_encoding=encoding,
     )
     if not plan.key:
         header, ordinals = layout["header"], layout["ordinals"]
@@ -161,11 +199,13 @@ def qlik_messages(question: Question) -> Plan:
             tables = {name: one for name, one in tables.items() if name in with_data} or tables
         if len(tables) > 1:
             raise SeveralTables(f"the metadata messages in {metadata.name}", list(tables))
+        if not table:
+            question.check_written(f"the metadata messages in {metadata.name}", tables)
         [(full_name, plan.table)] = tables.items()
         rows = [row for row in rows if _full_name(row) == full_name]
         newest = [row for row in rows if row["schema_id"] == rows[0]["schema_id"]]
         plan.columns = [Column(row["column_name"], row["spark_type"]) for row in newest]
-        if table or of_several:
+        if table or of_several or question.written_table:
             plan.call["table"] = text_literal(full_name)
         plan.call["metadata"] = metadata.reference
         keys = {int(r.get("primary_key_position") or 0): r["column_name"] for r in newest}
@@ -173,10 +213,13 @@ def qlik_messages(question: Question) -> Plan:
         guessed_from = "primaryKeyPosition of the metadata"
     elif "metadata" in question.others:
         of = f" of the table {table}" if table else ""
-        raise AfterimageError(f"{metadata.name} has no metadata message{of}")
+        raise NothingLanded(f"{metadata.name} has no metadata message{of}")
     else:
         named, bodies = _json_bodies(question, value)
-        plan.columns, guessed = _json_columns(bodies)
+        if named is not None and not table:
+            question.check_written(f"the messages in {landed.name}", [named.full_name])
+        found, guessed = _json_columns(bodies, question.arguments.get("columns"))
+        plan.columns = question.with_written(found)
         plan.table = table or name_of_topic(landed.identifier)
         if named is not None:
             plan.table = named.table
@@ -279,7 +322,7 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     texts = question.project.rows(f"select message from {messages} where {condition} limit 1000")
     for (text,) in texts:
         try:
-            message = json.loads(text)
+            message = _read_json(text)
         except ValueError:
             continue  # staging rejects it, with its reason
         message = message if isinstance(message, dict) else {}
@@ -289,7 +332,7 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
             bodies.append(_Body(headers, body["data"]))
     if not any(body.data for body in bodies):
         of = f" of the table {question.table}" if asked else ""
-        raise AfterimageError(
+        raise NothingLanded(
             f"{question.landed.name} has no JSON message{of} with `data` and no metadata message,"
             " so its columns are unknown. Give --metadata, the table with the metadata messages"
         )
@@ -297,12 +340,13 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     return next(iter(tables.values())) if tables and is_named else None, bodies
 
 
-def _json_columns(bodies: Sequence[_Body]) -> tuple[list[Column], list[str]]:
+def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], list[str]]:
     """Return the columns of the `data` of messages of one table, and the key.
 
-    The types hold all the values seen. The key is what the mask of a DELETE flags.
+    The types hold all the values seen. The key is what the mask of a DELETE flags. The bits of a
+    mask have the order of the columns given, if any are.
     """
-    kinds: dict[str, set[str]] = {}
+    kinds: dict[str, Sequence[str]] = {}
     names: dict[str, str] = {}
     delete_mask = 0
     for body in bodies:
@@ -311,22 +355,49 @@ def _json_columns(bodies: Sequence[_Body]) -> tuple[list[Column], list[str]]:
             delete_mask = int(mask, 16) if re.fullmatch("[0-9A-Fa-f]+", mask) else 0
         for column, cell in body.data.items():
             names.setdefault(column.lower(), column)
-            kinds.setdefault(column.lower(), set()).update([] if cell is None else [_kind(cell)])
-    columns = [Column(names[column], _widest(kind)) for column, kind in kinds.items()]
+            kinds[column.lower()] = _common_kinds(cell, kinds.get(column.lower()))
+    columns = [Column(names[column], _best(kind)) for column, kind in kinds.items()]
+    # Of columns that are given wrongly the macro says what is wrong.
+    if isinstance(given, list) and all(isinstance(one, dict) and "name" in one for one in given):
+        columns = [Column(str(one["name"]), str(one.get("type"))) for one in given]
     flagged = [c.name for place, c in enumerate(columns) if delete_mask >> place & 1]
     return columns, flagged if len(flagged) < len(columns) else []
 
 
-def _kind(cell: Any) -> str:
-    if isinstance(cell, bool):
-        return "boolean"
-    return {int: "bigint", float: "decimal(38,10)"}.get(type(cell), "string")
+# Of a decimal in Spark.
+_MOST_DIGITS = 38
 
 
-def _widest(kinds: set[str]) -> str:
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return "decimal(38,10)" if kinds == {"bigint", "decimal(38,10)"} else "string"
+def _read_json(text: str) -> Any:
+    """Read JSON with every digit of its numbers."""
+    return json.loads(text, parse_float=Decimal)
+
+
+_KINDS = ("boolean", "bigint", "decimal(38,10)", "string")
+
+
+def _common_kinds(cell: Any, others: Sequence[str] | None) -> Sequence[str]:
+    """Return the types that hold a value, and others, exactly; the best one comes first."""
+    fits = {"string"}
+    if cell is None:
+        fits = set(_KINDS)
+    elif isinstance(cell, bool):
+        fits.add("boolean")
+    elif isinstance(cell, int | Decimal):
+        number = Decimal(cell)
+        if isinstance(cell, int) and -(2**63) <= cell < 2**63:
+            fits.add("bigint")
+        is_small = -(10**28) < number < 10**28
+        if is_small and number == number.quantize(
+            Decimal("1e-10"), context=Context(prec=_MOST_DIGITS)
+        ):
+            fits.add("decimal(38,10)")
+    return [kind for kind in others or _KINDS if kind in fits]
+
+
+def _best(kinds: Sequence[str]) -> str:
+    # Of a column that was NULL in each message nothing is known.
+    return "string" if len(kinds) == len(_KINDS) else kinds[0]
 
 
 def debezium_messages(question: Question) -> Plan:
@@ -335,7 +406,7 @@ def debezium_messages(question: Question) -> Plan:
     here = {column.name.lower(): column.name for column in landed.columns}
     value, key = str(arguments.get("value", "value")), arguments.get("key", here.get("key"))
     texts = _message_texts(question, value, str(key) if key else None)
-    kinds: dict[str, set[str]] = {}
+    kinds: dict[str, Sequence[str]] = {}
     declared: dict[str, str] = {}
     tables: set[str] = set()
     wide: dict[str, str | None] = {}
@@ -372,16 +443,20 @@ def debezium_messages(question: Question) -> Plan:
             unmarked.update({f["field"]: _lacks_placeholder(f) for f in schema if "field" in f})
         for column, cell in row.items():
             if is_envelope or not column.startswith("__"):
-                kinds.setdefault(column, set()).update([] if cell is None else [_kind(cell)])
+                kinds[column] = _common_kinds(cell, kinds.get(column))
         guessed = guessed or list(_opened(key_text)[0])
     if not kinds:
-        raise AfterimageError(
+        raise NothingLanded(
             f"{landed.name} has no Debezium message with a row, or it is in Avro: give --metadata,"
             " the table with the registry's schemas (id, schema), or land its topic with --registry"
         )
     if len(tables) > 1:
         raise SeveralTables(f"the messages in {landed.name}", list(tables))
-    typed = [Column(name, declared.get(name) or _widest(kind)) for name, kind in kinds.items()]
+    if not question.table:
+        question.check_written(f"the messages in {landed.name}", tables)
+    typed = question.with_written(
+        [Column(name, declared.get(name) or _best(kind)) for name, kind in kinds.items()]
+    )
     plan = Plan(
         next(iter(tables), landed.identifier).rpartition(".")[2],
         list(question.key) or guessed,
@@ -533,7 +608,7 @@ def _items_of(kind: Mapping[str, Any]) -> dict[str, Any]:
 def _opened(text: str | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return the payload of a message or of its key, and the fields of its schema."""
     try:
-        message = json.loads(text or "{}")
+        message = _read_json(text or "{}")
     except ValueError:
         return {}, []
     if isinstance(message, dict) and set(message) == {"schema", "payload"}:
@@ -545,8 +620,6 @@ def _opened(text: str | None) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return (message if isinstance(message, dict) else {}), []
 
 
-# Of a decimal in Spark.
-_MOST_DIGITS = 38
 _CONNECT_TYPES = {
     "int8": "tinyint",
     "int16": "smallint",
@@ -614,6 +687,29 @@ def _too_wide(field: Mapping[str, Any]) -> str | None:
     )
 
 
+_WIDENINGS = [["tinyint", "smallint", "int", "bigint"], ["float", "double"]]
+
+
+def _wider(written: str, found: str) -> str:
+    """Return a column's new type if that has all values of its type, else its type."""
+    for kinds in _WIDENINGS:
+        if written in kinds and found in kinds:
+            return max(written, found, key=kinds.index)
+    digits = [re.fullmatch(r"decimal\((\d+),(\d+)\)", one) for one in (written, found)]
+    (whole, scale), (new_whole, new_scale) = (
+        (int(one[1]) - int(one[2]), int(one[2])) if one else (0, 0) for one in digits
+    )
+    has_all = all(digits) and new_whole >= whole and new_scale >= scale
+    return found if has_all else written
+
+
+def _is_same_table(one: str, other: str) -> bool:
+    """Whether two names mean one table; one of them may lack the schema."""
+    parts, others = one.lower().split("."), other.lower().split(".")
+    fewest = min(len(parts), len(others))
+    return parts[-fewest:] == others[-fewest:]
+
+
 def _spark_type(declared: str) -> str:
     """Return the type that a column has which the macro reads as a declared one."""
     base = declared.partition("(")[0]
@@ -650,13 +746,15 @@ def netiq_event_log(question: Question) -> Plan:
         " group by 1 order by events desc, name"
     )
     tables = [row[0] for row in found]
-    is_alone = len({one.lower() for one in tables}) == 1
-    if question.table is None and not is_alone:
-        raise AfterimageError(
-            f"{landed.name} has events of {len(tables) or 'no'} tables: choose one with --table:"
-            f" {', '.join(tables)}"
-        )
-    table = question.table or tables[0]
+    table = question.table or question.written_table
+    if not (tables or table):
+        raise NothingLanded(f"{landed.name} has no events, so it does not show a table")
+    if question.table is None:
+        question.check_written(f"the events in {landed.name}", tables)
+        if len({one.lower() for one in tables}) > 1:
+            raise SeveralTables(f"the events in {landed.name}", tables)
+    table = table or tables[0]
+    is_alone = all(one.lower() == table.lower() for one in tables)
     events = f"from {landed.relation} where lower({name}) = {literal(table.lower())}"
     plan = Plan(table, list(question.key), [], has_before_images=False)
     if not plan.key:
@@ -666,9 +764,7 @@ def netiq_event_log(question: Question) -> Plan:
             " where size(names) > 0 group by names order by events desc, names limit 1"
         )
         if not keys:
-            raise AfterimageError(
-                f"no table_key of {table} in {landed.name} can be read. Give --key"
-            )
+            raise NothingLanded(f"no table_key of {table} in {landed.name} can be read. Give --key")
         plan.key = json.loads(keys[0][0])
         plan.notes.append(_guess(plan.key, f"table_key of {keys[0][1]} events"))
     plan.call["table"] = text_literal(table)
@@ -681,8 +777,10 @@ def netiq_event_log(question: Question) -> Plan:
             f"select min({column}) {events} and {column} <> '' group by lower({column})"
             f" order by min({log['record_id']})"
         )
-        further = [row[0] for row in logged if row[0] not in plan.key]
-        plan.columns = [Column(one, "string") for one in [*plan.key, *further]]
+        in_key = {name.lower() for name in plan.key}
+        further = [row[0] for row in logged if row[0].lower() not in in_key]
+        named = [Column(one, "string") for one in [*plan.key, *further]]
+        plan.columns = question.with_written(named)
         plan.notes.append(
             "columns: those that the log names, all as text. Give --base, the table with the"
             " current rows, to get their types."

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -933,6 +934,135 @@ def test_masks_that_were_loaded_as_numbers_show_the_key(lake: Lake, init: Init) 
 
 
 @pytest.mark.slow
+def test_masks_are_read_in_the_order_of_the_columns_given(
+    project: Project, lake: Lake, init: Init
+) -> None:
+    """The landed table has another order than the source, and maybe no header in front."""
+    header = {
+        "header__change_seq": "string",
+        "header__change_oper": "string",
+        "header__change_mask": "binary",
+    }
+    data = {"amount": "int", "stall": "int"}
+    rows: list[Row] = [
+        {"header__change_oper": "I", "header__change_mask": mask(3, 4)},
+        {"header__change_oper": "D", "header__change_mask": mask(3)},
+    ]
+    for number, row in enumerate(rows):
+        row |= {"header__change_seq": change_seq(number), "stall": 1, "amount": 5}
+    columns = ["stall", "amount"]
+    for name, layout, arguments in (
+        ("stalls__ct", header | data, {"columns": columns}),
+        ("booths__ct", data | header, {"columns": columns, "header_columns": 3}),
+    ):
+        land_table(lake, name, layout, rows)
+        output = init.ok(f"landing.{name}", "--arguments", json.dumps(arguments))
+        assert "key: stall, guessed from the change masks of 1 deletes" in output
+
+    body = {"data": {"amount": 5, "stall": 1}, "beforeData": None}
+    body["headers"] = qlik_messages.headers("DELETE", changeSequence=change_seq(1), changeMask="01")
+    message = {"value": qlik_messages.json_message("DT", body)}
+    land_table(lake, "tents_messages", {"value": "string"}, [message])
+    typed = [{"name": name, "type": "int"} for name in columns]
+    output = init.ok("landing.tents_messages", "--arguments", json.dumps({"columns": typed}))
+    assert "key: stall, guessed from changeMask of a DELETE" in output
+
+
+@pytest.mark.slow
+def test_columns_of_json_have_types_that_hold_every_value_seen(
+    project: Project, lake: Lake, init: Init
+) -> None:
+    values: dict[str, tuple[list[str], str]] = {
+        "quay": (["1", "2", "3"], "bigint"),
+        "fee": (["1", "2.50", "null"], "decimal(38,10)"),
+        "lat": (["52.52000659999999", "13.4", "7"], "string"),
+        "tiny": (["1e-12", "1", "null"], "string"),
+        "exact": (["0.1234567890123456789", "1", "2"], "string"),
+        "big": (["18446744073709551615", "1", "null"], "decimal(38,10)"),
+        "huge": (["1" + "0" * 30 + "1", "1", "1"], "string"),
+        "open": (["true", "false", "null"], "boolean"),
+        "mixed": (["true", "1", "null"], "string"),
+        "nothing": (["null", "null", "null"], "string"),
+    }
+    rows = []
+    for place in range(3):
+        row = ", ".join(f'"{name}": {texts[place]}' for name, (texts, _) in values.items())
+        source = debezium_message(place, "c", None, None)["source"]
+        text = f'{{"op": "c", "before": null, "after": {{{row}}}, "source": {json.dumps(source)}}}'
+        rows.append({"key": json.dumps({"quay": place + 1}), "value": text})
+    land_table(lake, "d_numbers", {"key": "string", "value": "string"}, rows)
+    init.ok("landing.d_numbers", "--arguments", '{"table": "ferries"}')
+    staging = project.folder / "models/staging/debezium/stg_debezium__ferries.sql"
+    text = staging.read_text()
+    for name, (_, kind) in values.items():
+        assert f"{{'name': '{name}', 'type': '{kind}'}}" in text
+    project.dbt("run", "--select", staging.stem)
+    rejected = lake.rows(f"select reject_reason from afterimage.{staging.stem}")
+    assert [row["reject_reason"] for row in rejected] == [None] * 3
+
+
+@pytest.mark.slow
+def test_a_model_of_an_event_log_stays_as_it_is_while_events_are_deleted(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """A driver deletes what it has processed. What is left may be of another table, or nothing."""
+
+    def look(*rows: Row) -> None:
+        land_table(lake, "events", LOG, list(rows), schema="pruned")
+        code, output, errors = init("pruned.*")
+        assert (code, errors) == (0, ""), output
+
+    names = [(1, "name", "Ada"), (2, "mail", "a@x")]
+    look(*(event(place, 1, "USR", "id=1", name, None, value) for place, name, value in names))
+    staging = empty.folder / "models/staging/netiq/stg_netiq__usr.sql"
+    text = staging.read_text()
+    assert "{'name': 'mail', 'type': 'string'}" in text
+    look(event(9, 2, "USR", "id=1", "name", "Ada", "Eda"))
+    assert staging.read_text() == text
+    look()
+    assert staging.read_text() == text
+    look(event(11, 1, "GRP", "gid=1", "name", None, "all"))
+    assert staging.read_text() == text
+    of_group = staging.with_name("stg_netiq__grp.sql").read_text()
+    assert "table='GRP'" in of_group
+    assert "unique_key=['gid']" in of_group
+    look(event(12, 1, "GRP", "gid=1", "size", None, "3"))
+    assert staging.read_text() == text
+    added = "        {'name': 'size', 'type': 'string'},\n"
+    columns = "        {'name': 'name', 'type': 'string'},\n"
+    assert (
+        staging.with_name("stg_netiq__grp.sql").read_text().partition("\n")[2]
+        == (of_group.replace(columns, columns + added).partition("\n")[2])
+    )
+
+
+@pytest.mark.slow
+def test_options_of_a_history_are_written_as_jinja_reads_them(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    columns, rows = POLICIES.tables["policies__ct"]
+    land_table(lake, "policies__ct", columns, rows)
+    options = """
+          load_valid_from: 2000-01-01
+          valid_to_current: 9999-12-31 00:00:00
+          meta_column_names: {version: number}"""
+    tables = f"""
+    tables:
+      - relation: landing.policies__ct
+        history: {options}
+    """
+    (empty.folder / "afterimage.yml").write_text(textwrap.dedent(tables))
+    init.ok("--from", "afterimage.yml")
+    history = (empty.folder / "models/history/policies_history.sql").read_text()
+    assert "load_valid_from='2000-01-01'" in history
+    empty.dbt("build", "--select", "stg_qlik__policies+")
+    present = lake.rows("select holder, number from afterimage.policies_current")
+    assert present == [{"holder": "Ann B.", "number": 2}]
+    code, output, _ = init("--check", "--from", "afterimage.yml")
+    assert code == 0, output
+
+
+@pytest.mark.slow
 def test_columns_whose_placeholder_is_null_are_named(
     project: Project, lake: Lake, init: Init
 ) -> None:
@@ -1036,7 +1166,7 @@ def test_unknown_table_is_told_the_five_systems_and_what_each_is_known_by(
         (
             BADGES,
             ["landing.idm_events"],
-            "has events of 2 tables: choose one with --table: BADGE",
+            "belong to several tables: choose one with --table: BADGE",
         ),
         pytest.param(
             BOOKS,

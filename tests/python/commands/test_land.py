@@ -24,6 +24,7 @@ from pyarrow import orc, parquet
 from conftest import FORMAT, Lake, Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.landing import stage
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Project as Asked
@@ -567,6 +568,35 @@ def test_a_value_that_the_column_cannot_hold_is_refused(landings: Landings) -> N
     landings.lake.spark.sql("drop table raw.a")
     landings.land(landings.folder / "a")
     assert [row["n"] for row in landings.rows("raw.a")] == ["2", "007", "4"]
+
+
+def test_a_number_is_no_time(landings: Landings) -> None:
+    """Spark takes it for seconds, and it may count milliseconds."""
+    times = [{"id": 1, "at": datetime(2024, 1, 31, 10), "n": 1}]
+    landings.parquet("times/1.parquet", times)
+    landings.land(landings.folder / "times", "--copy")
+    for name, value in (("at", 1706695200123), ("n", datetime(2024, 1, 31, 10))):
+        landings.parquet("times/2.parquet", [{"id": 2, name: value}])
+        said = landings.refused(landings.folder / "times", "--copy")
+        assert f"1 value of {name} " in said
+        assert "would change in raw.times" in said
+    nothing = pa.table({"id": [2], "at": pa.array([None], pa.float64())})
+    parquet.write_table(nothing, landings.folder / "times" / "2.parquet")
+    landings.land(landings.folder / "times", "--copy")
+    assert landings.rows("raw.times") == [*times, {"id": 2, "at": None, "n": None}]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_csv_is_read_alike_wherever_a_block_of_it_ends(
+    end: str, landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    landings.csv("days/0.csv", "id,note")
+    notes = ["x" * count + f"{end}y" for count in range(40)]
+    lines = ["id,note", *(f'{number},"{note}"' for number, note in enumerate(notes))]
+    landings.csv("days/1.csv", end.join(lines))
+    monkeypatch.setattr(stage, "_BLOCK_BYTES", 64)
+    landings.land(landings.folder / "days")
+    assert [row["note"] for row in landings.rows("raw.days")] == notes
 
 
 def test_parquet_of_several_kinds(landings: Landings) -> None:

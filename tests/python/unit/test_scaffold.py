@@ -449,7 +449,9 @@ def json_at(text: str, path: str) -> str | None:
     return found if isinstance(found, str) or found is None else json.dumps(found)
 
 
-def plan_of(messages: list[str], table: str | None = None) -> plans.Plan:
+def plan_of(
+    messages: list[str], table: str | None = None, key: list[str] | None = None, **written: Any
+) -> plans.Plan:
     """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's."""
     lake = sqlite3.connect(":memory:")
     for name, count, function in (
@@ -469,7 +471,7 @@ def plan_of(messages: list[str], table: str | None = None) -> plans.Plan:
     topic: Any = SimpleNamespace(
         name="raw.crm_topic", identifier="crm_topic", relation="crm_topic", reference="landed"
     )
-    return plans.qlik_messages(plans.Question(project, topic, {}, [], table, {}))
+    return plans.qlik_messages(plans.Question(project, topic, {}, key or [], table, {}, **written))
 
 
 ACCOUNT: dict[str, Any] = {"schema": "dbo", "table": "ACCOUNTS"}
@@ -614,3 +616,40 @@ def test_a_decimal_is_no_wider_than_those_of_spark(
     said = [text for text in plan.notes if text.startswith(f"n: {declared}, {WIDE}")]
     assert [note in text for text in said if note] == ([True] if note else [])
     assert len(said) == len(plan.notes)
+
+
+def test_a_model_of_messages_keeps_its_table_and_its_columns() -> None:
+    """What it was planned by may have been deleted since."""
+    of_orders = [qlik("INSERT", {"ID": 1, "SUM": 1.5, "NOTE": None, "AT": 1}, **ORDER)]
+    columns = [Column("ID", "int"), Column("NAME", "string"), Column("NOTE", "bigint")]
+    written: dict[str, Any] = {"written_table": "dbo.ORDERS", "written_columns": columns}
+    plan = plan_of(of_orders, key=["ID"], **written)
+    assert plan.columns == [
+        Column("ID", "bigint"),
+        *columns[1:],
+        Column("SUM", "decimal(38,10)"),
+        Column("AT", "bigint"),
+    ]
+    assert plan.call["table"] == "'dbo.ORDERS'"
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of(OF_ACCOUNTS, key=["ID"], **written)
+    assert several.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+    with pytest.raises(plans.NothingLanded):
+        plan_of([], key=["ID"], **written)
+
+
+@pytest.mark.parametrize(
+    ("written", "found", "wider"),
+    [
+        ("int", "bigint", "bigint"),
+        ("bigint", "int", "bigint"),
+        ("float", "double", "double"),
+        ("decimal(10,2)", "decimal(12,3)", "decimal(12,3)"),
+        ("decimal(10,2)", "decimal(12,5)", "decimal(10,2)"),
+        ("bigint", "string", "bigint"),
+        ("bigint", "decimal(38,10)", "bigint"),
+        ("time(6)", "time(6)", "time(6)"),
+    ],
+)
+def test_a_column_is_as_wide_as_it_was_at_least(written: str, found: str, wider: str) -> None:
+    assert plans._wider(written, found) == wider
