@@ -27,15 +27,18 @@ distinct_rows as (
 
 {#- The CTE `paired_rows`, for a source that writes an update as two rows: the row before it (`is_before`) and the row
     after it. The second gets the first as `partner`, a struct of the `fields`; the first is left out. Two rows of a
-    group are a pair if they have the same `own_key` and `form`. Rows with different keys are a pair only if the rows
-    before have one key, and so have all others. -#}
-{%- macro _paired_rows(group, form, fields) -%}
+    group are a pair if they have the same `own_key` and `form`, unless only a row that changed its key is two rows
+    (`only_moves`). Rows with different keys are a pair only if the rows before have one key, and so have all others. -#}
+{%- macro _paired_rows(group, form, fields, only_moves=false) -%}
+{%- set may_pair = 'coalesce(has_one_key_each, false)' if only_moves else 'true' %}
 neighbours as (
 
     select
         *,
-        if(is_before, null, lag(if(is_before, struct({{ fields | join(', ') }}), null)) over in_pair) as partner,
-        is_before and coalesce(lead(not is_before) over in_pair, false) as is_partner
+        if(
+            is_before or not {{ may_pair }}, null, lag(if(is_before, struct({{ fields | join(', ') }}), null)) over in_pair
+        ) as partner,
+        is_before and {{ may_pair }} and coalesce(lead(not is_before) over in_pair, false) as is_partner
 
     from (
         select

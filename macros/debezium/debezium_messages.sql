@@ -81,7 +81,7 @@ with
 ) }},
 
 {% if headers -%}
-{{ afterimage._paired_rows('change_group, identity', 'is_moved', ['image', 'copies']) }},
+{{ afterimage._paired_rows('change_group, identity', 'is_moved', ['image', 'copies'], only_moves=true) }},
 
 {% endif -%}
 described as (

@@ -52,7 +52,8 @@
 {%- set others = afterimage._string_array(columns | map(attribute='name') | reject('in', layout.unique_key) | list) -%}
 {%- set made_up = afterimage._literal(
     '^(|0([.]0+)?|false|\\[\\]|\\{\\}|AA==|\\{"scale":0,"value":"AA=="\\}'
-    ~ '|1970-01-01([T ]00:00:00([.]0+)?)?Z?|00:00:00([.]0+)?Z|P0Y0M0DT0H0M0S)$'
+    ~ '|1970-01-01([T ]00:00:00([.]0+)?)?Z?|00:00:00([.]0+)?Z|P0Y0M0DT0H0M0S'
+    ~ '|\\{("x":"?0([.]0)?"?,"y":"?0([.]0)?"?,)?"wkb":"(AQcAAAAAAAAA|AQEA{25})",.*\\})$'
 ) -%}
 {%- set key_before, key_after = [], [] -%}
 {%- for name in layout.unique_key -%}

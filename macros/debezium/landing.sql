@@ -31,7 +31,7 @@
         'has_headers': headers is not none,
         'position': 'concat(' ~ numbers | join(', ') ~ ')' if position else 'cast(null as string)',
         'partition': 'concat(' ~ (numbers[:-1] + ["''"]) | join(', ') ~ ')',
-        'place': 'landed_position' if position else "concat(m.log_place, if(m.kind = 'reload', '.i', ''))",
+        'place': 'landed_position' if position else afterimage._debezium_place_in_log(),
         'place_missing': "'a column of `position` is no number'" if position else 'to_json(m.source)',
     } -%}
     {%- if schemas is not none -%}
@@ -142,4 +142,15 @@ inner join {{ schemas }} as schemas
 -- Lets Iceberg skip the files in which no message waits.
 where startswith(staged.reject_reason, {{ afterimage._debezium_no_schema() }})
 limit 1
+{%- endmacro -%}
+
+
+{#- Where a change is in the order of the log. A row of an incremental snapshot comes after the change that its `source`
+    names. PostgreSQL's comes behind the last commit, before the changes of the next transaction: without watermarks in
+    the log (`read.only`) it is the first of them that has the connector send the row, which has its place then. -#}
+{%- macro _debezium_place_in_log() -%}
+    {{ return(
+        "concat(if(m.kind = 'reload' and startswith(m.source.sequence, '['), rpad(left(m.log_place, 20), 40, '0'), m.log_place), "
+        ~ "if(m.kind = 'reload', '.i', ''))"
+    ) }}
 {%- endmacro -%}

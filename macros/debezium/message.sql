@@ -177,7 +177,7 @@ case
     {%- if has_position %}
     when m.kind = 'reload' and m.log_place is not null then {{ afterimage._debezium_reload() }}
     {%- endif %}
-    when m.log_place is not null then concat(m.log_place, if(m.kind = 'reload', '.i', ''))
+    when m.log_place is not null then {{ afterimage._debezium_place_in_log() }}
     else concat('rejected-', coalesce({{ position }}, md5({{ value }})))
 end
 {%- endmacro -%}

@@ -234,3 +234,22 @@ true
     {%- endfor -%}
     {{ return("select timestamp '" ~ (landed.at | string)[:19] ~ "' as landed_at") }}
 {%- endmacro -%}
+
+
+{#- Whether commits have appended rows, or written files anew, and done nothing else. -#}
+{%- macro _delta_only_appends(commits) -%}
+    {%- for commit in commits if commit['operation'] != 'OPTIMIZE' -%}
+        {%- if commit['operation'] not in ['WRITE', 'STREAMING UPDATE']
+            or 'Append' not in commit['operationParameters'] | string -%}
+            {{ return(false) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(true) }}
+{%- endmacro -%}
+
+
+{#- The version of the newest commit and its time, as the state has them. -#}
+{%- macro _delta_commit(relation) -%}
+    {%- set newest = run_query('describe history ' ~ relation ~ ' limit 1').rows[0] -%}
+    {{ return([newest['version'] | string, newest['timestamp'] | string]) }}
+{%- endmacro -%}

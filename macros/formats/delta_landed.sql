@@ -24,7 +24,10 @@
         {%- if commits is none -%}
             {%- do found.update({'reason': 'its log no longer holds all commits since'}) -%}
         {%- elif afterimage._has_change_feed(relation, commits) -%}
-            {%- do found.update({'landed': afterimage._rows_by_change_feed(relation, commits, side.removals)}) -%}
+            {%- do found.update({
+                'landed': afterimage._rows_by_change_feed(relation, commits, side.removals),
+                'may_be_gone': not afterimage._delta_only_appends(commits),
+            }) -%}
         {%- elif target.type == 'databricks' -%}
             {#- Unity Catalog does not let anyone read the log of its managed tables by its path. -#}
             {%- do found.update({'reason': 'it has no change data feed (delta.enableChangeDataFeed)'}) -%}
@@ -37,18 +40,13 @@
     {%- if found.is_empty -%}
         {{ return(afterimage._landed(relation, 'nothing', rows, state=state, count=0)) }}
     {%- elif found.landed -%}
-        {{ return(afterimage._landed(relation, 'new', rows, found.landed, state=state)) }}
+        {{ return(afterimage._landed(
+            relation, 'new', rows, found.landed, state=state, may_be_gone=found.may_be_gone or false
+        )) }}
     {%- endif -%}
     {#- Everything, with the reason and the number of rows in the log line. -#}
     {%- set count = afterimage._value('select count(*) from ' ~ rows) if found.reason else none -%}
     {{ return(afterimage._landed(relation, 'all', rows, state=state, count=count, reason=found.reason)) }}
-{%- endmacro -%}
-
-
-{#- The version of the newest commit and its time, as the state has them. -#}
-{%- macro _delta_commit(relation) -%}
-    {%- set newest = run_query('describe history ' ~ relation ~ ' limit 1').rows[0] -%}
-    {{ return([newest['version'] | string, newest['timestamp'] | string]) }}
 {%- endmacro -%}
 
 
@@ -88,7 +86,7 @@
 
 
 {#- What no time zone changes of a commit's time: the minutes of a quarter of an hour, and the seconds. (Less than a
-    second may be Delta's own: it moves a commit that is not later than the one before.) -#}
+    second may be Delta's own, to make a commit later than the one before.) -#}
 {%- macro _delta_clock(time) -%}
     {%- set parts = time.split(':') -%}
     {{ return([parts[-2] | int % 15, parts[-1][:2]]) }}

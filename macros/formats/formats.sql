@@ -120,19 +120,20 @@
     - `rows`: what to read from. For a table with versions this is the present one, so that later commits are left to
       the next run,
     - `landed`: for `new`, a query in brackets. It may return more rows than have landed: known change_ids are not
-      written again,
+      written again. `may_be_gone`: whether some of its rows may have been deleted or replaced since,
     - `views`: temporary views that `landed` needs,
     - `state`: what to remember about the table; `is_remembered` if that is already remembered,
     - `count`: the number of landed rows; `reason`: why all are read. Both are for the log line,
     - `extents`, `has_unplaced`: their places, and `digest_now`; _landed_summary says what they are,
     - `name`: the table, as it is remembered. -#}
 {%- macro _landed(
-    relation, kind, rows=none, landed=none, views=[], state=none, is_remembered=false, count=none, reason=none
+    relation, kind, rows=none, landed=none, views=[], state=none, is_remembered=false, count=none, reason=none,
+    may_be_gone=false
 ) -%}
     {{ return({
         'kind': kind, 'name': relation | string, 'rows': rows or afterimage._rows_of(relation), 'landed': landed,
         'views': views, 'state': state, 'is_remembered': is_remembered, 'count': count, 'reason': reason, 'extents': [],
-        'has_unplaced': false, 'digest_now': none,
+        'has_unplaced': false, 'digest_now': none, 'may_be_gone': may_be_gone,
     }) }}
 {%- endmacro -%}
 

@@ -28,7 +28,10 @@
         {%- set found = afterimage._rows_by_changelog(relation, start, present, side.removals) -%}
     {%- endif -%}
     {%- if found.landed -%}
-        {{ return(afterimage._landed(relation, 'new', rows, found.landed, found.views or [], present)) }}
+        {{ return(afterimage._landed(
+            relation, 'new', rows, found.landed, found.views or [], present,
+            may_be_gone=found.views is defined and not start.only_appends
+        )) }}
     {%- endif -%}
     {#- Everything, with the reason and the number of rows in the log line. -#}
     {%- set count = afterimage._value(
@@ -42,7 +45,7 @@
     - `snapshot_id`: the last snapshot read, after which it starts,
     - `since`: the snapshots since that landed rows, or changed some, newest first; `rewrites`: the others, which only
       rewrote files,
-    - `added_files`: how many data files the former added,
+    - `added_files`: how many data files the former added; `only_appends`: whether they did nothing else,
     - `has_delete_files`: whether any of them has a delete file, which Iceberg's changelog cannot handle. -#}
 {%- macro _first_snapshot(relation, present, read) -%}
     {%- set start -%}
@@ -65,6 +68,7 @@
             or summary['removed-delete-files'] is not null as has_delete_files,
             snapshot_id = {{ start }} as is_start,
             operation = 'replace' as is_rewrite,
+            operation = 'append' as is_append,
             -- A missing count means 0 if the writer counts at all, which is optional. Iceberg's own library always writes the
             -- number of changed partitions.
             case
@@ -84,7 +88,7 @@
     {%- endfor -%}
     {%- set since = [] -%}
     {%- set rewrites = [] -%}
-    {%- set walk = namespace(at=present, has_delete_files=false, added_files=0) -%}
+    {%- set walk = namespace(at=present, has_delete_files=false, added_files=0, only_appends=true) -%}
     {%- for _ in snapshots -%}
         {%- if walk.at in snapshots and not snapshots[walk.at]['is_start'] -%}
             {%- if snapshots[walk.at]['is_rewrite'] -%}
@@ -92,6 +96,7 @@
             {%- else -%}
                 {%- do since.append(walk.at) -%}
                 {%- set walk.added_files = walk.added_files + snapshots[walk.at]['added_files'] | int -%}
+                {%- set walk.only_appends = walk.only_appends and snapshots[walk.at]['is_append'] -%}
             {%- endif -%}
             {%- set walk.has_delete_files = walk.has_delete_files or snapshots[walk.at]['has_delete_files'] -%}
             {%- set walk.at = snapshots[walk.at]['parent_id'] | string -%}
@@ -109,7 +114,7 @@
     {%- endif -%}
     {{ return({
         'snapshot_id': walk.at, 'since': since, 'added_files': walk.added_files, 'rewrites': rewrites,
-        'has_delete_files': walk.has_delete_files,
+        'has_delete_files': walk.has_delete_files, 'only_appends': walk.only_appends,
     }) }}
 {%- endmacro -%}
 

@@ -47,7 +47,8 @@
     ) -%}
     {#- Loads, which the bytes of Avro do not show, reloads and transactions have more that must be read with them. -#}
     {%- set has_all = intake.kind == 'new'
-        and not (landing.is_binary or complete_transactions or held_back or has_reloads or intake.has_unplaced)
+        and not (landing.is_binary or complete_transactions or held_back or has_reloads or intake.has_unplaced
+            or side.may_be_gone)
         and not afterimage._qlik_has_met(landing, side.landed, intake.known_within) -%}
     {%- set fields = {
         'schema': 'string',

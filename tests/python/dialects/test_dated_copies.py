@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from itertools import pairwise
 from typing import Any
 
@@ -270,6 +270,33 @@ def test_a_model_has_copies_of_one_table(project: Project, lake: Lake) -> None:
     project.model("stg_both", " union all ".join(copies), materialized="change_stream")
     with pytest.raises(DbtError, match="must be the only one in a model"):
         project.dbt("run", "--select", "stg_both")
+
+
+@pytest.mark.slow
+def test_a_sample_has_whole_copies_or_stops_the_run(project: Project, lake: Lake) -> None:
+    """A part of a copy looks as if the other rows of it had been deleted."""
+    columns = {"copied_on": "date", "id": "int", "seen_at": "timestamp"}
+    today = datetime.now(timezone.utc).replace(tzinfo=None)
+    for name, event_time in (("sampled", "copied_on"), ("cut", "seen_at")):
+        rows = [
+            {"copied_on": at.date(), "id": key, "seen_at": today if key == 2 else START}
+            for at in (START, today)
+            for key in (1, 2)
+        ]
+        lake.create(f"{name}_copies", columns, rows)
+        project.file(
+            f"models/{name}.yml",
+            f"sources: [{{name: {name}, schema: {SCHEMA}, tables: [{{name: {name}_copies,"
+            f" config: {{event_time: {event_time}}}}}]}}]",
+        )
+        project.stream(
+            f"stg_{name}",
+            f"dated_copies(source('{name}', '{name}_copies'), ['id'], 'COPIED_ON')",
+        )
+    project.dbt("run", "--select", "stg_sampled", "--sample", "1 day")
+    project.dbt("run", "--select", "stg_sampled", "stg_cut")
+    with pytest.raises(DbtError, match=r"Set the `event_time` of .* to `copy_column`, copied_on\."):
+        project.dbt("run", "--select", "stg_cut", "--sample", "1 day")
 
 
 @pytest.mark.slow

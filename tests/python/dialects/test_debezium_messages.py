@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, column_list, relation
+import qlik_messages
+from conftest import FORMAT, SCHEMA, Lake, Project, column_list, relation
 from deliveries import run_in_batches_and_at_once
 from reference import Row
 from registry_messages import decimal, framed, logical, record
@@ -175,6 +176,50 @@ def of_postgresql(operation: str, place: int, before: Row | None, after: Row | N
     return message
 
 
+@pytest.mark.slow
+def test_key_changes_that_share_a_place_go_by_their_offsets(project: Project, lake: Lake) -> None:
+    """MariaDB may give all messages of a statement one place. Here two rows swap their keys."""
+    models(project, "swapped", ", headers='headers', position=['partition', 'offset']")
+    rows = [landed(0, envelope("c", 10, None, thing(1, "a")))]
+    rows.append(landed(1, envelope("c", 11, None, thing(2, "b"))))
+    for old, new, note in ((1, 99, "a"), (2, 1, "b"), (99, 2, "a")):
+        delete = envelope("d", 20, thing(old, note), None)
+        insert = envelope("c", 20, None, thing(new, note))
+        rows.append(landed(len(rows), delete, header="newkey"))
+        rows.append(landed(len(rows), insert, header="oldkey"))
+    for batches in ([rows], [rows[:5], rows[5:]]):
+        found = run_in_batches_and_at_once(
+            project, lake, TABLES, [{"swapped": (LANDING, batch)} for batch in batches]
+        )[-1]["things_history"]
+        current = sorted((row["id"], row["note"]) for row in found if row["is_current"])
+        assert current == [(1, "b"), (2, "a")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", ["u", "d"])
+def test_a_row_of_a_snapshot_is_older_than_the_change_that_has_it_sent(
+    operation: str, project: Project, lake: Lake
+) -> None:
+    """Without watermarks in PostgreSQL's log (`read.only`) both have one place, even of one key."""
+    models(project, "sent", "")
+    inserted = of_postgresql("c", 10, None, thing(1, "new"))
+    reread = of_postgresql("r", 30, None, thing(1, "new"))
+    after = thing(1, "paid") if operation == "u" else None
+    change = of_postgresql(operation, 30, thing(1, "new"), after)
+    for message in (reread, change):
+        message["source"]["sequence"] = '["20","30"]'
+    reread["source"]["snapshot"] = "incremental"
+    rows = [landed(place, message) for place, message in enumerate((inserted, reread, change))]
+    for batches in ([rows], [rows[:2], rows[2:]], [[rows[0], rows[2]], [rows[1]]]):
+        found = run_in_batches_and_at_once(
+            project, lake, TABLES, [{"sent": (LANDING, batch)} for batch in batches]
+        )[-1]["things_history"]
+        versions = sorted(found, key=lambda row: row["version"])
+        assert [(row["note"], row["is_current"]) for row in versions] == (
+            [("new", False), ("paid", True)] if after else [("new", False)]
+        )
+
+
 # A key change in two partitions: PostgreSQL's connector does not send the long value again.
 MOVED: list[Row] = [
     landed(0, of_postgresql("c", 10, None, thing(1, "long"))),
@@ -262,6 +307,54 @@ def test_a_run_that_has_met_none_of_its_messages_reads_no_earlier_file(
     project.dbt("run", "--select", *TABLES)
     found = lake.rows(f"select id from {SCHEMA}.things_history where is_current order by id")
     assert [row["id"] for row in found] == [1, 2, 3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["debezium", "qlik"])
+def test_messages_that_are_gone_before_a_run_count_as_they_are(
+    system: str, project: Project, lake: Lake
+) -> None:
+    """They landed since the last run, and were deleted, changed or landed again before this one."""
+
+    def message(place: int, key: int, note: str) -> str:
+        if system == "debezium":
+            return json.dumps(envelope("c", place, None, thing(key, note)))
+        number = f"20240301{place:027d}"
+        headers = qlik_messages.headers("INSERT", changeSequence=number)
+        body = {"data": thing(key, note), "beforeData": None, "headers": headers}
+        return qlik_messages.json_message("DT", body)
+
+    if system == "debezium":
+        models(project, "gone", "")
+    else:
+        columns = column_list(id="int", note="string")
+        call = f"qlik_messages({relation('gone')}, unique_key=['id'], columns={columns})"
+        project.stream("stg_things", call)
+        project.history("things_history", "stg_things")
+    rows = [landed(place, message(place, place, "a")) for place in range(1, 6)]
+    lake.create("gone", LANDING, rows[:1])
+    if FORMAT == "delta":
+        feed = "('delta.enableChangeDataFeed' = 'true')"
+        lake.spark.sql(f"alter table {SCHEMA}.gone set tblproperties {feed}")
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    lake.append("gone", LANDING, rows[1:])
+    lake.spark.sql(f"delete from {SCHEMA}.gone where offset = 2")
+    lake.spark.sql(
+        f"update {SCHEMA}.gone set value = replace(value, '\"a\"', '\"b\"') where offset = 3"
+    )
+    lake.spark.sql(f"delete from {SCHEMA}.gone where offset = 4")
+    lake.append("gone", LANDING, [rows[3]])
+    project.dbt("run", "--select", *TABLES)
+    found = lake.contents(*TABLES)
+    assert sorted((row["id"], row["note"]) for row in found["things_history"]) == [
+        (1, "a"),
+        (3, "b"),
+        (4, "a"),
+        (5, "a"),
+    ]
+    assert [row["source_rows"] for row in found["stg_things"]] == [1] * 4
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    assert lake.contents(*TABLES) == found
 
 
 @pytest.mark.minutes

@@ -223,9 +223,15 @@ def test_what_a_connector_makes_up_is_no_value_of_a_flattened_row_without_its_pl
 ) -> None:
     """The transform adds only the fields that it is told to, so nothing names PostgreSQL."""
     columns = {"id": "int", "note": "string", "n": "int", "price": "decimal(10,2)"}
+    columns |= {"spot": "string", "area": "string"}
     told = {"__source_ts_ms": 1714550400000}
     real = {"id": 7, "note": "a text", "n": 5, "price": "CgA=", **told}
     made_up = {"id": 7, "note": "", "n": 0, "price": "AA==", **told}
+    # A point, and an empty collection of PostGIS.
+    made_up |= {
+        "spot": {"x": 0.0, "y": 0.0, "wkb": "AQEAAAAAAAAAAAAAAAAAAAAAAAAA", "srid": None},
+        "area": {"wkb": "AQcAAAAAAAAA", "srid": None},
+    }
     values = [
         {**real, "__op": "c", "__deleted": "false"},
         {**made_up, "__op": "d", "__deleted": "true"},
@@ -242,8 +248,9 @@ def test_what_a_connector_makes_up_is_no_value_of_a_flattened_row_without_its_pl
     position = ", position=['partition', 'offset']"
     found = lake.rows(project.compile(call("values_with_offsets", columns, position)))
     found.sort(key=lambda change: str(change["change_seq"]))
-    nothing = {"id": 7, "note": None, "n": None, "price": None}
-    all_of_it = {"id": 7, "note": "a text", "n": 5, "price": Decimal("25.60")}
+    nowhere = {"spot": None, "area": None}
+    nothing = {"id": 7, "note": None, "n": None, "price": None, **nowhere}
+    all_of_it = {"id": 7, "note": "a text", "n": 5, "price": Decimal("25.60"), **nowhere}
     assert [change["before"] for change in found] == [None, nothing, all_of_it]
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from conftest import Lake, Project, column_list, relation
+from qlik_messages import column, headers, json_message, mask, metadata
 from random_json import damaged, number
 
 TYPES = {
@@ -189,3 +190,73 @@ def test_a_usual_message_has_columns_of_any_name(
     assert found["absent_columns"] is None
     # Two of these names would need another text in SQL or in JSON.
     assert ("is_usual" in sql) == (name not in ("x<row>", "it's"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_metadata", [True, False])
+def test_few_messages_are_read_by_the_shorter_statement(
+    make_project: Callable[[str], Project], lake: Lake, has_metadata: bool
+) -> None:
+    names, table = ["id", "note"], f"few_qlik_{has_metadata}".lower()
+
+    def landed(operation: str, place: int, key: int, note: str) -> dict[str, Any]:
+        body = {
+            "data": {"id": key, "note": note},
+            "beforeData": {"id": key, "note": "a"} if operation == "UPDATE" else None,
+            "headers": headers(
+                operation,
+                changeSequence=f"20240101000000{place:021d}",
+                timestamp="2024-01-01T00:00:00.000",
+                transactionId="00AB",
+                changeMask=mask(["note"], names) if operation == "UPDATE" else None,
+                columnMask=mask(names, names),
+                externalSchemaId="s1",
+            ),
+        }
+        return {"value": json_message("DT", body)}
+
+    project = make_project("few_of_qlik")
+    call = f"qlik_messages({relation(table)}, unique_key=['id']"
+    if has_metadata:
+        call += f", table='t', metadata={relation(table)})"
+    else:
+        call += f", columns={column_list(id='int', note='string')})"
+    project.stream(f"stg_{table}", call)
+    described = metadata(
+        "json", "s1", "t", 1, [column("id", "INT4", key=1), column("note", "STRING")]
+    )
+    first = [
+        *([described] if has_metadata else []),
+        landed("REFRESH", 1, 1, "old"),
+        landed("INSERT", 20, 2, "a"),
+        landed("UPDATE", 30, 2, "b"),
+    ]
+    news = [first[-1], landed("UPDATE", 25, 2, "late"), landed("REFRESH", 40, 1, "new")]
+    lake.create(table, {"value": "string"}, first)
+    statements = []
+    for size, batch in ((0, []), (16, news), (0, [landed("DELETE", 50, 2, "b")])):
+        lake.append(table, {"value": "string"}, batch)
+        done = project.dbt("run", "--vars", f"{{afterimage_small_table: {size}}}")
+        statements.append(done.results[0].node.compiled_code)
+    assert ["is_usual" in statement for statement in statements] == [True, False, True]
+    staged = lake.contents(f"stg_{table}")
+    changes = sorted(staged[f"stg_{table}"], key=lambda change: change["change_seq"])
+    if has_metadata:
+        assert changes.pop(0)["reject_reason"] == "metadata message: it holds no change"
+    told = [
+        (change["operation"], change["after"] and change["after"]["note"]) for change in changes
+    ]
+    assert told == [
+        ("load", "old"),
+        ("load", "new"),
+        ("insert", "a"),
+        ("update", "late"),
+        ("update", "b"),
+        ("delete", None),
+    ]
+    superseded, *others = [change["reject_reason"] for change in changes]
+    assert superseded == "superseded: a later load of this key came"
+    assert others == [None] * 5
+    for size in (16, 0):
+        project.dbt("run", "--full-refresh", "--vars", f"{{afterimage_small_table: {size}}}")
+        assert lake.contents(f"stg_{table}") == staged
