@@ -10,6 +10,13 @@
     {%- do afterimage._check_columns(macro_name, 'relation', relation, [copy_column]) -%}
     {%- set types = afterimage._column_types(afterimage._relation_columns(relation)) -%}
     {%- set date = afterimage._match_column_case([copy_column], types.keys() | list)[0] -%}
+    {%- set sampled_by = relation.event_time_filter.field_name if relation.event_time_filter -%}
+    {%- if sampled_by and sampled_by | replace('`', '') | lower != date | lower -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ': a sample must have whole copies, else rows look as if they were deleted. Set the `event_time` of '
+            ~ relation ~ ' to `copy_column`, ' ~ date ~ '. Got: ' ~ sampled_by
+        ) -%}
+    {%- endif -%}
     {%- set found = types.keys() | reject('equalto', date) | list -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
     {%- set columns = afterimage._match_column_case(columns or found, found) -%}

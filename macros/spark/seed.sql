@@ -71,7 +71,8 @@
 {% endmacro %}
 
 
-{#- Column name -> type, from `column_types` if given. Whole numbers too wide for a bigint stay exact. -#}
+{#- Column name -> type, from `column_types` if given. Numbers too wide for a bigint or a double stay exact if
+    a decimal holds them all. -#}
 {%- macro _seed_column_types(model, agate_table) -%}
     {%- set declared = model.config.get('column_types', {}) -%}
     {%- set types = {} -%}
@@ -80,6 +81,21 @@
         {%- if name not in declared and type == 'bigint' -%}
             {%- set widest = agate_table.columns[loop.index0].values_without_nulls() | map('abs') | max -%}
             {%- set type = 'decimal(38,0)' if widest is not undefined and widest >= 2 ** 63 else type -%}
+        {%- elif name not in declared and type == 'double' -%}
+            {%- set numbers = [] -%}
+            {%- for number in agate_table.columns[loop.index0].values_without_nulls() if number.is_finite() -%}
+                {%- set digits = number.as_tuple() -%}
+                {%- do numbers.append({
+                    'digits': digits.digits | length, 'scale': [-digits.exponent, 0] | max,
+                    'whole': [digits.digits | length + digits.exponent, 0] | max,
+                }) -%}
+            {%- endfor -%}
+            {#- A double is written with 17 digits at most. -#}
+            {%- set scale = numbers | map(attribute='scale') | max -%}
+            {%- set is_long = numbers and numbers | map(attribute='digits') | max > 17 -%}
+            {%- if is_long and numbers | map(attribute='whole') | max + scale <= 38 -%}
+                {%- set type = 'decimal(38,' ~ scale ~ ')' -%}
+            {%- endif -%}
         {%- endif -%}
         {%- do types.update({name: type | lower}) -%}
     {%- endfor -%}

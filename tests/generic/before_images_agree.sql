@@ -1,6 +1,6 @@
 {#- Each before-image equals the state that the change before it left. Where one does not, the source or the tool lost a
     change: the row names the key, the sequence and the columns. The first change of a key has nothing to agree with,
-    nor has the first value of a column that no earlier change of the key had.
+    nor has the first value of a column that the earlier changes of the key name in `absent_columns`.
     `hint` says where no before-image of the stream has a value for a column: the source does not capture it then. -#}
 {% test before_images_agree(model, unique_key, columns=none) %}
     {%- do afterimage._check_names('before_images_agree', 'unique_key', unique_key, required=true) -%}

@@ -94,7 +94,7 @@
     {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
     {%- set newest = [runs[-1] if runs else 0, now] | min -%}
     {%- set oldest_kept = runs[-1000] if runs | length > 1000 else 0 -%}
-    {%- set until = [known.until, newest - day, oldest_kept] | max -%}
+    {%- set until = [afterimage._known_until(known), newest - day, oldest_kept] | max -%}
     {#- Jinja ignores case by default, but columns and places differ by case. -#}
     {%- set sparse = known.sparse_columns + pending.sparse_columns -%}
     {{ return({
@@ -106,6 +106,14 @@
         'carries': known.get('carries', true) or carries,
         'sparse_columns': sparse | unique(case_sensitive=true) | sort(case_sensitive=true) | list,
     }) }}
+{%- endmacro -%}
+
+
+{#- The time up to which a table has taken in all changes. After a run whose clock was ahead nobody knows it: another
+    model of the stream may have staged something at an earlier time since. -#}
+{%- macro _known_until(taken_in) -%}
+    {%- set now = (run_started_at.timestamp() * 1000000) | int -%}
+    {{ return(taken_in.until if taken_in.until <= now else 0) }}
 {%- endmacro -%}
 
 

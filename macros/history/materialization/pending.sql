@@ -3,7 +3,7 @@
     {#- The condition lists the gaps between the runs. With `not in`, files that hold a single run would not be
         skipped. -#}
     {%- set gaps = [] -%}
-    {%- for run in [taken_in.until] + taken_in.runs -%}
+    {%- for run in [afterimage._known_until(taken_in)] + taken_in.runs -%}
         {%- do gaps.append(
             'ingested_at > timestamp_micros(' ~ run ~ ')'
             ~ (' and ingested_at < timestamp_micros(' ~ loop.nextitem ~ ')' if not loop.last)

@@ -16,6 +16,7 @@ import pytest
 
 from conftest import SCHEMA, DbtError, Lake, Project, contract_columns, relation
 from histories import DAY, change
+from machines import set_ahead
 
 FIELDS = "id: int, name: string, city: string"
 COLUMNS = contract_columns(FIELDS)
@@ -94,6 +95,21 @@ def test_a_run_of_the_future_hides_no_later_one(project: Project, lake: Lake) ->
     lake.append("changes", COLUMNS, [today])
     project.dbt("run")
     assert [row[0] for row in versions(lake)] == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_run_with_a_clock_ahead_hides_no_later_one(project: Project, lake: Lake) -> None:
+    """The stream unites two staging models, and one of them was idle while the clock was ahead."""
+    ahead = timedelta(days=7)
+    news = change(2, "insert", (2, "Ben", "Bonn"))
+    lake.append("changes", COLUMNS, [news | {"ingested_at": datetime.now() + ahead}])
+    with set_ahead(ahead):
+        project.dbt("run")
+    today = change(3, "insert", (3, "Cleo", "Cairo")) | {"ingested_at": datetime.now()}
+    lake.append("changes", COLUMNS, [today])
+    for _ in range(2):
+        project.dbt("run")
+        assert [row[0] for row in versions(lake)] == [1, 2, 3]
 
 
 @pytest.mark.slow

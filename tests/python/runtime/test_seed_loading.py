@@ -184,14 +184,17 @@ def test_cell_that_says_null_is_null_as_in_every_dbt_seed(load: Load) -> None:
 
 
 def test_undeclared_types_are_detected_and_nothing_is_rounded(load: Load, lake: Lake) -> None:
-    header = ["id", "sequence", "small", "words", "moment", "day", "flag"]
+    header = ["id", "sequence", "small", "words", "moment", "day", "flag", "place", "rate"]
     rows = load(
         "undeclared",
         header,
         [
-            ["1", SEQUENCE, "", "it's", "2023-03-21T21:34:16.123456", "2023-03-21", "true"],
-            ["", str(2**63), str(2**63 - 1), "", "", "", ""],
-            ["2", f"-{'9' * 38}", str(-(2**63) + 1), "None", "", "", "false"],
+            [
+                *("1", SEQUENCE, "", "it's", "2023-03-21T21:34:16.123456", "2023-03-21", "true"),
+                *("20240101120000.123456", "0.25"),
+            ],
+            ["", str(2**63), str(2**63 - 1), "", "", "", "", "", "1"],
+            ["2", f"-{'9' * 38}", str(-(2**63) + 1), "None", "", "", "false", "1.5", ""],
         ],
     )
     types = {
@@ -205,6 +208,8 @@ def test_undeclared_types_are_detected_and_nothing_is_rounded(load: Load, lake: 
         "timestamp",
         "date",
         "boolean",
+        "decimal(38,6)",
+        "double",
     ]
     assert sorted((tuple(row.values()) for row in rows), key=repr) == [
         (
@@ -215,9 +220,11 @@ def test_undeclared_types_are_detected_and_nothing_is_rounded(load: Load, lake: 
             datetime(2023, 3, 21, 21, 34, 16, 123456),
             date(2023, 3, 21),
             True,
+            Decimal("20240101120000.123456"),
+            0.25,
         ),
-        (2, Decimal("-" + "9" * 38), -(2**63) + 1, "None", None, None, False),
-        (None, Decimal(2**63), 2**63 - 1, None, None, None, None),
+        (2, Decimal("-" + "9" * 38), -(2**63) + 1, "None", None, None, False, Decimal("1.5"), None),
+        (None, Decimal(2**63), 2**63 - 1, None, None, None, None, None, 1.0),
     ]
 
 
