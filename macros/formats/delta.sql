@@ -236,7 +236,7 @@ true
 {%- endmacro -%}
 
 
-{#- Whether commits have appended rows, or written files anew, and done nothing else. -#}
+{#- Whether commits have appended rows, or rewritten files, and done nothing else. -#}
 {%- macro _delta_only_appends(commits) -%}
     {%- for commit in commits if commit['operation'] != 'OPTIMIZE' -%}
         {%- if commit['operation'] not in ['WRITE', 'STREAMING UPDATE']

@@ -161,7 +161,7 @@ if(
 
 
 {#- A tag or a branch keeps its snapshot's files. The manifests of a commit list the files that it removed, with bounds
-    of values, until the next one. Only files with rows that are marked as deleted are written anew. -#}
+    of values, until the next one. Only files with rows that are marked as deleted are rewritten. -#}
 {%- macro _iceberg_forget(relation) -%}
     {%- set refs = run_query('select name from ' ~ relation ~ ".refs where name <> 'main'").columns[0].values() -%}
     {%- if refs -%}
