@@ -111,6 +111,7 @@ def test_history_join_cuts_at_every_change_and_leaves_gaps(project: Project, lak
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("project")  # It makes the table of towns.
 def test_readers_use_the_renamed_columns_of_a_history(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
