@@ -204,9 +204,9 @@
     {%- set erased_ids = 'select change_id from ' ~ stream ~ " where startswith(change_id, 'erased-')" -%}
     {%- if run_query(erased_ids ~ ' limit 1').rows -%}
         {%- do run_query(
-            'merge into ' ~ stream ~ ' as known using (select change_id from (' ~ of_keys ~ ") as of_keys where concat('erased-',"
-            ~ ' md5(change_id)) in (' ~ erased_ids ~ ')) as read_again on known.change_id = read_again.change_id when matched then'
-            ~ ' delete'
+            'merge into ' ~ stream ~ ' as known using (select of_keys.change_id from (' ~ of_keys ~ ') as of_keys inner join ('
+            ~ erased_ids ~ ") as erased on concat('erased-', md5(of_keys.change_id)) = erased.change_id) as read_again"
+            ~ ' on known.change_id = read_again.change_id when matched then delete'
         ) -%}
     {%- endif -%}
     {%- set statement -%}
