@@ -76,9 +76,9 @@ paired_rows as (
 {%- endmacro -%}
 
 
-{#- Column name in lower case -> the column with its before-image: the prefix and the name, of the same type, and
-    not declared as a data column by the caller. A before-image column has no before-image itself, so shorter names
-    go first. -#}
+{#- Column name in lower case -> the column with its before-image: the prefix and the name, of the same type or one that
+    the other widens to (a table may widen its columns one by one), and not declared as a data column by the caller. A
+    before-image column has no before-image itself, so shorter names go first. -#}
 {%- macro _before_columns(found, types, columns, prefix) -%}
     {%- set images = {} -%}
     {%- if not prefix -%}
@@ -89,7 +89,12 @@ paired_rows as (
     {%- for size in found | map('length') | unique | sort -%}
         {%- for name in found if name | length == size and (name | lower).startswith(prefix | lower) -%}
             {%- set plain = name[prefix | length:] | lower -%}
-            {%- set matches = plain in types and types[plain] == types[name | lower] -%}
+            {%- set own, other = types[name | lower], types[plain] -%}
+            {%- set matches = plain in types and (
+                own == other
+                or afterimage._widenings(own, other, []) is not none
+                or afterimage._widenings(other, own, []) is not none
+            ) -%}
             {%- if matches and plain not in taken and name | lower not in given -%}
                 {%- do images.update({plain: name}) -%}
                 {%- do taken.append(name | lower) -%}
@@ -108,13 +113,23 @@ paired_rows as (
     {%- endif -%}
     {%- set fields = [] -%}
     {%- for column in columns -%}
-        {%- set value = afterimage._quote(image_of.get(column, column)) -%}
-        {%- if column not in image_of and column not in unique_key -%}
+        {%- if column in image_of -%}
+            {%- set value = afterimage._before_value(column, types, image_of) -%}
+        {%- elif column in unique_key -%}
+            {%- set value = afterimage._quote(column) -%}
+        {%- else -%}
             {%- set value = 'cast(null as ' ~ types[column | lower] ~ ')' -%}
         {%- endif -%}
         {%- do fields.append(afterimage._literal(column) ~ ', ' ~ value) -%}
     {%- endfor -%}
     {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
+{%- endmacro -%}
+
+
+{#- What a before-image column holds, in the type of its column. -#}
+{%- macro _before_value(column, types, image_of) -%}
+    {%- set value, type = afterimage._quote(image_of[column]), types[column | lower] -%}
+    {{ return(value if types[image_of[column] | lower] == type else 'cast(' ~ value ~ ' as ' ~ type ~ ')') }}
 {%- endmacro -%}
 
 

@@ -61,6 +61,7 @@ with
     intake, layout.columns, layout.types, layout.unique_key,
     lacks=['changed_columns', 'transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
     ties={'identity_order': turns, 'order': turns},
+    known={'unchanged_if': afterimage._is_older_load(), 'carried': ['last_time']},
     old_key='before_image is not null' if layout.image_of else none
 ) }}
 {%- endmacro -%}

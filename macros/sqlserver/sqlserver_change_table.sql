@@ -43,6 +43,15 @@ with
 
 {{ afterimage._sqlserver_changes(instances, columns, common, unique_key) }},
 
+{#- A change whose row of the later instance is gone would lose the columns that the earlier one lacks. -#}
+{%- set other_half = afterimage._keep_other_half(unique_key) -%}
+{%- set lost_columns -%}
+known.reject_reason is null
+    and size(array_except(
+        changes.absent_columns,
+        concat(coalesce(known.absent_columns, cast(array() as array<string>)), {{ afterimage._string_array(intake.added or []) }})
+    )) > 0
+{%- endset %}
 {#- A copy in other words of an update's delete (operation 1) is a delete of its own. The row must outlive it. -#}
 {{ afterimage._finish(
     intake, columns, instances[0].types, unique_key,
@@ -53,6 +62,11 @@ with
         'order': 'row_id asc',
         'comes_last': "(kind = 'update' and operation = '2')",
     },
+    known=dict(
+        other_half,
+        unchanged_if='(' ~ other_half.unchanged_if ~ ') or (' ~ lost_columns ~ ')' if earlier is not none
+            else other_half.unchanged_if
+    ),
     old_key='before_image is not null'
 ) }}
 {%- endmacro -%}
@@ -247,7 +261,9 @@ described as (
                 ', ', {{ afterimage._each(columns, unflagged) | join(', ') }}
             ), ''))
         )), cast(array() as array<string>)) as warnings,
-        cast(copies + coalesce(partner.copies, 0) as int) as source_rows
+        cast(copies + coalesce(partner.copies, 0) as int) as source_rows,
+        max(is_before or partner is not null) over (partition by change_group) as has_before_image,
+        max(not is_before) over (partition by change_group) as has_after_image
 
     from paired_rows
     left outer join flags

@@ -41,6 +41,14 @@ with
 
 {{ afterimage._db2_described(condensed) }},
 
+{#- A row of a condensed table that was sent before does not take the place of a later one. -#}
+{%- set is_older_state -%}
+known.reject_reason is null
+    and changes.reject_reason is null
+    and known.transaction_id > changes.transaction_id
+    and known.changed_at > changes.changed_at
+{%- endset -%}
+{%- set other_half = afterimage._keep_other_half(layout.unique_key) %}
 {{ afterimage._finish(
     intake, layout.columns, layout.types, layout.unique_key,
     lacks=['changed_columns', 'absent_columns', 'changed_by'],
@@ -49,7 +57,11 @@ with
         'order': "row_rank asc, if(kind = 'load', last_time, null) desc nulls last, "
             ~ "if(kind = 'load', image_hash, null) desc, image_hash asc",
         'comes_last': "(kind = 'update' and row_kind = 'delete')",
-    }
+    },
+    known={'unchanged_if': is_older_state} if condensed else dict(
+        other_half, carried=other_half.carried + ['last_time'],
+        unchanged_if='(' ~ other_half.unchanged_if ~ ') or (' ~ afterimage._is_older_load() ~ ')'
+    )
 ) }}
 {%- endmacro -%}
 

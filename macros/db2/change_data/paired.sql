@@ -8,7 +8,9 @@ key_turns as (
     select
         *,
         lag(kind) over (in_key) as previous_kind,
-        lead(struct(kind, image, copies)) over (in_key) as next_row
+        lead(struct(kind, image, copies)) over (in_key) as next_row,
+        max(kind = 'delete') over (of_key) as has_before_image,
+        max(kind <> 'delete') over (of_key) as has_after_image
         {%- if pair_key_changes %},
         dense_rank() over (
             partition by coalesce(commit_place, row_group) order by intent_place, row_rank, row_group
@@ -21,7 +23,8 @@ key_turns as (
             partition by
                 if(reject_reason is null and kind <> 'load', concat(commit_place, key_hash), row_group)
             order by intent_place, row_rank, image_hash
-        )
+        ),
+        of_key as (partition by if(reject_reason is null and kind <> 'load', concat(commit_place, key_hash), row_group))
 
 ),
 
@@ -114,7 +117,9 @@ paired_changes as (
         last_time,
         changed_at,
         reject_reason,
-        copies + if(is_pair, next_row.copies, 0) as source_rows
+        copies + if(is_pair, next_row.copies, 0) as source_rows,
+        has_before_image,
+        has_after_image
 
     from {{ 'key_changes' if pair_key_changes else 'paired' }}
 

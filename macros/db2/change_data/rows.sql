@@ -133,7 +133,7 @@ identified as (
         {%- set name = afterimage._quote(column) -%}
         {%- do fields.append(
             afterimage._literal(column) ~ ', ' ~ (
-                'coalesce(' ~ name ~ ', ' ~ afterimage._quote(layout.image_of[column]) ~ ')'
+                'coalesce(' ~ name ~ ', ' ~ afterimage._before_value(column, layout.types, layout.image_of) ~ ')'
                 if column in layout.image_of else name
             )
         ) -%}

@@ -138,7 +138,7 @@ commits as (
                 balance < 0
                 or (balance = 0 and step = 0)
                 -- The row that left is not the one that came.
-                or (balance = 0 and step < 0 and {{ afterimage._contradicts('last_row') | indent(16) }})
+                or if(balance = 0 and step < 0, {{ afterimage._contradicts('last_row') | indent(16) }}, false)
             ) as shows_row,
             max(balance) > 1 or bool_or(needs_free_key and balance = 1) as shows_no_row,
             collect_set(

@@ -12,10 +12,14 @@
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
 {%- set is_end = "coalesce(ended_by in ('delete', 'key_change'), false)" -%}
+{#- Spark works out what occurs twice before all else, for every row, even behind an `and`, but not within an `if`. To
+    compare two rows takes long, and few need it. -#}
 {%- set shows_other_row -%}
-{{ is_end }}
-        and coalesce(last_row.has_arrived and transaction_id = last_row.transaction_id, false)
-        and {{ afterimage._contradicts('last_row', types) | indent(8) }}
+if(
+            {{ is_end }} and coalesce(last_row.has_arrived and transaction_id = last_row.transaction_id, false),
+            {{ afterimage._contradicts('last_row', types) | indent(12) }},
+            false
+        )
 {%- endset -%}
 looking_back as (
 
@@ -54,7 +58,9 @@ undecided_events as (
 
     select
         *,
-        is_behind_arrival and not {{ afterimage._contradicts('found_row', types) | indent(8) }} as may_be_of_either
+        if(
+            is_behind_arrival, not {{ afterimage._contradicts('found_row', types) | indent(12) }}, false
+        ) as may_be_of_either
 
     from compared_events
 

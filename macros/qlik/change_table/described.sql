@@ -68,7 +68,8 @@ described as (
             null
         ) as warnings,
         source_rows,
-        has_before_image
+        has_before_image,
+        has_after_image
 
     from masked
 

@@ -51,22 +51,8 @@ flags as (
 
 {{ afterimage._qlik_described(layout, has_short_way) }},
 
-{#- An update has two rows, and one may be deleted before the other is read again. A change keeps here what it would
-    lose by that. A before-image without a number in its change_id has no update beside it. One that is still there may
-    be no update's, or another's. -#}
-{%- set unchanged_if -%}
-known.reject_reason is null
-    and (
-        (changes.reject_reason like 'before-image without its update:%' and endswith(changes.change_id, '-U'))
-        or (
-            changes.reject_reason is null
-            and not changes.has_before_image
-            and changes.`before` is null
-            and known.`before` is not null
-            and {{ afterimage._exact_json('changes.`after`') }} = {{ afterimage._exact_json('known.`after`') }}
-        )
-    )
-{%- endset %}
+{#- An update has two rows, and one may be deleted before the other is read again. -#}
+{%- set other_half = afterimage._keep_other_half(layout.unique_key) %}
 {#- Loads have no change_seq. If a key has several, the latest wins. It gets the change_id without a number, so it
     replaces an earlier load even if that one is no longer landed. -#}
 {{ afterimage._finish(
@@ -80,7 +66,10 @@ known.reject_reason is null
         'order': "if(kind = 'load', last_time, null) desc nulls last, if(kind = 'load', image_hash, null) desc, "
             ~ "source_time asc nulls first, image_hash asc",
     },
-    known={'unchanged_if': unchanged_if, 'carried': ['has_before_image']},
+    known=dict(
+        other_half, carried=other_half.carried + ['last_time'],
+        unchanged_if='(' ~ other_half.unchanged_if ~ ') or (' ~ afterimage._is_older_load() ~ ')'
+    ),
     old_key='before_image is not null'
 ) }}
 {%- endmacro -%}
@@ -136,6 +125,7 @@ plain as (
         reject_reason,
         rows_in_group as source_rows,
         plain_case <> 'alone' as has_before_image,
+        true as has_after_image,
         true as is_alone
 
     from classified_groups

@@ -149,9 +149,11 @@ matchable as (
             null,
             {{ own_key }}
         ) as pair_key,
-        max(kind = 'before_image' and reject_reason is null) over (
-            partition by group_hash, change_group
-        ) as has_before_image
+        {%- for name, condition in {
+            'has_before_image': "kind = 'before_image' and reject_reason is null", 'has_after_image': "kind = 'update'"
+        }.items() %}
+        max({{ condition }}) over (partition by group_hash, change_group) as {{ name }}{{ ',' if not loop.last }}
+        {%- endfor %}
 
     from distinct_rows
 
@@ -216,6 +218,7 @@ paired as (
         ) as reject_reason,
         copies + if(kind = 'update' and number_of_pair = 1, coalesce(before_partner.copies, 0), 0) as source_rows,
         has_before_image,
+        has_after_image,
         false as is_alone
 
     from partners

@@ -1,0 +1,205 @@
+"""Changes of which a part has left the raw table: what was taken in stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from conftest import SCHEMA, Lake, Project, relation
+from dialect_db2 import DB2_HEADER
+from dialect_sqlserver import HEADER
+from reference import Row
+
+pytestmark = pytest.mark.slow
+
+SEQ = "2024022923595999000000000000000010"
+QLIK = {
+    "header__change_seq": "string",
+    "header__change_oper": "string",
+    "header__timestamp": "timestamp",
+    "id": "string",
+    "note": "string",
+}
+SERVER = {**HEADER, "id": "string", "note": "string"}
+DB2 = {
+    **DB2_HEADER,
+    "IBMSNAP_LOGMARKER": "timestamp",
+    "id": "string",
+    "note": "string",
+}
+
+
+@pytest.fixture(scope="module")
+def project(make_project: Callable[[str], Project]) -> Project:
+    return make_project("half_is_gone")
+
+
+def of_qlik(place: int | None, letter: str, key: str, note: str, day: int = 1) -> Row:
+    return {
+        "header__change_seq": None if place is None else f"{SEQ}{place}",
+        "header__change_oper": letter,
+        "header__timestamp": datetime(2024, 3, day),
+        "id": key,
+        "note": note,
+    }
+
+
+def of_server(commit: int, operation: int, key: str, note: str) -> Row:
+    return {
+        "__$start_lsn": commit.to_bytes(10, "big"),
+        "__$seqval": b"\x00" * 9 + b"\x01",
+        "__$operation": operation,
+        "__$update_mask": b"\x03",
+        "id": key,
+        "note": note,
+    }
+
+
+def of_db2(commit: int, intent: int, letter: str, key: str, note: str, day: int = 1) -> Row:
+    return {
+        "IBMSNAP_COMMITSEQ": commit.to_bytes(16, "big"),
+        "IBMSNAP_INTENTSEQ": intent.to_bytes(16, "big"),
+        "IBMSNAP_OPERATION": letter,
+        "IBMSNAP_LOGMARKER": datetime(2024, 3, day),
+        "id": key,
+        "note": note,
+    }
+
+
+def models(project: Project, tables: dict[str, str]) -> tuple[str, ...]:
+    """Write a staging model for each raw table, whose macro and arguments are given."""
+    for table, call in tables.items():
+        macro, arguments = call.split("(", 1)
+        project.stream(
+            f"stg_{table}",
+            f"{macro}({relation(table)}, unique_key=['id']{arguments}",
+            on_schema_change="append_new_columns",
+        )
+    return tuple(f"stg_{table}" for table in tables)
+
+
+# What each source writes for two updates: one changes the key, the other does not.
+PAIRS: dict[str, tuple[dict[str, str], list[Row], list[Row]]] = {
+    "qlik_halves": (
+        QLIK,
+        [of_qlik(1, "B", "a", "x"), of_qlik(2, "B", "c", "x")],
+        [of_qlik(1, "U", "b", "x"), of_qlik(2, "U", "c", "y")],
+    ),
+    "server_halves": (
+        SERVER,
+        [of_server(4, 1, "a", "x"), of_server(5, 3, "c", "x"), of_server(6, 1, "d", "x")],
+        [of_server(4, 2, "b", "x"), of_server(5, 4, "c", "y"), of_server(6, 2, "d", "y")],
+    ),
+    "db2_halves": (
+        DB2,
+        [of_db2(1, 1, "D", "a", "x"), of_db2(2, 1, "D", "c", "x")],
+        [of_db2(1, 2, "I", "a", "y"), of_db2(2, 2, "I", "c", "y")],
+    ),
+}
+CALLS = {
+    "qlik_halves": "qlik_change_table()",
+    "server_halves": "sqlserver_change_table()",
+    "db2_halves": "db2_change_data(, before_prefix=none)",
+}
+
+
+@pytest.mark.parametrize("half", [0, 1], ids=["the row before", "the row after"])
+def test_a_change_stays_whole_when_half_of_it_comes_again(
+    half: int, project: Project, lake: Lake
+) -> None:
+    names = models(project, CALLS)
+    for table, (columns, before, after) in PAIRS.items():
+        lake.create(table, columns, before + after)
+    project.dbt("run", "--select", *names, "--full-refresh")
+    whole = lake.contents(*names)
+    assert all(
+        change["operation"] == "update" and change["before"] is not None
+        for changes in whole.values()
+        for change in changes
+    )
+    for table, (columns, *halves) in PAIRS.items():
+        # Twice, so that no count of rows tells what is gone.
+        lake.create(table, columns, halves[half] * 2)
+    project.dbt("run", "--select", *names)
+    assert lake.contents(*names) == whole
+
+
+def test_what_is_still_there_of_an_update_may_have_new_values(project: Project, lake: Lake) -> None:
+    names = models(project, {"qlik_halves": "qlik_change_table(, columns=['id'])"})
+    columns, before, after = PAIRS["qlik_halves"]
+    lake.create("qlik_halves", columns, before + after)
+    project.dbt("run", "--select", *names, "--full-refresh")
+    lake.create("qlik_halves", columns, after)
+    names = models(project, {"qlik_halves": CALLS["qlik_halves"]})
+    project.dbt("run", "--select", *names)
+    assert told(lake, "stg_qlik_halves") == [("a", None, "b", "x"), ("c", None, "c", "y")]
+
+
+def told(lake: Lake, table: str) -> list[tuple[Any, ...]]:
+    """Give the images of the good changes, in order."""
+    found = lake.rows(
+        "select `before`.id as old, `before`.note as was, `after`.id as new, `after`.note as is_now"
+        f" from {SCHEMA}.{table} where reject_reason is null order by change_seq"
+    )
+    return [tuple(row.values()) for row in found]
+
+
+def test_a_change_keeps_the_columns_that_the_later_instance_of_sql_server_brought(
+    project: Project, lake: Lake
+) -> None:
+    names = models(
+        project, {"server_later": f"sqlserver_change_table(, earlier={relation('server_earlier')})"}
+    )
+    rows = [of_server(5, 3, "c", "x"), of_server(5, 4, "c", "y")]
+    earlier = {name: kind for name, kind in SERVER.items() if name != "note"}
+    lake.create(
+        "server_earlier", earlier, [{name: row.get(name) for name in earlier} for row in rows]
+    )
+    lake.create("server_later", SERVER, rows)
+    project.dbt("run", "--select", *names, "--full-refresh")
+    whole = lake.contents(*names)
+    assert told(lake, *names) == [("c", "x", "c", "y")]
+    lake.create("server_later", SERVER, [of_server(6, 2, "d", "z")])
+    project.dbt("run", "--select", *names)
+    found = lake.contents(*names)["stg_server_later"]
+    assert found[:1] == whole["stg_server_later"]
+    assert len(found) == 2
+
+
+def test_a_load_that_was_sent_before_does_not_replace_a_later_one(
+    project: Project, lake: Lake
+) -> None:
+    names = models(
+        project,
+        {
+            "qlik_loads": "qlik_change_table()",
+            "db2_loads": "db2_change_data(, before_prefix=none)",
+            "dms_loads": "dms_changes(, time='loaded_at')",
+            "db2_states": "db2_change_data(, before_prefix=none, condensed=true)",
+        },
+    )
+    dms = {"loaded_at": "timestamp", "id": "string", "note": "string"}
+    found = []
+    # The last has the values of the first, and a later time.
+    for run, (note, day) in enumerate([("old", 1), ("new", 2), ("old", 1), ("old", 3)]):
+        loaded_at = datetime(2024, 3, day)
+        lake.create("qlik_loads", QLIK, [of_qlik(None, "I", "a", note, day)])
+        lake.create("db2_loads", DB2, [of_db2(0, 0, "I", "a", note, day)])
+        lake.create("dms_loads", dms, [{"loaded_at": loaded_at, "id": "a", "note": note}])
+        lake.create("db2_states", DB2, [of_db2(day, 1, "U", "a", note, day)])
+        project.dbt("run", "--select", *names, *([] if run else ["--full-refresh"]))
+        found.append({name: told(lake, name)[-1][-1] for name in names})
+    assert found == [dict.fromkeys(names, note) for note in ("old", "new", "new", "old")]
+
+
+def test_a_before_image_may_be_wider_than_its_column(project: Project, lake: Lake) -> None:
+    columns = {**DB2_HEADER, "id": "bigint", "XID": "int", "n": "int", "Xn": "bigint"}
+    row = {name: of_db2(1, 1, "U", "a", "x")[name] for name in DB2_HEADER}
+    names = models(project, {"db2_wider": "db2_change_data()"})
+    lake.create("db2_wider", columns, [row | {"id": 20, "XID": 2, "n": 5, "Xn": 4}])
+    project.dbt("run", "--select", *names, "--full-refresh")
+    [change] = lake.contents(*names)["stg_db2_wider"]
+    assert (change["before"], change["after"]) == ({"id": 2, "n": 4}, {"id": 20, "n": 5})
