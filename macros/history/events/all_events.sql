@@ -142,7 +142,7 @@ events as (
 )
 {%- if plan.trades %},
 
-{{ afterimage._ends_of_earlier_rows(keys, plan.types) }}
+{{ afterimage._ends_of_earlier_rows(keys, plan.types, plan.trading) }}
 {%- endif %}
 {%- endmacro -%}
 

@@ -1,19 +1,21 @@
 {#- What is known of a stream, so that needless steps can be left out:
     - `sparse_columns`: which columns are ever absent,
     - `truncates`: whether the table was ever truncated,
-    - `trades`: whether rows may take each other's keys,
+    - `trades`: whether rows may take each other's keys; `trading`: the hashes of all keys where they do, if these are few,
     - `carries`: whether rows take values along to another key; `carried`: the table of these values, if there is one. -#}
-{%- macro _facts(sparse_columns, truncates, trades, carries, carried=none) -%}
+{%- macro _facts(sparse_columns, truncates, trades, carries, carried=none, trading=none) -%}
     {{ return({
         'sparse_columns': sparse_columns, 'truncates': truncates, 'trades': trades, 'carries': carries, 'carried': carried,
+        'trading': trading,
     }) }}
 {%- endmacro -%}
 
 
-{#- The facts of all changes that a table remembers, see _remember. -#}
-{%- macro _facts_of(remembered, carried=none) -%}
+{#- The facts of all changes that a table remembers, see _remember. `pending` is their summary if they were all just read. -#}
+{%- macro _facts_of(remembered, carried=none, pending={}) -%}
     {{ return(afterimage._facts(
-        remembered.sparse_columns, remembered.truncates, remembered.trades, remembered.carries, carried
+        remembered.sparse_columns, remembered.truncates, remembered.trades, remembered.carries, carried,
+        pending.get('trading')
     )) }}
 {%- endmacro -%}
 
@@ -28,7 +30,7 @@
     {%- endif -%}
     {%- set options = {'unique_key': unique_key, 'load_valid_from': 'current_timestamp()'} -%}
     {%- set pending = afterimage._pending_changes(changes, none, options) -%}
-    {{ return(afterimage._facts_of(afterimage._remember_all(changes, options, pending))) }}
+    {{ return(afterimage._facts_of(afterimage._remember_all(changes, options, pending), pending=pending)) }}
 {%- endmacro -%}
 
 
@@ -68,10 +70,12 @@
 {%- endmacro -%}
 
 
-{#- What a table remembers that has taken in a whole stream; `pending` is the summary of all its changes. -#}
+{#- What a table remembers that has taken in a whole stream; `pending` is the summary of all its changes. It gets
+    `trading`, see _facts. -#}
 {%- macro _remember_all(stream, options, pending) -%}
-    {%- set trades = pending.ends > 0 and afterimage._trading_keys(stream, options.unique_key) > 0 -%}
-    {{ return(afterimage._remember(none, pending, trades, pending.sparse_moves > 0)) }}
+    {%- set trading = afterimage._trading_keys(stream, options.unique_key) if pending.ends > 0 else [] -%}
+    {%- do pending.update({'trading': trading if trading | length <= 1000 else none}) -%}
+    {{ return(afterimage._remember(none, pending, trading | length > 0, pending.sparse_moves > 0)) }}
 {%- endmacro -%}
 
 
@@ -141,9 +145,14 @@
 {%- endmacro -%}
 
 
+{#- The hashes of the keys that _key_trades finds, a thousand and one at the most. -#}
 {%- macro _trading_keys(stream, unique_key, condition='true') -%}
-    {%- set trades = afterimage._key_trades(stream, unique_key, condition) -%}
-    {{ return(afterimage._value('select count(*) from (' ~ trades ~ ') as key_trades')) }}
+    {%- set hashes -%}
+        select distinct {{ afterimage._hash_of_values(afterimage._key_names(unique_key)) | indent(8) }} as key_hash
+        from ({{ afterimage._key_trades(stream, unique_key, condition) }}) as key_trades
+        limit 1001
+    {%- endset -%}
+    {{ return(run_query(hashes).columns[0].values() | list) }}
 {%- endmacro -%}
 
 

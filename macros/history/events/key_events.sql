@@ -135,7 +135,7 @@ last(
 {#- Which steps the events of a stream need:
     - `key_names`: the key's columns between the CTEs; `types`: those of all columns, by name,
     - `sparse`: the columns that may be absent,
-    - `truncates`, `trades`, `carries`: see _facts; `carried`: the table of carried values, if there is one,
+    - `truncates`, `trades`, `trading`, `carries`: see _facts; `carried`: the table of carried values, if there is one,
     - `events`: the CTE that has all events,
     - `is_rebuilt`: whether some keys are rebuilt from a place on; `names_user`: whether events have changed_by. -#}
 {%- macro _event_plan(unique_key, types, facts, is_rebuilt=false, names_user=false) -%}
@@ -152,6 +152,7 @@ last(
         'sparse': sparse,
         'truncates': facts.truncates,
         'trades': facts.trades,
+        'trading': facts.trading,
         'events': 'classified_events' if facts.trades else 'events',
         'carries': sparse | length > 0 and facts.carries,
         'carried': facts.carried,

@@ -8,7 +8,7 @@
 
     Once the row that arrived was updated, the statement that brought it is over, and the end is its own. Its
     before-image may still show another row: PostgreSQL has defaults there. -#}
-{%- macro _ends_of_earlier_rows(keys, types) -%}
+{%- macro _ends_of_earlier_rows(keys, types, trading=none) -%}
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
 {%- set is_end = "coalesce(ended_by in ('delete', 'key_change'), false)" -%}
@@ -26,7 +26,16 @@ looking_back as (
     select
         *,
         last(
-            if(is_row, struct(transaction_id, image, unknown_columns, arrived_by is not null as has_arrived), null), true
+            if(
+                is_row
+                {%- if trading %}
+                -- Windows copy what they look at, and other keys have no use for it.
+                and {{ afterimage._hash_of_values(keys) | indent(16) }} in ({{ trading | join(', ') }})
+                {%- endif %},
+                struct(transaction_id, image, unknown_columns, arrived_by is not null as has_arrived),
+                null
+            ),
+            true
         ) over ({{ before }}) as last_row
 
     from events

@@ -43,7 +43,7 @@
         afterimage._remember_all(stream, options, pending), types=afterimage._types_by_width(columns)
     ) -%}
     {%- set carried = afterimage._follow_rows(
-        target_relation, stream, columns, options, afterimage._facts_of(remembered)
+        target_relation, stream, columns, options, afterimage._facts_of(remembered, pending=pending)
     ) -%}
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(
@@ -52,7 +52,7 @@
             afterimage._of_model_format('properties')('audit', config.get('meta_column_names') or {}),
             **afterimage._bookkeeping(options, remembered)
         ),
-        afterimage._audit_of_keys(stream, columns, options, afterimage._facts_of(remembered, carried))
+        afterimage._audit_of_keys(stream, columns, options, afterimage._facts_of(remembered, carried, pending))
     ) -%}
     {%- do afterimage._drop_scratch_tables([carried]) -%}
     {%- if afterimage._of_model_format('traits')().keeps_properties -%}

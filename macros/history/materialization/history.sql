@@ -58,14 +58,14 @@
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
     {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
     {%- set carried = afterimage._follow_rows(
-        target_relation, stream, columns, options, afterimage._facts_of(remembered)
+        target_relation, stream, columns, options, afterimage._facts_of(remembered, pending=pending)
     ) -%}
 
     {%- do log(model.name ~ ': building from ' ~ pending.changes ~ ' changes', info=true) -%}
     {%- do afterimage._create_table_as(
         target_relation, existing_relation,
         dict(afterimage._of_model_format('properties')('history', renamed), **afterimage._bookkeeping(options, remembered)),
-        afterimage._versions(stream, columns, options, facts=afterimage._facts_of(remembered, carried)),
+        afterimage._versions(stream, columns, options, facts=afterimage._facts_of(remembered, carried, pending)),
         afterimage._of_model_format('partitioning')('history', renamed) if config.get('partition_by') is none else none
     ) -%}
     {%- do afterimage._drop_scratch_tables([carried]) -%}

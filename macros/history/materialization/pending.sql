@@ -56,7 +56,7 @@
         and {{ afterimage._literal(seen.last_ender) }}
     {%- endset -%}
     {#- Rows rarely take each other's keys, and this check is quicker than working out the consequences. -#}
-    {%- if afterimage._trading_keys(stream, options.unique_key, meets_slice) == 0 -%}
+    {%- if not afterimage._trading_keys(stream, options.unique_key, meets_slice) -%}
         {{ return(key_changes) }}
     {%- endif -%}
     {%- set query -%}
