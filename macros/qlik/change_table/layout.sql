@@ -122,7 +122,7 @@
 
 {#- Whether a row is one of an insert. -#}
 {%- macro _qlik_is_insert(header) -%}
-coalesce(nullif({{ header.change_oper }}, ''), {{ header.operation }}, '') in ('I', 'INSERT')
+coalesce(nullif({{ header.change_oper }}, ''), if({{ header.operation }} = 'INSERT', 'I', ''), '') = 'I'
     and coalesce({{ header.operation }}, 'INSERT') = 'INSERT'
 {%- endmacro -%}
 
