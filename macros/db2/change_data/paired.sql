@@ -3,14 +3,17 @@
 {%- macro _db2_paired(layout, pair_key_changes) -%}
 {%- set deleted = "if(kind = 'delete' and not is_pair, " -%}
 {%- set inserted = "if(kind = 'insert', " -%}
+{#- Where the two rows of an update are: at its key, or at the old one and the new. -#}
+{%- set halves = "if(reject_reason is null and kind <> 'load', "
+    ~ ('commit_place' if pair_key_changes else 'concat(commit_place, key_hash)') ~ ', row_group)' -%}
 key_turns as (
 
     select
         *,
         lag(kind) over (in_key) as previous_kind,
         lead(struct(kind, image, copies)) over (in_key) as next_row,
-        max(kind = 'delete') over (of_key) as has_before_image,
-        max(kind <> 'delete') over (of_key) as has_after_image
+        max(kind = 'delete') over (partition by {{ halves }}) as has_before_image,
+        max(kind <> 'delete') over (partition by {{ halves }}) as has_after_image
         {%- if pair_key_changes %},
         dense_rank() over (
             partition by coalesce(commit_place, row_group) order by intent_place, row_rank, row_group
@@ -23,8 +26,7 @@ key_turns as (
             partition by
                 if(reject_reason is null and kind <> 'load', concat(commit_place, key_hash), row_group)
             order by intent_place, row_rank, image_hash
-        ),
-        of_key as (partition by if(reject_reason is null and kind <> 'load', concat(commit_place, key_hash), row_group))
+        )
 
 ),
 
