@@ -5,9 +5,8 @@
     queries for further groups to read.
     With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
     to the contract, and `erased_columns` what they have in a change that was erased, as SQL: NULL, if they are not there.
-    `declared` are the columns, {name, type}, if the model and no table says their types.
-    With `waits_for_time`, a run may find something to do though nothing has landed; `reads` are
-    relations that the macro reads without asking what has landed there.
+    `declared` are the columns, {name, type}, if the model and no table says their types. With `waits_for_time`, a run may
+    find something to do though nothing has landed; `reads` are relations that are read without asking what has landed.
 
     The result has
     - `kind`: `all` (read everything), `new` or `nothing`,
@@ -26,6 +25,7 @@
     erased_columns={}, waits_for_time=false, reads=[], declared=none
 ) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
+    {%- do afterimage._check_list_comes_first() -%}
     {%- do afterimage._check_key(sides[0].relation, unique_key, remembered.built_with) -%}
     {%- do afterimage._check_widened_key(macro_name, sides[0].relation, unique_key, new_shape) -%}
     {%- set read = namespace(sides=[], is_woken=false) -%}

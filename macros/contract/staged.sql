@@ -5,12 +5,20 @@
     `afterimage_known_seq`, which is not written, tells a change_stream which changes are known. -#}
 {%- macro _staged(intake, known, columns, column_types, unique_key, further_columns=[]) -%}
     {%- set erasures = afterimage._erasures_of(model.name, unique_key, column_types) if execute else none -%}
+    {%- do afterimage._check_list_is_there(erasures) -%}
+    {%- do afterimage._check_hashed_types(erasures, unique_key) -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}
-    {%- set value = {} -%}
+    {%- set value, named = {}, known.kept | list -%}
+    {%- set may_keep_tokens = erasures and afterimage._is_incremental() -%}
     {%- for column in contract + further_columns -%}
         {%- do value.update({column: known.kept.get(column, 'changes.' ~ afterimage._quote(column))}) -%}
+        {%- if may_keep_tokens and column not in ['change_id', 'source_rows'] -%}
+            {%- do value.update({column: 'if(changes.keeps_token and known.change_id is not null, known.'
+                ~ afterimage._quote(column) ~ ', ' ~ value[column] ~ ')'}) -%}
+            {%- do named.append(column) -%}
+        {%- endif -%}
     {%- endfor -%}
     {%- set types = afterimage._column_types(
         afterimage._relation_columns(this) if afterimage._is_incremental() else []
@@ -36,11 +44,11 @@
 {%- endif %}
 select
     {%- for column in contract %}
-    {{ value[column] ~ (' as ' ~ column if column in known.kept) }},
+    {{ value[column] ~ (' as ' ~ column if column in named) }},
     {%- endfor %}
     {{ afterimage._ingested_at() | indent(4) }} as ingested_at
     {%- for column in further_columns %},
-    {{ value[column] ~ (' as ' ~ column if column in known.kept) }}
+    {{ value[column] ~ (' as ' ~ afterimage._quote(column) if column in named) }}
     {%- endfor %}
     {%- if marks_known %},
     known.change_seq as afterimage_known_seq
@@ -170,21 +178,4 @@ select {{ afterimage._quoted_list(afterimage._contract_columns() + ['ingested_at
     {{- ', change_seq as afterimage_known_seq' if afterimage._tracks_reads() }}
 from {{ this }}
 where false
-{%- endmacro -%}
-
-
-{#- An image of a key whose intervals are kept. A column of the key may be among those that stay. -#}
-{%- macro _image_with_token(image, columns, token_types) -%}
-    {%- set fields = [] -%}
-    {%- for column in columns -%}
-        {%- set kept = 'array_contains(kept_' ~ image ~ '.columns, {name})' -%}
-        {%- set other = 'cast(kept_' ~ image ~ '.token[{name}] as ' ~ token_types[column] ~ ')' if column in token_types
-            else 'null' -%}
-        {%- do fields.extend(afterimage._each(
-            [column], '{name}, if(' ~ kept ~ ', `' ~ image ~ '`.{column}, ' ~ other ~ ')'
-        )) -%}
-    {%- endfor -%}
-named_struct(
-    {{ fields | join(',\n') | indent(4) }}
-)
 {%- endmacro -%}

@@ -97,15 +97,18 @@ described as (
         0
 
     from {{ this }} as known
-    left anti join paired_changes on known.change_id = paired_changes.identity
+    left anti join {{ "(select explode(array(identity, concat('erased-', md5(identity)))) as identity from paired_changes) as"
+        if plan.has_erasures }} paired_changes on known.change_id = paired_changes.identity
     where
-        left(known.change_id, 26) in ('{{ plan.compared | join("', '") }}')
-        and known.change_id between '{{ plan.compared[0] }}' and '{{ plan.compared[-1] }}~'
+        {{ afterimage._copies_place_of_change() }} in ('{{ plan.compared | join("', '") }}')
+        and ({{ afterimage._copies_ids_between(plan.compared[0], plan.compared[-1]) }})
         and coalesce(known.reject_reason, '') not like 'superseded:%'
+        -- Whose raw rows were erased too, no copy shows, and is right.
+        and not (startswith(known.change_id, 'erased-') and known.source_rows = 0 and not known.operation <=> 'delete')
         -- Of a copy that is gone, only what it changed and what it did not can be worked out again.
         and (
             coalesce(known.reject_reason, 'unchanged:') like 'unchanged:%'
-            or left(known.change_id, 26) not in ('{{ plan.gone | join("', '") }}')
+            or {{ afterimage._copies_place_of_change() }} not in ('{{ plan.gone | join("', '") }}')
         )
     {%- endif %}
 

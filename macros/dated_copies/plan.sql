@@ -7,7 +7,8 @@
 {%- macro _copies_plan(macro_name, intake, date_type, unique_key) -%}
     {%- set side = intake.sides[0] -%}
     {%- set known = run_query(
-        'select distinct left(change_id, 26) from ' ~ this ~ " where change_id like '____-__-__ %'"
+        'select distinct ' ~ afterimage._copies_place_of_change() ~ ' from ' ~ this ~ " as known where change_id like"
+        ~ " '____-__-__ %' or (startswith(change_id, 'erased-') and changed_at is not null)"
     ).columns[0].values() | list -%}
     {%- set landed = intake.extents | map('first') | list if intake.kind == 'new'
         else afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
@@ -53,9 +54,29 @@
 
     {%- set ids = ["known.change_id like 'rejected-%'"] -%}
     {%- if plan.compared -%}
-        {%- do ids.append("known.change_id between '" ~ plan.compared[0] ~ "' and '" ~ plan.compared[-1] ~ "~'") -%}
+        {%- do ids.append(afterimage._copies_ids_between(plan.compared[0], plan.compared[-1])) -%}
     {%- endif -%}
-    {{ return(dict(plan, condition=condition, known_within=ids | join(' or '))) }}
+    {{ return(dict(
+        plan, condition=condition, known_within=ids | join(' or '),
+        has_erasures=afterimage._load_relation(afterimage._erasures_table()) is not none
+    )) }}
+{%- endmacro -%}
+
+
+{#- The place of the copy that made a row of `known`. The change_id begins with it; that of an erased change does not,
+    and its time is the copy's. -#}
+{%- macro _copies_place_of_change() -%}
+if(
+    startswith(known.change_id, 'erased-'),
+    date_format(known.changed_at, 'yyyy-MM-dd HH:mm:ss.SSSSSS'),
+    left(known.change_id, 26)
+)
+{%- endmacro -%}
+
+
+{#- The condition that a change_id of `known` may be of one of these copies. -#}
+{%- macro _copies_ids_between(first, last) -%}
+known.change_id between '{{ first }}' and '{{ last }}~' or known.change_id between 'erased-' and 'erased-~'
 {%- endmacro -%}
 
 
@@ -82,12 +103,12 @@
     {%- set query -%}
         select known.place
         from (
-            select left(change_id, 26) as place, sum(source_rows) as row_count
-            from {{ this }}
+            select {{ afterimage._copies_place_of_change() }} as place, sum(source_rows) as row_count
+            from {{ this }} as known
             where
-                left(change_id, 26) in {{ listed }}
-                and change_id between '{{ places | min }}' and '{{ places | max }}~'
-            group by left(change_id, 26)
+                {{ afterimage._copies_place_of_change() }} in {{ listed }}
+                and ({{ afterimage._copies_ids_between(places | min, places | max) }})
+            group by {{ afterimage._copies_place_of_change() }}
         ) as known
         inner join (
             select {{ side.place }} as place, count(*) as row_count

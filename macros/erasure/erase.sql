@@ -53,6 +53,9 @@
             name ~ ': is left alone; it reads what ' ~ plan.staging ~ ' reads, and may have the values of these keys'
         ) -%}
     {%- endfor -%}
+    {%- for name in plan.raw_gone -%}
+        {%- do lines.append(name ~ ': is gone, so nothing is erased there') -%}
+    {%- endfor -%}
     {%- for table in plan.raw_left -%}
         {%- set count = 'may have' if not table.images else 'has ' ~ afterimage._rows_of_plan(table, plan) -%}
         {%- do lines.append(

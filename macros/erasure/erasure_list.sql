@@ -1,4 +1,4 @@
-{#- How keys come on the list of erasures (macros/contract/erased.sql), and what stays of them. -#}
+{#- How keys come on the list of erasures (macros/contract/erasures.sql), and what stays of them. -#}
 
 
 {#- Adds the keys to the list of erasures that are not in it. Where there is a salt, it gets hashes. -#}
@@ -60,16 +60,16 @@
             ~ ' Got: ' ~ plan.kept
         ) -%}
     {%- endif -%}
-    {%- for node in graph.nodes.values() if node.resource_type == 'seed' and node.schema == list.schema
-        and node.alias == list.identifier -%}
+    {%- set seed = afterimage._erasures_seed() -%}
+    {%- if seed -%}
         {%- set is_new = ' where key_text not in ' ~ listed if earlier else '' -%}
         {%- if afterimage._value('select count(*) from (' ~ known ~ ')' ~ is_new) | int -%}
             {%- do exceptions.raise_compiler_error(
-                'erase: ' ~ list ~ ' is the seed ' ~ node.name ~ '. Add the keys there, run `dbt seed`, and erase what is'
+                'erase: ' ~ list ~ ' is the seed ' ~ seed.name ~ '. Add the keys there, run `dbt seed`, and erase what is'
                 ~ ' listed.'
             ) -%}
         {%- endif -%}
-    {%- endfor -%}
+    {%- endif -%}
     {{ return(dict(earlier, listed=listed) if earlier else none) }}
 {%- endmacro -%}
 

@@ -6,7 +6,8 @@
     - `tables`: the tables below that have this key; `rebuilt`: the names of those that are files without versions;
       `others`: those that are not touched, each with the reason, `why`; `beside`: the names of other models that read
       what the staging model reads,
-    - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`; `loses_rows`: whether no row that
+    - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`; `raw_gone`: the names of what does
+      not exist any longer; `loses_rows`: whether no row that
       a change of the keys counts is left,
     - `erased_columns`: see _intake; `parts`: see _parts_of_changes,
     - `kept`: the columns that stay, if intervals are kept; `token_types`: the types of the key's other columns.
@@ -39,7 +40,7 @@
     {%- set plan = {
         'staging': staging, 'stream': stream, 'unique_key': unique_key, 'key_types': types, 'texts': linked, 'erasures': erasures,
         'given': afterimage._as_listed(texts, unique_key), 'erased': afterimage._as_listed(linked, unique_key),
-        'tables': [], 'rebuilt': [], 'others': [], 'beside': [], 'raw_tables': [], 'raw_left': [],
+        'tables': [], 'rebuilt': [], 'others': [], 'beside': [], 'raw_tables': [], 'raw_left': [], 'raw_gone': [],
         'loses_rows': false, 'erased_columns': {}, 'parts': [],
         'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
     } -%}
@@ -59,11 +60,14 @@
         {%- do plan.erased_columns.update(one.erased_columns or {}) -%}
     {%- endfor -%}
     {%- set with_parts = plan.parts | map(attribute='name') | list -%}
-    {%- for id in node.depends_on.nodes -%}
+    {%- set list = afterimage._erasures_seed() -%}
+    {%- for id in node.depends_on.nodes if not list or id != list.unique_id -%}
         {%- set table = afterimage._raw_table(id, unique_key) -%}
         {#- Other tables describe changes, such as a registry's schemas, which have the key's name, and no row of it. An
             earlier release did not remember which these are. -#}
-        {%- if table.relation | string not in without_changes and table.types | list | sort != ['id', 'schema'] -%}
+        {%- if table.is_gone -%}
+            {%- do plan.raw_gone.append(table.name) -%}
+        {%- elif table.relation | string not in without_changes and table.types | list | sort != ['id', 'schema'] -%}
             {%- set is_read = not asked or table.relation | string in asked -%}
             {%- set is_erased = raw and afterimage._has_versions(table) and is_read
                 and (table.images or table.relation | string in with_parts) -%}
@@ -76,7 +80,7 @@
             ~ ' have the columns of the key: ' ~ plan.raw_tables | map(attribute='name') | join(', ') ~ '. Run the model first. A'
             ~ " model of dbt's `incremental` never remembers it: delete the rows there yourself. Got: true"
         ) -%}
-    {%- elif raw and not plan.raw_tables | selectattr('images') | list -%}
+    {%- elif raw and not plan.raw_gone and not plan.raw_tables | selectattr('images') | list -%}
         {%- do exceptions.raise_compiler_error(
             'erase: `raw` must be false, as ' ~ staging ~ ' reads no table of Iceberg or Delta with the columns of the key.'
             ~ ' Delete the rows there yourself. Got: true'
@@ -132,6 +136,11 @@
         {{ return({'name': node.name, 'relation': none, 'format': none, 'images': [], 'types': {}, 'is_raw': true}) }}
     {%- endif -%}
     {%- set relation = afterimage._relation_of_node(node) -%}
+    {#- Spark shows an error here and does not raise it. Of a folder nothing else says that it is gone. -#}
+    {%- set explained = run_query('explain select * from ' ~ relation).rows | map('first') | join(' ') -%}
+    {%- if modules.re.search('(TABLE_OR_VIEW|SCHEMA|PATH)_NOT_FOUND|PATH_DOES_NOT_EXIST', explained) -%}
+        {{ return({'name': id.split('.')[2:] | join('.'), 'is_gone': true}) }}
+    {%- endif -%}
     {%- set types = afterimage._types_in_lower_case(relation) -%}
     {{ return({
         'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': afterimage._landing_format(relation),

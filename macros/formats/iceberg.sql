@@ -91,8 +91,7 @@ if(
 {%- endmacro -%}
 
 
-{%- macro _iceberg_before_add(relation, name, type) -%}
-{%- endmacro -%}
+{%- macro _iceberg_before_add(relation, name, type) -%}{%- endmacro -%}
 
 
 {#- A replaced table keeps its properties, and Iceberg refuses metrics of a column that is gone. -#}
@@ -175,9 +174,10 @@ if(
         relation, "'min-file-size-bytes', '0', 'max-file-size-bytes', '9223372036854775807'"
     ) -%}
     {%- do afterimage._call_procedure('rewrite_manifests', relation) -%}
-    {#- A manifest that is alone is left as it is. -#}
+    {#- A manifest that is alone is left as it is. Of a table without rows any commit leaves it out. -#}
     {%- if afterimage._value('select sum(deleted_data_files_count) from ' ~ relation ~ '.manifests') -%}
         {%- do afterimage._compact_iceberg(relation, "'rewrite-all', 'true'") -%}
+        {%- do run_query('insert into ' ~ relation ~ ' select * from ' ~ relation ~ ' where false') -%}
         {%- do afterimage._call_procedure('rewrite_manifests', relation) -%}
     {%- endif -%}
     {%- do afterimage._expire_iceberg(relation, "timestamp '2100-01-01'") -%}

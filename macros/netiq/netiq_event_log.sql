@@ -100,7 +100,7 @@ coalesce(
         {{ return([]) }}
     {%- endif -%}
     {%- set due -%}
-        select left(change_id, 20) from {{ this }}
+        select regexp_extract(change_seq, '([0-9]{20})(?:[.][0-9]+)*$', 1) from {{ this }}
         where reject_reason like 'held back:%' and changed_at <= timestamp '{{ layout.as_of }}'
     {%- endset -%}
     {%- if run_query(due ~ ' limit 1').rows | length == 0 -%}

@@ -1039,26 +1039,30 @@ def _why_no_key(question: Question, imaged: Sequence[str], images: Mapping[str, 
 def _add_dms_time(plan: Plan, question: Question, operation: str, header: set[str]) -> set[str]:
     """Add the column with DMS's timestamps to the call, and return its name in lower case."""
     columns = question.landed.columns
-    # A loader of CSV makes timestamps of the texts.
+    times = _dms_times(question, header)
+    # DMS writes it behind its operation. A loader of CSV makes timestamps of the texts.
     behind = [
         one.name
         for before, one in pairwise(columns)
-        if before.name.lower() == operation and one.type in ("timestamp", "timestamp_ntz")
+        if before.name.lower() == operation
+        and one.name.lower() not in header
+        and (one.type in ("timestamp", "timestamp_ntz") or one.name in times)
     ]
-    times = _dms_times(question, header)
-    found = [*(name for name in behind if name.lower() not in header), *times][:1]
-    if not found:
+    if not behind:
+        # A text elsewhere may be the table's own, and would be lost as data.
+        which = f"Where {' or '.join(times)} is it" if times else "If there is one"
         plan.notes.append(
-            "time: no column looks like DMS's timestamps, so rows of the full load have no time. If"
-            " there is one (TimestampColumnName), name it with --arguments '{\"time\": …}'."
+            "time: no column behind the operation looks like DMS's timestamps, so rows of the full"
+            f" load have no time. {which} (TimestampColumnName), name it with --arguments"
+            " '{\"time\": …}'."
         )
         return set()
-    plan.call["time"] = text_literal(found[0])
-    what = "the first column with texts like DMS's timestamps."
-    if found[0] in behind:
-        what = f"the timestamp behind {_named(operation, question.landed)}. Check it."
-    plan.notes.append(f"time: {found[0]}, {what}")
-    return {found[0].lower()}
+    what = "texts like DMS's timestamps" if behind[0] in times else "the timestamp"
+    plan.call["time"] = text_literal(behind[0])
+    plan.notes.append(
+        f"time: {behind[0]}, {what} behind {_named(operation, question.landed)}. Check it."
+    )
+    return {behind[0].lower()}
 
 
 def _dms_times(question: Question, header: set[str]) -> list[str]:

@@ -1255,6 +1255,7 @@ def test_what_the_list_says_is_kept_is_kept_where_keys_are_erased_by_the_list(
     assert all(row["kept"] for row in listed)
 
     lake.spark.sql(f"truncate table {erasures}")
+    lake.spark.sql(f"drop table {SCHEMA}.stg_clients")
     lake.create(RAW, COLUMNS, ROWS)
     project.dbt("run", "--full-refresh")
     columns = dict.fromkeys(listed[0], "string") | {"requested_at": "timestamp"}
@@ -1330,3 +1331,233 @@ def test_an_erasure_that_ends_at_any_statement_is_repeated(
             assert sorted(one["is_current"] for one in of_eve) == [False, True], case
         for name in (*MODELS, *([RAW] if way == "raw" else [])):
             assert found_in_files(lake, name) == set(), (*case, name)
+
+
+def key_of(code: str) -> str:
+    return json.dumps({"code": code}).replace('"', '""')
+
+
+@pytest.mark.slow
+def test_a_list_that_is_not_loaded_stops_the_run(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A seed is gone, and then empty, while it is loaded again."""
+    erasures = f"{SCHEMA}.afterimage_erasures"
+    project = make_project("erase_seed")
+    project.file(
+        "seeds/afterimage_erasures.csv",
+        "model,erased_key,requested_at,reference\n"
+        f'stg_seeded,"{key_of("eve-now")}",2024-01-01 00:00:00,17\n'
+        f'stg_other,"{key_of("bob")}",2024-01-01 00:00:00,18\n',
+    )
+    call = f"qlik_change_table({relation('seeded__ct')}, unique_key=['code'])"
+    project.stream("stg_seeded", call)
+    lake.create("seeded__ct", COLUMNS, [row(1, "I", "eve-now", "Eve Marker")])
+    lake.spark.sql(f"drop table if exists {erasures}")
+    with pytest.raises(DbtError) as stopped:
+        project.dbt("build")
+    assert "Write `-- depends_on: {{ ref('afterimage_erasures') }}` into" in str(stopped.value)
+
+    project.dbt("seed")
+    project.dbt("run")
+    losses = [f"delete from {erasures} where reference = 17", f"drop table {erasures}"]
+    for number, loss in enumerate(losses, 2):
+        lake.append("seeded__ct", COLUMNS, [row(number, "U", "eve-now", "Eve Latemark")])
+        lake.spark.sql(loss)
+        for refresh in ([], ["--full-refresh"]):
+            with pytest.raises(DbtError) as stopped:
+                project.dbt("run", *refresh)
+            assert "has no key of this model or does not exist" in str(stopped.value)
+
+    project.file(
+        "models/stg_seeded.sql",
+        "-- depends_on: {{ ref('afterimage_erasures') }}\n"
+        + (project.folder / "models/stg_seeded.sql").read_text(),
+    )
+    for refresh in ([], ["--full-refresh"]):
+        lake.spark.sql(f"drop table if exists {erasures}")
+        project.dbt("build", *refresh)
+        rows = lake.rows(f"select reject_reason, `after` from {SCHEMA}.stg_seeded")
+        assert rows == [{"reject_reason": "erased", "after": None}] * 3
+    assert typed(project, "stg_seeded", "--listed", "--dry-run") == 0
+    assert "afterimage_erasures: " not in capfd.readouterr().out
+    # Who wants the values back takes the keys off, and begins anew.
+    project.file("seeds/afterimage_erasures.csv", "model,erased_key,requested_at,reference\n")
+    lake.spark.sql(f"delete from {erasures} where true")
+    lake.spark.sql(f"drop table {SCHEMA}.stg_seeded")
+    project.dbt("run")
+    rows = lake.rows(f"select reject_reason from {SCHEMA}.stg_seeded")
+    assert rows == [{"reject_reason": None}] * 3
+    lake.spark.sql(f"drop table {erasures}")
+
+
+@pytest.mark.slow
+def test_tokens_outlast_that_their_key_is_erased_as_a_whole(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """What lands again of the key counts, and its versions stay as they are."""
+    project = make_project("erase_twice")
+    project.stream("stg_twice", f"qlik_change_table({relation('twice__ct')}, unique_key=['code'])")
+    project.history("twice_history", "stg_twice", ["code"])
+    rows = [
+        row(1, "I", "eve-at-first", "Eve Marker"),
+        row(2, "B", "eve-at-first", "Eve Marker"),
+        row(2, "U", "eve-now", "Eve Secondmark"),
+        row(3, "I", "bob", "Bob"),
+    ]
+    lake.create("twice__ct", COLUMNS, rows)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    keys = [{"code": "eve-at-first"}]
+    erase(project, staging="stg_twice", keys=keys, keep_intervals=[])
+    project.dbt("run")
+    history = f"select * from {SCHEMA}.twice_history order by code, version"
+    versions = lake.rows(history)
+    assert [one["closed_by"] for one in versions if one["name"] is None] in (
+        ["key_change", None],
+        [None, "key_change"],
+    )
+    late = [row(4, "U", "eve-now", "Eve Latemark")]
+    for code in ("eve-now", "eve-at-first"):
+        erase(project, staging="stg_twice", keys=[{"code": code}])
+        lake.append("twice__ct", COLUMNS, rows + late)
+        project.dbt("run")
+        assert lake.rows(history) == versions, code
+        for name in ("stg_twice", "twice_history"):
+            assert found_in_files(lake, name) == set(), (name, code)
+        staged = lake.rows(f"select change_seq, source_rows, reject_reason from {SCHEMA}.stg_twice")
+        landed = lake.rows(f"select code from {SCHEMA}.twice__ct")
+        assert sum(one["source_rows"] for one in staged) == len(landed)
+        reasons = [one["reject_reason"] for one in sorted(staged, key=str)]
+        assert reasons == [None, None, None, "erased"]
+    project.dbt("run", "--full-refresh")
+    assert [one["code"] for one in lake.rows(history)] == ["bob"]
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+def test_what_is_held_back_ends_a_token_when_it_is_due(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Whether it was held back before the key was erased, as that of 8, or landed later."""
+    project = make_project("erase_held_back")
+    columns = [{"name": "id", "type": "int"}, {"name": "name", "type": "string"}]
+    project.stream(
+        "stg_held",
+        f"netiq_event_log({relation('held_log')}, unique_key=['id'], table='people',"
+        f" columns={columns}, future_events=true, as_of=var('as_of'))",
+    )
+    project.history("held_history", "stg_held", ["id"])
+    tomorrow = START + timedelta(days=1)
+
+    def run(day: int, *arguments: str) -> list[dict[str, Any]]:
+        now = json.dumps({"as_of": f"{START + timedelta(days=day, hours=1):%Y-%m-%d %H:%M:%S}"})
+        project.dbt("run", "--vars", now, *arguments)
+        return lake.rows(f"select id, name, closed_by, valid_to from {SCHEMA}.held_history")
+
+    log = [event(1, 1, 7, "Eve Marker"), event(2, 1, 8, "Eve Secondmark"), event(3, 4, 8)]
+    log[2]["event_time"] = tomorrow
+    lake.create("held_log", LOG, log)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    run(0, "--full-refresh")
+    now = json.dumps({"as_of": f"{START:%Y-%m-%d}"})
+    asked = {"staging": "stg_held", "keys": [{"id": 7}, {"id": 8}], "keep_intervals": []}
+    project.dbt("run-operation", "erase", "--args", json.dumps(asked), "--vars", now)
+    lake.append("held_log", LOG, [event(9, 4, 7) | {"event_time": tomorrow}])
+    assert [one["closed_by"] for one in run(0)] == [None, None]
+    for refresh in ([], ["--full-refresh"]):
+        found = run(2, *refresh)
+        assert [one["closed_by"] for one in found] == ["delete", "delete"], refresh
+        assert {one["valid_to"] for one in found} == {tomorrow}
+        assert all(one["id"] < 0 and one["name"] is None for one in found)
+        for name in ("stg_held", "held_history"):
+            assert found_in_files(lake, name) == set(), (name, refresh)
+        staged = lake.rows(f"select reject_reason, source_rows from {SCHEMA}.stg_held")
+        assert staged == [{"reject_reason": None, "source_rows": 1}] * 4
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+def test_hashes_stop_a_run_if_the_key_is_written_otherwise(
+    make_project: Callable[[str], Project], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erasures = f"{SCHEMA}.afterimage_erasures"
+    project = make_project("erase_hashed")
+    call = f"qlik_change_table({relation('hashed__ct')}, unique_key=['code'])"
+    project.stream("stg_hashed", call)
+    rows = [row(1, "I", Decimal(7), "Eve Marker")]
+    monkeypatch.setenv("AFTERIMAGE_ERASURE_SALT", "pepper")
+    lake.create("hashed__ct", COLUMNS | {"code": "decimal(20,0)"}, rows)
+    lake.spark.sql(f"drop table if exists {erasures}")
+    project.dbt("run", "--full-refresh")
+    erase(project, staging="stg_hashed", keys=[{"code": "7"}])
+    for kind in ("decimal(38,0)", "decimal(38,10)"):
+        lake.create("hashed__ct", COLUMNS | {"code": kind}, rows)
+        if kind == "decimal(38,0)":
+            project.dbt("run", "--full-refresh")
+        else:
+            with pytest.raises(DbtError) as stopped:
+                project.dbt("run", "--full-refresh")
+            assert "has hashes of keys whose column code was decimal(38,0)" in str(stopped.value)
+            assert "Got: decimal(38,10)" in str(stopped.value)
+        found = lake.rows(f"select reject_reason from {SCHEMA}.stg_hashed")
+        assert found == [{"reject_reason": "erased"}], kind
+    lake.spark.sql(f"drop table {erasures}")
+
+
+@pytest.mark.slow
+def test_what_is_kept_may_come_back_in_other_capitals(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    project = make_project("erase_in_capitals")
+    call = f"qlik_change_table({relation('recased__ct')}, unique_key=['code'])"
+    project.stream("stg_recased", call)
+    lake.create("recased__ct", COLUMNS, [row(1, "I", "eve-now", "Rome")])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    erase(project, staging="stg_recased", keys=[{"code": "eve-now"}], keep_intervals=["name"])
+    [before] = lake.rows(f"select `after`.* from {SCHEMA}.stg_recased")
+    assert before["code"].startswith("erased-")
+    columns = {name.upper() if "_" not in name else name: kind for name, kind in COLUMNS.items()}
+    recased = {name.upper(): value for name, value in row(1, "I", "eve-now", "Rome").items()}
+    named = {name: recased[name.upper()] for name in columns if name.upper() in recased}
+    lake.create("recased__ct", columns, [named])
+    project.dbt("run", "--full-refresh")
+    [after] = lake.rows(f"select `after`.* from {SCHEMA}.stg_recased")
+    assert after == {"CODE": before["code"], "NAME": "Rome"}
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("raw", [[], ["--raw"]], ids=["left alone", "raw"])
+def test_a_key_is_erased_where_what_was_read_is_gone(
+    raw: list[str],
+    make_project: Callable[[str], Project],
+    lake: Lake,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """A table that was dropped, and a folder that was emptied and removed."""
+    folder = tmp_path / "landed"
+    lake.frame(COLUMNS, ROWS).write.parquet(str(folder))
+    lake.create("gone__ct", COLUMNS, ROWS)
+    project = make_project("erase_gone")
+    landed = [{"name": "landed", "identifier": str(folder)}]
+    sources = [
+        {"name": "crm", "schema": SCHEMA, "tables": [{"name": "gone__ct"}]},
+        {"name": "files", "schema": "parquet", "quoting": {"identifier": True}, "tables": landed},
+    ]
+    project.file("models/sources.yml", json.dumps({"sources": sources}))
+    for name, source in (("gone", "'crm', 'gone__ct'"), ("landed", "'files', 'landed'")):
+        call = f"qlik_change_table(source({source}), unique_key=['code'])"
+        project.stream(f"stg_{name}", call)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    lake.spark.sql(f"drop table {SCHEMA}.gone__ct")
+    shutil.rmtree(folder)
+    for name, table in (("gone", "crm.gone__ct"), ("landed", "files.landed")):
+        assert typed(project, f"stg_{name}", "code=eve-now", *raw, "--yes") == 0
+        said = capfd.readouterr().out
+        assert f"{table}: is gone, so nothing is erased there" in said
+        assert found_in_files(lake, f"stg_{name}") == set()
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")

@@ -475,7 +475,7 @@ PARCELS = Landed(
     recognised="landing.pallets is a table of AWS DMS: it has 3 of 3 signs",
     guess="key: parcel, guessed from the before-images, which have only the key by default.",
     told=[
-        "time: dms_time, the first column with texts like DMS's timestamps.",
+        "time: dms_time, texts like DMS's timestamps behind Op. Check it.",
         "landing.pallets has updates, but no delete. A task with CdcInsertsOnly",
     ],
     history="pallets_history",
@@ -895,8 +895,18 @@ def test_a_time_of_dms_may_have_landed_as_a_timestamp(
     del columns["dms_time"]
     land_table(lake, "untimed_parcels", columns, [parcel_row(1, "I", parcel=1, seen=AT)])
     output = init.ok("landing.untimed_parcels", "--key", "parcel")
-    assert "time: no column looks like DMS's timestamps, so rows of the full load have" in output
+    said = "time: no column behind the operation looks like DMS's timestamps, so rows of the full"
+    assert said in output
     assert "time=" not in staging.with_name("stg_dms__untimed_parcels.sql").read_text()
+
+    # A text elsewhere may be the table's own.
+    columns = {"Op": "string", "parcel": "int", "created_at": "string", "AR_H_CHANGE_SEQ": "string"}
+    rows = [parcel_row(1, "I", parcel=1, created_at="2020-05-06 07:08:09.000000")]
+    land_table(lake, "created_parcels", columns, rows)
+    output = init.ok("landing.created_parcels", "--key", "parcel")
+    assert f"{said} load have no time. Where created_at is it (TimestampColumnName)" in output
+    written = staging.with_name("stg_dms__created_parcels.sql").read_text()
+    assert "time=" not in written
 
 
 @pytest.mark.slow

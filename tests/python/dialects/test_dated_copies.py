@@ -6,6 +6,7 @@ The expected changes come from a walk over the copies in plain Python, and the e
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections.abc import Callable
@@ -189,6 +190,41 @@ def test_a_copy_that_is_gone_still_counts_when_one_lands_late_before_it(
         assert found(lake, "parts") == expected(landed), number
         [counted] = lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_parts")
         assert counted["n"] == sum(len(rows_of(date, copy)) for date, copy in landed.items())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [None, []], ids=["as a whole", "with its intervals"])
+def test_a_copy_that_lands_late_takes_back_what_an_erased_key_showed(
+    kept: list[str] | None, project: Project, lake: Lake
+) -> None:
+    """Its change in the copy behind is none any longer, and its rows count there once."""
+    write_models(project, "erased", "'copied_on'")
+    model = ("run", "--select", "stg_erased")
+    copies: Copies = {day(0): {1: ["a"], 2: ["a"]}, day(2): {1: ["a"], 2: ["b"]}}
+    rows = [row for date, copy in copies.items() for row in rows_of(date, copy)]
+    lake.create("erased_copies", COLUMNS, rows)
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt(*model, "--full-refresh")
+    asked = {"staging": "stg_erased", "keys": [{"id": 2}], "keep_intervals": kept}
+    project.dbt("run-operation", "erase", "--args", json.dumps(asked))
+    lake.append("erased_copies", COLUMNS, rows_of(day(1), {1: ["a"], 2: ["b"]}))
+    judged = (
+        "select date(changed_at) as day, operation, reject_reason, source_rows"
+        f" from {SCHEMA}.stg_erased where startswith(change_id, 'erased-')"
+        " and coalesce(reject_reason, '') not like 'superseded:%' order by 1"
+    )
+    for refresh in ([], ["--full-refresh"]):
+        project.dbt(*model, *refresh)
+        reason = "erased" if kept is None else None
+        assert [tuple(one.values()) for one in lake.rows(judged)] == [
+            (day(0).date(), "load", reason, 1),
+            (day(1).date(), "update", reason, 1),
+        ], refresh
+        [counted] = lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_erased")
+        assert counted["n"] == 6
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+    (project.folder / "models/stg_erased.sql").unlink()
+    (project.folder / "models/erased_history.sql").unlink()
 
 
 @pytest.mark.minutes
