@@ -26,6 +26,13 @@
 {%- set key_warning = afterimage._key_change_warning(columns, unique_key, old_key, lacks) -%}
 {%- set is_tied = "(turn > 1 and kind not in ('load', 'reload') and reject_reason is null)" -%}
 {%- if ties.order %}
+{%- set turns -%}
+partition by {{ (ties.within or ['place']) | join(', ') }}, reject_reason is null, own_key
+order by
+    {{ ties.comes_last ~ ' asc,' if ties.comes_last }}
+    array_position(array('load', 'reload', 'insert', 'update', 'delete', 'truncate'), kind) asc,
+    {{ ties.order }}
+{%- endset %}
 numbered_changes as (
 
     select
@@ -36,13 +43,21 @@ numbered_changes as (
             order by {{ ties.identity_order }}
         ) as number_of_identity,
         {%- endif %}
-        row_number() over (
-            partition by {{ (ties.within or ['place']) | join(', ') }}, reject_reason is null, own_key
-            order by
-                {{ ties.comes_last ~ ' asc,' if ties.comes_last }}
-                array_position(array('load', 'reload', 'insert', 'update', 'delete', 'truncate'), kind) asc,
-                {{ ties.order }}
+        {%- if ties.delete_first %}
+        -- The sum is 101 for one insert and one delete.
+        if(
+            sum(decode(kind, 'insert', 1, 'delete', 100, 10000)) over (
+                {{ turns | indent(16) }}
+                rows between unbounded preceding and unbounded following
+            ) = 101,
+            3 - row_number() over ({{ turns | indent(16) }}),
+            row_number() over ({{ turns | indent(16) }})
         ) as turn,
+        {%- else %}
+        row_number() over (
+            {{ turns | indent(12) }}
+        ) as turn,
+        {%- endif %}
         {{ key_warning | indent(8) }} as key_warning
 
     from described
@@ -125,10 +140,14 @@ changes as (
     - `identity_order`: rows may share an identity; a number in change_id, in this order, keeps them apart,
     - `order`: changes of a key may share a place; suffixes put them in a declared order: by kind, delete last (but before
       those that meet the condition `comes_last`), then in this order. Of several loads of a key the first in it wins,
+    - `delete_first`: an insert and a delete that share a place alone are one update, whose delete was first,
     - `within`: columns that such rows share as well. Rows that meet the condition `alone` share nothing. -#}
-{%- macro _tie_rules(identity_order=none, order=none, within=none, alone=none, comes_last=none) -%}
+{%- macro _tie_rules(
+    identity_order=none, order=none, within=none, alone=none, comes_last=none, delete_first=false
+) -%}
     {{ return({
         'identity_order': identity_order, 'order': order, 'within': within, 'alone': alone, 'comes_last': comes_last,
+        'delete_first': delete_first,
     }) }}
 {%- endmacro -%}
 

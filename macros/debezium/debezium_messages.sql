@@ -126,6 +126,7 @@ described as (
         'identity_order': "if(kind = 'load', landed_position, null) desc nulls last, if(kind = 'load', m.source_time, null)"
             ~ ' desc nulls last, own_key asc, kind asc, row_id asc',
         'order': 'landed_position desc nulls last, m.source_time desc nulls last, row_id asc',
+        'delete_first': not layout.has_position,
     },
     old_key='before_image is not null',
     known={'replaced': afterimage._debezium_replaced(intake, landing, unique_key, names) if intake.kind == 'all'}
@@ -172,7 +173,7 @@ classified as (
         if(m.kind = 'load', '', coalesce({{ landing.place }}, '')) as place,
         coalesce(m.source.schema, m.source.db) as schema_name,
         case
-            when value is null or (not is_usual and value rlike '^\\s*(null|[{]\\s*"schema".*"payload"\\s*:\\s*null\\s*[}])\\s*$')
+            when value is null or (not is_usual and value rlike '^\\s*(null|[{]\\s*("schema".*"payload"\\s*:\\s*null|"payload"\\s*:\\s*null\\s*,\\s*"schema".*)\\s*[}])\\s*$')
                 then 'tombstone: the value is NULL'
             when unread is not null then unread
             when m.op is null and m.payload is null and startswith(value, decode(X'00', 'UTF-8')) then {{ landing.no_frame }}
@@ -194,6 +195,9 @@ classified as (
             when image is null then 'the message holds no row'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))
             when {{ afterimage._has_null_key(keys) }} then {{ afterimage._null_key_reason(keys) }}
+            when is_key_made_up then {{ afterimage._literal(
+                'the key of the deleted row may be made up (' ~ keys | join(', ') ~ '): PostgreSQL shows its REPLICA IDENTITY alone'
+            ) }}
         end as reject_reason,
         m.kind as row_kind,
         {{ afterimage._debezium_group(afterimage._valid_text('value'), 'message_key', 'landed_position', keys, layout.has_position) | indent(8) }} as change_group,

@@ -31,7 +31,8 @@
     [afterimage._texts_of_columns(columns, '<values>') ~ ' as <values>_fields'] + numbers
     + ['if(<values> is null, null, array(' ~ texts | join(', ') ~ '))']
 ) | join(',\n') -%}
-{%- set known = 'map_filter(<values>, (k, v) -> coalesce(v not in (' ~ layout.placeholders ~ '), <null is known>))' -%}
+{%- set known = 'map_filter(<values>, (k, v) -> coalesce(' ~ afterimage._debezium_is_value(columns, layout.placeholder)
+    ~ ', <null is known>))' -%}
 {#- Few rows have a placeholder, and functions with lambdas are slow. -#}
 {%- set known_or_null = 'if(coalesce(arrays_overlap(map_values(<values>), array(' ~ layout.placeholders ~ ')), false), '
     ~ known | replace('<null is known>', 'true') ~ ', <values>)' -%}
@@ -55,14 +56,29 @@
     ~ '|1970-01-01([T ]00:00:00([.]0+)?)?Z?|00:00:00([.]0+)?Z|P0Y0M0DT0H0M0S'
     ~ '|\\{("x":"?0([.]0)?"?,"y":"?0([.]0)?"?,)?"wkb":"(AQcAAAAAAAAA|AQEA{25})",.*\\})$'
 ) -%}
-{%- set key_before, key_after = [], [] -%}
+{%- set key_before, key_after, key_made_up, key_unsure, key_same = [], [], [], [], [] -%}
 {%- for name in layout.unique_key -%}
     {%- set name = '[' ~ afterimage._literal(name) ~ ']' -%}
     {%- set is_real = 'coalesce(not known_before' ~ name ~ ' rlike ' ~ made_up ~ ', false)' -%}
     {%- set is_same = 'coalesce(known_before' ~ name ~ ' = m.row' ~ name ~ ', false)' -%}
     {%- do key_before.append('(' ~ is_real ~ ' or ' ~ is_same ~ ')') -%}
     {%- do key_after.append(is_real ~ ' and not ' ~ is_same) -%}
+    {%- set is_made_up = 'coalesce(known_before' ~ name ~ ' rlike ' ~ made_up ~ ', false)' -%}
+    {%- do key_made_up.append(is_made_up) -%}
+    {%- do key_unsure.append('(' ~ is_made_up ~ ' and not known_before' ~ name ~ ' <=> key_values' ~ name ~ ')') -%}
+    {%- do key_same.append('key_values' ~ name ~ ' <=> m.row' ~ name) -%}
 {%- endfor -%}
+{#- The identity is that of the message's key, or FULL, if something else is real or a column of that key is. -#}
+{%- set is_key_made_up = afterimage._let(
+    'key_values', afterimage._debezium_payload('key_row'),
+    'if(key_values is null, ' ~ key_made_up | join(' and ') ~ ', ' ~ key_unsure | join(' or ') ~ ')'
+    ~ " and exists(map_entries(known_before), e -> not startswith(e.key, '__') and not coalesce(e.value rlike " ~ made_up
+    ~ ', true) and coalesce(not array_contains(' ~ keys ~ ', e.key) or map_contains_key(key_values, e.key), false))'
+) -%}
+{#- An update does not change the message's key, and with REPLICA IDENTITY FULL it lacks no value. -#}
+{%- set known_row = known | replace('<null is known>', 'true') | replace('<values>', 'm.row') -%}
+{%- set has_key_alone = 'size(' ~ known_row ~ ') < size(m.row) or '
+    ~ afterimage._let('key_values', afterimage._debezium_payload('key_row'), key_same | join(' and ')) -%}
 {%- set usual = afterimage._debezium_usual_steps(layout) -%}
 {%- set is_usual = 'usual is not null' if usual else 'false' -%}
 landed_messages as (
@@ -129,7 +145,12 @@ images as (
             if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k))),
             null
         ) as before_values,
-        before_values is not null and knows_row_before as has_before,
+        before_values is not null
+        and knows_row_before
+        -- PostgreSQL's REPLICA IDENTITY may be an index on other columns, so that the key before is made up.
+        and (not is_postgresql or {{ key_before | join(' and ') }} or not coalesce({{ has_key_alone }}, false)) as has_before,
+        -- So it is where the identity is the table's own key, and `unique_key` is another.
+        m.op = 'd' and is_postgresql and ({{ key_made_up | join(' or ') }}) and {{ is_key_made_up }} as is_key_made_up,
         case
             when is_usual then null
             when m.op = 'd' then coalesce(

@@ -205,7 +205,7 @@ case
         then concat(substring_index(known.change_seq, '.i', 1), '.i')
     {%- endif %}
     when known.change_id rlike '^load-' then left(known.change_id, 37)
-    when known.change_id rlike '^[0-9A-Z]+-[a-zA-Z]' then substring_index(known.change_id, '-', 1)
+    when known.change_id rlike '(?s)^[0-9A-Z]+-([a-zA-Z]|.*-[0-9a-f]{32})' then substring_index(known.change_id, '-', 1)
     else concat('rejected-', known.change_id)
 end
 {%- endmacro -%}

@@ -1,6 +1,6 @@
 {#- The forms of the placeholder, as SQL literals: a text, bytes, an array of texts, of bytes, of numbers (its bytes),
     of dates (Avro: so many days) or of UUIDs (made of its MD5 as Java does), an hstore, and an hstore as text. -#}
-{%- macro _debezium_placeholders(placeholder) -%}
+{%- macro _debezium_placeholder_forms(placeholder) -%}
     {%- set text = afterimage._literal(placeholder) -%}
     {%- set md5 = local_md5(placeholder) -%}
     {%- set uuid = [
@@ -10,12 +10,47 @@
     {%- for byte in bytes -%}
         {%- do days.append((modules.datetime.date(1970, 1, 1) + modules.datetime.timedelta(days=byte)).isoformat()) -%}
     {%- endfor -%}
-    {{ return([
-        text, 'base64(' ~ text ~ ')', 'lower(hex(' ~ text ~ '))',
-        'to_json(array(' ~ text ~ '))', 'to_json(array(base64(' ~ text ~ ')))',
-        "'" ~ bytes | tojson | replace(' ', '') ~ "'", "'" ~ days | tojson | replace(' ', '') ~ "'", "'[\"" ~ uuid ~ "\"]'",
-        'to_json(map(' ~ text ~ ', ' ~ text ~ '))', "replace(to_json(map(" ~ text ~ ", " ~ text ~ ")), ':', ': ')",
-    ] | join(', ')) }}
+    {{ return({
+        'texts': [text],
+        'base64': ['base64(' ~ text ~ ')'],
+        'hex': ['lower(hex(' ~ text ~ '))'],
+        'lists': [
+            'to_json(array(' ~ text ~ '))', 'to_json(array(base64(' ~ text ~ ')))',
+            "'" ~ bytes | tojson | replace(' ', '') ~ "'", "'" ~ days | tojson | replace(' ', '') ~ "'", "'[\"" ~ uuid ~ "\"]'",
+        ],
+        'maps': [
+            'to_json(map(' ~ text ~ ', ' ~ text ~ '))', "replace(to_json(map(" ~ text ~ ", " ~ text ~ ")), ':', ': ')",
+        ],
+    }) }}
+{%- endmacro -%}
+
+
+{#- All forms of the placeholder, as a list in SQL. -#}
+{%- macro _debezium_placeholders(placeholder) -%}
+    {{ return(afterimage._debezium_placeholder_forms(placeholder).values() | sum(start=[]) | join(', ')) }}
+{%- endmacro -%}
+
+
+{#- Whether `v`, the text of the column `k`, is a value and no placeholder; NULL if it is NULL. A long placeholder is no
+    value in any form. A short one may be one of another type (`?` in Base64 is the decimal 0.63), so each type has its
+    own forms. -#}
+{%- macro _debezium_is_value(columns, placeholder) -%}
+    {%- set in_any = 'v in (' ~ afterimage._debezium_placeholders(placeholder) ~ ')' -%}
+    {%- if placeholder | length >= 12 -%}
+        {{ return('not ' ~ in_any) }}
+    {%- endif -%}
+    {%- set forms = afterimage._debezium_placeholder_forms(placeholder) -%}
+    {%- set conditions = [] -%}
+    {%- for column in columns -%}
+        {%- set of_type = {
+            'string': forms.texts + forms.lists + forms.maps if not column.is_time else [],
+            'binary': forms.get(column.get('encoding') or 'base64', []),
+            'array<string>': forms.lists,
+        }.get(column.type, []) -%}
+        {%- do conditions.append('k = ' ~ afterimage._literal(column.name) ~ ' and v in (' ~ of_type | join(', ') ~ ')')
+            if of_type -%}
+    {%- endfor -%}
+    {{ return('if(v is null, null, not (' ~ in_any ~ ' and (' ~ (conditions | join(' or ') or 'false') ~ ')))') }}
 {%- endmacro -%}
 
 

@@ -33,7 +33,7 @@ map_from_entries(transform(
 ))
     {%- endset -%}
     {{ return(
-        "if(startswith(value, '{\"schema\"'), "
+        "if(startswith(value, '{\"schema\"') or map_contains_key(m_texts, 'schema') and map_contains_key(m_texts, 'payload'), "
         ~ afterimage._let('s', fields, afterimage._let('scaled', scaled, scales)) ~ ', null)'
     ) }}
 {%- endmacro -%}

@@ -195,6 +195,40 @@ def test_key_changes_that_share_a_place_go_by_their_offsets(project: Project, la
         assert current == [(1, "b"), (2, "a")]
 
 
+def test_a_delete_and_an_insert_at_one_place_leave_the_row(project: Project, lake: Lake) -> None:
+    """t(month, id, primary key (month, id)): an update of the month, without headers."""
+    rows = [
+        landed(0, envelope("d", 20, {"id": 5, "month": 7}, None)),
+        landed(1, envelope("c", 20, None, {"id": 5, "month": 8})),
+        landed(2, envelope("c", 20, None, {"id": 5, "month": 8})),
+        # MariaDB may give all changes of a transaction one place.
+        landed(3, envelope("c", 30, None, {"id": 6, "month": 7})),
+        landed(4, envelope("u", 30, None, {"id": 6, "month": 8})),
+    ]
+    lake.create("months", LANDING, rows)
+    columns = column_list(id="int", month="int")
+    call = f"debezium_messages({relation('months')}, unique_key=['id'], columns={columns})"
+    found = sorted(lake.rows(project.sql(call)), key=lambda change: change["change_seq"])
+    assert [(change["operation"], change["source_rows"]) for change in found] == [
+        ("delete", 1),
+        ("insert", 2),
+        ("insert", 1),
+        ("update", 1),
+    ]
+
+
+@pytest.mark.slow
+def test_an_unknown_operation_that_is_no_letter_is_known_when_it_lands_again(
+    project: Project, lake: Lake
+) -> None:
+    models(project, "unknown", "")
+    rows = [landed(place, envelope("5", 10, None, thing(1, "a"))) for place in range(2)]
+    [change] = run_in_batches_and_at_once(
+        project, lake, ["stg_things"], [{"unknown": (LANDING, [row])} for row in rows]
+    )[-1]["stg_things"]
+    assert (change["reject_reason"], change["source_rows"]) == ('unknown operation: "5"', 2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", ["u", "d"])
 def test_a_row_of_a_snapshot_is_older_than_the_change_that_has_it_sent(

@@ -204,6 +204,22 @@ def test_a_placeholder_of_any_type_is_absent(project: Project, lake: Lake) -> No
     ]
 
 
+def test_a_short_placeholder_is_no_value_of_another_type(project: Project, lake: Lake) -> None:
+    """`Pw==` is Base64 of `?`, and of the decimal 0.63."""
+    columns = {"id": "int", "price": "decimal(8,2)", "note": "string", "list": "array<string>"}
+    columns |= {"photo": "binary"}
+    value: Row = {"price": "Pw==", "note": "Pw==", "list": ["l"], "photo": "Pz8="}
+    rows = [
+        landed("u", 10, None, {"id": 1, **value}),
+        landed("u", 20, None, {"id": 1, **value, "note": "?", "list": ["?"], "photo": "Pw=="}),
+    ]
+    whole, lacking = changes(project, lake, columns, rows, ", placeholder='?'")
+    assert (whole["after"]["price"], whole["after"]["note"]) == (Decimal("0.63"), "Pw==")
+    assert (whole["after"]["photo"], whole["absent_columns"]) == (b"??", None)
+    assert lacking["after"]["price"] == Decimal("0.63")
+    assert lacking["absent_columns"] == ["note", "list", "photo"]
+
+
 def test_a_connector_that_was_set_up_again_goes_on_in_the_order_of_the_log(
     project: Project, lake: Lake
 ) -> None:
@@ -381,6 +397,62 @@ def test_an_update_of_a_key_that_is_not_the_tables_own_may_begin_at_zero(
     assert unknown["before"] is None
 
 
+def by_code(project: Project, lake: Lake, rows: list[Row], unique_key: list[str]) -> list[Row]:
+    """Stage messages of t(id primary key, code unique not null, name), with their keys."""
+    lake.create("by_code", {**LANDING, "key": "string"}, [{"key": None} | row for row in rows])
+    columns = column_list(id="int", code="string", name="string")
+    query = project.compile(
+        f"{{{{ debezium_messages({relation('by_code')}, unique_key={unique_key}, key='key',"
+        f" columns={columns}) }}}}"
+    )
+    return sorted(lake.rows(query), key=lambda change: change["change_seq"])
+
+
+def test_a_delete_whose_key_the_connector_made_up_is_rejected(project: Project, lake: Lake) -> None:
+    """With REPLICA IDENTITY DEFAULT `before` has the id, and '' for `code`, which is NOT NULL."""
+    key_alone = landed("d", 10, {"id": 5, "code": "", "name": None}, None)
+    index_on_code = landed("d", 20, {"id": 0, "code": "", "name": None}, None)
+    full = landed("d", 30, {"id": 5, "code": "", "name": "n"}, None)
+    rows = [
+        key_alone | {"key": '{"id": 5}'},
+        index_on_code | {"key": '{"id": 0}'},
+        full | {"key": '{"code": ""}'},
+    ]
+    made_up, *sure = by_code(project, lake, rows, ["code"])
+    assert made_up["reject_reason"] == (
+        "the key of the deleted row may be made up (code): PostgreSQL shows its REPLICA IDENTITY"
+        " alone"
+    )
+    assert [(c["reject_reason"], c["before"]["code"]) for c in sure] == [(None, "")] * 2
+    # Without the message's key, `id` tells that the row before has more than its key.
+    [made_up] = by_code(project, lake, [key_alone], ["code"])
+    assert made_up["reject_reason"].startswith("the key of the deleted row may be made up")
+    # A part of the key may be zero or empty.
+    [whole] = by_code(project, lake, [full], ["id", "code"])
+    assert (whole["reject_reason"], whole["before"]["name"]) == (None, "n")
+    [part] = by_code(project, lake, rows[:1], ["id", "code"])
+    assert part["reject_reason"].startswith("the key of the deleted row may be made up (id, code)")
+
+
+def test_a_key_that_the_connector_made_up_is_not_the_key_before(
+    project: Project, lake: Lake
+) -> None:
+    """REPLICA IDENTITY USING INDEX on `code`: the row before has that, and 0 for `id`."""
+    before = {"id": 0, "code": "A", "name": ""}
+    rows = [
+        landed("u", 10, before, {"id": 5, "code": "B", "name": PLACEHOLDER}),
+        landed("u", 20, before, {"id": 5, "code": "B", "name": "n"}) | {"key": '{"id": 5}'},
+    ]
+    left, known = by_code(project, lake, rows, ["id"])
+    assert (left["before"], left["absent_columns"]) == (None, ["name"])
+    assert (known["before"], known["after"]["name"]) == (None, "n")
+    # With REPLICA IDENTITY FULL a key that is not that of the message may have been empty.
+    was_empty = {"id": 5, "code": "", "name": "n"}
+    full = landed("u", 30, was_empty, {**was_empty, "code": "B"}) | {"key": '{"id": 5}'}
+    [changed] = by_code(project, lake, [full], ["code"])
+    assert changed["before"] == was_empty
+
+
 def test_flattened_halves_with_nothing_but_deleted_are_one_key_change(
     project: Project, lake: Lake
 ) -> None:
@@ -465,6 +537,22 @@ def test_odd_fields_in_the_schema_of_a_message_fail_no_run(
     assert len(found) == 2
     [good] = [change for change in found if change["reject_reason"] is None]
     assert str(good["after"]["price"]) == "12.50"
+
+
+def test_the_schema_of_a_message_may_stand_anywhere(project: Project, lake: Lake) -> None:
+    """A converter may sort the members, or leave blanks. BOI= is 1250."""
+    payload = json.loads(landed("c", 10, None, {"id": 1, "price": "BOI="})["value"])
+    fields = [{"field": "price", "parameters": {"scale": "2"}}]
+    schema = {"fields": [{"field": "after", "fields": fields}]}
+    rows = [
+        {"value": json.dumps({"payload": payload, "schema": schema})},
+        {"value": json.dumps({"payload": payload, "schema": schema}, indent=1)},
+        {"value": " " + json.dumps({"schema": schema, "payload": payload}, indent=1)},
+        {"value": json.dumps({"payload": None, "schema": schema})},
+    ]
+    *found, tombstone = changes(project, lake, {"id": "int", "price": "decimal(12,4)"}, rows)[::-1]
+    assert tombstone["reject_reason"] == "tombstone: the value is NULL"
+    assert [(str(c["after"]["price"]), c["source_rows"]) for c in found] == [("12.5000", 3)]
 
 
 # What Debezium 3.6 wrote, in each time.precision.mode, for a row that was inserted into PostgreSQL
