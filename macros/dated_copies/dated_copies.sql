@@ -40,7 +40,8 @@
     {%- if own | length > 1 -%}
         {#- What the model's table has of a copy could be of either. -#}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ': `relation` must be the only one in a model. Write a model for each, and unite these. Got: '
+            macro_name ~ ': `relation` must be the only one in a model. Land all copies in one raw table, or unite them in'
+            ~ ' a view, and read that. Write a model for each only if these are copies of different rows. Got: '
             ~ own | map(attribute='name') | join(', ')
         ) -%}
     {%- endif -%}

@@ -100,6 +100,24 @@
 {%- endmacro -%}
 
 
+{#- The parts of a nested type, a list of {path, type}: the fields of a struct, the key and the value of a map, the
+    element of an array. `path` leads from the value to the part, or from an entry of the map; an element has none. -#}
+{%- macro _parts_of_type(type) -%}
+    {%- set texts, open = [''], namespace(brackets=0) -%}
+    {%- for piece in modules.re.findall('[<>(),]|[^<>(),]+', type[type.index('<') + 1:-1]) -%}
+        {%- set open.brackets = open.brackets + {'<': 1, '(': 1, '>': -1, ')': -1}.get(piece, 0) -%}
+        {%- do texts.append('' if piece == ',' and open.brackets == 0 else texts.pop() ~ piece) -%}
+    {%- endfor -%}
+    {%- set parts = [] -%}
+    {%- for text in texts -%}
+        {%- set named = text.partition(':') if type.startswith('struct<') else ['', '', text] -%}
+        {%- set name = ['key', 'value'][loop.index0] if type.startswith('map<') else named[0] | trim -%}
+        {%- do parts.append({'path': '.' ~ name if name else '', 'type': named[2] | trim}) -%}
+    {%- endfor -%}
+    {{ return(parts) }}
+{%- endmacro -%}
+
+
 {#- NULL-safe equality of some fields of two structs. -#}
 {%- macro _same_columns(left, right, columns) -%}
     {{ return(afterimage._each(columns, left ~ '.{column} <=> ' ~ right ~ '.{column}') | join(' and ')) }}

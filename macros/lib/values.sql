@@ -34,12 +34,28 @@
 {%- endmacro -%}
 
 
-{#- An expression that `<=>` can compare: Spark compares everything but maps. -#}
-{%- macro _comparable(expression, type) -%}
-    {%- if type and type.startswith('map<') and 'map<' not in type[4:] -%}
-        {{ return('array_sort(map_entries(' ~ expression ~ '))') }}
+{#- An expression that `<=>` can compare: Spark compares everything but maps. These become their entries in order of
+    the keys, also within other types. -#}
+{%- macro _comparable(expression, type, depth=0) -%}
+    {%- if not type or 'map<' not in type -%}
+        {{ return(expression) }}
     {%- endif -%}
-    {{ return(afterimage._exact_json(expression) if type and 'map<' in type else expression) }}
+    {%- set value, fields = 'value_' ~ depth, [] -%}
+    {%- for part in afterimage._parts_of_type(type) -%}
+        {%- do fields.append(afterimage._comparable(value ~ part.path, part.type, depth + 1)) -%}
+    {%- endfor -%}
+    {%- if type.startswith('array<') -%}
+        {{ return('transform(' ~ expression ~ ', ' ~ value ~ ' -> ' ~ fields[0] ~ ')') }}
+    {%- endif -%}
+    {%- set body = 'struct(' ~ fields | join(', ') ~ ')' -%}
+    {%- if type.startswith('struct<') -%}
+        {{ return(afterimage._let(value, expression, 'if(' ~ value ~ ' is null, null, ' ~ body ~ ')')) }}
+    {%- endif -%}
+    {%- set entries = 'map_entries(' ~ expression ~ ')' -%}
+    {%- if 'map<' in type[4:] -%}
+        {%- set entries = 'transform(' ~ entries ~ ', ' ~ value ~ ' -> ' ~ body ~ ')' -%}
+    {%- endif -%}
+    {{ return('array_sort(' ~ entries ~ ')') }}
 {%- endmacro -%}
 
 

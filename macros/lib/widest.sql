@@ -20,13 +20,14 @@
     {%- set values = [] -%}
     {%- for column in columns -%}
         {%- set type = types.get(column, types.get(column | lower)) -%}
-        {%- set value = afterimage._comparable(
-            afterimage._widest(prefix ~ afterimage._quote(column), type), type
-        ) -%}
-        {%- do values.append(value) -%}
-        {#- xxhash64 skips the NULLs in an array, a struct or a map; their JSON shows them. A map within another type is
-            JSON already. -#}
-        {%- if type and '<' in type and 'map<' not in type[4:] -%}
+        {%- set value = afterimage._widest(prefix ~ afterimage._quote(column), type) -%}
+        {#- xxhash64 skips the NULLs in an array, a struct or a map; their JSON shows them. A map within another type
+            stays as it was written: another hash would be another name for what is staged. -#}
+        {%- if not type or 'map<' not in type[4:] -%}
+            {%- set value = afterimage._comparable(value, type) -%}
+            {%- do values.append(value) -%}
+        {%- endif -%}
+        {%- if type and '<' in type -%}
             {%- do values.append(afterimage._exact_json(value)) -%}
         {%- endif -%}
     {%- endfor -%}

@@ -40,7 +40,7 @@
       another key without all its columns; `first_ender`, `last_ender`: the transactions of the ends,
     - `movable`: how many may be at another place later,
     - `sparse_columns`: which columns are absent in any,
-    - `runs`: the runs that staged them,
+    - `runs`: the runs that staged them; `is_time_of_reading`: whether the last of these is this very query,
     - `min_seq`, `min_rejected_seq`: the first place, and the first of a rejected change that was a good one before;
       `last_tied`: the last of those that come behind others of their place. Only with a condition. -#}
 {%- macro _pending_changes(stream, condition, options) -%}
@@ -57,6 +57,7 @@
         'movable': 'count_if(' ~ afterimage._has_movable_place('change_seq') ~ ')',
         'sparse_columns': 'array_distinct(flatten(collect_set(absent_columns)))',
         'runs': 'sort_array(collect_set(unix_micros(ingested_at)))',
+        'is_time_of_reading': 'max(unix_micros(ingested_at)) = unix_micros(current_timestamp())',
     } -%}
     {%- if condition -%}
         {%- do aggregates.update({

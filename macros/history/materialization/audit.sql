@@ -39,6 +39,7 @@
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_audit_contract(stream, columns, options) -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- do afterimage._check_truncations(pending, options) -%}
     {%- set remembered = dict(
         afterimage._remember_all(stream, options, pending), types=afterimage._types_by_width(columns)
     ) -%}
@@ -108,6 +109,8 @@
     {%- set is_reworded = afterimage._is_reworded(taken_in, types) -%}
     {%- set condition = afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
+    {%- do afterimage._check_times_are_stored(pending, options) -%}
+    {%- do afterimage._check_truncations(pending, options) -%}
     {%- if pending.changes == 0 and not is_reworded -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': nothing new', info=true) -%}

@@ -56,6 +56,7 @@
     {%- do afterimage._check_history_contract(stream, columns, options) -%}
     {%- set renamed = options.meta_column_names or {} -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- do afterimage._check_truncations(pending, options) -%}
     {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
     {%- set carried = afterimage._follow_rows(
         target_relation, stream, columns, options, afterimage._facts_of(remembered, pending=pending)
@@ -102,6 +103,8 @@
     {%- set rebuild = afterimage._setting('afterimage_rebuild') -%}
     {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
+    {%- do afterimage._check_times_are_stored(pending, options) -%}
+    {%- do afterimage._check_truncations(pending, options) -%}
 
     {%- if pending.changes == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}

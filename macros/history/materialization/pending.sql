@@ -23,6 +23,52 @@
 {%- endmacro -%}
 
 
+{#- Raises an error if `ingested_at` is the time at which a query reads the rows. It is another one in each query of a
+    run, which would take in nothing that is new. -#}
+{%- macro _check_times_are_stored(pending, options) -%}
+    {%- if pending.is_time_of_reading -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ': `ingested_at` must be stored with the rows. Write them to a table, with the time at'
+            ~ ' which they came, read that, and run `dbt run --full-refresh --select ' ~ model.name ~ '`. Got: the time'
+            ~ ' at which the rows are read'
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Warns of a truncation in a stream of several staging models: the stream does not say of which table it is. -#}
+{%- macro _check_truncations(pending, options) -%}
+    {%- set streams = afterimage._streams_above() if pending.truncates > 0 else [] -%}
+    {%- if streams | length > 1 -%}
+        {%- do exceptions.warn(
+            options.macro_name ~ ': a truncation ends the rows of all staging models that it reads: '
+            ~ streams | sort | join(', ') ~ '. If the tables of the others were not truncated, write a model for each,'
+            ~ ' and unite these.'
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- The staging models that the model's stream reads, by itself or through views and other tables. -#}
+{%- macro _streams_above() -%}
+    {%- set seen, streams, walk = {}, [], namespace(ids=model.depends_on.nodes) -%}
+    {%- for _ in graph.nodes if walk.ids -%}
+        {%- set above = [] -%}
+        {%- for id in walk.ids if id in graph.nodes and id not in seen -%}
+            {%- set node = graph.nodes[id] -%}
+            {%- do seen.update({id: true}) -%}
+            {%- if node.config.materialized == 'change_stream' -%}
+                {%- do streams.append(node.name) -%}
+            {%- elif node.config.materialized not in ['history', 'audit'] and node.depends_on is defined -%}
+                {%- do above.extend(node.depends_on.nodes or []) -%}
+            {%- endif -%}
+        {%- endfor -%}
+        {%- set walk.ids = above -%}
+    {%- endfor -%}
+    {{ return(streams) }}
+{%- endmacro -%}
+
+
 {#- What a run needs to know about key changes from the first new place on. `trades`: whether rows may have taken each
     other's keys. `carries`: whether rows took values along to another key. `needs_all`: whether keys must be rebuilt from
     their first change. They must if

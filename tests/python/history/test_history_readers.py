@@ -316,6 +316,44 @@ def test_an_audit_distinguishes_values_that_look_alike(project: Project, lake: L
     ]
 
 
+def test_maps_within_other_types_are_compared_in_any_order(project: Project, lake: Lake) -> None:
+    one, other = {"a": 1, "b": 2}, {"a": 1, "b": 3}
+    changes = stream(
+        lake,
+        "map_changes",
+        "id: int, part: struct<`a b`: decimal(9,2), m: map<string, int>>,"
+        " list: array<map<string, int>>, deep: map<string, struct<m: map<string, int>>>",
+        ("insert", None, (1, (None, one), [one, None], {"x": (one,), "y": None})),
+        ("update", None, (1, (None, one), [one, None], {"x": (one,), "y": None})),
+        ("update", None, (1, (None, other), [one, None], {"x": (other,), "y": None})),
+        ("update", None, (1, None, [None, one], {"x": (other,), "y": (None,)})),
+        ("update", None, (1, (None, None), None, None)),
+    )
+    again = "map('b', 2, 'a', 1)"
+    lake.spark.sql(
+        f"update {SCHEMA}.map_changes set"
+        f" after.part = named_struct('a b', cast(null as decimal(9,2)), 'm', {again}),"
+        f" after.list = array({again}, null),"
+        f" after.deep = map('y', null, 'x', named_struct('m', {again})) where change_seq = '2'"
+    )
+    audit, history = project.sqls(
+        [f"{macro}({changes}, unique_key=['id'])" for macro in ("change_audit", "scd2")]
+    )
+    audited = lake.rows(f"select change_seq, column_name from ({audit}) where operation = 'update'")
+    assert sorted((row["change_seq"], row["column_name"]) for row in audited) == [
+        ("3", "deep"),
+        ("3", "part"),
+        ("4", "deep"),
+        ("4", "list"),
+        ("4", "part"),
+        ("5", "deep"),
+        ("5", "list"),
+        ("5", "part"),
+    ]
+    opened = lake.rows(f"select valid_from_seq from ({history})")
+    assert sorted(row["valid_from_seq"] for row in opened) == ["1", "3", "4", "5"]
+
+
 def test_an_audit_writes_decimals_in_full(project: Project, lake: Lake) -> None:
     values = [Decimal("0.00000000"), Decimal("-0.00000012"), Decimal("1234567.50000000")]
     changes = stream(

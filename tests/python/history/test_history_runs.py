@@ -20,6 +20,8 @@ from machines import set_ahead
 
 FIELDS = "id: int, name: string, city: string"
 COLUMNS = contract_columns(FIELDS)
+# A warning of ours ends the run.
+STRICT = ("--warn-error-options", '{"error": ["JinjaLogWarning"]}')
 
 
 @pytest.fixture
@@ -110,6 +112,51 @@ def test_a_run_with_a_clock_ahead_hides_no_later_one(project: Project, lake: Lak
     for _ in range(2):
         project.dbt("run")
         assert [row[0] for row in versions(lake)] == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_truncation_in_one_of_several_staging_models_is_a_warning(
+    unbuilt: Project, lake: Lake
+) -> None:
+    """Only a history for each would know whose rows it ends."""
+    for number, name in enumerate(("stg_eu", "stg_us"), 1):
+        unbuilt.model(name, "select 1 as nothing", materialized="change_stream")
+        lake.create(name, COLUMNS, [change(number, "insert", (number, "Ada", "Rome"))])
+    both = "select * from {{ ref('stg_eu') }} union all select * from {{ ref('stg_us') }}"
+    unbuilt.model("both", both, materialized="ephemeral")
+    unbuilt.model("people_history", both, materialized="history", unique_key=["id"])
+    unbuilt.model(
+        "people_audit", "select * from {{ ref('both') }}", materialized="audit", unique_key=["id"]
+    )
+    unbuilt.history("us_history", "stg_us")
+    select = ["--select", "people_history", "people_audit", "us_history"]
+    unbuilt.dbt(*STRICT, "run", *select, "--full-refresh")
+    lake.append("stg_us", COLUMNS, [change(5, "truncate", None, run=1)])
+    with pytest.raises(DbtError) as error:
+        unbuilt.dbt(*STRICT, "run", *select)
+    for model in ("history people_history", "audit people_audit"):
+        assert f"{model}: a truncation ends the rows of all" in str(error.value)
+    assert str(error.value).count("that it reads: stg_eu, stg_us.") == 2
+    unbuilt.dbt("run", "--select", "people_history")
+    assert [row[-1] for row in versions(lake)] == ["truncate", "truncate"]
+
+
+@pytest.mark.slow
+def test_a_stream_whose_times_are_not_stored_is_refused(unbuilt: Project, lake: Lake) -> None:
+    """Each query of a run would read another `ingested_at`, and find nothing at those before."""
+    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome"))])
+    stored = ", ".join(f"`{name}`" for name in COLUMNS if name != "ingested_at")
+    body = f"select {stored}, current_timestamp() as ingested_at from {SCHEMA}.changes"
+    for kind in ("history", "audit"):
+        unbuilt.model(f"people_{kind}", body, materialized=kind, unique_key=["id"])
+    unbuilt.dbt("run", "--full-refresh")
+    lake.append("changes", COLUMNS, [change(2, "insert", (2, "Ben", "Bonn"))])
+    with pytest.raises(DbtError) as error:
+        unbuilt.dbt("run")
+    for kind in ("history", "audit"):
+        assert f"{kind} people_{kind}: `ingested_at` must be stored" in str(error.value)
+    unbuilt.dbt("run", "--full-refresh")
+    assert [row[0] for row in versions(lake)] == [1, 2]
 
 
 @pytest.mark.slow
