@@ -112,7 +112,8 @@
     {%- for text in texts -%}
         {%- set named = text.partition(':') if type.startswith('struct<') else ['', '', text] -%}
         {%- set name = ['key', 'value'][loop.index0] if type.startswith('map<') else named[0] | trim -%}
-        {%- do parts.append({'path': '.' ~ name if name else '', 'type': named[2] | trim}) -%}
+        {%- set path = '.' ~ afterimage._quote(name | replace('`', '')) if name else '' -%}
+        {%- do parts.append({'path': path, 'type': named[2] | trim}) -%}
     {%- endfor -%}
     {{ return(parts) }}
 {%- endmacro -%}
