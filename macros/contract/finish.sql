@@ -214,8 +214,8 @@ nullif(
 {%- endmacro -%}
 
 
-{#- The condition that a load is older than the one of its key that the table has, whose file may be gone. `last_time` is
-    that of all its copies. -#}
+{#- The condition that a load is older than the one of its key that the table has, whose file may be gone. `last_time`
+    is that of all its copies. -#}
 {%- macro _is_older_load() -%}
 known.reject_reason is null
     and known.operation = 'load'

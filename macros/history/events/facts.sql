@@ -11,7 +11,8 @@
 {%- endmacro -%}
 
 
-{#- The facts of all changes that a table remembers, see _remember. `pending` is their summary if they were all just read. -#}
+{#- The facts of all changes that a table remembers, see _remember. `pending` is their summary, if they were all just
+    read. -#}
 {%- macro _facts_of(remembered, carried=none, pending={}) -%}
     {{ return(afterimage._facts(
         remembered.sparse_columns, remembered.truncates, remembered.trades, remembered.carries, carried,
