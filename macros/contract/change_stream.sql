@@ -172,13 +172,14 @@
 {%- endmacro -%}
 
 
-{#- A property: by which key each raw table is read, what an erasure leaves of the columns that its macro adds, which
-    tables it reads, which of them hold no changes but what describes them, such as schemas, and _parts_of_changes. -#}
+{#- A property: by which key and other arguments each raw table is read, what an erasure leaves of the columns that its
+    macro adds, which tables it reads, which of them hold no changes but what describes them, such as schemas, and
+    _parts_of_changes. -#}
 {%- macro _keys_text(intakes) -%}
     {%- set keys = [] -%}
     {%- for intake in intakes -%}
         {%- do keys.append({
-            'name': intake.name, 'key': intake.key, 'erased_columns': intake.erased_columns,
+            'name': intake.name, 'key': intake.key, 'made_by': intake.made_by, 'erased_columns': intake.erased_columns,
             'without_changes': intake.without_changes, 'tables': intake.tables, 'parts': intake.parts,
         }) -%}
     {%- endfor -%}

@@ -1,5 +1,5 @@
-{#- What must not have changed since the staging table was built: the data columns, the key, and the rows that the raw
-    table still holds. -#}
+{#- What must not have changed since the staging table was built: the data columns, what ids are made by, and the rows
+    that the raw table still holds. -#}
 
 
 {#- Raises an error with a remedy if the data columns differ from those the staging table was built with. The run
@@ -170,21 +170,24 @@
 {%- endmacro -%}
 
 
-{#- Raises an error if a raw table was read by another key before: which rows replaced which, and which were paired,
-    was decided by that key. `built_with` is what the staging table remembers; one of an earlier release does not say
-    its key. A table of another name is read in place of one that was read before, or beside it. -#}
-{%- macro _check_key(relation, unique_key, built_with) -%}
-    {%- set now = unique_key | map('lower') | sort -%}
-    {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list -%}
-    {%- set before = (of_table or built_with) | map(attribute='key') | list -%}
-    {%- if before and now not in before -%}
-        {%- do exceptions.raise_compiler_error(
-            'change_stream ' ~ model.name ~ ": the `unique_key` of " ~ relation ~ " has changed since " ~ this
-            ~ " was built. Restore it, or run `dbt run --full-refresh --select " ~ model.name
-            ~ "+`; copy the table first if rows of the raw table have been deleted. Built with: "
-            ~ before[0] | join(', ') ~ ". Got: " ~ now | join(', ')
-        ) -%}
-    {%- endif -%}
+{#- Raises an error if a raw table was read by another key before, or with other arguments that ids and places are
+    `made_by`: they decided what replaced what. `built_with` is what the staging table remembers; one of an earlier
+    release does not say them. A table of another name is read in place of one that was read before, or beside it. -#}
+{%- macro _check_key(relation, unique_key, made_by, built_with) -%}
+    {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list or built_with -%}
+    {%- for name, now in dict({'unique_key': unique_key | map('lower') | sort | join(', ')}, **made_by).items() -%}
+        {%- set before = [] -%}
+        {%- for one in of_table -%}
+            {%- do before.append(dict({'unique_key': one.key | join(', ')}, **(one.made_by or {})).get(name)) -%}
+        {%- endfor -%}
+        {%- if before and none not in before and now not in before -%}
+            {%- do exceptions.raise_compiler_error(
+                'change_stream ' ~ model.name ~ ": the `" ~ name ~ "` of " ~ relation ~ " has changed since " ~ this
+                ~ " was built. Restore it, or run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table"
+                ~ " first if rows of the raw table have been deleted. Built with: " ~ before[0] ~ ". Got: " ~ now
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
 {%- endmacro -%}
 
 
@@ -198,8 +201,7 @@
     {%- endif -%}
     {#- Two queries that each stop at the first row: in a healthy table nearly every file has one. -#}
     {%- set place_query -%}
-        select {{ place }} from {{ relation }}
-        where {{ is_change }} and {{ place }}
+        select {{ place }} from {{ relation }} where {{ is_change }} and {{ place }}
     {%- endset -%}
     {%- if run_query(place_query ~ ' <= ' ~ afterimage._literal(known) ~ ' limit 1').rows | length > 0 -%}
         {{ return(none) }}

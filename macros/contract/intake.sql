@@ -7,6 +7,7 @@
     to the contract, and `erased_columns` what they have in a change that was erased, as SQL: NULL, if they are not there.
     `declared` are the columns, {name, type}, if the model and no table says their types. With `waits_for_time`, a run may
     find something to do though nothing has landed; `reads` are relations that are read without asking what has landed.
+    Ids and places are `made_by` these arguments.
 
     The result has
     - `kind`: `all` (read everything), `new` or `nothing`,
@@ -22,11 +23,11 @@
     - `idle`: the model's query if there is nothing to read. -#}
 {%- macro _intake(
     macro_name, unique_key, sides, new_shape=none, also=[], whole=false, further_columns=[],
-    erased_columns={}, waits_for_time=false, reads=[], declared=none
+    erased_columns={}, waits_for_time=false, reads=[], declared=none, made_by={}
 ) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- do afterimage._check_list_comes_first() -%}
-    {%- do afterimage._check_key(sides[0].relation, unique_key, remembered.built_with) -%}
+    {%- do afterimage._check_key(sides[0].relation, unique_key, made_by, remembered.built_with) -%}
     {%- do afterimage._check_widened_key(macro_name, sides[0].relation, unique_key, new_shape) -%}
     {%- set read = namespace(sides=[], is_woken=false) -%}
     {%- for given in sides -%}
@@ -40,7 +41,6 @@
         {%- set read.is_woken = afterimage._has_woken(read.sides, remembered) -%}
     {%- endif -%}
     {%- set news = read.sides | selectattr('kind', 'equalto', 'new') | selectattr('holds_changes') | list -%}
-
     {#- From top to bottom, the first state that holds. _landed_since has the states of a single table. -#}
     {%- if not can_tell -%}
         {#- The first run, a full refresh, or a table that cannot tell: `… read all rows of t because …` -#}
@@ -88,7 +88,7 @@
         'are_types_known': remembered.read.get(read.sides[0].name ~ ' types') == types,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
     } -%}
-    {%- do afterimage._note_intake(intake, unique_key) -%}
+    {%- do afterimage._note_intake(intake, unique_key, made_by) -%}
     {{ return(intake) }}
 {%- endmacro -%}
 

@@ -19,7 +19,7 @@
 
 {#- What the model's table remembers at the start of a run, in its properties:
     - `read`: raw table -> its state,
-    - `built_with`: by which key each raw table was read, see _keys_text,
+    - `built_with`: by which key and other arguments each raw table was read, see _keys_text,
     - `reason`: why there is no state, for the log line.
     With a `new_shape` (see _check_drift) all rows may have other values, so that nothing counts as read. -#}
 {%- macro _remembered_reads(new_shape=none) -%}
@@ -75,7 +75,7 @@
 
 {#- Tells the materialization what its source macros have decided. dbt compiles a model and then runs its
     materialization, each with variables of its own. What both have is the model's `meta`. -#}
-{%- macro _note_intake(intake, unique_key) -%}
+{%- macro _note_intake(intake, unique_key, made_by) -%}
     {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
         {{ return(none) }}
     {%- endif -%}
@@ -108,6 +108,7 @@
         'macro': intake.macro,
         'name': intake.sides[0].name,
         'key': unique_key | map('lower') | sort,
+        'made_by': made_by,
         'erased_columns': intake.erased_columns,
         'without_changes': intake.sides | rejectattr('holds_changes') | map(attribute='name') | list,
         'tables': fromjson(intake.asks).tables + fromjson(intake.asks).others,

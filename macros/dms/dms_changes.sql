@@ -34,7 +34,8 @@
         'keeps': 1000,
     } -%}
     {%- set intake = afterimage._intake(
-        'dms_changes', layout.unique_key, [side], new_shape
+        'dms_changes', layout.unique_key, [side], new_shape,
+        made_by={'order_by': layout.order_by | map('lower') | join(', ')} if layout.order_by else {}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

@@ -93,7 +93,10 @@ case
         )
     {%- endif %}
     {%- if is_key %}
-    when {{ field }} is not null and not (new_values.{{ name }} <=> key_values.{{ name }})
+    -- A trigger may log it under the new key. The old one would stay.
+    when
+        ({{ field }} is not null and not (new_values.{{ name }} <=> key_values.{{ name }}))
+        or ({{ field }}.event_type in (2, 3) and old_values.{{ name }} <> key_values.{{ name }})
         then concat('the event changes the key: ', {{ afterimage._literal(column.name) }})
     {%- endif %}
 end

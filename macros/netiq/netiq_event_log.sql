@@ -38,7 +38,10 @@
         'netiq_event_log', layout.unique_key, [side], new_shape, also=afterimage._netiq_due(layout, side),
         further_columns=['event_ids'], erased_columns={'event_ids': afterimage._netiq_erased_ids()},
         waits_for_time=layout.future_events, reads=[base] if base is not none else [],
-        declared=layout.columns
+        declared=layout.columns, made_by={
+            'future_events': layout.future_events | string | lower,
+            'trim_key_numbers': layout.trim_key_numbers | string | lower,
+        }
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

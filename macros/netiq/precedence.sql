@@ -12,7 +12,7 @@ classified_alone as (
             -- The vendor's comparison of the status is case-sensitive; NULL is not a status.
             when
                 not is_eligible
-                -- An event that an earlier run took in stays taken in, even if the driver has processed it since.
+                -- An event that an earlier run read in time stays so, even if the driver has processed it since.
                 {{ 'and not was_eligible' if incremental }}
                 then concat('not eligible: status ', coalesce(concat('"', status, '"'), 'NULL'))
             {%- if layout.driver_user is not none and not layout.allow_loopback %}

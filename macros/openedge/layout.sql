@@ -5,7 +5,8 @@
     - `fields`: the fields of the source table behind the columns (an array is one, though its elements may land as
       columns),
     - `change`, `tracking`: for each metadata column of the two tables the SQL that reads it,
-    - `tracks`, `details`: whether tracking columns are there, and which are put out,
+    - `tracks`, `details`: whether tracking columns are there, and which are put out; `telling`: those there that say
+      something of a change, the field map too,
     - `image_fields`, `tracking_fields`: the columns within `image` and `tracking`, as values to hash,
     - `field_map_type`, and the arguments of the macro of the same names. -#}
 {%- macro _openedge_layout(
@@ -83,15 +84,17 @@
     {#- The two tables often land as one, joined; the change table then has the tracking columns. -#}
     {%- set source = kept if kept is not none else landed -%}
     {%- set details = ['policy_id', 'table_number', 'record_id', 'partition_id', 'tenant_id', 'user_name'] -%}
-    {%- set found = namespace(tracks=tracking is not none) -%}
+    {%- set found = namespace(tracks=tracking is not none, telling=[]) -%}
     {%- for role in details + ['field_map'] if role in source.metadata -%}
         {%- set found.tracks = true -%}
+        {%- do found.telling.append(role) if role != 'table_number' -%}
     {%- endfor -%}
 
     {{ return({
         'relation': relation,
         'tracking_relation': tracking,
         'tracks': found.tracks,
+        'telling': found.telling,
         'has_changes': has_changes,
         'columns': columns,
         'types': afterimage._column_types(landed.data),

@@ -31,39 +31,8 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
-    {#- The two tables may be pruned one after the other. A change keeps here what it would lose by that: without its
-        tracking row, what that said, and a before-image. The other part of its record may land even so. -#}
-    {%- set lost_tracking -%}
-coalesce(known.reject_reason, changes.reject_reason) is null
-        and changes.tracking is null and known.tracking is not null
-    {%- endset -%}
-    {#- A before-image that is still there may be another update's, as in qlik_change_table. -#}
-    {%- set lost_before -%}
-{{ lost_tracking }}
-        and not changes.has_before_image
-        and {{ afterimage._exact_json('changes.`after`') }} = {{ afterimage._exact_json('known.`after`') }}
-    {%- endset -%}
-    {%- set known_warnings -%}
-if(
-            changes.`before` is null,
-            known.warnings,
-            nullif(
-                filter(known.warnings, warning -> not startswith(warning, 'no before-image')),
-                cast(array() as array<string>)
-            )
-        )
-    {%- endset -%}
-    {%- set kept = {} -%}
-    {%- if layout.tracks and afterimage._is_incremental() -%}
-        {%- for column in ['tracking', 'changed_by', 'changed_columns', 'changed_at', 'transaction_id'] -%}
-            {%- do kept.update({column: 'if(' ~ lost_tracking ~ ', known.' ~ column ~ ', changes.' ~ column ~ ')'}) -%}
-        {%- endfor -%}
-        {%- do kept.update({
-            'before': 'coalesce(changes.`before`, if(' ~ lost_before ~ ', known.`before`, null))',
-            'warnings': 'if(' ~ lost_tracking ~ ', ' ~ known_warnings ~ ', changes.warnings)',
-            'source_rows': 'if(' ~ lost_tracking ~ ' and (not changes.has_before_image or changes.`before` is not null), greatest(known.source_rows, changes.source_rows), changes.source_rows)'
-        }) -%}
-    {%- endif -%}
+    {%- set kept = afterimage._openedge_kept(layout, intake.added)
+        if layout.tracks and afterimage._is_incremental() else {} -%}
     {%- set unchanged_if -%}
 known.reject_reason is null
         and (

@@ -4,65 +4,13 @@
 {%- set of_record = 'partition by change_group, operation, is_superseded' -%}
 {%- set in_order = of_record ~ ' order by (position = 0) '
     ~ ('desc' if split_order == 'zero_first' else 'asc') ~ ', position asc, row_hash asc' -%}
-{%- set key_fields = [] -%}
-{%- for field in layout.fields if field.columns | select('in', layout.unique_key) | list -%}
-    {%- do key_fields.append(field.number) -%}
-{%- endfor -%}
-{%- set same_part = 'partition by change_group, operation, if(may_be_split, null, row_hash),'
-    ~ ' if(has_whole, null, position), if(has_whole, null, own_key)' -%}
 -- A row delivered twice counts once. Its unique key is (_Change-Sequence, _Operation, _Continuation-Position).
 {{ afterimage._distinct_rows(
     'changed_rows', by='change_group, operation, position, row_hash',
     first='array_min(filled_fields) asc nulls last, time asc nulls last, transaction_id asc nulls last'
 ) }},
 
--- A part may come again in other words, and both parts as the one row that the SQL engine makes of them. One form of each
--- part counts; if there is a whole record, it counts instead of all parts. Rows of other keys are no forms of a part.
--- First parts that landed alone were changes, since nothing told that they are parts: all but one are `superseded` now.
-forms as (
-
-    select
-        *,
-        row_number() over ({{ same_part }} order by is_whole desc, row_hash asc) as form,
-        count(*) over ({{ same_part }}) > 1 as has_forms,
-        sum(copies) over ({{ same_part }}) as form_copies,
-        may_be_split
-        and position = 0
-        and row_number() over ({{ same_part }}, position = 0 order by row_hash asc) > 1 as is_superseded
-
-    from (
-        select
-            *,
-            may_be_split
-            and bool_or(is_whole) over (partition by change_group, operation)
-            and min(full_key) over (partition by change_group, operation)
-            = max(full_key) over (partition by change_group, operation) as has_whole
-
-        from (
-            select
-                *,
-                {{ afterimage._struct(layout.unique_key, 'image.') }} as own_key,
-                if({{ afterimage._has_null_key(layout.unique_key) }}, null, own_key) as full_key,
-                kind in ('insert', 'update', 'delete', 'before_image') and has_seq
-                and max(position) over (partition by change_group, operation) > 0 as may_be_split,
-                position <> 0
-                and full_key is not null
-                -- A second part may have its key.
-                and not ({{ afterimage._openedge_is_half(
-                    split_order,
-                    'array_except(filled_fields, array(' ~ key_fields | join(', ') ~ '))'
-                    if split_order == 'zero_first' else 'filled_fields'
-                ) }})
-                and not {{ afterimage._openedge_contradicts(layout) if split_order == 'zero_first' else 'false' }} as is_whole
-
-            from (
-                select *, max(if(position = 0, image, null)) over (partition by change_group, operation) as first_part
-                from distinct_rows
-            ) as rows_by_first_part
-        ) as keyed_rows
-    ) as known_forms
-
-),
+{{ afterimage._openedge_forms(layout, split_order) }},
 
 parts as (
 
@@ -111,7 +59,9 @@ joined_parts as (
                 concat(slice(first_elements, 1, split_index - 1), rest_elements)
             ),
             ';'
-        ) as whole_array
+        ) as whole_array,
+        -- What SQL has joined may have position 0. Then it has values from after the break, too.
+        {{ afterimage._openedge_passes_break(layout) }} as is_first_whole
 
     from parts
 
@@ -139,7 +89,7 @@ assembled as (
                 then {{ afterimage._openedge_split_reason(layout) | indent(16) }}
             when parts > 1 and highest_position > 0
                 then concat('split record in ', parts, ' rows: two parts at the most, and with different positions')
-            when position <> 0 and {{ afterimage._openedge_is_half(split_order) }}
+            when position <> 0 and not is_whole and {{ afterimage._openedge_is_half(split_order) }}
                 then 'half of a split record: its other part is not there'
         end as split_reason
 
@@ -163,6 +113,7 @@ named_struct(
     {%- set is_text = layout.types[column.name] == 'string' %}
     {%- set first = 'image.' ~ afterimage._quote(column.name) %}
     {%- set second = 'next_part.' ~ first %}
+    {%- set trimmed = ['rtrim(' ~ first ~ ')', 'rtrim(' ~ second ~ ')'] if is_text else [first, second] %}
     {{ afterimage._literal(column.name) }},
     {%- if is_text or layout.types[column.name] == 'binary' %}
     case
@@ -171,13 +122,13 @@ named_struct(
             then coalesce(whole_array, {{ first }}, {{ second }})
         {%- endif %}
         when {{ afterimage._openedge_is_broken(layout, column.field, column.name) }}
-            -- What SQL has put together has a key, and begins with the first part.
+            -- What SQL has put together has a key, and begins with the first part, or ends with the second.
             then coalesce(
-                if(
-                    next_part.full_key is not null and startswith({{ second }}, {{ first }}),
-                    {{ second }},
-                    concat({{ first }}, {{ second }})
-                ),
+                case
+                    when next_part.full_key is not null and startswith({{ second }}, {{ first }}) then {{ second }}
+                    when is_first_whole and endswith({{ trimmed[0] }}, {{ trimmed[1] }}) then {{ first }}
+                    else concat({{ first }}, {{ second }})
+                end,
                 {{ first }},
                 {{ second }}
             )
@@ -203,6 +154,22 @@ named_struct(
         {{ return('(is_fragmented or split_index > 0) and highest_position = ' ~ field.number) }}
     {%- endif -%}
     {{ return('false') }}
+{%- endmacro -%}
+
+
+{#- Whether the first of two parts has a value of a field behind the one that the record broke in. A part may have its
+    key. -#}
+{%- macro _openedge_passes_break(layout) -%}
+    {%- set values = [] -%}
+    {%- for field in layout.fields -%}
+        {%- for name in field.columns if name not in layout.unique_key -%}
+            {%- set value = 'image.' ~ afterimage._quote(name) -%}
+            {%- do values.append('(highest_position < ' ~ field.number ~ ' and ' ~ (
+                "coalesce(rtrim(" ~ value ~ "), '') <> ''" if layout.types[name] == 'string' else value ~ ' is not null'
+            ) ~ ')') -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return('(' ~ (values or ['false']) | join(' or ') ~ ')') }}
 {%- endmacro -%}
 
 

@@ -34,6 +34,14 @@ tracking_rows as (
     where
         {{ tracking_side.condition or tracking_side.where }}
         and {{ afterimage._openedge_filter(layout, layout.tracking) }}
+        {%- if layout.tracking_relation is none and layout.telling %}
+        -- A change row that landed again without what was joined to it says nothing against what it said.
+        and coalesce(
+            {%- for role in layout.telling %}
+            cast({{ layout.tracking[role] }} as string){{ ',' if not loop.last }}
+            {%- endfor %}
+        ) is not null
+        {%- endif %}
     {%- else %}
     where false
     {%- endif %}
@@ -77,37 +85,6 @@ if(
     )),
     null
 )
-{%- endmacro -%}
-
-
-{#- Whether a lone row with a position is half a record, and not one that the SQL engine has put together: its fields
-    on one side of the position are all NULL. A second part has no values before the position, and none at it if the
-    record broke after that field. A record that breaks in its last column with a value has none after it either. -#}
-{%- macro _openedge_is_half(split_order, filled='filled_fields') -%}
-{%- if split_order == 'zero_first' -%}
-not coalesce(array_min({{ filled }}) < position + if(fragment = 0 and array_index = 0, 1, 0), false)
-{%- else -%}
-not coalesce(array_min({{ filled }}) <= position and array_max({{ filled }}) > position, false)
-{%- endif -%}
-{%- endmacro -%}
-
-
-{#- Whether a row that has values from before the break has others than a first part of this key: such a row is not the
-    whole record. (The field that the record broke in may have another form there.) -#}
-{%- macro _openedge_contradicts(layout) -%}
-    {%- set differences = [] -%}
-    {%- for field in layout.fields -%}
-        {%- for name in field.columns -%}
-            {%- set own, first = 'image.' ~ afterimage._quote(name), 'first_part.' ~ afterimage._quote(name) -%}
-            {%- set differs = 'not startswith(coalesce(' ~ own ~ ", ''), rtrim(" ~ first ~ '))'
-                if layout.types[name] == 'string' else 'not ' ~ own ~ ' <=> ' ~ first -%}
-            {%- do differences.append(
-                '(' ~ field.number ~ ' < position + if(fragment = 0 and array_index = 0, 1, 0) and '
-                ~ first ~ ' is not null and ' ~ differs ~ ')'
-            ) -%}
-        {%- endfor -%}
-    {%- endfor -%}
-    {{ return('(' ~ (differences or ['false']) | join(' or ') ~ ')') }}
 {%- endmacro -%}
 
 

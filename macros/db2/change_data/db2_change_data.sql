@@ -24,7 +24,7 @@
     {#- A condensed table is as small as its source, and one of its rows may replace a row of any age. -#}
     {%- set intake = afterimage._intake(
         'db2_change_data', layout.unique_key, afterimage._db2_sides(layout, relation, uow, condensed, time_zone), new_shape,
-        whole=condensed
+        whole=condensed, made_by={'condensed': condensed | string | lower}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

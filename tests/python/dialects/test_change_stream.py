@@ -14,7 +14,9 @@ from urllib.parse import urlparse
 
 import pytest
 
-from conftest import FORMAT, ROOT, SCHEMA, DbtError, Lake, Project, relation
+from conftest import FORMAT, ROOT, SCHEMA, DbtError, Lake, Project, column_list, relation
+from dialect_db2 import DB2_HEADER
+from dialect_netiq import LOG
 from runs import (
     COLUMNS,
     FIRST,
@@ -353,6 +355,56 @@ def test_another_key_needs_a_full_refresh_whatever_the_raw_table_is_called(
     with pytest.raises(DbtError, match=r"Built with: id. Got: id, region"):
         runs.run()
     assert runs.staged() == before
+
+
+@pytest.mark.minutes
+def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
+    project: Project, lake: Lake
+) -> None:
+    """Else new changes would sort before all old ones, or be read twice."""
+    log = f"netiq_event_log({relation('made_log')}, unique_key=['id'], table='usr',"
+    log += f" columns={column_list(id='int')}, "
+    calls = {
+        "stg_by_time": (log + "future_events={})", "false", "true"),
+        "stg_trimmed": (log + "trim_key_numbers={})", "false", "true"),
+        "stg_condensed": (
+            f"db2_change_data({relation('made_cd')}, unique_key=['id'], condensed={{}})",
+            *("false", "true"),
+        ),
+        "stg_ordered": (
+            f"dms_changes({relation('made_dms')}, ['id'], columns=['id'], order_by={{}})",
+            *("['place']", "['number', 'place']"),
+        ),
+    }
+    lake.create("made_log", LOG, [])
+    lake.create("made_cd", {**DB2_HEADER, "id": "int"}, [])
+    dms = {"Op": "string", "id": "int", "place": "string", "number": "int"}
+    lake.create("made_dms", dms, [{"Op": "I", "id": 1, "place": "1", "number": 1}])
+
+    def write(number: int) -> None:
+        for name, (call, *values) in calls.items():
+            project.stream(name, call.replace("{}", values[number]))
+
+    run = ("run", "--select", *calls)
+    write(0)
+    project.dbt(*run, "--full-refresh")
+    write(1)
+    with pytest.raises(DbtError) as refused:
+        project.dbt(*run)
+    said = re.findall(
+        r"the `(\w+)` of \S+ has changed since \S+ was built.*?Built with: (.*?)\. Got: (.*)",
+        str(refused.value),
+    )
+    assert sorted(said) == [
+        ("condensed", "false", "true"),
+        ("future_events", "false", "true"),
+        ("order_by", "place", "number, place"),
+        ("trim_key_numbers", "false", "true"),
+    ]
+    # A table of an earlier release does not say how it was built.
+    for name in calls:
+        lake.spark.sql(f"alter table {SCHEMA}.{name} unset tblproperties ('afterimage.keys')")
+    project.dbt(*run)
 
 
 @pytest.mark.minutes

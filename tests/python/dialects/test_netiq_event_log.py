@@ -328,6 +328,22 @@ def test_an_event_of_an_unknown_type_has_its_key(project: Project, lake: Lake) -
     assert row["after"] == {"idu": 7, "fname": None, "lname": None, "photo": None}
 
 
+def test_an_event_that_gives_its_row_another_key_is_rejected(project: Project, lake: Lake) -> None:
+    """A trigger after an update has the new key at hand. Type 3 may have its old value, too."""
+    log = [
+        event(1, 1, 1, "idu", new_value="1"),
+        event(2, 2, 2, "idu", old_value="1", new_value="2"),
+        event(3, 3, 3, "idu", old_value="3", new_value="3"),
+        event(4, 3, 4, "idu", old_value="1", new_value="4"),
+        event(5, 3, 5, "idu", old_value="of no type", new_value="5"),
+    ]
+    lake.create("new_key_log", LOG, log)
+    sql = project.sql(event_log("new_key_log", USR))
+    rows = lake.rows(f"select reject_reason from ({sql}) order by change_seq")
+    moved = "the event changes the key: idu"
+    assert [row["reject_reason"] for row in rows] == [None, moved, None, moved, None]
+
+
 def test_a_base_whose_types_are_unknown_stops_the_run(project: Project, lake: Lake) -> None:
     """Its values could be rounded, or cut to fit."""
     lake.create("renamed_base", {"number": "int", "sum": "decimal(20,4)"}, [])
@@ -842,6 +858,41 @@ def test_changes_stay_when_the_driver_and_the_table_move_on(project: Project, la
     assert (fourth[11]["source_rows"], fourth[11]["changed_columns"]) == (2, ["fname", "lname"])
     assert fourth[12]["source_rows"] == 0
     assert fourth[12]["reject_reason"] == "moved: it is part of 00000000000000000011-idu=7"
+
+
+@pytest.mark.minutes
+def test_an_event_that_was_rejected_may_be_read_once_the_driver_has_processed_it(
+    project: Project, lake: Lake
+) -> None:
+    """Its column was unknown. Rows that were no events, or of no table, are none now."""
+    log = [
+        event(5, 2, 1, "dept", new_value="HR"),
+        event(6, 2, 2, "dept", new_value="IT", status="E"),
+        event(7, 2, 3, "dept", new_value="IT", table_name=None),
+    ]
+
+    def listed(**columns: str) -> None:
+        project.stream(
+            "stg_unlisted",
+            event_log("unlisted_log", column_list(**columns)),
+            on_schema_change="append_new_columns",
+        )
+
+    reasons = f"select reject_reason from {SCHEMA}.stg_unlisted order by change_id"
+    lake.create("unlisted_log", LOG, log)
+    listed(idu="int", fname="string")
+    project.dbt("run", "--select", "stg_unlisted", "--full-refresh")
+    assert [row["reject_reason"] for row in lake.rows(reasons)] == [
+        'unknown column_name: "dept"',
+        'not eligible: status "E"',
+        "no table_name: NULL",
+    ]
+    lake.create("unlisted_log", LOG, [{**row, "status": "S", "table_name": "usr"} for row in log])
+    listed(idu="int", fname="string", dept="string")
+    project.dbt("run", "--select", "stg_unlisted")
+    rows = lake.rows(f"select * from {SCHEMA}.stg_unlisted order by change_id")
+    assert (rows[0]["after"]["dept"], rows[0]["reject_reason"]) == ("HR", None)
+    assert {row["reject_reason"] for row in rows[1:]} == {'not eligible: status "S"'}
 
 
 @pytest.mark.minutes

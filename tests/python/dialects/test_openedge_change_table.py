@@ -282,16 +282,84 @@ def test_the_second_part_of_a_record_counts_though_the_tracking_row_is_gone(
 
 
 @pytest.mark.minutes
+def test_a_tracking_row_that_came_before_its_change_and_is_gone_counts(
+    project: Project, lake: Lake
+) -> None:
+    columns = {**CHANGE_COLUMNS, "id": "int", "price": "int"}
+    created = {"_Change-Sequence": 3, "_Operation": 1, "_Time-Stamp": datetime(2024, 3, 1)}
+    updated = {"_Change-Sequence": 5, "_Operation": 4, "_Time-Stamp": datetime(2024, 3, 2)}
+    tracked = {"_Source-Table-Number": 12, "_Change-FieldMap": "price", "_User-Name": "ben"}
+    project.stream(
+        "stg_first",
+        f"openedge_change_table({relation('first__cdc')}, unique_key=['id'],"
+        f" tracking={relation('first_tracking')}, source_table_number=12)",
+    )
+    run = ("run", "--select", "stg_first")
+    lake.create("first__cdc", columns, [{**created, "id": 1, "price": 24}])
+    tracking = [{**created, **tracked}, {**updated, **tracked}]
+    lake.create("first_tracking", TRACKING_COLUMNS, tracking)
+    project.dbt(*run, "--full-refresh")
+    staged = f"select * from {SCHEMA}.stg_first where change_seq like '%5'"
+    [touched] = lake.rows(staged)
+    assert touched["reject_reason"].startswith("row touched: ")
+    lake.spark.sql(f"delete from {SCHEMA}.first_tracking where `_Change-Sequence` = 5")
+    timeless = {**updated, "_Time-Stamp": None, "id": 1}
+    # The before-image alone is no change yet.
+    for row in ({**timeless, "_Operation": 3, "price": 24}, {**timeless, "price": 25}):
+        lake.append("first__cdc", columns, [row])
+        project.dbt(*run)
+    [found] = lake.rows(staged)
+    assert (found["before"]["price"], found["after"]["price"]) == (24, 25)
+    assert (found["changed_by"], found["tracking"]["user_name"]) == ("ben", "ben")
+    assert (found["changed_columns"], found["changed_at"]) == (["price"], datetime(2024, 3, 2))
+    assert (found["reject_reason"], found["warnings"], found["source_rows"]) == (None, None, 3)
+
+
+@pytest.mark.minutes
+def test_a_copy_of_a_row_without_what_was_joined_to_it_takes_nothing_away(
+    project: Project, lake: Lake
+) -> None:
+    """An extract outer-joins the two tables, and the tracking row was gone when it ran again."""
+    columns = {**CHANGE_COLUMNS, "_User-Name": "string", "_Change-FieldMap": "string"}
+    columns |= {"_Source-Table-Number": "int", "id": "int", "price": "int"}
+    bare = [
+        {"_Change-Sequence": place, "_Operation": 4, "_Source-Table-Number": 12, "id": place}
+        for place in range(5, 10)
+    ]
+    joined = [{**row, "_User-Name": "ann", "_Change-FieldMap": "price"} for row in bare]
+    project.stream(
+        "stg_bare",
+        f"openedge_change_table({relation('bare__cdc')}, unique_key=['id'],"
+        " source_table_number=12)",
+    )
+    run = ("run", "--select", "stg_bare")
+    lake.create("bare__cdc", columns, bare + joined)
+    project.dbt(*run, "--full-refresh")
+    staged = f"select * from {SCHEMA}.stg_bare order by change_seq"
+    before = lake.rows(staged)
+    said = ("ann", ["price"], 2)
+    assert [(r["changed_by"], r["changed_columns"], r["source_rows"]) for r in before] == [said] * 5
+    lake.spark.sql(f"delete from {SCHEMA}.bare__cdc where `_User-Name` is not null")
+    lake.append("bare__cdc", columns, bare)
+    project.dbt(*run)
+    assert lake.rows(staged) == before
+
+
+@pytest.mark.minutes
 def test_a_column_listed_later_has_its_values_though_the_tracking_rows_are_gone(
     project: Project, lake: Lake
 ) -> None:
-    """What the tracking row said stays, and so does a change that the change table has lost."""
+    """What the tracking row said stays, and so does a change that the change table has lost.
+
+    Of 13 the row before it is gone: what it had in the new column is not known.
+    """
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string", "shelf": "string"}
     header = {"_Operation": 4, "_Time-Stamp": datetime(2024, 3, 1)}
     changes = [
         {**header, "_Change-Sequence": place, "id": place, "name": "a", "shelf": "C3"}
-        for place in (11, 12)
+        for place in (11, 12, 13)
     ]
+    before_image = {**changes[2], "_Operation": 3, "id": 99}
     tracking = [
         {
             **header,
@@ -300,7 +368,7 @@ def test_a_column_listed_later_has_its_values_though_the_tracking_rows_are_gone(
             "_Change-FieldMap": "name",
             "_User-Name": "ann",
         }
-        for place in (11, 12)
+        for place in (11, 12, 13)
     ]
 
     def listed(names: list[str]) -> None:
@@ -312,20 +380,21 @@ def test_a_column_listed_later_has_its_values_though_the_tracking_rows_are_gone(
         )
 
     run = ("run", "--select", "stg_listed")
-    lake.create("listed__cdc", columns, changes)
+    lake.create("listed__cdc", columns, [*changes, before_image])
     lake.create("listed_tracking", TRACKING_COLUMNS, tracking)
     listed(["id", "name"])
     project.dbt(*run, "--full-refresh")
     before = lake.rows(f"select * from {SCHEMA}.stg_listed order by change_seq")
     lake.spark.sql(f"delete from {SCHEMA}.listed_tracking")
-    lake.spark.sql(f"delete from {SCHEMA}.listed__cdc where id = 11")
+    lake.spark.sql(f"delete from {SCHEMA}.listed__cdc where id in (11, 99)")
     listed(["id", "name", "shelf"])
     project.dbt(*run)
     found = lake.rows(f"select * from {SCHEMA}.stg_listed order by change_seq")
     expected = [
         {**row, "after": {**row["after"], "shelf": shelf}}
-        for row, shelf in zip(before, (None, "C3"), strict=True)
+        for row, shelf in zip(before, (None, "C3", "C3"), strict=True)
     ]
+    expected[2]["before"] = {"id": 99, "name": "a", "shelf": "C3"}
     assert [{**row, "ingested_at": None} for row in found] == [
         {**row, "ingested_at": None} for row in expected
     ]
@@ -492,6 +561,82 @@ def test_a_second_part_with_other_values_than_the_first_is_not_the_whole(
     assert filled["reject_reason"] == "split record: both parts have a value for name, n"
     assert joined["reject_reason"] is None
     assert joined["after"] == {"id": 8, "name": "Tent", "n": 5, "note": "A tent; for two people"}
+
+
+def test_a_row_that_sql_has_joined_beside_parts_of_a_broken_text(
+    project: Project, lake: Lake
+) -> None:
+    """It may be known by that text alone, stand beside one of the parts, or have position 0."""
+    text, begun, rest = "A tent; for two people", "A tent; for", " two people"
+    columns = {**CHANGE_COLUMNS, "id": "int", "note": "string", "price": "int"}
+
+    def row(place: int, position: int, **values: int | str) -> Row:
+        fragment = {"_Continuation-Position": position, "_Fragment": min(position, 1)}
+        return {"_Change-Sequence": place, "_Operation": 1, **fragment, **values}
+
+    def first(place: int) -> Row:
+        return row(place, 0, id=place, note=begun)
+
+    def second(place: int) -> Row:
+        return row(place, 2, note=rest, price=9)
+
+    def whole(place: int, position: int) -> Row:
+        return row(place, position, id=place, note=text, price=9)
+
+    rows = [
+        *(first(1), second(1), whole(1, 2)),
+        *(second(2), whole(2, 2)),
+        *(second(3), whole(3, 0)),
+        *(first(4), second(4), whole(4, 0)),
+        # A second part with its key, and one that the first part ends like.
+        *(first(5), {**second(5), "id": 5}),
+        *(row(6, 0, id=6, note="ha"), row(6, 2, note="ha", price=9)),
+    ]
+    lake.create("broken__cdc", columns, rows)
+    # The key lies behind the text, in the second part.
+    parts = [row(1, 0, note=begun), *(row(1, 1, note=n, id=9, price=9) for n in (rest, text))]
+    behind = {**CHANGE_COLUMNS, "note": "string", "id": "int", "price": "int"}
+    lake.create("behind__cdc", behind, parts)
+    # The text is the last value, so that a row that SQL has joined looks like a first part.
+    last = [
+        part
+        for place in range(1, 6)
+        for part in (
+            *(row(place, 2, id=place, note=note) for note in (begun, text)),
+            row(place, 0, note=rest),
+        )
+    ]
+    lake.create("broken_last__cdc", columns, last)
+    queries = project.sqls(
+        f"openedge_change_table({relation(table)}, unique_key=['id'], split_order='{order}')"
+        for table, order in [
+            ("broken__cdc", "zero_first"),
+            ("behind__cdc", "zero_first"),
+            ("broken_last__cdc", "zero_last"),
+        ]
+    )
+    found, [key_behind], text_last = [
+        [
+            tuple(row.values())
+            for row in lake.rows(
+                "select int(left(change_id, 19)) as place, after.id, after.note, after.price,"
+                f" source_rows, reject_reason from ({sql}) order by change_id"
+            )
+        ]
+        for sql in queries
+    ]
+    superseded = found.pop(4)
+    assert (superseded[0], *superseded[4:]) == (
+        *(4, 0),
+        "superseded: another form of this part counts",
+    )
+    rows_of = {1: 3, 2: 2, 3: 2, 4: 3, 5: 2}
+    assert found == [
+        *((place, place, text, 9, rows_of[place], None) for place in range(1, 6)),
+        (6, 6, "haha", 9, 2, None),
+    ]
+    assert key_behind == (1, 9, text, 9, 3, None)
+    assert text_last == [(place, place, text, None, 3, None) for place in range(1, 6)]
 
 
 LANDED = {
