@@ -100,9 +100,8 @@ class AnyDialect(Tables):
         ahead = self.ahead[table]
         landed = sorted({*range(len(self.rows[table]))} - {*ahead})
         new = data.draw(st.lists(st.sampled_from(ahead), unique=True)) if ahead else []
-        # A part of a change that comes again alone, after the others were deleted, is an orphan.
-        may_repeat = bool(landed) and not self.is_pruned
-        again = data.draw(st.lists(st.sampled_from(landed), max_size=3)) if may_repeat else []
+        # A part of a change may come again alone, after the others were deleted.
+        again = data.draw(st.lists(st.sampled_from(landed), max_size=3)) if landed else []
         self.add(table, data.draw(st.permutations([*new, *again])))
 
     @rule(data=st.data())
