@@ -789,7 +789,7 @@ def test_a_transaction_that_has_landed_is_complete_without_holding_back(
             transactionLastEvent=number == 2,
         )
         sequence = f"202401011000001{5 + number}{number:019d}"
-        value = landed["value"].replace('"changeSequence": null', f'"changeSequence": "{sequence}"')
+        value = landed["value"].replace('"changeSequence":null', f'"changeSequence": "{sequence}"')
         assert value != landed["value"]
         return {**landed, "value": value}
 
