@@ -1,6 +1,6 @@
 {#- The CTEs from `classified` to `described`, the rows that `_finish` takes: each change once, however many messages
     hold it. -#}
-{%- macro _qlik_distinct_messages(layout) -%}
+{%- macro _qlik_distinct_messages(layout, landing) -%}
 {#- The partition of the windows: the place and the key, with good messages separate from others. A message that is
     not a load and has no place is alone. -#}
 {%- set place = 'shared_place, reject_reason is null, own_key' -%}
@@ -35,18 +35,25 @@ placed as (
 ),
 
 {% if is_incremental %}
--- The places of loads that are no longer landed. They keep their numbers, although a reload may have the same bytes.
+-- The places of loads that are no longer landed. They keep their numbers, although others may have the same bytes.
 gone as (
 
     select
         left(known.change_id, 32) as message_id,
-        count(*) as places_gone
+        sort_array(collect_set(coalesce(try_cast(substring(known.change_id, 34) as int), 1))) as numbers_gone
 
     from {{ this }} as known
     left anti join placed
         on
             left(known.change_id, 32) = placed.message_id
-            and (known.message_position = placed.message_position or known.change_seq = placed.place)
+            and (
+                known.change_seq = placed.place
+                or (
+                    known.message_position.`offset` = placed.message_position.`offset`
+                    and known.message_position.`partition` = placed.message_position.`partition`
+                    and {{ afterimage._qlik_known_topic(landing, 'known') }} <=> placed.message_position.topic
+                )
+            )
     where known.operation = 'load' or {{ afterimage._has_movable_place('known.change_seq') }}
     group by 1
 
@@ -77,8 +84,7 @@ copies as (
         min(message_position) over (partition by {{ place }}, message_id) as first_position
         {%- if has_reloads %},
         -- A later reload may find a row as an earlier one did; that is a change of its own.
-        dense_rank() over (partition by message_id order by place)
-        {{ '+ coalesce(places_gone, 0)' if is_incremental }} as number_of_place
+        dense_rank() over (partition by message_id order by place) as rank_of_place
         {%- endif %}
 
     from gathered
@@ -102,6 +108,16 @@ repeats as (
             'repeated: another message holds the same change',
             reject_reason
         ) as final_reason
+        {%- if has_reloads and is_incremental %},
+        -- The number of this rank among those that are free.
+        if(
+            numbers_gone is null,
+            rank_of_place,
+            aggregate(numbers_gone, rank_of_place, (number, gone) -> if(gone <= number, number + 1, number))
+        ) as number_of_place
+        {%- elif has_reloads %},
+        rank_of_place as number_of_place
+        {%- endif %}
 
     from copies
     where copy_number = 1

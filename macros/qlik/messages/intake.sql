@@ -15,7 +15,7 @@
     {%- set schemas = {
         'wakes': afterimage._qlik_has_arrived(schema_rows),
         'digest': afterimage._qlik_schemas_digest(schema_rows, table),
-        'depends': afterimage._qlik_names_no_schema(),
+        'depends': afterimage._qlik_depends_on_schemas(),
     } -%}
     {%- if metadata | string == relation | string -%}
         {{ return([dict(messages, **schemas)]) }}
@@ -76,10 +76,13 @@ limit 1
 
 
 {#- A query for a digest of all schemas of the table. A message that names no schema is read by one chosen among them,
-    so any new schema may change the choice. -#}
+    so any new schema may change the choice. One in Avro cannot be read if the `dataSchema` is missing or damaged. -#}
 {%- macro _qlik_schemas_digest(schema_rows, table) -%}
 select md5(to_json(sort_array(collect_set(
-    struct(schema_id, schema_name, table_name, table_version, published_at, column_name, ordinal, is_lob)
+    struct(
+        schema_id, schema_name, table_name, table_version, published_at, column_name, ordinal, is_lob,
+        md5(data_schema) as data_schema
+    )
 ))))
 from ({{ schema_rows }}) as schema_rows
 where
@@ -90,11 +93,17 @@ where
 {%- endmacro -%}
 
 
-{#- A query that returns a row if earlier runs have read messages that name no schema. -#}
-{%- macro _qlik_names_no_schema() -%}
+{#- A query that returns a row if earlier runs have read messages that name no schema, or have failed to read one by
+    the `dataSchema` of its own. -#}
+{%- macro _qlik_depends_on_schemas() -%}
 select 1
 from {{ this }}
-where schema_id is null and coalesce(reject_reason, '') not like 'tombstone:%'
+where
+    if(
+        schema_id is null,
+        coalesce(reject_reason, '') not like 'tombstone:%',
+        reject_reason rlike '^(not an Avro message|the metadata message has no dataSchema):'
+    )
 limit 1
 {%- endmacro -%}
 
@@ -138,14 +147,14 @@ limit 1
                 {%- if afterimage._is_incremental() %}
                 union all
                 select
-                    message_position.topic,
-                    message_position.`partition` as landed_partition,
-                    message_position.`offset` as landed_offset,
+                    {{ afterimage._qlik_known_topic(landing, 'known') }} as topic,
+                    known.message_position.`partition` as landed_partition,
+                    known.message_position.`offset` as landed_offset,
                     change_seq <> '' and not {{ afterimage._has_movable_place('change_seq') }} as is_change,
                     coalesce(operation = 'load', false)
                     or {{ afterimage._has_movable_place('change_seq') }} as may_be_load
 
-                from {{ this }}
+                from {{ this }} as known
                 {%- endif %}
             ) as messages
             where landed_offset is not null

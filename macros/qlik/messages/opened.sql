@@ -1,7 +1,8 @@
 {#- What a Kafka landing has; none if the table does not exist yet:
     - `value`: the column with the message, `is_binary`: whether it is bytes,
     - `key`, `topic`, `partition`, `offset`, `timestamp`: SQL for these columns, a typed NULL for one that is missing,
-    - `has_offsets`: whether partition and offset are there. -#}
+    - `has_offsets`: whether partition and offset are there; `own_topic`: what `topic` is without such a column, none if
+      that is NULL; `has_topic`: whether there is one. -#}
 {%- macro _qlik_landing(macro_name, relation, value) -%}
     {%- do afterimage._check_text(macro_name, 'value', value) -%}
     {%- if afterimage._needs_placeholder([relation]) -%}
@@ -12,6 +13,9 @@
         'value': afterimage._quote(found[value | lower].name),
         'is_binary': found[value | lower].type == 'binary',
         'has_offsets': 'partition' in found and 'offset' in found,
+        'has_topic': 'topic' in found,
+        'own_topic': afterimage._literal(relation | string)
+            if 'topic' not in found and afterimage._qlik_unites() else none,
     } -%}
     {%- for name, type in {
         'key': 'string', 'topic': 'string', 'partition': 'int', 'offset': 'bigint', 'timestamp': 'timestamp'
@@ -25,7 +29,32 @@
             else 'try_cast(' ~ expression ~ ' as ' ~ type ~ ')'
         }) -%}
     {%- endfor -%}
+    {%- if landing.own_topic -%}
+        {%- do landing.update({'topic': landing.own_topic}) -%}
+    {%- endif -%}
     {{ return(landing) }}
+{%- endmacro -%}
+
+
+{#- Whether the model may unite raw tables: it calls the macro more than once, or in a loop. Offsets of tables without a
+    column `topic` are told apart by the table's name then. A model of one table needs none, and none can change. -#}
+{%- macro _qlik_unites() -%}
+    {%- set body = (model.raw_code if model is defined else none) or '' -%}
+    {{ return(
+        modules.re.findall('\\bqlik_messages\\s*\\(', body) | length > 1
+        or modules.re.search('%-?\\s*for\\s', body) is not none
+    ) }}
+{%- endmacro -%}
+
+
+{#- The topic of a stored row's position, by which it is compared with those of the landing. Before the model united
+    tables it was NULL. -#}
+{%- macro _qlik_known_topic(landing, row) -%}
+    {%- set stored = row ~ '.message_position.topic' -%}
+    {%- if landing.has_topic -%}
+        {{ return(stored) }}
+    {%- endif -%}
+    {{ return('coalesce(' ~ stored ~ ', ' ~ landing.own_topic ~ ')' if landing.own_topic else landing.topic) }}
 {%- endmacro -%}
 
 

@@ -90,13 +90,13 @@ with
 {% endif %}
 {{ afterimage._qlik_masked_messages(layout) }},
 {% if layout.has_reloads %}
-{{ afterimage._qlik_reloads(has_table=table is not none) }}
+{{ afterimage._qlik_reloads(landing, has_table=table is not none) }}
 {% endif %}
 {{ afterimage._qlik_message_images(layout) }},
 
 {{ afterimage._qlik_classified_messages(layout) }},
 
-{{ afterimage._qlik_distinct_messages(layout) }},
+{{ afterimage._qlik_distinct_messages(layout, landing) }},
 
 {#- Of several loads of a key the last one wins. -#}
 {{ afterimage._finish(
@@ -108,8 +108,65 @@ with
     },
     old_key='has_old_key',
     further_columns=further_columns,
-    known={'within': afterimage._qlik_known_within(intake, has_reloads, hold_back_hours)}
+    known={
+        'within': afterimage._qlik_known_within(intake, has_reloads, hold_back_hours),
+        'unchanged_if': afterimage._qlik_stays_if(intake, layout),
+        'kept': afterimage._qlik_kept(landing, complete_transactions) if afterimage._is_incremental() else {},
+    }
 ) }}
+{%- endmacro -%}
+
+
+{#- The condition that a change that was taken in stays as it is: what is missing now, events of its transaction or its
+    schema, was there then. If the model asked for other tables before, the schema may never have been known. -#}
+{%- macro _qlik_stays_if(intake, layout) -%}
+    {%- set lacks = [] -%}
+    {%- if layout.complete_transactions -%}
+        {%- do lacks.append("changes.reject_reason like 'held back:%'") -%}
+    {%- endif -%}
+    {%- if layout.schema_rows is not none and intake.is_asks_known -%}
+        {%- set no_schema = 'concat(' ~ afterimage._qlik_no_schema() ~ ', changes.schema_id)' -%}
+        {%- do lacks.append(
+            'changes.reject_reason = ' ~ no_schema ~ ' or (array_contains(changes.warnings, ' ~ no_schema
+            ~ ') and not coalesce(array_contains(known.warnings, ' ~ no_schema ~ '), false))'
+        ) -%}
+        {%- do lacks.append("changes.reject_reason rlike '^(the metadata message has no dataSchema:"
+            ~ "|the message names no schema, and no metadata message describes its table$)'") -%}
+    {%- endif -%}
+    {{ return(
+        'known.change_id is not null and known.reject_reason is null and (' ~ lacks | join(' or ') ~ ')'
+        if lacks else none
+    ) }}
+{%- endmacro -%}
+
+
+{#- What a change keeps of its stored row when fewer of its messages are landed: its first offset, by which reloads have
+    their places, and that its transaction was complete. -#}
+{%- macro _qlik_kept(landing, complete_transactions) -%}
+    {%- set position -%}
+if(
+        known.message_position.`offset` <= changes.message_position.`offset`
+        and known.message_position.`partition` = changes.message_position.`partition`
+        and {{ afterimage._qlik_known_topic(landing, 'known') }} <=> changes.message_position.topic,
+        known.message_position,
+        changes.message_position
+    )
+    {%- endset -%}
+    {%- set kept = {'message_position': position} -%}
+    {%- if complete_transactions -%}
+        {%- set is_incomplete = "w -> startswith(w, 'the transaction is not complete:')" -%}
+        {%- set warnings -%}
+if(
+        known.change_id is not null
+        and known.reject_reason is null
+        and not coalesce(exists(known.warnings, {{ is_incomplete }}), false),
+        nullif(filter(changes.warnings, {{ is_incomplete | replace('->', '-> not') }}), cast(array() as array<string>)),
+        changes.warnings
+    )
+        {%- endset -%}
+        {%- do kept.update({'warnings': warnings}) -%}
+    {%- endif -%}
+    {{ return(kept) }}
 {%- endmacro -%}
 
 

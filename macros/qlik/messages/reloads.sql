@@ -1,8 +1,9 @@
 {#- The CTE `reloads`: the place of each load message that follows a change in its partition. It comes right after
-    the greatest changeSequence of the earlier offsets. All loads of a reload share one place, which begins with
+    the greatest changeSequence of the earlier offsets, if possible of those that are not in the future: behind such a
+    place, all that follows would be hidden. All loads of a reload share one place, which begins with
     that changeSequence and ends in the offset of the last change. Changes of earlier runs count without being read
     again. -#}
-{%- macro _qlik_reloads(has_table) -%}
+{%- macro _qlik_reloads(landing, has_table) -%}
 reloads as (
 
     select
@@ -15,23 +16,28 @@ reloads as (
             message_id,
             struct(topic, `partition`, `offset`) as message_position,
             is_load,
-            max(landed_seq) over (earlier) as last_seq,
+            coalesce(
+                max(if(landed_seq <= '{{ afterimage._qlik_latest_seq() }}', landed_seq, null)) over (earlier),
+                max(landed_seq) over (earlier)
+            ) as last_seq,
             max(if(is_load, null, `offset`)) over (earlier) as last_offset
 
         from (
             -- A change that was written again counts where it was written first; a load counts wherever it is.
             select
                 message_id,
-                message_position.topic,
-                message_position.`partition`,
-                min(message_position.`offset`) as `offset`,
+                topic,
+                `partition`,
+                min(`offset`) as `offset`,
                 landed_seq is null as is_load,
                 landed_seq
 
             from (
                 select
                     message_id,
-                    message_position,
+                    message_position.topic,
+                    message_position.`partition`,
+                    message_position.`offset`,
                     if(operation_word = 'REFRESH', null, landed_seq) as landed_seq
 
                 from masked
@@ -43,11 +49,13 @@ reloads as (
                 {%- if afterimage._is_incremental() %}
                 union all
                 select
-                    change_id as message_id,
-                    message_position,
-                    left(change_seq, 35) as landed_seq
+                    known.change_id as message_id,
+                    {{ afterimage._qlik_known_topic(landing, 'known') }} as topic,
+                    known.message_position.`partition`,
+                    known.message_position.`offset`,
+                    left(known.change_seq, 35) as landed_seq
 
-                from {{ this }}
+                from {{ this }} as known
                 where
                     operation in ('insert', 'update', 'delete')
                     and change_seq <> ''
@@ -57,10 +65,8 @@ reloads as (
                     {%- endif %}
                 {%- endif %}
             ) as positions
-            where message_position is not null
-            group by
-                message_id, message_position.topic, message_position.`partition`, landed_seq,
-                if(landed_seq is null, message_position.`offset`, null)
+            where `offset` is not null
+            group by message_id, topic, `partition`, landed_seq, if(landed_seq is null, `offset`, null)
         ) as distinct_positions
         window
             earlier as (

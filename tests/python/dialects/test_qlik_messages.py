@@ -411,6 +411,74 @@ def test_metadata_may_be_given_later_for_the_messages_of_one_topic(
     assert found("--full-refresh") == by_metadata
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMATS)
+def test_what_was_read_by_a_schema_stays_where_that_is_gone(
+    form: str, project: Project, lake: Lake
+) -> None:
+    """By `columns` the masks of its messages would mean other columns."""
+    columns = column_list(ID="int", NAME="string", EMAIL="string", **BALANCE)
+    project.stream(
+        "stg_lasting",
+        f"qlik_messages({relation('lasting')}, unique_key=['ID'], columns={columns},"
+        f" metadata={relation('lasting_metadata')})",
+    )
+
+    def found(*arguments: str) -> list[dict[str, Any]]:
+        project.dbt("run", "--select", "stg_lasting", *arguments)
+        return staged(lake, "stg_lasting")
+
+    nameless = unnamed(7, "2024-01-03T12:00:00", "04")
+    if form == "avro":
+        nameless["value"] = nameless["value"].encode()
+    lake.create("lasting", landing(form), [*of_version_1(form), nameless])
+    lake.create("lasting_metadata", landing(form), [described(form, "v1")])
+    at_first = found("--full-refresh")
+    changed = [row["changed_columns"] for row in at_first if row["operation"] == "update"]
+    assert changed == [["BALANCE"]] * 2
+    lake.create("lasting_metadata", landing(form), [])
+    assert found() == at_first
+    # What lands without the schema waits for it.
+    lake.append("lasting", landing(form), of_version_2(form)[:1])
+    assert [row for row in found() if row["schema_id"] != "v2"] == at_first
+    lake.append("lasting_metadata", landing(form), [described(form, one) for one in VERSIONS])
+    assert found() == found("--full-refresh")
+
+
+@pytest.mark.slow
+def test_what_its_data_schema_could_not_read_is_read_by_a_later_one(
+    project: Project, lake: Lake
+) -> None:
+    """It was missing in one metadata message, and cut off in another."""
+    project.stream(
+        "stg_mended",
+        f"qlik_messages({relation('mended')}, unique_key=['ID'],"
+        f" columns={column_list(**ACCOUNT, EMAIL='string')},"
+        f" metadata={relation('mended_metadata')})",
+    )
+
+    def found(*arguments: str) -> list[dict[str, Any]]:
+        project.dbt("run", "--select", "stg_mended", *arguments)
+        return staged(lake, "stg_mended")
+
+    def lacking(version: str, **schema: str) -> dict[str, Any]:
+        sent = json.loads(described("json", version)["value"])
+        del sent["message"]["dataSchema"]
+        sent["message"] |= schema
+        return {"value": json.dumps(sent).encode()}
+
+    lake.create("mended", landing("avro"), [*of_version_1("avro"), *of_version_2("avro")])
+    damaged = [lacking("v1"), lacking("v2", dataSchema='{"type": "rec')]
+    lake.create("mended_metadata", landing("avro"), damaged)
+    reasons = {row["reject_reason"].split(":")[0] for row in found("--full-refresh")}
+    assert reasons == {"the metadata message has no dataSchema", "not an Avro message"}
+    later = [metadata("avro", name, "ACCOUNTS", 1, VERSIONS[name], day=20) for name in VERSIONS]
+    lake.append("mended_metadata", landing("avro"), later)
+    read_again = found()
+    assert [row["reject_reason"] for row in read_again] == [None] * 6
+    assert found("--full-refresh") == read_again
+
+
 @pytest.mark.minutes
 def test_a_message_without_a_place_stays_one_row(project: Project, lake: Lake) -> None:
     """A message that cannot be read has a place in its bytes alone: it waits, or is cut off."""
@@ -665,6 +733,39 @@ def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     assert reasons() == [None, None, None]
 
 
+@pytest.mark.slow
+def test_a_transaction_that_was_complete_stays_so(project: Project, lake: Lake) -> None:
+    """Its first event is no longer landed when the others are sent again."""
+    project.stream(
+        "stg_stays",
+        f"qlik_messages({relation('stays')}, unique_key=['ID'], columns={column_list(ID='int')},"
+        " complete_transactions=true)",
+    )
+
+    def event(place: int, name: str, number: int, last: bool) -> dict[str, Any]:
+        more: dict[str, Any] = {"transactionEventCounter": number, "transactionLastEvent": last}
+        return message("json", "v1", "INSERT", place, {"ID": place}, transactionId=name, **more)
+
+    def told() -> list[tuple[Any, ...]]:
+        project.dbt("run", "--select", "stg_stays", *flags)
+        rows = lake.rows(f"select * from {SCHEMA}.stg_stays order by change_seq")
+        return [(row["after"]["ID"], row["reject_reason"], row["warnings"]) for row in rows]
+
+    flags = ["--full-refresh"]
+    events = [event(1, "T", 1, False), event(2, "T", 2, False), event(3, "T", 3, True)]
+    lake.create("stays", landing("json"), events)
+    at_first = told()
+    assert [one[:2] for one in at_first] == [(1, None), (2, None), (3, None)]
+    flags = []
+    lake.create("stays", landing("json"), events[1:])
+    assert told() == at_first
+    # A later change, after which nothing is held back.
+    after = event(4, "U", 1, True)
+    after["value"] = after["value"].replace('"2024010112000000', '"2024010912000000')
+    lake.append("stays", landing("json"), [*events[1:], after])
+    assert told()[:3] == at_first
+
+
 @pytest.mark.minutes
 def test_a_transaction_that_has_landed_is_complete_without_holding_back(
     project: Project, lake: Lake
@@ -688,7 +789,7 @@ def test_a_transaction_that_has_landed_is_complete_without_holding_back(
             transactionLastEvent=number == 2,
         )
         sequence = f"202401011000001{5 + number}{number:019d}"
-        value = landed["value"].replace('"changeSequence": null', f'"changeSequence": "{sequence}"')
+        value = landed["value"].replace('"changeSequence":null', f'"changeSequence": "{sequence}"')
         assert value != landed["value"]
         return {**landed, "value": value}
 
@@ -1047,12 +1148,94 @@ def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
         place: at_offset(place, "UPDATE", f"2024010112{place:025d}", data={"ID": 1, "NAME": name})
         for place, name in names.items()
     }
-    batches = [[loads[0], changes[1]], [changes[2], loads[1]], [changes[4], loads[2]]]
+    again = {**changes[2], "offset": 6}
+    batches = [
+        [loads[0], changes[1]],
+        [changes[2], loads[1]],
+        [changes[4], loads[2]],
+        # The first load again, without the reloads of the same bytes.
+        [loads[0], changes[1]],
+        # A change that the task has written again behind the reload, twice without its first copy.
+        [loads[1], again],
+        [loads[1], loads[2], again],
+    ]
     for number, batch in enumerate(batches):
         lake.create("pruned", landing("json"), batch)
         project.dbt("run", "--select", *models, *(["--full-refresh"] if number == 0 else []))
-    found = lake.rows(f"select NAME from {SCHEMA}.pruned_history order by version")
-    assert [row["NAME"] for row in found] == ["a", "b", "c", "a", "d", "a"]
+        found = lake.rows(f"select NAME from {SCHEMA}.pruned_history order by version")
+        assert [row["NAME"] for row in found] == ["a", "b", "c", "a", "d", "a"][: 2 * number + 2]
+
+
+@pytest.mark.minutes
+def test_raw_tables_of_one_model_have_offsets_of_their_own(project: Project, lake: Lake) -> None:
+    """Without a column `topic` the table tells where a message was, and whose a tombstone is."""
+    columns = {name: kind for name, kind in landing("json").items() if name != "topic"}
+    raw = [relation(name) for name in ("east", "west")]
+    parts = [
+        f"select * from ({{{{ qlik_messages({one}, unique_key=['ID'], columns={ROW}) }}}})"
+        for one in raw
+    ]
+    project.model("stg_united", " union all ".join(parts), materialized="change_stream")
+    project.history("united_history", "stg_united", ["ID"])
+
+    def told(place: int, operation: str, sequence: int | None, key: int, name: str) -> Row:
+        text = None if sequence is None else f"2024010112{sequence:025d}"
+        return at_offset(place, operation, text, data={"ID": key, "NAME": name})
+
+    tombstone = {"key": "k", "value": None, "partition": 0}
+    east = [told(0, "REFRESH", None, 1, "a"), told(1, "UPDATE", 5, 1, "b")]
+    west = [
+        told(0, "REFRESH", None, 2, "x"),
+        told(1, "REFRESH", None, 3, "y"),
+        told(2, "REFRESH", None, 4, "old"),
+        told(3, "UPDATE", 2, 4, "new"),
+    ]
+    lake.create("east", columns, [*east, {**tombstone, "offset": 2}])
+    lake.create("west", columns, [*west, {**tombstone, "offset": 4}])
+    news = [
+        # A change alone, then a reload: it follows the changes of its own table.
+        [told(5, "UPDATE", 9, 2, "z")],
+        [told(6, "REFRESH", None, 4, "newer"), {**tombstone, "offset": 7}],
+    ]
+    flags = ["--full-refresh"]
+    current = {1: "b", 2: "x", 3: "y", 4: "new"}
+    for batch, changed in zip([[], *news], [{}, {2: "z"}, {4: "newer"}], strict=True):
+        if batch:
+            lake.append("west", columns, batch)
+        project.dbt("run", "--select", "stg_united", "united_history", *flags)
+        flags = []
+        current |= changed
+        found = lake.rows(f"select ID, NAME from {SCHEMA}.united_history where is_current")
+        assert {row["ID"]: row["NAME"] for row in found} == current
+    placed = lake.rows(f"select change_seq from {SCHEMA}.stg_united where after.NAME = 'newer'")
+    assert [row["change_seq"] for row in placed] == [f"2024010112{9:025d}.r{5:019d}"]
+    in_runs = lake.contents("stg_united")
+    project.dbt("run", "--select", "stg_united", "--full-refresh")
+    assert lake.contents("stg_united") == in_runs
+
+
+def test_a_place_in_the_future_moves_no_reload(project: Project, lake: Lake) -> None:
+    """Whether its change is good or rejected: else what follows would stand before the reload."""
+    first, second = (f"2024010112{number:025d}" for number in (1, 2))
+    lake.create(
+        "ahead",
+        landing("json"),
+        [
+            at_offset(0, "REFRESH", None, data={"ID": 1, "NAME": "a"}),
+            at_offset(1, "UPDATE", first, data={"ID": 1, "NAME": "b"}),
+            at_offset(2, "INSERT", f"2999010112{1:025d}", data={"ID": 9, "NAME": "z"}),
+            at_offset(3, "INSERT", f"2999010112{2:025d}", data={"NAME": "no key"}),
+            at_offset(4, "REFRESH", None, data={"ID": 1, "NAME": "c"}),
+            at_offset(5, "UPDATE", second, data={"ID": 1, "NAME": "d"}),
+        ],
+    )
+    rows = [row for row in read(project, lake, "ahead") if row["after"]["ID"] == 1]
+    assert [(row["after"]["NAME"], row["change_seq"]) for row in rows] == [
+        ("a", ""),
+        ("b", first),
+        ("c", f"{first}.r{3:019d}"),
+        ("d", second),
+    ]
 
 
 @pytest.mark.slow
