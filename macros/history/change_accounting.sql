@@ -113,7 +113,7 @@ select
 from buckets
 group by grouping sets ((bucket, operation, reason), ())
 {%- set missing = afterimage._table_properties(landed).get('afterimage.missing') if landed is not none else none %}
-{%- if missing %}
+{%- if missing | int > 0 %}
 union all
 select
     'missing' as bucket,

@@ -45,6 +45,11 @@
             ~ ' then raise_error(replace(' ~ misfit ~ ", '<cell>', " ~ name ~ ')) else ' ~ value ~ ' end'
         ) -%}
     {%- endfor -%}
+    {#- Spark's own catalog keeps the columns of `partition_by` last, so the columns are named. -#}
+    {%- set columns = [] -%}
+    {%- for column in types -%}
+        {%- do columns.append(adapter.quote_seed_column(column, model.config.get('quote_columns', none))) -%}
+    {%- endfor -%}
     {%- set first = namespace(sql='') -%}
 
     {%- for chunk in agate_table.rows | batch(get_batch_size()) -%}
@@ -60,7 +65,7 @@
             {%- do rows.append('(' ~ cells | join(', ') ~ ')') -%}
         {%- endfor -%}
         {%- set sql -%}
-            insert into {{ this.render() }}
+            insert into {{ this.render() }} ({{ columns | join(', ') }})
             select {{ casts | join(', ') }}
             from values {{ rows | join(',\n') }} as cells ({{ names | join(', ') }})
         {%- endset -%}
@@ -82,18 +87,20 @@
             {%- set widest = agate_table.columns[loop.index0].values_without_nulls() | map('abs') | max -%}
             {%- set type = 'decimal(38,0)' if widest is not undefined and widest >= 2 ** 63 else type -%}
         {%- elif name not in declared and type == 'double' -%}
+            {%- set column = agate_table.columns[loop.index0] -%}
             {%- set numbers = [] -%}
-            {%- for number in agate_table.columns[loop.index0].values_without_nulls() if number.is_finite() -%}
+            {%- for number in column.values_without_nulls() if number.is_finite() -%}
                 {%- set digits = number.as_tuple() -%}
+                {%- set count = digits.digits | length -%}
+                {#- A double keeps 15 digits, and 16 or 17 where they are those that it is written with. -#}
                 {%- do numbers.append({
-                    'digits': digits.digits | length, 'scale': [-digits.exponent, 0] | max,
-                    'whole': [digits.digits | length + digits.exponent, 0] | max,
+                    'is_rounded': count > 15 and column.data_type.cast(number | float) != number,
+                    'scale': [-digits.exponent, 0] | max, 'whole': [count + digits.exponent, 0] | max,
                 }) -%}
             {%- endfor -%}
-            {#- A double is written with 17 digits at most. -#}
             {%- set scale = numbers | map(attribute='scale') | max -%}
-            {%- set is_long = numbers and numbers | map(attribute='digits') | max > 17 -%}
-            {%- if is_long and numbers | map(attribute='whole') | max + scale <= 38 -%}
+            {%- set is_rounded = numbers | selectattr('is_rounded') | list | length > 0 -%}
+            {%- if is_rounded and numbers | map(attribute='whole') | max + scale <= 38 -%}
                 {%- set type = 'decimal(38,' ~ scale ~ ')' -%}
             {%- endif -%}
         {%- endif -%}

@@ -99,7 +99,9 @@ def _waiting(project: Project, where: kafka.Address) -> bool:
     return any(lag != 0 for lag in found.values())
 
 
-def held_topics(project: Project, names: Iterable[str]) -> tuple[dict[str, Contents], list[str]]:
+def held_topics(
+    project: Project, names: Iterable[str]
+) -> tuple[dict[str, list[Contents]], list[str]]:
     """Return what the raw tables remember of topics, and the tables that cannot be asked.
 
     Args:
@@ -107,19 +109,20 @@ def held_topics(project: Project, names: Iterable[str]) -> tuple[dict[str, Conte
         names: Topics; their tables may have their own names, or be sources of any name.
 
     Returns:
-        The path of each topic that a table holds -> what is known of its partitions.
+        The path of each topic that tables hold -> what each of them knows of its partitions.
     """
     own = [f"{quote(SCHEMA)}.{quote(table_name(name))}" for name in names]
     # Files that are read in place are no table, and remember nothing.
     sources = [str(one.relation_name) for one in project.sources() if "/" not in one.identifier]
-    held: dict[str, Contents] = {}
+    held: dict[str, list[Contents]] = {}
     unknown = []
     for name, known in states.properties_of(project, [*own, *sources]).items():
         if isinstance(known, AfterimageError):
             if not states.is_absent(known):
                 unknown.append(name)
         elif (memory := memory_in(known)) is not None:
-            held = memory.files | held
+            for path, contents in memory.files.items():
+                held.setdefault(path, []).append(contents)
     return held, unknown
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,9 +256,21 @@ def build(project: Project, kept: Record, found: Work) -> None:
     kept.seeds = dict(found.seeds)
     kept.keep(project)
     failure: AfterimageError | None = None
+    versions: dict[str, str] = {}
+
+    def note_version(key: str) -> None:
+        # What has no version here is built by the next run. If Spark has ended, dbt says so.
+        with suppress(Exception):
+            if version := _version(project, key):
+                versions[key] = version
+
     try:
+        # At the end of the build another command may have built the table since: what is below it
+        # lacks those rows.
         result = project.run(
-            *("build", "--indirect-selection", "eager", "--select", *found.selectors), log="info"
+            *("build", "--indirect-selection", "eager", "--select", *found.selectors),
+            log="info",
+            ended=note_version,
         )
     except DbtFailed as error:
         failure, result = error, error.result
@@ -272,13 +285,7 @@ def build(project: Project, kept: Record, found: Work) -> None:
         # Tests may be left out on purpose: `DBT_EXCLUDE_RESOURCE_TYPES`.
         pending -= {key for key in missed if key.split(".")[0] in _TESTS}
     kept.pending = sorted(pending)
-    kept.keep(project)
-    try:
-        kept.versions |= _versions(project, done)
-    except Exception:
-        # If Spark has ended, dbt has said so, and the next run builds what has no version here.
-        if failure is None:
-            raise
+    kept.versions |= {key: version for key, version in versions.items() if key in done}
     kept.keep(project)
     if failure is not None:
         raise failure
@@ -291,16 +298,10 @@ def build(project: Project, kept: Record, found: Work) -> None:
         )
 
 
-def _versions(project: Project, done: Collection[str]) -> dict[str, str]:
-    """Return the versions of the staging tables that were built."""
-    nodes = project.manifest.nodes
-    relations = {
-        str(nodes[key].relation_name): key
-        for key in done
-        if key in nodes and nodes[key].config.materialized == "change_stream"
-    }
-    properties = states.properties_of(project, relations)
-    return {
-        relations[name]: version
-        for name, version in states.versions_of(project, properties).items()
-    }
+def _version(project: Project, key: str) -> str | None:
+    """Return the present version of a node's table, if it is a staging table that has one."""
+    node = project.manifest.nodes.get(key)
+    if node is None or node.config.materialized != "change_stream":
+        return None
+    name = str(node.relation_name)
+    return states.versions_of(project, states.properties_of(project, [name])).get(name)

@@ -54,7 +54,9 @@ class Iceberg:
         for name, snapshot in self._heads().items():
             if not name.startswith(_BRANCH):
                 continue
-            if snapshot == memory.snapshot and not self._publish(memory, name):
+            # One without rows has the snapshot that it began with, which may be of another load.
+            is_known = snapshot == memory.snapshot and memory.branch in (name, "")
+            if is_known and not self._publish(memory, name):
                 self._forget_latest(memory)
             self._drop(name)
 
@@ -86,7 +88,7 @@ class Iceberg:
             # for the rows, on what the other one has published, and would publish them too.
             self._drop(branch)
             raise self._target.overtaken()
-        memory.add_latest(load.path, seen, heads.get(branch, ""))
+        memory.add_latest(load.path, seen, heads.get(branch, ""), branch)
         self._target.remember(memory)
         if not self._publish(memory, branch):
             self._forget_latest(memory)

@@ -52,23 +52,27 @@ class Memory:
         files: Landed path -> name of a file, or partition -> what is known of it.
         latest: Landed path and names of the newest ones, with what was known before (Iceberg).
         snapshot: The snapshot that added them (Iceberg).
+        branch: Its branch (Iceberg); empty as it was written when only the snapshot counted.
         pending: The load that has begun (Delta).
+        tells_missing: Whether the table says how many messages it lacks.
     """
 
     files: dict[str, Contents] = field(default_factory=dict)
     latest: tuple[str, dict[str, list[Any] | None]] = ("", {})
     snapshot: str = ""
+    branch: str = ""
     pending: Pending | None = None
+    tells_missing: bool = False
 
     def add(self, path: str, contents: Contents) -> None:
         """Note that files, or messages, were loaded."""
         self.files.setdefault(path, {}).update(contents)
 
-    def add_latest(self, path: str, contents: Contents, snapshot: str) -> None:
+    def add_latest(self, path: str, contents: Contents, snapshot: str, branch: str) -> None:
         """Note them, so that they can be forgotten if their snapshot is never published."""
         known = self.files.get(path, {})
         self.latest = (path, {name: known.get(name) for name in contents})
-        self.snapshot = snapshot
+        self.snapshot, self.branch = snapshot, branch
         self.add(path, contents)
 
     def forget_latest(self) -> None:
@@ -81,7 +85,7 @@ class Memory:
                 self.files[path][name] = known
         if not self.files[path]:
             del self.files[path]
-        self.latest, self.snapshot = ("", {}), ""
+        self.latest, self.snapshot, self.branch = ("", {}), "", ""
 
     @property
     def missing(self) -> int:
@@ -96,7 +100,8 @@ class Memory:
 
     def text(self) -> str:
         """Return it as the property's value."""
-        said = {"files": self.files, "latest": self.latest, "snapshot": self.snapshot}
+        said: dict[str, Any] = {"files": self.files, "latest": self.latest}
+        said |= {"snapshot": self.snapshot, "branch": self.branch}
         if self.pending:
             said["pending"] = asdict(self.pending)
         # As hex: `show tblproperties` hides values with `token` or the like in them.
@@ -117,7 +122,14 @@ def memory_in(properties: Mapping[str, str]) -> Memory | None:
     path, latest = found["latest"]
     if isinstance(latest, list):  # as it was written when only files could be loaded
         latest = dict.fromkeys(latest)
-    return Memory(found["files"], (path, latest), found["snapshot"], pending)
+    return Memory(
+        found["files"],
+        (path, latest),
+        found["snapshot"],
+        found.get("branch", ""),
+        pending,
+        MISSING in properties,
+    )
 
 
 @dataclass(frozen=True)
@@ -192,7 +204,9 @@ class Target:
 
     def remember(self, memory: Memory) -> None:
         """Write what the table is to remember."""
-        missing = {MISSING: str(memory.missing)} if memory.missing else {}
+        # Once it is there, 0 is written too: the rows behind a gap may have been removed.
+        is_told = memory.missing or memory.tells_missing
+        missing = {MISSING: str(memory.missing)} if is_told else {}
         self.set_properties({PROPERTY: memory.text(), **missing})
 
     def set_properties(self, properties: Mapping[str, str]) -> None:

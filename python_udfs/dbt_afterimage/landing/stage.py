@@ -430,8 +430,10 @@ class _Types:
         if logical in ("int-time-millis", "long-time-micros"):
             # Spark has no type for a time of day.
             return pa.string(), _or_none(lambda value: value.isoformat())
-        if logical in ("string-uuid", "fixed-uuid"):
+        if logical == "string-uuid":
             return pa.string(), _or_none(str)
+        if logical == "fixed-uuid" and schema["size"] == 16:
+            return pa.string(), _or_none(_uuid)
         if logical in ("bytes-decimal", "fixed-decimal"):
             if schema["precision"] > 38:
                 return pa.string(), _or_none(lambda value: f"{value:f}")
@@ -464,6 +466,11 @@ class _Types:
         if kinds and all(map(pa.types.is_floating, numbers)):
             return pa.float64(), _same
         raise ValueError("a union of several types cannot be a column")
+
+
+def _uuid(value: Any) -> str:
+    # fastavro decodes the UUID of a text, and not that of 16 bytes.
+    return str(uuid.UUID(bytes=value) if isinstance(value, bytes) else value)
 
 
 def _or_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:

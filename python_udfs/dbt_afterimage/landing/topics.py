@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -128,16 +128,28 @@ def lacking(project: Project, relation: str) -> list[str]:
     ]
 
 
-def behind(before: Contents, topic: Topic) -> int:
-    """Return how many offsets of a topic a raw table has not taken in.
+def behind(tables: Iterable[Contents], topic: Topic) -> int:
+    """Return how many offsets of a topic no raw table has taken in.
 
     Args:
-        before: What the table remembers of the topic.
+        tables: What each table that holds a topic of this name remembers of it.
         topic: The topic as it is now.
     """
-    known = {int(number): Partition.of(one).next for number, one in before.items()}
-    begins = {number: known.get(number, first) for number, first in topic.first.items()}
-    return sum(max(end - begins[number], 0) for number, end in topic.end.items())
+    every = [{int(n): Partition.of(one) for n, one in known.items()} for known in tables]
+    # The table that was landed before the topic was created again may have the default name.
+    own = (one for one in every if any(read.topic == topic.id for read in one.values()))
+    known = next(own, every[0])
+    ids = {topic.id, NO_ID}
+    # Offsets of another topic say nothing, nor do those that this one does not have.
+    begins = {
+        number: one.next
+        for number, one in known.items()
+        if (topic.id == NO_ID or one.topic in ids)
+        and one.next <= topic.written.get(number, one.next)
+    }
+    return sum(
+        max(end - begins.get(number, topic.first[number]), 0) for number, end in topic.end.items()
+    )
 
 
 class TopicTable(Table):
@@ -228,6 +240,10 @@ class TopicTable(Table):
                     del known[number]
                 else:
                     one.next, one.last = last + 1, last
+                    # A gap behind the rows that are left is found again, and counts once.
+                    one.gaps = [
+                        [start, min(end, one.next)] for start, end in one.gaps if start < one.next
+                    ]
             elif last is not None and last >= one.next:
                 notes.append(
                     f"partition {number}: {self._shown} has rows up to offset {last}, which another"

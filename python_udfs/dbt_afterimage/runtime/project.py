@@ -122,17 +122,20 @@ class Project:
         """What dbt knows of the project: its manifest."""
         return self._manifest
 
-    def run(self, *command: str, log: str = "none") -> Any:
+    def run(
+        self, *command: str, log: str = "none", ended: Callable[[str], None] | None = None
+    ) -> Any:
         """Run a dbt command on the parsed project, and return its result.
 
         Args:
             *command: The command with its arguments.
             log: The lowest level of dbt's own lines that are shown.
+            ended: Gets the id of each node at its end, see `run_dbt`.
 
         Raises:
             AfterimageError: dbt failed. The text is dbt's message.
         """
-        return run_dbt(*command, flags=self._flags, manifest=self._manifest, log=log)
+        return run_dbt(*command, flags=self._flags, manifest=self._manifest, log=log, ended=ended)
 
     def selected(self, *selectors: str, state: Path | None = None) -> set[str]:
         """Return the ids of the nodes that dbt selects.
@@ -429,6 +432,8 @@ class Project:
             except AfterimageError as error:
                 return error
 
+        if len(tasks) == 1:
+            return [attempt(tasks[0])]
         # Most of the time of a short statement is waiting. dbt gives each thread a connection, and
         # knows by the context which command it runs.
         count = max(4, int(self._adapter().config.threads))

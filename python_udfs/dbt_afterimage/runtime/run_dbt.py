@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
@@ -24,7 +24,11 @@ class DbtFailed(AfterimageError):
 
 
 def run_dbt(
-    *command: str, flags: Sequence[str] = (), manifest: Any = None, log: str = "none"
+    *command: str,
+    flags: Sequence[str] = (),
+    manifest: Any = None,
+    log: str = "none",
+    ended: Callable[[str], None] | None = None,
 ) -> Any:
     """Run a dbt command and return its result.
 
@@ -33,6 +37,8 @@ def run_dbt(
         flags: Further options, which every command takes.
         manifest: A project that is already parsed; otherwise dbt parses the one in this folder.
         log: The lowest level of dbt's own lines that are shown.
+        ended: Gets the id of each node at its end, before dbt begins what is below it; in dbt's
+            threads. An error in it fails the node.
 
     Raises:
         DbtFailed: dbt failed. The text is dbt's message.
@@ -45,6 +51,8 @@ def run_dbt(
     def listen(event: Any) -> None:
         if event.info.level == "error":
             errors.append(event.info.msg)
+        if ended is not None and event.info.name == "NodeFinished":
+            ended(str(event.data.node_info.unique_id))
 
     runner = dbtRunner(manifest=manifest, callbacks=[listen])
     outcome = runner.invoke(["--log-level", log, *command, *flags])

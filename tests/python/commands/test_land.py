@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from uuid import UUID
 
 import fastavro
 import pyarrow as pa
@@ -441,6 +442,7 @@ def test_partitions_of_copied_files_keep_their_texts(landings: Landings) -> None
 
 def test_avro_with_its_logical_types(landings: Landings) -> None:
     moment = datetime(2024, 1, 31, 10, 0, 0, 123000, timezone.utc)
+    guid = {"type": "fixed", "name": "Guid", "size": 16, "logicalType": "uuid"}
     logical = {
         "at": {"type": "long", "logicalType": "timestamp-millis"},
         "day": ["null", {"type": "int", "logicalType": "date"}],
@@ -456,6 +458,10 @@ def test_avro_with_its_logical_types(landings: Landings) -> None:
             "fields": [{"name": "a", "type": ["null", "int", "long"]}],
         },
         "bytes": "bytes",
+        "guid": ["null", guid],
+        "guid_text": {"type": "string", "logicalType": "uuid"},
+        # It has not the size of one.
+        "no_guid": {**guid, "name": "NoGuid", "size": 2},
     }
     fields = [{"name": "id", "type": "int"}] + [
         {"name": name, "type": kind} for name, kind in logical.items()
@@ -472,6 +478,9 @@ def test_avro_with_its_logical_types(landings: Landings) -> None:
         "list": ["y", None],
         "inner": {"a": 5_000_000_000},
         "bytes": b"\x00\xff",
+        "guid": bytes.fromhex("f81d4fae7dec11d0a76500a0c91e6bf6"),
+        "guid_text": UUID("f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
+        "no_guid": b"\xf8\x1d",
     }
     file = landings.file("events/dt=1/a.avro", b"")
     with file.open("wb") as opened:
@@ -484,6 +493,9 @@ def test_avro_with_its_logical_types(landings: Landings) -> None:
         "at": moment.replace(tzinfo=None),
         "clock": "10:00:00.123000",
         "bytes": bytearray(b"\x00\xff"),
+        "guid": "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+        "guid_text": "f81d4fae-7dec-11d0-a765-00a0c91e6bf6",
+        "no_guid": bytearray(b"\xf8\x1d"),
     }
 
 
@@ -656,6 +668,28 @@ def test_killed_after_any_statement_nothing_is_loaded_twice_or_lost(
     ]
     assert landings.lake.rows("select name from raw.killed.refs") == [{"name": "main"}]
     assert [one.name for one in landings.project.folder.glob(".afterimage/landing/*/*")] == ["lock"]
+
+
+@pytest.mark.slow
+@pytest.mark.needs("iceberg")
+def test_a_branch_that_was_left_without_rows_takes_no_earlier_load_back(
+    landings: Landings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the snapshot of the load before, which has gone from the table's log meanwhile."""
+    landings.csv("left/1.csv", "id\n1\n")
+    landings.land(landings.folder / "left")
+    landings.csv("left/2.csv", "id\n2\n")
+    with ended(monkeypatch, 1) as written, pytest.raises(Killed):
+        landings.land(landings.folder / "left")
+    assert "create branch" in written[0]
+    for number in (8, 9):
+        landings.lake.spark.sql(f"insert into raw.left values ({number})")
+    landings.lake.spark.sql(
+        "call system.expire_snapshots(table => 'raw.left', older_than => timestamp '2100-01-01')"
+    )
+    landings.land(landings.folder / "left")
+    assert [row["id"] for row in landings.rows("raw.left")] == [1, 2, 8, 9]
+    assert landings.lake.rows("select name from raw.left.refs") == [{"name": "main"}]
 
 
 @pytest.mark.minutes

@@ -189,6 +189,30 @@ def test_the_command_has_a_line_for_each_table_and_an_exit_code(
     fleet.build()
 
 
+def test_what_somebody_else_builds_before_up_has_ended_is_built_to_its_end(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.build()
+    fleet.land("two", 3, row(at(6), "U", "g"))
+    run = Opened.run
+
+    def overtaken(self: Opened, *command: str, **more: Any) -> Any:
+        result = run(self, *command, **more)
+        if command[0] == "build":
+            fleet.land("two", 4, row(at(6, 1), "U", "h"))
+            fleet.project.dbt("run", "--select", "stg_fleet__two")
+        return result
+
+    models = ("stg_fleet__two", "two_current", "two_history")
+    with monkeypatch.context() as patched:
+        patched.setattr(Opened, "run", overtaken)
+        assert fleet.build() == models
+    assert fleet.names(f"select name from {SCHEMA}.two_current") == ["g"]
+    assert fleet.build() == models
+    assert fleet.names(f"select name from {SCHEMA}.two_current") == ["h"]
+    assert fleet.build() == ()
+
+
 @pytest.mark.needs("iceberg")
 def test_iceberg_tables_are_asked_without_a_statement_in_any_thread(lake: Lake) -> None:
     """A command starts Spark in a thread of its own, while dbt parses."""
@@ -287,7 +311,7 @@ def test_a_build_that_is_killed_is_taken_up(fleet: Fleet, monkeypatch: pytest.Mo
     fleet.build()
     fleet.land("two", 4, row(at(8), "U", "h"))
 
-    def killed(self: Opened, *command: str, log: str = "none") -> None:
+    def killed(self: Opened, *command: str, **more: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:

@@ -436,6 +436,9 @@ def test_changes_that_changed_nothing_are_counted_as_without_effect(
     lake.spark.sql(f"alter table {SCHEMA}.idle_topic set tblproperties ('afterimage.missing' = 3)")
     [missing] = [row for row in lake.rows(project.sql(with_landed)) if row["bucket"] == "missing"]
     assert (missing["changes"], missing["source_rows"]) == (3, 0)
+    # They are there again.
+    lake.spark.sql(f"alter table {SCHEMA}.idle_topic set tblproperties ('afterimage.missing' = 0)")
+    assert len(lake.rows(project.sql(with_landed))) == len(found)
 
 
 def test_a_key_change_has_an_effect_where_it_finds_a_row_that_looks_alike(

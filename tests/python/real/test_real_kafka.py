@@ -144,6 +144,11 @@ def test_news_know_what_waits_at_the_broker(
     topics.send("lagging", numbered([4, 5], 0))
     topics.send("lagging", numbered([6], 1))
     assert news() == (0, "topic lagging  3 messages to land\n")
+    topics.delete("lagging")
+    time.sleep(1)
+    topics.create("lagging")
+    topics.send("lagging", numbered([7, 8]))
+    assert news() == (0, "topic lagging  2 messages to land\n")
 
 
 def test_patterns_and_names(landings: Landings, topics: Topics) -> None:

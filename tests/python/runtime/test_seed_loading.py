@@ -228,6 +228,19 @@ def test_undeclared_types_are_detected_and_nothing_is_rounded(load: Load, lake: 
     ]
 
 
+def test_a_number_of_16_digits_is_rounded_nowhere(load: Load, lake: Lake) -> None:
+    # The next double to 2 ** 53 + 1 is 2 ** 53; those of `ratio` are written as Python writes them.
+    odd = str(2**53 + 1)
+    rows = [[odd, "0.30000000000000004"], ["0.5", "1234567890.123456"]]
+    found = load("sixteen", ["n", "ratio"], rows)
+    types = {row["col_name"]: row["data_type"] for row in lake.rows(f"describe {SCHEMA}.sixteen")}
+    assert types == {"n": "decimal(38,1)", "ratio": "double"}
+    assert {row["n"]: row["ratio"] for row in found} == {
+        Decimal(odd): 0.30000000000000004,
+        Decimal("0.5"): 1234567890.123456,
+    }
+
+
 @pytest.mark.parametrize(
     ("kind", "cell"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -18,6 +18,7 @@ from dbt_afterimage.commands import up
 from dbt_afterimage.commands.news import _of_up, _unread
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, record
+from dbt_afterimage.fleet.news import Reader
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
 from dbt_afterimage.scaffold.drafts import _Writer
@@ -93,11 +94,18 @@ def dbt_builds(
     runs: list[set[str]] = []
     run = Opened.run
 
-    def pretended(self: Opened, *command: str, log: str = "none") -> Any:
-        if command[0] != "build":
+    def pretended(
+        self: Opened,
+        *command: str,
+        log: str = "none",
+        ended: Callable[[str], None] | None = None,
+    ) -> Any:
+        if ended is None:
             return run(self, *command, log=log)
         selected = self.selected(*command[command.index("--select") + 1 :])
         runs.append({key for key in selected if not key.startswith("source.")})
+        for key in runs[-1]:
+            ended(key)
         results = [
             SimpleNamespace(
                 node=SimpleNamespace(unique_id=key), status="fail" if key in fails else "success"
@@ -107,7 +115,7 @@ def dbt_builds(
         return SimpleNamespace(results=results)
 
     monkeypatch.setattr(Opened, "run", pretended)
-    monkeypatch.setattr(building, "_versions", lambda project, done: {})
+    monkeypatch.setattr(building, "_version", lambda project, key: None)
     return runs
 
 
@@ -175,6 +183,29 @@ def test_what_dbt_selects_besides_and_fails_is_built_again(
     building.build(opened, kept, found)
     assert runs == [ids("near", "far")]
     assert set(record.of(opened).pending) == ids("far")
+
+
+def test_the_version_of_a_staging_table_is_that_of_its_own_end(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While `up` was still at work another command has built the table, and not what is below."""
+    dbt_builds(monkeypatch)
+    run, present = Opened.run, ["5"]
+    monkeypatch.setattr(building, "_version", lambda project, key: present[0])
+
+    def overtaken(self: Opened, *command: str, **more: Any) -> Any:
+        result = run(self, *command, **more)
+        if command[0] == "build":
+            present[0] = "6"
+        return result
+
+    monkeypatch.setattr(Opened, "run", overtaken)
+    kept = record.of(opened)
+    building.build(opened, kept, building.work(opened, kept, {}, everything=True))
+    [key] = ids("stg_0")
+    for version, nodes in (("5", set()), ("6", ids("stg_0", "below_0"))):
+        readers = {key: Reader(opened.manifest.nodes[key], version=version)}
+        assert building.work(opened, kept, readers, everything=False).nodes == nodes
 
 
 def test_paths_that_cannot_be_landed_keep_up_from_nothing_else(
@@ -323,10 +354,10 @@ def test_a_large_seed_that_was_edited_is_loaded_again(
         edit(2)
         run = Opened.run
 
-        def slow(self: Opened, *command: str, log: str = "none") -> Any:
+        def slow(self: Opened, *command: str, **more: Any) -> Any:
             if command[0] == "build":
                 edit(3)
-            return run(self, *command, log=log)
+            return run(self, *command, **more)
 
         with monkeypatch.context() as patched:
             patched.setattr(Opened, "run", slow)

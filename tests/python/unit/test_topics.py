@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from dbt_afterimage.commands.news import held_topics
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing import broker, registry
-from dbt_afterimage.landing.memory import Memory, Target
+from dbt_afterimage.landing.memory import MISSING, Memory, Target
 from dbt_afterimage.landing.topics import Partition, TopicTable, behind, table_name
+from dbt_afterimage.runtime.project import quote
 
 
 @pytest.mark.parametrize(
@@ -64,22 +66,23 @@ def test_names_of_tables() -> None:
 class Kept(Target):
     """A table that has nothing but its properties."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
+    def __init__(self, text: str, missing: str | None = None) -> None:
+        self.text, self.missing = text, missing
 
     def properties(self) -> dict[str, str]:
-        return {"afterimage.landed": self.text}
+        told = {} if self.missing is None else {MISSING: self.missing}
+        return {"afterimage.landed": self.text, **told}
 
 
 def test_the_latest_are_forgotten_and_what_was_before_is_not() -> None:
     memory = Memory()
-    memory.add_latest("kafka://c/t", {"0": [5, "id", 4, []]}, "1")
-    memory.add_latest("kafka://c/t", {"0": [9, "id", 8, []], "1": [2, "id", 1, []]}, "2")
+    memory.add_latest("kafka://c/t", {"0": [5, "id", 4, []]}, "1", "a")
+    memory.add_latest("kafka://c/t", {"0": [9, "id", 8, []], "1": [2, "id", 1, []]}, "2", "b")
     found = Kept(memory.text()).memory()
     assert found == memory
     found.forget_latest()
     assert found.files == {"kafka://c/t": {"0": [5, "id", 4, []]}}
-    assert found.snapshot == ""
+    assert (found.snapshot, found.branch) == ("", "")
 
 
 def test_memory_as_it_was_written_before_there_were_topics() -> None:
@@ -165,3 +168,63 @@ def test_each_table_is_asked_once_for_any_number_of_topics() -> None:
     now = broker.Topic("c", "t7", "id", {0: 0, 1: 0, 2: 0}, {0: 7, 1: 3, 2: 1}, {})
     assert now.path == path
     assert behind(held[path], now) == 2 + 0 + 1
+
+
+def test_a_topic_that_was_created_again_waits_in_whole_until_it_is_landed_anew() -> None:
+    """And its new table counts, though the one from before has the default name."""
+    path = "kafka://c/t"
+    before, anew, unnamed = (
+        {path: {"0": [end, identity, end - 1, []]}}
+        for end, identity in ((1000, "before"), (40, "anew"), (1000, broker.NO_ID))
+    )
+    texts = [Memory(files).text() for files in (before, anew)]
+    project = Sources(
+        {
+            f"{quote('raw')}.{quote('t')}": {"afterimage.landed": texts[0]},
+            "raw.t_2": {"afterimage.landed": texts[1]},
+        }
+    )
+    held, _ = held_topics(project, ["t"])  # type: ignore[arg-type]
+    now = broker.Topic("c", "t", "anew", {0: 0}, {0: 50}, {0: 50})
+    assert behind([before[path]], now) == 50
+    assert behind(held[path], now) == 10
+    # A broker without identities shows it by its end alone.
+    assert behind([unnamed[path]], replace(now, id=broker.NO_ID)) == 50
+    assert behind([unnamed[path], anew[path]], now) == 10
+
+
+def test_a_gap_counts_once_though_the_rows_behind_it_were_taken_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Offsets 3 and 4, and 6 to 8, were accepted as gaps; the rows from 5 on were rolled back."""
+    table = object.__new__(TopicTable)
+    table._shown = "raw.orders"
+    # The newest rows are asked for by their offsets, and are not there.
+    monkeypatch.setattr(
+        table, "_last_offsets", lambda condition: {} if "offset" in condition else {0: 2}
+    )
+    gaps = [[1, 2], [3, 5], [6, 9]]
+    known = {0: Partition(12, "one", 11, [list(gap) for gap in gaps])}
+    table._check_rows(known, [])
+    assert known == {0: Partition(3, "one", 2, [[1, 2]])}
+    topic = broker.Topic("c", "orders", "one", {0: 9}, {0: 12}, {0: 12})
+    assert table._wanted(topic, known, [], accept_gap=True) == {0: (9, 12)}
+    # What the broker no longer has is more by now: offset 5 too.
+    assert known[0].gaps == [[1, 2], [3, 9]]
+
+
+def test_a_table_that_said_what_it_lacks_says_0_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[dict[str, str]] = []
+    for missing, gaps, expected in (
+        (None, [], None),
+        (None, [[1, 3]], "2"),
+        ("2", [], "0"),
+        ("0", [], "0"),
+    ):
+        memory = Memory({"kafka://c/t": {"0": [9, "id", 8, gaps]}})
+        table = Kept(memory.text(), missing)
+        monkeypatch.setattr(table, "set_properties", written.append)
+        found = table.memory()
+        assert found is not None
+        table.remember(found)
+        assert written[-1].get(MISSING) == expected
