@@ -189,9 +189,17 @@ changes as (
         and not changes.has_before_image
         and {{ afterimage._same_columns('changes.`after`', 'known.`after`', unique_key) }}
     {%- endset -%}
+    {#- What the before-image gave reason for is still true. -#}
     {%- set warnings -%}
 nullif(
-            filter(changes.warnings, warning -> not startswith(warning, 'the key changed, but without a before-image')),
+            array_union(
+                filter(
+                    coalesce(changes.warnings, cast(array() as array<string>)),
+                    warning -> not startswith(warning, 'the key changed, but without a before-image')
+                ),
+                filter(coalesce(known.warnings, cast(array() as array<string>)), warning -> warning rlike
+                    '^(change_mask does not flag|the mask leaves out|the key changed and not all|a delete and an insert of)')
+            ),
             cast(array() as array<string>)
         )
     {%- endset -%}

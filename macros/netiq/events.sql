@@ -102,7 +102,7 @@ known_or_new as (
         coalesce(known_events.was_taken_in, false) as was_taken_in,
         -- Its status comes first of all reasons but one.
         known_events.known_event is not null
-        and coalesce(not known_events.known_reason rlike '^(no table_name|not eligible: status)', true) as was_eligible,
+        and coalesce(not known_events.known_reason rlike '^(no table_name|not eligible: status|erased$)', true) as was_eligible,
         count_if(known_events.known_event is not null and named_events.no_table is null) over (
             partition by named_events.object_id, named_events.record_no
         ) as known_of_record,

@@ -47,10 +47,18 @@ with
 {%- set other_half = afterimage._keep_other_half(unique_key) -%}
 {%- set lost_columns -%}
 known.reject_reason is null
-    and size(array_except(
-        changes.absent_columns,
-        concat(coalesce(known.absent_columns, cast(array() as array<string>)), {{ afterimage._string_array(intake.added or []) }})
-    )) > 0
+    and (
+        size(array_except(
+            changes.absent_columns,
+            concat(
+                coalesce(known.absent_columns, cast(array() as array<string>)),
+                {{ afterimage._string_array(intake.added) }}
+            )
+        )) > 0
+        {%- for name in afterimage._quoted(columns | reject('in', common) | list) %}
+        or (known.`before`.{{ name }} is not null and changes.`before`.{{ name }} is null)
+        {%- endfor %}
+    )
 {%- endset %}
 {#- A copy in other words of an update's delete (operation 1) is a delete of its own. The row must outlive it. -#}
 {{ afterimage._finish(

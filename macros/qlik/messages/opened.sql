@@ -39,10 +39,12 @@
 {#- Whether the model may unite raw tables: it calls the macro more than once, or in a loop. Offsets of tables without a
     column `topic` are told apart by the table's name then. A model of one table needs none, and none can change. -#}
 {%- macro _qlik_unites() -%}
-    {%- set body = (model.raw_code if model is defined else none) or '' -%}
+    {%- set body = modules.re.sub(
+        '[{]#.*?#[}]', '', (model.raw_code if model is defined else none) or '', flags=modules.re.DOTALL
+    ) -%}
     {{ return(
         modules.re.findall('\\bqlik_messages\\s*\\(', body) | length > 1
-        or modules.re.search('%-?\\s*for\\s', body) is not none
+        or modules.re.search('%[-+]?\\s*for\\s(?:(?!endfor).)*\\bqlik_messages\\s*\\(', body, modules.re.DOTALL) is not none
     ) }}
 {%- endmacro -%}
 

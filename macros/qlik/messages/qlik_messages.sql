@@ -118,18 +118,22 @@ with
 
 
 {#- The condition that a change that was taken in stays as it is: what is missing now, events of its transaction or its
-    schema, was there then. If the model asked for other tables before, the schema may never have been known. -#}
+    schema, was there then. (A message in JSON is read without one, too. If the model asked for other tables before, its
+    schema may never have been known.) -#}
 {%- macro _qlik_stays_if(intake, layout) -%}
     {%- set lacks = [] -%}
     {%- if layout.complete_transactions -%}
         {%- do lacks.append("changes.reject_reason like 'held back:%'") -%}
     {%- endif -%}
-    {%- if layout.schema_rows is not none and intake.is_asks_known -%}
+    {%- if layout.schema_rows is not none -%}
         {%- set no_schema = 'concat(' ~ afterimage._qlik_no_schema() ~ ', changes.schema_id)' -%}
-        {%- do lacks.append(
-            'changes.reject_reason = ' ~ no_schema ~ ' or (array_contains(changes.warnings, ' ~ no_schema
-            ~ ') and not coalesce(array_contains(known.warnings, ' ~ no_schema ~ '), false))'
-        ) -%}
+        {%- if intake.is_asks_known -%}
+            {%- do lacks.append(
+                '(array_contains(changes.warnings, ' ~ no_schema
+                ~ ') and not coalesce(array_contains(known.warnings, ' ~ no_schema ~ '), false))'
+            ) -%}
+        {%- endif -%}
+        {%- do lacks.append('changes.reject_reason = ' ~ no_schema) -%}
         {%- do lacks.append("changes.reject_reason rlike '^(the metadata message has no dataSchema:"
             ~ "|the message names no schema, and no metadata message describes its table$)'") -%}
     {%- endif -%}

@@ -1,6 +1,6 @@
 {#- The CTE `reloads`: the place of each load message that follows a change in its partition. It comes right after
-    the greatest changeSequence of the earlier offsets, if possible of those that are not in the future: behind such a
-    place, all that follows would be hidden. All loads of a reload share one place, which begins with
+    the greatest changeSequence of the earlier offsets, if possible of those that were not in the future when they landed:
+    behind such a place, all that follows would be hidden. All loads of a reload share one place, which begins with
     that changeSequence and ends in the offset of the last change. Changes of earlier runs count without being read
     again. -#}
 {%- macro _qlik_reloads(landing, has_table) -%}
@@ -17,7 +17,7 @@ reloads as (
             struct(topic, `partition`, `offset`) as message_position,
             is_load,
             coalesce(
-                max(if(landed_seq <= '{{ afterimage._qlik_latest_seq() }}', landed_seq, null)) over (earlier),
+                max(if(is_ahead, null, landed_seq)) over (earlier),
                 max(landed_seq) over (earlier)
             ) as last_seq,
             max(if(is_load, null, `offset`)) over (earlier) as last_offset
@@ -30,6 +30,10 @@ reloads as (
                 `partition`,
                 min(`offset`) as `offset`,
                 landed_seq is null as is_load,
+                -- By the time of its landing, not of this run: a reload must stay where it is.
+                coalesce(
+                    max({{ afterimage._sequence_time('landed_seq') | indent(20) }} > landed_at + interval 1 day), false
+                ) as is_ahead,
                 landed_seq
 
             from (
@@ -38,6 +42,7 @@ reloads as (
                     message_position.topic,
                     message_position.`partition`,
                     message_position.`offset`,
+                    arrival.landed_at,
                     if(operation_word = 'REFRESH', null, landed_seq) as landed_seq
 
                 from masked
@@ -53,6 +58,7 @@ reloads as (
                     {{ afterimage._qlik_known_topic(landing, 'known') }} as topic,
                     known.message_position.`partition`,
                     known.message_position.`offset`,
+                    known.ingested_at as landed_at,
                     left(known.change_seq, 35) as landed_seq
 
                 from {{ this }} as known

@@ -207,6 +207,7 @@ class Target:
         # Once it is there, 0 is written too: the rows behind a gap may have been removed.
         is_told = memory.missing or memory.tells_missing
         missing = {MISSING: str(memory.missing)} if is_told else {}
+        memory.tells_missing = bool(is_told)
         self.set_properties({PROPERTY: memory.text(), **missing})
 
     def set_properties(self, properties: Mapping[str, str]) -> None:

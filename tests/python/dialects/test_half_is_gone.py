@@ -153,7 +153,7 @@ def test_a_change_keeps_the_columns_that_the_later_instance_of_sql_server_brough
     names = models(
         project, {"server_later": f"sqlserver_change_table(, earlier={relation('server_earlier')})"}
     )
-    rows = [of_server(5, 3, "c", "x"), of_server(5, 4, "c", "y")]
+    rows = [of_server(5, 3, "c", "x"), of_server(5, 4, "c", "y"), of_server(6, 1, "e", "z")]
     earlier = {name: kind for name, kind in SERVER.items() if name != "note"}
     lake.create(
         "server_earlier", earlier, [{name: row.get(name) for name in earlier} for row in rows]
@@ -161,12 +161,12 @@ def test_a_change_keeps_the_columns_that_the_later_instance_of_sql_server_brough
     lake.create("server_later", SERVER, rows)
     project.dbt("run", "--select", *names, "--full-refresh")
     whole = lake.contents(*names)
-    assert told(lake, *names) == [("c", "x", "c", "y")]
-    lake.create("server_later", SERVER, [of_server(6, 2, "d", "z")])
+    assert told(lake, *names) == [("c", "x", "c", "y"), ("e", "z", None, None)]
+    lake.create("server_later", SERVER, [of_server(7, 2, "d", "z")])
     project.dbt("run", "--select", *names)
     found = lake.contents(*names)["stg_server_later"]
-    assert found[:1] == whole["stg_server_later"]
-    assert len(found) == 2
+    assert found[:2] == whole["stg_server_later"]
+    assert len(found) == 3
 
 
 def test_a_load_that_was_sent_before_does_not_replace_a_later_one(
