@@ -172,8 +172,7 @@
 
 {#- Raises an error if a raw table was read by another key before, or with other arguments that ids and places are
     `made_by`: they decided what replaced what. `built_with` is what the staging table remembers; one of an earlier
-    release does not say them. A table of another name is read in place of one that was read before, or beside it: by the
-    same key, but it may need other arguments. -#}
+    release does not say them. A table of another name, in place of one or beside it, may need other arguments. -#}
 {%- macro _check_key(relation, unique_key, made_by, built_with) -%}
     {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list -%}
     {%- for name, now in dict({'unique_key': unique_key | map('lower') | sort | join(', ')}, **made_by).items() -%}
