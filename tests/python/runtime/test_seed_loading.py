@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable
 from datetime import date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from command_line import BIN, environment, run
 from conftest import SCHEMA, DbtError, Lake, Project
 
 SEQUENCE = "20230321213416580000000000000000017"
@@ -239,6 +241,24 @@ def test_a_number_of_16_digits_is_rounded_nowhere(load: Load, lake: Lake) -> Non
         Decimal(odd): 0.30000000000000004,
         Decimal("0.5"): 1234567890.123456,
     }
+
+
+@pytest.mark.slow
+def test_a_column_to_partition_by_may_stand_anywhere(project: Project, tmp_path: Path) -> None:
+    """Spark's own catalog moves it behind the others."""
+    project.file(
+        "seeds/by_day.csv", as_csv([["id", "no", "day"], ["1", "10", "2"], ["2", "20", ""]])
+    )
+    project.file("seeds/by_day.yml", "seeds: [{name: by_day, config: {partition_by: [id]}}]")
+    project.file(
+        "tests/wrong_cells.sql",
+        "select * from {{ ref('by_day') }}"
+        " where not ((id, no, day) <=> (1, 10, 2) or (id, no, day) <=> (2, 20, null))",
+    )
+    profiles = str(project.folder / "profiles")
+    env = environment(AFTERIMAGE_WAREHOUSE=str(tmp_path / "spark"), DBT_PROFILES_DIR=profiles)
+    build = ("dbt", "build", "--target", "parquet", "--select", "by_day")
+    assert "PASS=2 " in run(BIN / build[0], *build[1:], cwd=project.folder, env=env).stdout
 
 
 @pytest.mark.parametrize(
