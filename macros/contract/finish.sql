@@ -164,12 +164,16 @@ changes as (
     - `within`: it holds for every row that the run can meet; none if that may be any,
     - `unchanged_if`: it keeps the stored row of a change unchanged,
     - `kept`: column -> an expression over `changes` and `known`, if a change keeps some of what the stored row says,
-    - `carried`: columns of `described` that these conditions ask for, and that are not written.
+    - `carried`: columns of `described` that these conditions ask for, and that are not written,
+    - `has_names_of_content`: whether a row may be named by all that it holds (`rejected-`, `unordered-`), see _renamed.
     `replaced` is a query for the change_ids of rejected rows that the run reads as other changes; a change_stream deletes
     them. -#}
-{%- macro _known_rules(within, unchanged_if=none, replaced=none, kept={}, carried=[]) -%}
+{%- macro _known_rules(
+    within, unchanged_if=none, replaced=none, kept={}, carried=[], has_names_of_content=true
+) -%}
     {{ return({
         'within': within, 'unchanged_if': unchanged_if, 'replaced': replaced, 'kept': kept, 'carried': carried,
+        'has_names_of_content': has_names_of_content,
     }) }}
 {%- endmacro -%}
 

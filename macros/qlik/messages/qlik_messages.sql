@@ -98,7 +98,8 @@ with
 
 {{ afterimage._qlik_distinct_messages(layout, landing) }},
 
-{#- Of several loads of a key the last one wins. -#}
+{#- Of several loads of a key the last one wins. A change has the name of its bytes, which a new column does not alter: to
+    look for others would have Spark plan all of this twice more, which takes minutes and the heap. -#}
 {{ afterimage._finish(
     intake, names, afterimage._column_types(columns), keys,
     lacks=['changed_by'],
@@ -112,6 +113,7 @@ with
         'within': afterimage._qlik_known_within(intake, has_reloads, hold_back_hours),
         'unchanged_if': afterimage._qlik_stays_if(intake, layout),
         'kept': afterimage._qlik_kept(landing, complete_transactions) if afterimage._is_incremental() else {},
+        'has_names_of_content': false,
     }
 ) }}
 {%- endmacro -%}
