@@ -855,7 +855,7 @@ def test_an_event_lands_days_after_its_transaction_was_released(
     assert staged(lake, "stg_given_up") == in_batches
 
 
-@pytest.mark.minutes
+@pytest.mark.slow
 def test_a_new_column_in_the_metadata_stops_the_run_or_is_added(
     project: Project, lake: Lake
 ) -> None:
