@@ -583,6 +583,8 @@ EVENT = {
 def event_log(fleet: Fleet, **options: str) -> Path:
     """Write a staging model of an event log, whose table no source names."""
     fleet.lake.create("fleet_events", EVENTS, [EVENT])
+    # Of another test, with other arguments.
+    fleet.lake.spark.sql(f"drop table if exists {SCHEMA}.stg_fleet__events")
     call = f"""netiq_event_log(
         api.Relation.create(schema='{SCHEMA}', identifier='fleet_events'), ['no'], 'badge',
         [{{'name': 'no', 'type': 'string'}}, {{'name': 'color', 'type': 'string'}}],
