@@ -31,6 +31,7 @@
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
+    {%- do afterimage._allow_many_steps() -%}
     {%- set kept = afterimage._openedge_kept(layout, intake.added)
         if layout.tracks and afterimage._is_incremental() else {} -%}
     {%- set unchanged_if -%}
