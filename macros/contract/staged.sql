@@ -37,7 +37,9 @@
 {% endif %}
 {%- set read = 'kept_changes' if erasures else 'changes' -%}
 {%- set replaced = [known.replaced] if known.replaced else [] -%}
-{%- do replaced.append(afterimage._renamed(read, columns, intake.added, column_types)) if intake.added and known.has_names_of_content %}
+{%- if intake.added and known.has_names_of_content -%}
+    {%- do replaced.append(afterimage._renamed(read, columns, intake.added, column_types)) -%}
+{%- endif -%}
 {%- if replaced and erasures -%}
     {%- set replaced = ["select explode(array(id, concat('erased-', md5(id)))) from (" ~ replaced | join(' union all ')
         ~ ') as replaced_changes(id)'] -%}

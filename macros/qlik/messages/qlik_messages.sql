@@ -98,8 +98,8 @@ with
 
 {{ afterimage._qlik_distinct_messages(layout, landing) }},
 
-{#- Of several loads of a key the last one wins. A change has the name of its bytes, which a new column does not alter: to
-    look for others would have Spark plan all of this twice more, which takes minutes and the heap. -#}
+{#- Of several loads of a key the last one wins. A change has the name of its bytes, which a new column does not alter:
+    to look for others would have Spark plan all of this twice more, which takes minutes and the heap. -#}
 {{ afterimage._finish(
     intake, names, afterimage._column_types(columns), keys,
     lacks=['changed_by'],
