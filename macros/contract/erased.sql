@@ -145,7 +145,7 @@ kept_changes as (
 {%- macro _image_with_token(image, columns, token_types) -%}
     {%- set fields = [] -%}
     {%- for column in columns -%}
-        {#- The table may have been made anew with other capitals. -#}
+        {#- The table may have been created again with other capitals. -#}
         {%- set name = afterimage._literal(column | lower) -%}
         {%- set kept = 'array_contains(kept_' ~ image ~ '.columns, ' ~ name ~ ')' -%}
         {%- set other = 'cast(kept_' ~ image ~ '.token[' ~ name ~ '] as ' ~ token_types[column | lower] ~ ')'
