@@ -140,7 +140,7 @@ changes as (
     - `identity_order`: rows may share an identity; a number in change_id, in this order, keeps them apart,
     - `order`: changes of a key may share a place; suffixes put them in a declared order: by kind, delete last (but before
       those that meet the condition `comes_last`), then in this order. Of several loads of a key the first in it wins,
-    - `delete_first`: an insert and a delete that share a place alone are one update, whose delete was first,
+    - `delete_first`: where one insert and one delete of a key are alone at a place, the delete was first,
     - `within`: columns that such rows share as well. Rows that meet the condition `alone` share nothing. -#}
 {%- macro _tie_rules(
     identity_order=none, order=none, within=none, alone=none, comes_last=none, delete_first=false

@@ -100,7 +100,7 @@ known_or_new as (
         known_events.known_change,
         known_events.known_reason,
         coalesce(known_events.was_taken_in, false) as was_taken_in,
-        -- Its status comes first of all reasons but one.
+        -- Its status was looked at before all other reasons but one. What `erased` was before, nobody knows.
         known_events.known_event is not null
         and coalesce(not known_events.known_reason rlike '^(no table_name|not eligible: status|erased$)', true) as was_eligible,
         count_if(known_events.known_event is not null and named_events.no_table is null) over (

@@ -59,7 +59,7 @@ forms as (
 
 
 {#- Whether a row with a position and a key is the whole record. A second part may have its key. If the record broke
-    within the first field that is none of the key, only that field tells: in the whole record it begins as in the first
+    within the first field that is not in the key, only that field tells: in the whole record it begins as in the first
     part. Without a first part, the row without a key is the second one. -#}
 {%- macro _openedge_is_whole(layout, split_order) -%}
 {%- if split_order == 'zero_first' -%}
