@@ -145,38 +145,6 @@ paired_rows as (
 {%- endmacro -%}
 
 
-{#- For each distinct `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), and the bits
-    that match no column. `ordinals` are the columns in the order of the bits, after the bits of the `header_columns`. A
-    change table holds few distinct masks, so each is decoded once and then looked up. -#}
-{%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0, is_text=true) -%}
-select
-    change_mask,
-    array_intersect(
-        transform(positions, k -> get(names, k - 1)), {{ afterimage._string_array(columns) }}
-    ) as flagged_columns,
-    filter(positions, k -> k > array_size(names)) as unknown_ordinals
-
-from (
-    select
-        change_mask,
-        decode_change_mask(
-            {{ afterimage._valid_text('change_mask') if is_text else 'change_mask' }},
-            {{ header_columns }}, {{ afterimage._mask_encoding(encoding, is_text) }}
-        ) as positions,
-        {{ afterimage._string_array(ordinals) }} as names
-
-    from ({{ masks }}) as distinct_masks
-) as decoded
-{%- endmacro -%}
-
-
-{#- How `decode_change_mask` is to read a mask, as a literal. It could tell text from bytes itself, but not as a
-    function of Unity Catalog, where each argument has one type. -#}
-{%- macro _mask_encoding(encoding, is_text) -%}
-    {{ return(afterimage._literal(encoding or ('hex' if is_text else 'bytes'))) }}
-{%- endmacro -%}
-
-
 {#- The columns of landed messages by their names in lower case; `value` is the one with the message. -#}
 {%- macro _message_columns(macro_name, relation, value) -%}
     {%- set found = {} -%}

@@ -106,8 +106,8 @@ flags as (
         {{ not loop.first }} as is_of_earlier
 
     from ({{ afterimage._decoded_masks(
-        "select distinct update_mask as change_mask from source_rows where operation = '4' and is_earlier = "
-        ~ (not loop.first), instance.columns, columns, 'hex'
+        "(select distinct update_mask as change_mask from source_rows where operation = '4' and is_earlier = "
+        ~ (not loop.first) ~ ')', instance.columns, columns, 'hex'
     ) }}) as decoded
     {%- endfor %}
 

@@ -35,7 +35,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -58,7 +57,7 @@ from conftest import FORMAT, SCHEMA, Project  # noqa: E402
 from generate import COLUMNS, KEY, changes  # noqa: E402
 
 WAYS = ["ours", "limit", "textbook", "textbook_udf", "duckdb"]
-PARTS = ["ways", "mask", "current", "process", "increments", "arrivals", "skew"]
+PARTS = ["ways", "current", "process", "increments", "arrivals", "skew"]
 FLEET = "fleet"
 RATIOS = Path(__file__).with_name("ratios.json")
 BATCH = 10_000
@@ -175,17 +174,6 @@ class Bench:
                 "staging": lambda: self.duck("staged", textbook.duck_staging(duck_raw)),
                 "history": lambda: self.duck("history", textbook.duck_history(duck_staged)),
             },
-        }
-
-    def mask_ways(self) -> dict[str, Callable[[], None]]:
-        """Return our staging with the UDF for the mask, and with built-in SQL in its place."""
-        ours = self.project.dbt("compile", "--select", "staged").results[0].node.compiled_code
-        call = re.compile(r"decode_change_mask\(\s*change_mask, \d+\s*\)")
-        assert len(call.findall(ours)) == 1
-        built_in = call.sub(lambda _: textbook.mask_ordinals("change_mask"), ours)
-        return {
-            "udf": lambda: self.create("mask_udf", ours),
-            "built-in": lambda: self.create("mask_built_in", built_in),
         }
 
     def current_ways(self) -> dict[str, Callable[[], None]]:
@@ -544,9 +532,6 @@ def main() -> None:
             ways = bench.current_ways()
             bench.model("history")
             written["current"][str(count)] = measure(ways, options.repeats, f"{count:>9} current")
-        if "mask" in options.only:
-            ways = bench.mask_ways()
-            written["mask"][str(count)] = measure(ways, options.repeats, f"{count:>9} mask")
         if "process" in options.only:
             written["process"][str(count)] = {"dbt run": timed(bench.process)}
         if "increments" in options.only:

@@ -14,7 +14,6 @@
     {%- set header = layout.header -%}
     {%- set is_update = "(" ~ header.change_oper ~ " <=> 'U' or " ~ header.operation ~ " <=> 'UPDATE')" -%}
     {%- set is_before = "(" ~ header.change_oper ~ " <=> 'B' or " ~ header.operation ~ " <=> 'BEFOREIMAGE')" -%}
-    {%- set mask = 'change_mask' if layout.mask_is_binary else afterimage._valid_text('change_mask') -%}
     {%- set counted = layout.header_columns -%}
     {%- set query -%}
         with
@@ -36,10 +35,7 @@
         pairs as (
 
             select
-                decode_change_mask(
-                    first(if(is_update, {{ mask }}, null), true), 0,
-                    {{ afterimage._mask_encoding(mask_encoding, not layout.mask_is_binary) }}
-                ) as ordinals,
+                first(if(is_update, change_mask, null), true) as update_mask,
                 first(if(is_update, image, null), true) as after_image,
                 first(if(is_update, null, image), true) as before_image
 
@@ -52,7 +48,10 @@
         differences as (
 
             select
-                ordinals,
+                {{ afterimage._mask_digits(
+                    'update_mask', counted + layout.ordinals | length, mask_encoding, not layout.mask_is_binary
+                ) | indent(16) }} as mask_digits,
+                {{ afterimage._mask_ordinals('mask_digits') }} as ordinals,
                 array_compact(array(
                     {%- for column in layout.ordinals %}
                     if({{ afterimage._qlik_differs(column, layout.types, after='after_image') }}, {{ loop.index }}, null)
@@ -61,7 +60,6 @@
                 )) as differing
 
             from pairs
-            where ordinals is not null
 
         )
 
@@ -72,7 +70,7 @@
 
         from differences
         lateral view explode(sequence(0, {{ [20, counted + 5] | max }})) as header_columns
-        where size(differing) > 0
+        where size(differing) > 0 and ordinals is not null
         group by header_columns
         -- If two numbers fit alike, the better one flags fewer columns that did not change.
         order by

@@ -40,16 +40,9 @@ with
 
 {{ afterimage._qlik_pairs(layout, has_short_way) }},
 
-flags as (
+{{ afterimage._qlik_masked(layout, mask_encoding, has_short_way) }},
 
-    {{ afterimage._decoded_masks(
-        'select distinct change_mask from source_rows where change_mask is not null', layout.ordinals, layout.columns,
-        mask_encoding, layout.header_columns, not layout.mask_is_binary
-    ) | indent(4) }}
-
-),
-
-{{ afterimage._qlik_described(layout, has_short_way) }},
+{{ afterimage._qlik_described(layout) }},
 
 {#- An update has two rows, and one may be deleted before the other is read again. -#}
 {%- set other_half = afterimage._keep_other_half(layout.unique_key) %}

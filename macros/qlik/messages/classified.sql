@@ -10,10 +10,10 @@ masked as (
         {%- if layout.table is not none %}
         not {{ is_of_table }} as is_of_another_table,
         {%- endif %}
-        {{ afterimage._qlik_mask_digits('change_mask') }} as changed_digits,
-        {{ afterimage._qlik_mask_digits('column_mask') }} as present_digits,
-        {{ afterimage._qlik_mask_bits('changed_digits', layout.columns) }} as changed_bits,
-        {{ afterimage._qlik_mask_bits('present_digits', layout.columns) }} as present_bits,
+        {{ afterimage._mask_digits('change_mask', layout.columns | length) }} as changed_digits,
+        {{ afterimage._mask_digits('column_mask', layout.columns | length) }} as present_digits,
+        {{ afterimage._mask_bits('changed_digits', layout.columns | length) }} as changed_bits,
+        {{ afterimage._mask_bits('present_digits', layout.columns | length) }} as present_bits,
         -- A delete has its row in data or in beforeData, or the key in one and the rest in the other.
         case
             when not operation_word <=> 'DELETE' or before_data is null then data

@@ -128,53 +128,23 @@ images as (
     without a mask, false if the schema has no such column. -#}
 {%- macro _qlik_has_bit(mask, columns, column) -%}
     {%- set position = columns.index(column) -%}
-    {%- set bits = mask ~ '_bits[' ~ (position // 60) ~ '] & ' ~ 2 ** (position % 60) ~ 'L' -%}
+    {%- set has_bit = afterimage._mask_has_bit(mask ~ '_bits', position) -%}
     {%- set ordinal = 'ordinals[' ~ afterimage._literal(column.name) ~ ']' -%}
     {%- set digit = 'conv(substr(' ~ mask ~ '_digits, -((' ~ ordinal ~ ' + 3) div 4), 1), 16, 10)' -%}
     {{ return(
-        'if(is_as_declared, (' ~ bits ~ ') <> 0, if(' ~ mask ~ '_digits is null, null, coalesce(cast(' ~ digit
+        'if(is_as_declared, ' ~ has_bit ~ ', if(' ~ mask ~ '_digits is null, null, coalesce(cast(' ~ digit
         ~ ' as int) & shiftleft(1, (' ~ ordinal ~ ' - 1) % 4) <> 0, false)))'
     ) }}
-{%- endmacro -%}
-
-
-{#- The digits of a mask in a text, which is a hex numeral; NULL if it is none. -#}
-{%- macro _qlik_mask_digits(mask) -%}
-    {{ return(
-        'if(' ~ mask ~ " rlike '^\\\\s*(0[xX])?[0-9a-fA-F]{0,16384}\\\\s*$', regexp_replace(" ~ mask
-        ~ ", '^\\\\s*(0[xX])?|\\\\s+$', ''), null)"
-    ) }}
-{%- endmacro -%}
-
-
-{#- The bits of the declared columns, 60 in a number, which is 15 digits of the mask. -#}
-{%- macro _qlik_mask_bits(digits, columns) -%}
-    {%- set numbers = [] -%}
-    {%- for first in range(0, columns | length, 60) -%}
-        {%- set part = 'substr(' ~ digits ~ ', ' ~ -(first // 4 + 15) ~ ', 15)' -%}
-        {%- do numbers.append('coalesce(cast(conv(' ~ part ~ ', 16, 10) as bigint), 0L)') -%}
-    {%- endfor -%}
-    {{ return('if(' ~ digits ~ ' is null, null, array(' ~ numbers | join(', ') ~ '))') }}
 {%- endmacro -%}
 
 
 {#- The ordinals of a mask's bits that the message's schema does not have. Few masks have one, so the bits are listed
     only where the digits show more of them than columns are declared. -#}
 {%- macro _qlik_unknown_bits(digits, columns) -%}
-{%- set whole, rest = columns | length // 4, columns | length % 4 -%}
 if(
-    is_as_declared
-    and {{ digits }} rlike '^0*([0-9a-fA-F]{0,{{ whole }}}{{ '|[0-' ~ (2 ** rest - 1) ~ '][0-9a-fA-F]{' ~ whole ~ '}' if rest }})$',
+    is_as_declared and {{ afterimage._mask_has_no_more(digits, columns | length) }},
     cast(array() as array<int>),
-    array_except(
-        filter(
-            sequence(1, 4 * length({{ digits }}) + 1),
-            k -> coalesce(
-                cast(conv(substr({{ digits }}, -((k + 3) div 4), 1), 16, 10) as int) & shiftleft(1, (k - 1) % 4) <> 0, false
-            )
-        ),
-        all_ordinals
-    )
+    array_except({{ afterimage._mask_ordinals(digits) }}, all_ordinals)
 )
 {%- endmacro -%}
 

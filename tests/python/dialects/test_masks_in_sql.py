@@ -1,4 +1,4 @@
-"""Masks of Qlik's messages, which SQL reads, say what the Python function says of them."""
+"""Change masks, which SQL reads, say what the Python function says of them."""
 
 from __future__ import annotations
 
@@ -27,11 +27,13 @@ def a_mask(source: random.Random, width: int) -> str | None:
 
 @pytest.fixture(scope="module")
 def masked(make_project: Callable[[str], Project]) -> Project:
-    return make_project("message_masks")
+    return make_project("masks_in_sql")
 
 
 @pytest.mark.parametrize("width", [1, 3, 4, 7, 60, 61, 125])
-def test_a_mask_is_read_as_by_the_function(masked: Project, lake: Lake, width: int) -> None:
+def test_a_mask_of_a_message_is_read_as_by_the_function(
+    masked: Project, lake: Lake, width: int
+) -> None:
     source = random.Random(int(os.environ.get("AFTERIMAGE_SEED", "54")) + width)
     names = [f"c{number}" for number in range(1, width + 1)]
     columns = [{"name": name} for name in names]
@@ -43,8 +45,8 @@ def test_a_mask_is_read_as_by_the_function(masked: Project, lake: Lake, width: i
     sql = masked.compile(
         f"{layout}select number, changed_digits is not null as is_mask, array({bits}) as bits,"
         " {{ afterimage._qlik_unknown_bits('changed_digits', columns) }} as unknown"
-        " from (select *, {{ afterimage._qlik_mask_digits('mask') }} as changed_digits,"
-        " {{ afterimage._qlik_mask_bits('changed_digits', columns) }} as changed_bits from masks)"
+        f" from (select *, {{{{ afterimage._mask_digits('mask', {width}) }}}} as changed_digits,"
+        f" {{{{ afterimage._mask_bits('changed_digits', {width}) }}}} as changed_bits from masks)"
         " order by number"
     )
     rows: list[dict[str, Any]] = []
@@ -94,4 +96,60 @@ def test_a_mask_is_read_as_by_the_function(masked: Project, lake: Lake, width: i
             }
         )
     assert any(row["unknown"] for row in expected)
+    assert lake.rows(sql) == expected
+
+
+@pytest.mark.parametrize("header_columns", [0, 1, 7, 61])
+@pytest.mark.parametrize("width", [1, 2, 12, 65])
+@pytest.mark.parametrize("encoding", ["bytes", "hex", "hex_bytes", "hex of binary"])
+def test_a_mask_of_a_change_table_is_read_as_by_the_function(
+    masked: Project, lake: Lake, encoding: str, width: int, header_columns: int
+) -> None:
+    source = random.Random(f"{os.environ.get('AFTERIMAGE_SEED', '54')} {width} {header_columns}")
+    is_text = encoding in ("hex", "hex_bytes")
+    encoding = encoding.split()[0]
+    names = [f"c{number}" for number in range(1, width + 1)]
+    # Not all columns of the table are declared.
+    declared = [name for name in names if name == "c1" or source.randrange(4)]
+    sql = masked.compile(
+        f"select * from ({{{{ afterimage._decoded_masks('masks', {names}, {declared},"
+        f" '{encoding}', {header_columns}, {is_text}, also='number') }}}}) order by number"
+    )
+    rows: list[dict[str, Any]] = []
+    for number in range(300):
+        text = a_mask(source, header_columns + width)
+        mask: Any = text
+        if encoding == "bytes":
+            size = source.randrange((header_columns + width) // 8 + 3)
+            mask = None if text is None else source.randbytes(size)
+            if number == 1:
+                mask = bytes([255]) * 16385
+        elif not is_text:
+            mask = None if text is None else text.encode()
+        rows.append({"number": number, "change_mask": mask})
+    kind = "string" if is_text else "binary"
+    lake.frame({"number": "int", "change_mask": kind}, rows).createOrReplaceTempView("masks")
+    expected = []
+    for row in rows:
+        try:
+            flagged = decode_change_mask(row["change_mask"], header_columns, encoding)
+        except MaskError:
+            flagged = None
+        expected.append(
+            {
+                "number": row["number"],
+                "flagged_columns": None
+                if flagged is None
+                else [
+                    name
+                    for place, name in enumerate(names, 1)
+                    if place in flagged and name in declared
+                ],
+                "unknown_ordinals": None
+                if flagged is None
+                else [ordinal for ordinal in flagged if ordinal > width],
+            }
+        )
+    assert any(row["unknown_ordinals"] for row in expected)
+    assert any(row["flagged_columns"] for row in expected)
     assert lake.rows(sql) == expected

@@ -1,0 +1,110 @@
+{#- Change masks of Qlik and SQL Server in built-in SQL: what the UDF `decode_change_mask` says, without Python. A mask
+    becomes the digits of a hex numeral, and these become numbers of 60 bits. Bit 0 is the first column's. -#}
+
+
+{#- The digits of a mask as a hex numeral; NULL if it is none. `encoding` is `bytes` (the first byte has the lowest
+    bits), `hex` (a numeral) or `hex_bytes` (text of bytes); by default text is `hex` and binary is `bytes`. `bits` is
+    how many of them have a column. -#}
+{%- macro _mask_digits(mask, bits, encoding=none, is_text=true) -%}
+    {%- set encoding = encoding or ('hex' if is_text else 'bytes') -%}
+    {%- if encoding == 'bytes' -%}
+        {{ return(
+            'cast(null as string)' if is_text
+            else 'if(length(' ~ mask ~ ') <= 16384, ' ~ afterimage._turned_bytes('hex(' ~ mask ~ ')', bits) ~ ', null)'
+        ) }}
+    {%- endif -%}
+    {%- set text = mask if is_text else 'cast(' ~ mask ~ ' as string)' -%}
+    {%- set digits -%}
+        if(
+            length({{ text }}) <= 16384 and {{ text }} rlike '^\\s*(0[xX])?[0-9a-fA-F]*\\s*$',
+            regexp_replace({{ text }}, '^\\s*(0[xX])?|\\s+$', ''), null
+        )
+    {%- endset -%}
+    {%- if encoding == 'hex' -%}
+        {{ return(digits) }}
+    {%- endif -%}
+    {{ return('if(length(' ~ digits ~ ') % 2 = 0, ' ~ afterimage._turned_bytes(digits, bits) ~ ', null)') }}
+{%- endmacro -%}
+
+
+{#- Hex digits of bytes with the last byte first. Few masks have more bytes than their columns need. -#}
+{%- macro _turned_bytes(digits, bits) -%}
+    {%- set needed = (bits + 7) // 8 -%}
+    {%- set turned = [] -%}
+    {%- for number in range(needed, 0, -1) -%}
+        {%- do turned.append('substr(' ~ digits ~ ', ' ~ (2 * number - 1) ~ ', 2)') -%}
+    {%- endfor -%}
+    {{ return(
+        'concat(if(length(' ~ digits ~ ') > ' ~ 2 * needed ~ ', array_join(reverse(transform(sequence(' ~ (needed + 1)
+        ~ ', greatest(length(' ~ digits ~ ') div 2, ' ~ (needed + 1) ~ ')), k -> substr(' ~ digits
+        ~ ", 2 * k - 1, 2))), ''), ''), " ~ turned | join(', ') ~ ')'
+    ) }}
+{%- endmacro -%}
+
+
+{#- The first bits of a mask's digits, 60 in a number, which is 15 digits. -#}
+{%- macro _mask_bits(digits, bits) -%}
+    {%- set numbers = [] -%}
+    {%- for first in range(0, bits, 60) -%}
+        {%- set part = 'substr(' ~ digits ~ ', ' ~ -(first // 4 + 15) ~ ', 15)' -%}
+        {%- do numbers.append('coalesce(cast(conv(' ~ part ~ ', 16, 10) as bigint), 0L)') -%}
+    {%- endfor -%}
+    {{ return('if(' ~ digits ~ ' is null, null, array(' ~ numbers | join(', ') ~ '))') }}
+{%- endmacro -%}
+
+
+{#- Whether the numbers of _mask_bits have a bit. -#}
+{%- macro _mask_has_bit(numbers, bit) -%}
+    {{ return('(' ~ numbers ~ '[' ~ (bit // 60) ~ '] & ' ~ 2 ** (bit % 60) ~ 'L) <> 0') }}
+{%- endmacro -%}
+
+
+{#- Whether a mask's digits have no bit past the first ones. -#}
+{%- macro _mask_has_no_more(digits, bits) -%}
+    {%- set whole, rest = bits // 4, bits % 4 -%}
+    {%- set first = '|[0-' ~ (2 ** rest - 1) ~ '][0-9a-fA-F]{' ~ whole ~ '}' if rest else '' -%}
+    {{ return(digits ~ " rlike '^0*([0-9a-fA-F]{0," ~ whole ~ '}' ~ first ~ ")$'") }}
+{%- endmacro -%}
+
+
+{#- The ordinals of all bits of a mask's digits, from 1. -#}
+{%- macro _mask_ordinals(digits) -%}
+    {{ return(
+        'filter(sequence(1, 4 * length(' ~ digits ~ ') + 1), k -> coalesce(cast(conv(substr(' ~ digits
+        ~ ', -((k + 3) div 4), 1), 16, 10) as int) & shiftleft(1, (k - 1) % 4) <> 0, false))'
+    ) }}
+{%- endmacro -%}
+
+
+{#- For each `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), and the ordinals of
+    bits that match no column. `ordinals` are the columns in the order of the bits, after the bits of the
+    `header_columns`; of them those in `columns` are listed. `also` are further columns of the query. -#}
+{%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0, is_text=true, also='change_mask') -%}
+{%- set bits = header_columns + ordinals | length -%}
+{%- set flagged = [] -%}
+{%- for column in ordinals if column in columns -%}
+    {%- do flagged.append((
+        afterimage._mask_has_bit('mask_bits', header_columns + ordinals.index(column)), afterimage._literal(column)
+    )) -%}
+{%- endfor -%}
+select
+    {{ also }},
+    if(mask_bits is null, null, {{ afterimage._texts_where(flagged) }}) as flagged_columns,
+    if(
+        {{ afterimage._mask_has_no_more('mask_digits', bits) }},
+        cast(array() as array<int>),
+        filter(
+            transform({{ afterimage._mask_ordinals('mask_digits') }}, k -> k - {{ header_columns }}),
+            k -> k > {{ ordinals | length }}
+        )
+    ) as unknown_ordinals
+
+from (
+    select
+        *,
+        {{ afterimage._mask_digits('change_mask', bits, encoding, is_text) | indent(8) }} as mask_digits,
+        {{ afterimage._mask_bits('mask_digits', bits) }} as mask_bits
+
+    from {{ masks }}
+) as decoded
+{%- endmacro -%}
