@@ -189,6 +189,48 @@ class _Outcome:
     problems: list[tuple[Entry, AfterimageError]]
 
 
+@dataclass
+class _Drawn:
+    """What came of a look at one table.
+
+    Attributes:
+        entry: The table.
+        made: Its draft, or why there is none.
+        seconds: How long that took.
+        accepted: Why its key was taken from its rows; none if it was not.
+    """
+
+    entry: Entry
+    made: Draft | AfterimageError
+    seconds: float = 0.0
+    accepted: str | None = None
+
+
+def _draw(
+    draft: Callable[[Entry], Draft], entry: Entry, *, splits: Callable[[Entry], Entry | None]
+) -> list[_Drawn]:
+    """Look at a table, or at each source table of a topic of several.
+
+    Args:
+        draft: How to look at a table.
+        entry: The table.
+        splits: Returns what the source tables of a topic of several have in common; none if it must
+            not be taken apart.
+    """
+    started = time.monotonic()
+    try:
+        made: Draft | AfterimageError = draft(entry)
+    except SeveralTables as error:
+        common = splits(entry)
+        if common is not None:
+            tables = [replace(common, table=table) for table in error.tables]
+            return [one for table in tables for one in _draw(draft, table, splits=splits)]
+        made = error
+    except AfterimageError as error:
+        made = error
+    return [_Drawn(entry, made, time.monotonic() - started)]
+
+
 def _look(
     project: Project,
     wanted: Sequence[Entry],
@@ -198,7 +240,7 @@ def _look(
     is_whole: bool = False,
     accept_keys: bool = False,
 ) -> _Outcome:
-    """Look at tables, one after the other, and print what was found.
+    """Look at tables, some of them side by side, and print what was found in their order.
 
     Args:
         project: The dbt project.
@@ -209,57 +251,76 @@ def _look(
         accept_keys: Whether to take the keys that rows suggest.
     """
     every = {full_name(project, name) for name in _named(wanted)} if is_whole else None
-    outcome = _Outcome([], [])
-    ahead = list(wanted)
-    while ahead:
-        entry = ahead.pop(0)
-        started = time.monotonic()
-        try:
-            made = drafts.draft(project, entry, is_searched=is_pattern, every=every)
-            models, blocks = made.texts.models, made.texts.blocks
-            drawn = [(other.texts.models, other.texts.blocks) for _, other in outcome.drafts]
-            if models and (models, blocks) in drawn:
-                continue  # The same table under another name.
-            others = {path for _, other in outcome.drafts for path in other.texts.models}
-            for path in (path for path in models if path in others):
-                raise AfterimageError(
-                    f"another table has the model {path}: give this one a `name` in {FILE}"
+
+    def draft(entry: Entry) -> Draft:
+        return drafts.draft(project, entry, is_searched=is_pattern, every=every)
+
+    def splits(entry: Entry) -> Entry | None:
+        if not is_pattern or entry.table:
+            return None
+        # The key in the list is that of the one table which the topic had.
+        return replace(entry, key=()) if entry in listed else entry
+
+    def look(entry: Entry) -> list[_Drawn]:
+        drawn = _draw(draft, entry, splits=splits)
+        for one in drawn:
+            error = one.made
+            if accept_keys and isinstance(error, NoKey) and error.proposal and not one.entry.key:
+                [again] = _draw(
+                    draft, replace(one.entry, key=error.proposal.key), splits=lambda _: None
                 )
-        except AfterimageError as error:
-            if is_pattern and isinstance(error, SeveralTables) and not entry.table:
-                # The key in the list is that of the one table which the topic had.
-                key = () if entry in listed else entry.key
-                ahead = [replace(entry, table=one, key=key) for one in error.tables] + ahead
-                continue
-            if is_pattern and isinstance(error, drafts.NoChangeTable):
-                continue
-            if is_pattern and isinstance(error, NothingLanded) and error.is_staged:
-                continue  # What was landed has been taken in. Its models stay as they are.
-            if accept_keys and isinstance(error, NoKey) and error.proposal and not entry.key:
-                ahead.insert(0, replace(entry, key=error.proposal.key))
-                print(f"{entry.relation}: key accepted, {error.evidence}", flush=True)
-                continue
-            outcome.problems.append((entry, error))
-            # Tables that lack nothing but a key are listed together.
-            if (len(wanted) > 1 or is_pattern) and not isinstance(error, NoKey):
-                print(f"{entry.relation}: {error}", flush=True)
-            continue
-        outcome.drafts.append((made.entry, made))
-        if len(wanted) == 1:
-            print(f"{made.texts.table} is {made.found}")
-        else:
-            share = f"{len(made.found.here)} of {len(made.found.system.signs)} signs"
-            seconds = time.monotonic() - started
-            print(
-                f"{made.texts.table}: {made.found.system.macro} ({share}),"
-                f" key {', '.join(made.key)} [{seconds:.1f} s]",
-                flush=True,
-            )
-        for note in made.notes:
-            print(note if len(wanted) == 1 else f"  {note}", flush=True)
+                one.entry, one.made, one.accepted = again.entry, again.made, error.evidence
+                one.seconds += again.seconds
+        return drawn
+
+    outcome = _Outcome([], [])
+    for drawn in project.side_by_side([partial(look, entry) for entry in wanted]):
+        if isinstance(drawn, AfterimageError):
+            raise drawn
+        for one in drawn:
+            _note(outcome, one, is_single=len(wanted) == 1, is_pattern=is_pattern)
     if len(wanted) > 1 or is_pattern:
         _print_keys(outcome)
     return outcome
+
+
+def _note(outcome: _Outcome, drawn: _Drawn, *, is_single: bool, is_pattern: bool) -> None:
+    """Add what came of a look to the outcome, and print it."""
+    entry, made = drawn.entry, drawn.made
+    if drawn.accepted:
+        print(f"{entry.relation}: key accepted, {drawn.accepted}", flush=True)
+    if isinstance(made, Draft):
+        models, blocks = made.texts.models, made.texts.blocks
+        others = [other.texts for _, other in outcome.drafts]
+        if models and any((models, blocks) == (one.models, one.blocks) for one in others):
+            return  # The same table under another name.
+        taken = [path for path in models if any(path in one.models for one in others)]
+        if taken:
+            made = AfterimageError(
+                f"another table has the model {taken[0]}: give this one a `name` in {FILE}"
+            )
+    if isinstance(made, AfterimageError):
+        if is_pattern and isinstance(made, drafts.NoChangeTable):
+            return
+        if is_pattern and isinstance(made, NothingLanded) and made.is_staged:
+            return  # What was landed has been taken in. Its models stay as they are.
+        outcome.problems.append((entry, made))
+        # Tables that lack nothing but a key are listed together.
+        if (not is_single or is_pattern) and not isinstance(made, NoKey):
+            print(f"{entry.relation}: {made}", flush=True)
+        return
+    outcome.drafts.append((made.entry, made))
+    if is_single:
+        print(f"{made.texts.table} is {made.found}")
+    else:
+        share = f"{len(made.found.here)} of {len(made.found.system.signs)} signs"
+        print(
+            f"{made.texts.table}: {made.found.system.macro} ({share}),"
+            f" key {', '.join(made.key)} [{drawn.seconds:.1f} s]",
+            flush=True,
+        )
+    for note in made.notes:
+        print(note if is_single else f"  {note}", flush=True)
 
 
 def _print_keys(outcome: _Outcome) -> None:

@@ -414,7 +414,7 @@ class Project:
         Args:
             statements: The statements, which must not depend on each other.
         """
-        return self._side_by_side([partial(self.rows, one) for one in statements])
+        return list(self.side_by_side([partial(self.rows, one) for one in statements]))
 
     def macros(self, name: str, calls: Sequence[Mapping[str, Any]]) -> list[Any | AfterimageError]:
         """Call a macro of the package side by side; return what each call returned, or its error.
@@ -423,9 +423,15 @@ class Project:
             name: The macro.
             calls: The arguments of each call.
         """
-        return self._side_by_side([partial(self.macro, name, **one) for one in calls])
+        return list(self.side_by_side([partial(self.macro, name, **one) for one in calls]))
 
-    def _side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> list[Any]:
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+        """Do tasks side by side; yield what each returned, or its error, in their order.
+
+        Args:
+            tasks: What to do, which must not depend on each other.
+        """
+
         def attempt(task: Callable[[], Any]) -> Any:
             try:
                 return task()
@@ -433,13 +439,19 @@ class Project:
                 return error
 
         if len(tasks) == 1:
-            return [attempt(tasks[0])]
+            yield attempt(tasks[0])
+            return
         # Most of the time of a short statement is waiting. dbt gives each thread a connection, and
         # knows by the context which command it runs.
         count = max(4, int(self._adapter().config.threads))
-        with ThreadPoolExecutor(count, thread_name_prefix="afterimage") as pool:
+        pool = ThreadPoolExecutor(count, thread_name_prefix="afterimage")
+        try:
             waiting = [pool.submit(copy_context().run, attempt, task) for task in tasks]
-            return [one.result() for one in waiting]
+            for one in waiting:
+                yield one.result()
+        finally:
+            # Whoever stops early does not wait for what has not begun.
+            pool.shutdown(cancel_futures=True)
 
     def rows(self, sql: str, settings: Mapping[str, str] | None = None) -> list[Sequence[Any]]:
         """Run a statement on dbt's connection, and return the rows.

@@ -16,6 +16,8 @@ _LONGEST_KEY = 4
 # Spark's approximate counts of distinct values are off by a few per cent.
 _NEARLY = 0.7
 _MOST_HOPEFUL = 6
+# Sets of so many values fit into memory, and Spark plans them faster than distinct counts.
+_FEW_ROWS = 10_000
 # Of these nobody makes a key, or Spark cannot count them.
 _NO_KEY_TYPES = re.compile(r"(array|map|struct|float|double|boolean|binary|variant)\b")
 _KEY_NAMES = re.compile(r"(?i)^(id|pk|key)$|(_|-)(id|pk|key|no|nr|num|number|code)$|Id$|(?<=.)ID$")
@@ -91,22 +93,25 @@ def propose(
         for name in able
     )
     [row] = project.rows(
-        f"select count(*), count(distinct {_if(created, whole_row)}){counts} from {changes}"
+        f"select count(*), approx_count_distinct({_if(created, whole_row)}){counts} from {changes}"
     )
-    rows, creations, *found = map(int, row)
-    if creations < 2:
-        return f"it has {creations or 'no'} row{'s'[: creations != 1]} of an insert or a full load"
+    rows, created_about, *found = map(int, row)
     distinct = dict(zip(able, found[1::2], strict=True))
     whole = [name for name, count in zip(able, found[::2], strict=True) if count == rows]
-    unique = [name for name in whole if distinct[name] > creations * _NEARLY]
+    unique = [name for name in whole if distinct[name] > created_about * _NEARLY]
     hopeful: list[tuple[str, ...]] = [(name,) for name in unique[:_MOST_HOPEFUL]]
     hopeful += [(*whole[:n],) for n in range(2, min(len(whole), _LONGEST_KEY) + 1)]
+    values = [whole_row, *(f"struct({', '.join(map(quote, key))})" for key in hopeful)]
     exact = ", ".join(
-        f"count(distinct {_if(created, f'struct({keys})')})"
-        for keys in (", ".join(map(quote, key)) for key in hopeful)
+        f"size(collect_set({_if(created, value)}))"
+        if rows <= _FEW_ROWS
+        else f"count(distinct {_if(created, value)})"
+        for value in values
     )
-    counted = project.rows(f"select {exact} from {changes}")[0] if hopeful else ()
-    fitting = [key for key, n in zip(hopeful, counted, strict=True) if int(n) == creations]
+    creations, *counted = map(int, project.rows(f"select {exact} from {changes}")[0])
+    if creations < 2:
+        return f"it has {creations or 'no'} row{'s'[: creations != 1]} of an insert or a full load"
+    fitting = [key for key, n in zip(hopeful, counted, strict=True) if n == creations]
     if not fitting:
         return (
             f"no column, nor the first few together, is unique among {creations} inserts and never"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -61,6 +62,9 @@ class Project:
 
     def columns_of(self, relation: str) -> list[Column]:
         return [Column("id", "int")]
+
+    def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> Iterator[Any]:
+        return (task() for task in tasks)
 
 
 def found(name: str, *sources: Any) -> landed.Landed:
@@ -218,7 +222,7 @@ def test_folders_of_one_name_are_not_one_table_under_two_names(
         return drafts.Draft(entry, is_qlik, ["id"], "stg_qlik__customers", made)
 
     monkeypatch.setattr(drafts, "draft", draft)
-    project: Any = None
+    project: Any = Project()
     outcome = init._look(project, [Entry(name) for name in folders])
     assert [entry.relation for entry, _ in outcome.drafts] == ["eu"]
     [(entry, problem)] = outcome.problems
