@@ -78,8 +78,9 @@
 
 {#- For each `change_mask` of a query: the columns that it flags (NULL if it cannot be decoded), and the ordinals of
     bits that match no column. `ordinals` are the columns in the order of the bits, after the bits of the
-    `header_columns`; of them those in `columns` are listed. `also` are further columns of the query. -#}
-{%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0, is_text=true, also='change_mask') -%}
+    `header_columns`; of them those in `columns` are listed. A change table holds few distinct masks, so each is decoded
+    once and then looked up. -#}
+{%- macro _decoded_masks(masks, ordinals, columns, encoding, header_columns=0, is_text=true) -%}
 {%- set bits = header_columns + ordinals | length -%}
 {%- set flagged = [] -%}
 {%- for column in ordinals if column in columns -%}
@@ -88,7 +89,7 @@
     )) -%}
 {%- endfor -%}
 select
-    {{ also }},
+    change_mask,
     if(mask_bits is null, null, {{ afterimage._texts_where(flagged) }}) as flagged_columns,
     if(
         {{ afterimage._mask_has_no_more('mask_digits', bits) }},
@@ -101,7 +102,7 @@ select
 
 from (
     select
-        *,
+        change_mask,
         {{ afterimage._mask_digits('change_mask', bits, encoding, is_text) | indent(8) }} as mask_digits,
         {{ afterimage._mask_bits('mask_digits', bits) }} as mask_bits
 

@@ -1,7 +1,6 @@
-{#- The CTE `masked`: the changes with their decoded masks. Many rows have few masks, so each of these is decoded once
-    and sent to the rows; for few rows it takes longer to plan that than to decode every mask. -#}
-{%- macro _qlik_masked(layout, mask_encoding, are_many) -%}
-{%- if are_many %}
+{#- The CTE `masked`: the changes with their decoded masks. The few masks are sent to the rows, not the rows to the masks.
+    -#}
+{%- macro _qlik_masked(layout, mask_encoding, has_short_way) -%}
 flags as (
 
     {{ afterimage._decoded_masks(
@@ -11,43 +10,24 @@ flags as (
 
 ),
 
-unmasked as (
-
-    select /*+ broadcast(flags) */
-        changes.*,
-        flags.flagged_columns,
-        flags.unknown_ordinals
-
-    from (select * from paired union all select * from plain) as changes
-    left outer join flags
-        on changes.change_mask = flags.change_mask
-
-),
-{%- else %}
-unmasked as (
-
-    {{ afterimage._decoded_masks(
-        'paired', layout.ordinals, layout.columns, mask_encoding, layout.header_columns, not layout.mask_is_binary,
-        also='decoded.*'
-    ) | indent(4) }}
-
-),
-{%- endif %}
-
 masked as (
 
-    select
-        *,
+    select /*+ broadcast(flags) */
+        unmasked.*,
+        flags.flagged_columns,
+        flags.unknown_ordinals,
         if(
-            reject_reason is null
-            and kind in ('insert', 'update')
-            and change_mask is not null
-            and flagged_columns is null,
+            unmasked.reject_reason is null
+            and unmasked.kind in ('insert', 'update')
+            and unmasked.change_mask is not null
+            and flags.flagged_columns is null,
             concat('change_mask cannot be decoded: ', {{ layout.mask_as_text }}),
-            reject_reason
+            unmasked.reject_reason
         ) as final_reason
 
-    from unmasked
+    from {{ '(select * from paired union all select * from plain)' if has_short_way else 'paired' }} as unmasked
+    left outer join flags
+        on unmasked.change_mask = flags.change_mask
 
 )
 {%- endmacro -%}

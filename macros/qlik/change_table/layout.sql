@@ -115,7 +115,7 @@
         'text_seq': afterimage._quote(found.header.change_seq.name) if found.header.change_seq.type == 'string' else '',
         'header_columns': header_columns if header_columns is not none else found.header_columns,
         'mask_is_binary': mask_is_binary,
-        'mask_as_text': 'hex(change_mask)' if mask_is_binary else 'change_mask',
+        'mask_as_text': 'hex(unmasked.change_mask)' if mask_is_binary else 'unmasked.change_mask',
     }) }}
 {%- endmacro -%}
 
