@@ -179,8 +179,9 @@
     {%- set keys = [] -%}
     {%- for intake in intakes -%}
         {%- do keys.append({
-            'name': intake.name, 'key': intake.key, 'made_by': intake.made_by, 'erased_columns': intake.erased_columns,
-            'without_changes': intake.without_changes, 'tables': intake.tables, 'parts': intake.parts,
+            'name': intake.name, 'key': intake.key, 'made_by': intake.made_by, 'read_by': intake.read_by,
+            'erased_columns': intake.erased_columns, 'without_changes': intake.without_changes, 'tables': intake.tables,
+            'parts': intake.parts,
         }) -%}
     {%- endfor -%}
     {{ return(afterimage._as_property(tojson(keys))) }}

@@ -1,5 +1,5 @@
-{#- What must not have changed since the staging table was built: the data columns, what ids are made by, and the rows
-    that the raw table still holds. -#}
+{#- What must not have changed since the staging table was built: the data columns, and the rows that the raw table
+    still holds. -#}
 
 
 {#- Raises an error with a remedy if the data columns differ from those the staging table was built with. The run
@@ -167,27 +167,6 @@
         ~ differences | join('; ') ~ "). Run `dbt run --full-refresh --select " ~ model.name
         ~ "+`; copy the table first if rows of the raw table have been deleted." ~ (' ' ~ advice if advice else '')
     ) -%}
-{%- endmacro -%}
-
-
-{#- Raises an error if a raw table was read by another key before, or with other arguments that ids and places are
-    `made_by`: they decided what replaced what. `built_with` is what the staging table remembers; one of an earlier
-    release does not say them. A table of another name, in place of one or beside it, may need other arguments. -#}
-{%- macro _check_key(relation, unique_key, made_by, built_with) -%}
-    {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list -%}
-    {%- for name, now in dict({'unique_key': unique_key | map('lower') | sort | join(', ')}, **made_by).items() -%}
-        {%- set before = [] -%}
-        {%- for one in of_table or (built_with if name == 'unique_key' else []) -%}
-            {%- do before.append(dict({'unique_key': one.key | join(', ')}, **(one.made_by or {})).get(name)) -%}
-        {%- endfor -%}
-        {%- if before and none not in before and now not in before -%}
-            {%- do exceptions.raise_compiler_error(
-                'change_stream ' ~ model.name ~ ": the `" ~ name ~ "` of " ~ relation ~ " has changed since " ~ this
-                ~ " was built. Restore it, or run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table"
-                ~ " first if rows of the raw table have been deleted. Built with: " ~ before[0] ~ ". Got: " ~ now
-            ) -%}
-        {%- endif -%}
-    {%- endfor -%}
 {%- endmacro -%}
 
 

@@ -7,7 +7,7 @@
     to the contract, and `erased_columns` what they have in a change that was erased, as SQL: NULL, if they are not there.
     `declared` are the columns, {name, type}, if the model and no table says their types. With `waits_for_time`, a run may
     find something to do though nothing has landed; `reads` are relations that are read without asking what has landed.
-    Ids and places are `made_by` these arguments.
+    Ids and places are `made_by` some arguments. If one that rows are `read_by` has changed, everything is read.
 
     The result has
     - `kind`: `all` (read everything), `new` or `nothing`,
@@ -17,15 +17,16 @@
     - `has_unplaced`: whether some landed rows have no place,
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
+    - `has_new_rules`: whether it is because of `read_by`,
     - `new_shape`, `erased_columns`: as given; `added`: the columns that are new, or were so in a run that did not end,
     - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that; `types`, `are_types_known`: likewise
       for the declared types, see _redeclared,
     - `idle`: the model's query if there is nothing to read. -#}
 {%- macro _intake(
     macro_name, unique_key, sides, new_shape=none, also=[], whole=false, further_columns=[],
-    erased_columns={}, waits_for_time=false, reads=[], declared=none, made_by={}
+    erased_columns={}, waits_for_time=false, reads=[], declared=none, made_by={}, read_by={}
 ) -%}
-    {%- set remembered = afterimage._remembered_reads(new_shape) -%}
+    {%- set remembered = afterimage._remembered_by_rules(sides[0].relation, read_by, new_shape) -%}
     {%- do afterimage._check_list_comes_first() -%}
     {%- do afterimage._check_key(sides[0].relation, unique_key, made_by, remembered.built_with) -%}
     {%- do afterimage._check_widened_key(macro_name, sides[0].relation, unique_key, new_shape) -%}
@@ -71,15 +72,14 @@
     {%- set types = tojson(afterimage._column_types(declared)) if declared else none -%}
     {%- set ranges = afterimage._merge_ranges(extents) if kind == 'new' else [] -%}
     {%- set intake = {
-        'macro': macro_name,
-        'kind': kind,
+        'macro': macro_name, 'kind': kind,
         'sides': afterimage._grouped(read.sides, ranges, has_unplaced, also) if kind == 'new' else read.sides,
         'extents': extents,
         'ranges': ranges,
         'has_unplaced': has_unplaced,
         'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
         'is_woken': read.is_woken,
-        'new_shape': new_shape,
+        'new_shape': new_shape, 'has_new_rules': remembered.has_new_rules,
         'added': (new_shape or fromjson(remembered.read.get('altered') or '{}')).get('added', []),
         'erased_columns': erased_columns,
         'asks': asks,
@@ -88,7 +88,7 @@
         'are_types_known': remembered.read.get(read.sides[0].name ~ ' types') == types,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
     } -%}
-    {%- do afterimage._note_intake(intake, unique_key, made_by) -%}
+    {%- do afterimage._note_intake(intake, unique_key, made_by, read_by) -%}
     {{ return(intake) }}
 {%- endmacro -%}
 

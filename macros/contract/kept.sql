@@ -46,11 +46,46 @@ nullif(
 {%- endmacro -%}
 
 
-{#- The condition that a load is older than the one of its key that the table has, whose file may be gone. `last_time`
-    is that of all its copies. -#}
-{%- macro _is_older_load() -%}
+{#- The condition that a load is older than the one of its key that the table has, whose file may be gone, and no copy
+    of it. `last_time` is that of all its copies. -#}
+{%- macro _is_older_load(intake, columns, types) -%}
 known.reject_reason is null
     and known.operation = 'load'
     and changes.operation = 'load'
     and known.changed_at > changes.last_time
+    and not ({{ afterimage._is_copied_load(intake, columns, types) }})
+{%- endmacro -%}
+
+
+{#- What a load keeps: the first time of its copies, also of those that have left the raw table. A part of what
+    _known_rules takes. -#}
+{%- macro _keep_first_time(intake, columns, types) -%}
+    {%- if not afterimage._is_incremental() or intake.has_new_rules -%}
+        {{ return({}) }}
+    {%- endif -%}
+    {{ return({
+        'changed_at': 'if(' ~ afterimage._is_copied_load(intake, columns, types)
+            ~ ', least(known.changed_at, changes.changed_at), changes.changed_at)'
+    }) }}
+{%- endmacro -%}
+
+
+{#- The condition that a load has the values of the one that the table has, in the columns that are not new. -#}
+{%- macro _is_copied_load(intake, columns, types) -%}
+{%- set columns = columns | reject('in', intake.added) | list -%}
+{%- set types_of, images = {}, [] -%}
+{%- for column in columns -%}
+    {%- do types_of.update({column: types[column] or types[column | lower]}) -%}
+{%- endfor -%}
+{%- for rows in ['known', 'changes'] -%}
+    {%- set image = rows ~ '.`after`' -%}
+    {%- do images.append(afterimage._comparable(
+        afterimage._struct(columns, image ~ '.') if intake.added else image, afterimage._row_type(columns, types_of)
+    )) -%}
+{%- endfor -%}
+known.reject_reason is null
+    and changes.reject_reason is null
+    and known.operation = 'load'
+    and changes.operation = 'load'
+    and {{ images | join(' <=> ') }}
 {%- endmacro -%}

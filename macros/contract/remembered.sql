@@ -75,7 +75,7 @@
 
 {#- Tells the materialization what its source macros have decided. dbt compiles a model and then runs its
     materialization, each with variables of its own. What both have is the model's `meta`. -#}
-{%- macro _note_intake(intake, unique_key, made_by) -%}
+{%- macro _note_intake(intake, unique_key, made_by, read_by) -%}
     {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
         {{ return(none) }}
     {%- endif -%}
@@ -109,6 +109,7 @@
         'name': intake.sides[0].name,
         'key': unique_key | map('lower') | sort,
         'made_by': made_by,
+        'read_by': read_by,
         'erased_columns': intake.erased_columns,
         'without_changes': intake.sides | rejectattr('holds_changes') | map(attribute='name') | list,
         'tables': fromjson(intake.asks).tables + fromjson(intake.asks).others,

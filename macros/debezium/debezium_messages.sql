@@ -56,7 +56,12 @@
             'wakes': afterimage._debezium_schema_came(schemas),
         }) -%}
     {%- endif -%}
-    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_shape, declared=columns) -%}
+    {%- set intake = afterimage._intake(
+        macro_name, unique_key, sides, new_shape, declared=columns, made_by={
+            'position': (position or ['none']) | map('lower') | join(', '), 'headers': 'given' if headers else 'none',
+            'table': table | lower if table else none,
+        }
+    ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}

@@ -35,7 +35,10 @@
     } -%}
     {%- set intake = afterimage._intake(
         'dms_changes', layout.unique_key, [side], new_shape,
-        made_by={'order_by': layout.order_by | map('lower') | join(', ')} if layout.order_by else {}
+        made_by={
+            'order_by': layout.order_by | map('lower') | join(', '),
+            'form of order_by': layout.order.forms | join(', '),
+        } if layout.order_by else {}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
@@ -62,7 +65,11 @@ with
     intake, layout.columns, layout.types, layout.unique_key,
     lacks=['changed_columns', 'transaction_id', 'changed_by'] + ([] if null_is_absent else ['absent_columns']),
     ties={'identity_order': turns, 'order': turns},
-    known={'unchanged_if': afterimage._is_older_load(), 'carried': ['last_time']},
+    known={
+        'unchanged_if': afterimage._is_older_load(intake, layout.columns, layout.types),
+        'kept': afterimage._keep_first_time(intake, layout.columns, layout.types),
+        'carried': ['last_time'],
+    },
     old_key='before_image is not null' if layout.image_of else none
 ) }}
 {%- endmacro -%}

@@ -62,10 +62,10 @@
     {%- set code = "coalesce(upper(trim(cast(" ~ afterimage._quote(header.operation | first) ~ " as string))), '')" -%}
     {%- set landed_at = afterimage._landed_time(afterimage._quote(time), types[time | lower]) if time
         else 'cast(null as timestamp)' -%}
-    {#- Some sources have 1970-01-01 until a transaction is committed. -#}
+    {#- Some sources have 1970-01-01 until a transaction is committed. As a place it would sort before all changes. -#}
     {%- set source_time = 'if(' ~ landed_at ~ " >= timestamp '1970-01-02 00:00:00', " ~ landed_at ~ ', null)' -%}
     {%- set order = afterimage._dms_order(
-        header.order_by, types, {header.time | first: landed_at} if time else {}
+        header.order_by, types, {header.time | first: source_time} if time else {}
     ) -%}
     {{ return({
         'columns': data,
@@ -96,10 +96,11 @@
     timestamp for each text column that is a time. The result is SQL over a landed row, and what `_intake` needs:
     - `place`: the columns in one text that sorts as they do; NULL if one of them has no value,
     - `is_empty`: whether none has a value; `time`: the time in a sequence; `shown`: the values as people read them,
-    - `has_sequence`: whether each change has a place of its own,
+    - `has_sequence`: whether each change has a place of its own; `forms`: what each column is read as, since a time, a
+      number and a text of the same column do not sort together,
     - `bounds`, `column` and `latest`: as in a side of `_intake`. -#}
 {%- macro _dms_order(names, types, times) -%}
-    {%- set order = {'bounds': none, 'column': none, 'latest': none, 'has_sequence': false} -%}
+    {%- set order = {'bounds': none, 'column': none, 'latest': none, 'has_sequence': false, 'forms': []} -%}
     {%- set places, empty, sequence_times, values = [], ['true'], ['cast(null as timestamp)'], [] -%}
     {%- for name in names -%}
         {%- set column, type = afterimage._quote(name), types[name | lower] -%}
@@ -116,6 +117,9 @@
                 ~ " timestamps. Got: " ~ name ~ ", a " ~ type
             ) -%}
         {%- endif -%}
+        {%- do order.forms.append(
+            'sequence' if is_sequence else 'time' if name in times else afterimage._dms_form(type)
+        ) -%}
         {%- do places.append('nullif(' ~ place ~ ", '')") -%}
         {%- do empty.append('coalesce(' ~ text ~ " rlike '^" ~ ('0*' if is_sequence else '\\\\s*') ~ "$', true)") -%}
         {%- do values.append('coalesce(' ~ afterimage._as_text(column, type) ~ ", 'NULL')") -%}
@@ -146,4 +150,15 @@
         'bounds': order.bounds or place ~ " between '<first>' and '<last>'",
     }) -%}
     {{ return(order) }}
+{%- endmacro -%}
+
+
+{#- The types whose values have texts that sort together, see _sortable_text, in one word. -#}
+{%- macro _dms_form(type) -%}
+    {%- if type.startswith('decimal') -%}
+        {{ return('decimal(*,' ~ type.split(',')[1]) }}
+    {%- endif -%}
+    {{ return({
+        'string': 'text', 'binary': 'text', 'date': 'time', 'timestamp': 'time', 'timestamp_ntz': 'time'
+    }.get(type, 'number')) }}
 {%- endmacro -%}

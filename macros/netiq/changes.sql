@@ -211,6 +211,7 @@ described as (
             'kind': "coalesce(kept.operation, 'unknown')",
             'image': "if(kept.operation = 'delete', kept.`before`, kept.`after`)",
             'before_image': 'kept.`before`',
+            'changed_at': afterimage._netiq_kept_time(layout),
             'source_rows': 'greatest(kept.source_rows, fresh.source_rows)',
         } %}
         {%- if new_shape and new_shape.added %}

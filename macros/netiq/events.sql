@@ -159,3 +159,12 @@ remembered as (
 {%- macro _netiq_record(place) -%}
     {{ return("trim(leading '0' from regexp_extract(" ~ place ~ ", '([0-9]{20})(?:[.][0-9]+)*$', 1))") }}
 {%- endmacro -%}
+
+
+{#- The time of a change that keeps its earlier result. Another time zone counts where all its events are there. -#}
+{%- macro _netiq_kept_time(layout) -%}
+    {{ return(
+        'if(size(array_except(kept.event_ids, fresh.event_ids)) = 0, fresh.changed_at, kept.changed_at)'
+        if layout.has_new_rules else 'kept.changed_at'
+    ) }}
+{%- endmacro -%}

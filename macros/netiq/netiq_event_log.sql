@@ -38,15 +38,14 @@
         'netiq_event_log', layout.unique_key, [side], new_shape, also=afterimage._netiq_due(layout, side),
         further_columns=['event_ids'], erased_columns={'event_ids': afterimage._netiq_erased_ids()},
         waits_for_time=layout.future_events, reads=[base] if base is not none else [],
-        declared=layout.columns, made_by={
-            'future_events': layout.future_events | string | lower,
-            'trim_key_numbers': layout.trim_key_numbers | string | lower,
-        }
+        declared=layout.columns, **afterimage._netiq_built_with(layout)
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif -%}
-    {%- set layout = dict(layout, rows=intake.sides[0].rows, condition=intake.sides[0].condition) %}
+    {%- set layout = dict(
+        layout, rows=intake.sides[0].rows, condition=intake.sides[0].condition, has_new_rules=intake.has_new_rules
+    ) %}
 with
 
 {{ afterimage._netiq_changes(layout, afterimage._is_incremental(), new_shape) }},
@@ -56,6 +55,26 @@ with
     lacks=['transaction_id'],
     further_columns=['event_ids']
 ) }}
+{%- endmacro -%}
+
+
+{#- Places and ids are `made_by` some arguments, and for its time an event has its place only with `future_events`. What
+    an event is worth is `read_by` the others. -#}
+{%- macro _netiq_built_with(layout) -%}
+    {%- set zone = {'time_zone': layout.time_zone or 'UTC'} -%}
+    {%- set made_by = {
+        'table': layout.table | lower,
+        'future_events': layout.future_events | string | lower,
+        'trim_key_numbers': layout.trim_key_numbers | string | lower,
+    } -%}
+    {%- set read_by = {
+        'statuses': layout.statuses | unique | sort | join(', '),
+        'driver_user': layout.driver_user | string,
+        'allow_loopback': layout.allow_loopback | string | lower,
+        'force_username_case': layout.force_username_case | string | lower,
+    } -%}
+    {%- do (made_by if layout.future_events else read_by).update(zone) -%}
+    {{ return({'made_by': made_by, 'read_by': read_by}) }}
 {%- endmacro -%}
 
 

@@ -24,7 +24,8 @@
     {#- A condensed table is as small as its source, and one of its rows may replace a row of any age. -#}
     {%- set intake = afterimage._intake(
         'db2_change_data', layout.unique_key, afterimage._db2_sides(layout, relation, uow, condensed, time_zone), new_shape,
-        whole=condensed, made_by={'condensed': condensed | string | lower}
+        whole=condensed, read_by={'time_zone': time_zone},
+        made_by={'condensed': condensed | string | lower, 'complete': complete | string | lower}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
@@ -41,11 +42,12 @@ with
 
 {{ afterimage._db2_described(condensed) }},
 
-{#- A row of a condensed table that was sent before does not take the place of a later one. -#}
+{#- A row of a condensed table that was sent before does not take the place of a later one. Only a load bears no
+    commit; with another time zone, the same load may have an earlier time. -#}
 {%- set is_older_state -%}
 known.reject_reason is null
     and changes.reject_reason is null
-    and known.transaction_id > changes.transaction_id
+    and coalesce(known.transaction_id > changes.transaction_id, {{ not intake.has_new_rules }})
     and known.changed_at > changes.changed_at
 {%- endset -%}
 {%- set other_half = afterimage._keep_other_half(layout.unique_key) %}
@@ -60,7 +62,9 @@ known.reject_reason is null
     },
     known={'unchanged_if': is_older_state} if condensed else dict(
         other_half, carried=other_half.carried + ['last_time'],
-        unchanged_if='(' ~ other_half.unchanged_if ~ ') or (' ~ afterimage._is_older_load() ~ ')'
+        kept=dict(other_half.kept, **afterimage._keep_first_time(intake, layout.columns, layout.types)),
+        unchanged_if='(' ~ other_half.unchanged_if ~ ') or ('
+            ~ afterimage._is_older_load(intake, layout.columns, layout.types) ~ ')'
     )
 ) }}
 {%- endmacro -%}

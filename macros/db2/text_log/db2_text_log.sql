@@ -9,7 +9,8 @@
     {#- Each key has one row. Every run that finds landed rows writes it again. The base may land before or after the
         log. -#}
     {%- set intake = afterimage._intake(
-        'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_shape, whole=true
+        'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_shape, whole=true,
+        read_by={'time_zone': time_zone}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
@@ -68,9 +69,20 @@ described as (
 
 ),
 
+{#- An earlier row that is read again once the last one has left the log does not end what that one said. With another
+    time zone, the last row may have an earlier time. -#}
+{%- set is_older -%}
+known.reject_reason is null
+    and changes.reject_reason is null
+    and known.changed_at > changes.changed_at
+    {%- if intake.has_new_rules %}
+    and known.operation <> changes.operation
+    {%- endif %}
+{%- endset %}
 {{ afterimage._finish(
     intake, layout.columns, layout.types, layout.unique_key,
-    lacks=['before_image', 'changed_columns', 'absent_columns', 'transaction_id', 'changed_by']
+    lacks=['before_image', 'changed_columns', 'absent_columns', 'transaction_id', 'changed_by'],
+    known={'unchanged_if': is_older}
 ) }}
 {%- endmacro -%}
 

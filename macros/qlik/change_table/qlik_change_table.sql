@@ -61,7 +61,9 @@ with
     },
     known=dict(
         other_half, carried=other_half.carried + ['last_time'],
-        unchanged_if='(' ~ other_half.unchanged_if ~ ') or (' ~ afterimage._is_older_load() ~ ')'
+        kept=dict(other_half.kept, **afterimage._keep_first_time(intake, layout.columns, layout.types)),
+        unchanged_if='(' ~ other_half.unchanged_if ~ ') or ('
+            ~ afterimage._is_older_load(intake, layout.columns, layout.types) ~ ')'
     ),
     old_key='before_image is not null'
 ) }}

@@ -29,7 +29,7 @@
         'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows, table), new_shape,
         further_columns=further_columns,
         erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'},
-        declared=columns
+        declared=columns, made_by={'table': table | lower if table else none}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

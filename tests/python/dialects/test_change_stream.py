@@ -17,6 +17,8 @@ import pytest
 from conftest import FORMAT, ROOT, SCHEMA, DbtError, Lake, Project, column_list, relation
 from dialect_db2 import DB2_HEADER
 from dialect_netiq import LOG
+from dialect_sqlserver import HEADER as SERVER_HEADER
+from dialect_sqlserver import LSN_TIMES
 from runs import (
     COLUMNS,
     FIRST,
@@ -361,10 +363,27 @@ def test_another_key_needs_a_full_refresh_whatever_the_raw_table_is_called(
 def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
     project: Project, lake: Lake
 ) -> None:
-    """Else new changes would sort before all old ones, or be read twice."""
-    log = f"netiq_event_log({relation('made_log')}, unique_key=['id'], table='usr',"
-    log += f" columns={column_list(id='int')}, "
+    """Else new changes would sort before all old ones, be read twice, or be of another table."""
+    events = f"netiq_event_log({relation('made_log')}, unique_key=['id'],"
+    events += f" columns={column_list(id='int')}, table="
+    log = events + "'usr', "
+    messages = f"_messages({relation('made_messages')}, ['id'], columns={column_list(id='int')}, "
+    openedge = f"openedge_change_table({relation('made_openedge')}, ['id'], "
     calls = {
+        "stg_of_table": (events + "{})", "'usr'", "'GRP'"),
+        "stg_of_topic": ("qlik" + messages + "table={})", "'items'", "none"),
+        "stg_of_number": (openedge + "source_table_number={})", "1", "2"),
+        "stg_placed": ("debezium" + messages + "position={})", "none", "['part', 'place']"),
+        "stg_moved": ("debezium" + messages + "headers={})", "none", "'head'"),
+        "stg_timed": (
+            f"dms_changes({relation('made_dms')}, ['id'], columns=['id'],"
+            " order_by=['place'], time={})",
+            *("none", "'place'"),
+        ),
+        "stg_complete": (
+            f"db2_change_data({relation('made_cd')}, unique_key=['id'], complete={{}})",
+            *("false", "true"),
+        ),
         "stg_by_time": (log + "future_events={})", "false", "true"),
         "stg_trimmed": (log + "trim_key_numbers={})", "false", "true"),
         "stg_condensed": (
@@ -380,6 +399,9 @@ def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
     lake.create("made_cd", {**DB2_HEADER, "id": "int"}, [])
     dms = {"Op": "string", "id": "int", "place": "string", "number": "int"}
     lake.create("made_dms", dms, [{"Op": "I", "id": 1, "place": "1", "number": 1}])
+    topic = {"value": "string", "head": "string", "part": "int", "place": "bigint"}
+    lake.create("made_messages", topic, [])
+    lake.create("made_openedge", {"_Change-Sequence": "int", "_Operation": "int", "id": "int"}, [])
 
     def write(number: int) -> None:
         for name, (call, *values) in calls.items():
@@ -392,19 +414,122 @@ def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
     with pytest.raises(DbtError) as refused:
         project.dbt(*run)
     said = re.findall(
-        r"the `(\w+)` of \S+ has changed since \S+ was built.*?Built with: (.*?)\. Got: (.*)",
+        r"the `([\w ]+)` of \S+ has changed since \S+ was built.*?Built with: (.*?)\. Got: (.*)",
         str(refused.value),
     )
     assert sorted(said) == [
+        ("complete", "false", "true"),
         ("condensed", "false", "true"),
+        ("form of order_by", "text", "time"),
         ("future_events", "false", "true"),
+        ("headers", "none", "given"),
         ("order_by", "place", "number, place"),
+        ("position", "none", "part, place"),
+        ("source_table_number", "1", "2"),
+        ("table", "items", "None"),
+        ("table", "usr", "grp"),
         ("trim_key_numbers", "false", "true"),
     ]
     # A table of an earlier release does not say how it was built.
     for name in calls:
         lake.spark.sql(f"alter table {SCHEMA}.{name} unset tblproperties ('afterimage.keys')")
     project.dbt(*run)
+
+
+@pytest.mark.minutes
+def test_all_rows_are_read_once_by_another_rule(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Rows that were read by the old one get other times, or count, or no longer do."""
+    noon, berlin = datetime(2024, 1, 1, 12), "time_zone='Europe/Berlin'"
+    lsn = b"\x00" * 9 + b"\x05"
+    db2 = {
+        "IBMSNAP_COMMITSEQ": lsn,
+        "IBMSNAP_INTENTSEQ": lsn,
+        "IBMSNAP_OPERATION": "I",
+        "IBMSNAP_LOGMARKER": noon,
+        "id": 2,
+    }
+    load = {**db2, "IBMSNAP_COMMITSEQ": None, "IBMSNAP_INTENTSEQ": None, "id": 1}
+    lake.create(
+        "zone_ccd", {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "int"}, [load, db2]
+    )
+    base = relation("zone_base")
+    lake.create("zone_base", {"id": "int", "name": "string"}, [{"id": 1, "name": "x"}])
+    logged = {"OPERATION": 0, "TIME": noon, "PK01": 1}
+    lake.create("zone_log", {"OPERATION": "int", "TIME": "timestamp", "PK01": "int"}, [logged])
+    captured = {"__$start_lsn": lsn, "__$seqval": lsn, "__$operation": 2, "id": 1}
+    lake.create("zone_ct", SERVER_HEADER | {"id": "int"}, [captured])
+    lake.create("zone_lsn", LSN_TIMES, [{"start_lsn": lsn, "tran_end_time": noon}])
+
+    def event(record: int, kind: int, user: str = "app", status: str = "N") -> dict[str, Any]:
+        return {
+            "record_id": record,
+            "table_key": f"id={record}",
+            "status": status,
+            "event_type": kind,
+            "event_time": noon,
+            "perpetrator": user,
+            "table_name": "usr",
+            "column_name": None if kind == 5 else "name",
+            "new_value": "x",
+        }
+
+    # The first is a query-back, which keeps what it has read.
+    log = [event(1, 5), event(2, 1), event(3, 1, user="DRIVER"), event(4, 1, status="S")]
+    lake.create("zone_events", LOG, log)
+    openedge = {"_Change-Sequence": "int", "_Operation": "int", "id": "int"}
+    resets = [(1, 1, 1), (2, 7, None)]
+    lake.create("reset_cdc", openedge, [dict(zip(openedge, row, strict=True)) for row in resets])
+    columns = column_list(id="int", name="string")
+    events = f"netiq_event_log({relation('zone_events')}, ['id'], 'usr', {columns}, base={base}"
+    calls = {
+        "stg_zone_ccd": (f"db2_change_data({relation('zone_ccd')}, ['id']", berlin),
+        "stg_zone_log": (f"db2_text_log({relation('zone_log')}, ['id'], base={base}", berlin),
+        "stg_zone_ct": (
+            f"sqlserver_change_table({relation('zone_ct')}, ['id'],"
+            f" lsn_times={relation('zone_lsn')}",
+            berlin,
+        ),
+        "stg_events": (events, f"{berlin}, statuses=['S', 'N'], driver_user='DRIVER'"),
+        "stg_reset": (
+            f"openedge_change_table({relation('reset_cdc')}, ['id']",
+            "partition_resets='truncate'",
+        ),
+    }
+
+    def run(*arguments: str) -> dict[str, str]:
+        capfd.readouterr()
+        project.dbt("--no-quiet", "run", "--select", *calls, *arguments)
+        return dict(re.findall(r"(stg_\w+): (.*\w)", capfd.readouterr().out))
+
+    for name, (call, _) in calls.items():
+        project.stream(name, call + ")")
+    run("--full-refresh")
+    for name, (call, rule) in calls.items():
+        project.stream(name, f"{call}, {rule})")
+    said = run()
+    for name, (_, rule) in calls.items():
+        assert re.search(rf"because another `.*{rule.split('=')[0]}.* was given", said[name]), name
+    found = lake.contents(*calls)
+    an_hour_before = noon - timedelta(hours=1)
+    assert {
+        change["changed_at"] for name in calls if name != "stg_reset" for change in found[name]
+    } == {an_hour_before}
+    assert [change["reject_reason"] for change in found["stg_events"]] == [
+        *(None, None),
+        "not eligible: perpetrator is the driver: DRIVER",
+        None,
+    ]
+    assert [change["operation"] for change in found["stg_reset"]] == ["insert", "truncate"]
+    assert [change["operation"] for change in found["stg_zone_ccd"]] == ["insert", "load"]
+    # A table of an earlier release does not say how it was read.
+    lake.spark.sql(f"alter table {SCHEMA}.stg_reset unset tblproperties ('afterimage.keys')")
+    project.stream("stg_reset", calls["stg_reset"][0] + ")")
+    assert set(run().values()) == {"nothing new"}
+    project.stream("stg_reset", f"{calls['stg_reset'][0]}, {calls['stg_reset'][1]})")
+    run("--full-refresh")
+    assert lake.contents(*calls) == found
 
 
 @pytest.mark.minutes

@@ -81,6 +81,27 @@ def test_each_run_looks_the_rows_up_again(project: Project, lake: Lake) -> None:
     assert authors == {(1, None), (2, "Eve"), (4, None)}
 
 
+@pytest.mark.slow
+def test_an_earlier_row_that_comes_again_does_not_end_a_later_one(
+    project: Project, lake: Lake
+) -> None:
+    """The later one has left the log. Key 2 is deleted after all."""
+    project.stream(
+        "stg_again",
+        f"db2_text_log({relation('again_log')}, ['no', 'lang'], base={relation('again_base')})",
+    )
+    lake.create("again_base", BASE, [{"no": n, "lang": "de", "text": "x"} for n in (1, 2)])
+    lake.create("again_log", LOG, [logged(0, 9, 1), logged(0, 9, 2)])
+    project.dbt("run", "--select", "stg_again", "--full-refresh")
+    lake.create("again_log", LOG, [logged(2, 8, 1), logged(2, 10, 2)])
+    project.dbt("run", "--select", "stg_again")
+    found = lake.contents("stg_again")["stg_again"]
+    assert sorted((change["operation"], change["changed_at"].minute) for change in found) == [
+        ("delete", 10),
+        ("load", 9),
+    ]
+
+
 ENTRIES = st.builds(
     logged,
     st.sampled_from([0, 1, 2, 2, 0, 1, 3, None]),

@@ -274,6 +274,18 @@ def test_of_changes_of_one_place_the_later_one_comes_last(project: Project, lake
     assert [change["change_seq"] for change in found[:3]] == ["46", "46.002", "46.003"]
 
 
+def test_a_placeholder_of_a_time_is_no_place(project: Project, lake: Lake) -> None:
+    """It would sort before all changes."""
+    rows = [row("I", 1, "a", 1), {**row("U", 2, "a", 2), "dms_time": "1970-01-01 00:00:00.000000"}]
+    lake.create("unplaced", COLUMNS, rows)
+    call = f"dms_changes({relation('unplaced')}, ['id'], order_by=['dms_time'], time='dms_time')"
+    found = lake.rows(f"{project.sql(call)} order by after.value")
+    assert [change["reject_reason"] for change in found] == [
+        None,
+        "no place in the order (dms_time): 1970-01-01 00:00:00.000000",
+    ]
+
+
 def test_a_data_column_called_like_a_sequence_is_data(project: Project, lake: Lake) -> None:
     columns = {"Op": "string", "id": "int", "exchange_seq": "string", "bank_change_seq": "int"}
     row = {"Op": "U", "id": 1, "exchange_seq": "7", "bank_change_seq": 8}

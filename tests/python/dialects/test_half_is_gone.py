@@ -179,6 +179,7 @@ def test_a_load_that_was_sent_before_does_not_replace_a_later_one(
             "db2_loads": "db2_change_data(, before_prefix=none)",
             "dms_loads": "dms_changes(, time='loaded_at')",
             "db2_states": "db2_change_data(, before_prefix=none, condensed=true)",
+            "db2_loaded_states": "db2_change_data(, before_prefix=none, condensed=true)",
         },
     )
     dms = {"loaded_at": "timestamp", "id": "string", "note": "string"}
@@ -190,9 +191,38 @@ def test_a_load_that_was_sent_before_does_not_replace_a_later_one(
         lake.create("db2_loads", DB2, [of_db2(0, 0, "I", "a", note, day)])
         lake.create("dms_loads", dms, [{"loaded_at": loaded_at, "id": "a", "note": note}])
         lake.create("db2_states", DB2, [of_db2(day, 1, "U", "a", note, day)])
+        # The first of its rows is a load, which bears no commit.
+        commit, letter = (0, "I") if day == 1 else (day, "U")
+        lake.create("db2_loaded_states", DB2, [of_db2(commit, 1, letter, "a", note, day)])
         project.dbt("run", "--select", *names, *([] if run else ["--full-refresh"]))
         found.append({name: told(lake, name)[-1][-1] for name in names})
     assert found == [dict.fromkeys(names, note) for note in ("old", "new", "new", "old")]
+
+
+def test_a_load_that_came_twice_keeps_its_first_time(project: Project, lake: Lake) -> None:
+    """The first copy has left the raw table when a new column makes a run read the other."""
+    calls = {
+        "qlik_copies": "qlik_change_table(",
+        "db2_copies": "db2_change_data(, before_prefix=none",
+        "dms_copies": "dms_changes(, time='loaded_at'",
+    }
+    names = models(project, {table: call + ", columns=['id'])" for table, call in calls.items()})
+
+    def land(*days: int) -> None:
+        lake.create("qlik_copies", QLIK, [of_qlik(None, "I", "a", "x", day) for day in days])
+        lake.create("db2_copies", DB2, [of_db2(0, 0, "I", "a", "x", day) for day in days])
+        dms = {"loaded_at": "timestamp", "id": "string", "note": "string"}
+        loads = [{"loaded_at": datetime(2024, 3, day), "id": "a", "note": "x"} for day in days]
+        lake.create("dms_copies", dms, loads)
+
+    land(1, 3)
+    project.dbt("run", "--select", *names, "--full-refresh")
+    land(3)
+    models(project, {table: call + ")" for table, call in calls.items()})
+    project.dbt("run", "--select", *names)
+    for name in names:
+        [load] = lake.contents(name)[name]
+        assert (load["changed_at"], load["after"]["note"]) == (datetime(2024, 3, 1), "x"), name
 
 
 def test_a_before_image_may_be_wider_than_its_column(project: Project, lake: Lake) -> None:

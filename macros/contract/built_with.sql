@@ -1,0 +1,47 @@
+{#- The arguments that a raw table was read with before. Some must stay. Others may change, and then all its rows are
+    read once more. `built_with` is what the staging table remembers; one of an earlier release does not say them, and
+    goes on. A table of another name, in place of one or beside it, may need other arguments. -#}
+
+
+{#- Raises an error if a raw table was read by another key before, or with other arguments that ids and places are
+    `made_by`: they decided what replaced what, or which source table was read. One that was none may be given: a topic
+    got a second table. -#}
+{%- macro _check_key(relation, unique_key, made_by, built_with) -%}
+    {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list -%}
+    {%- for name, now in dict({'unique_key': unique_key | map('lower') | sort | join(', ')}, **made_by).items() -%}
+        {%- set before = [] -%}
+        {%- for one in of_table or (built_with if name == 'unique_key' else []) -%}
+            {%- do before.append(dict({'unique_key': one.key | join(', ')}, **(one.made_by or {})).get(name)) -%}
+        {%- endfor -%}
+        {%- if before and none not in before and now not in before -%}
+            {%- do exceptions.raise_compiler_error(
+                'change_stream ' ~ model.name ~ ": the `" ~ name ~ "` of " ~ relation ~ " has changed since " ~ this
+                ~ " was built. Restore it, or run `dbt run --full-refresh --select " ~ model.name ~ "+`; copy the table"
+                ~ " first if rows of the raw table have been deleted. Built with: " ~ before[0] ~ ". Got: " ~ now
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- What is remembered, see _remembered_reads. If the raw table was not `read_by` the same arguments before, nothing
+    counts as read, and `has_new_rules` says so. These arguments leave rows their ids. -#}
+{%- macro _remembered_by_rules(relation, read_by, new_shape) -%}
+    {%- set remembered = afterimage._remembered_reads(new_shape) -%}
+    {%- set changed = [] -%}
+    {#- After a change of columns that has not come to its end, all rows are read anyway. -#}
+    {%- for name, now in read_by.items() if 'altered' not in remembered.read -%}
+        {%- set before = [] -%}
+        {%- for one in remembered.built_with if one.name == relation | string -%}
+            {%- do before.append((one.read_by or {}).get(name)) -%}
+        {%- endfor -%}
+        {%- do changed.append(name) if before and none not in before and now not in before -%}
+    {%- endfor -%}
+    {%- if not changed -%}
+        {{ return(dict(remembered, has_new_rules=false)) }}
+    {%- endif -%}
+    {{ return(dict(
+        remembered, has_new_rules=true, read={},
+        reason='another `' ~ changed | join('`, `') ~ '` was given' if remembered.read else remembered.reason
+    )) }}
+{%- endmacro -%}
