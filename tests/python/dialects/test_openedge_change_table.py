@@ -543,7 +543,7 @@ def test_a_second_part_with_other_values_than_the_first_is_not_the_whole(
     """ABL may fill the fields of the first part: a text is empty then, and a number 0."""
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string", "n": "int", "note": "string"}
 
-    def row(sequence: int, position: int, *values: int | str) -> Row:
+    def row(sequence: int, position: int, *values: int | str | None) -> Row:
         place = {"_Change-Sequence": sequence, "_Operation": 1, "_Continuation-Position": position}
         data = dict(zip(["id", "name", "n", "note"], values, strict=True))
         return {**place, "_ArrayIndex": 0, "_Fragment": int(position > 0), **data}
@@ -554,10 +554,16 @@ def test_a_second_part_with_other_values_than_the_first_is_not_the_whole(
         # What SQL has joined has the values of the first part, which may have blanks behind.
         row(8, 0, 8, "Tent ", 5, "A tent; for"),
         row(8, 4, 8, "Tent", 5, "A tent; for two people"),
+        # The first part has what the second one is filled with, or nothing.
+        *(row(9, 0, 9, "", 0, "A tent; for"), row(9, 4, 9, "", 0, " two people")),
+        *(row(10, 0, 10, None, None, "A tent; for"), row(10, 4, 10, "", 0, " two people")),
     ]
     lake.create("filled__cdc", columns, rows)
     sql = project.sql(f"openedge_change_table({relation('filled__cdc')}, unique_key=['id'])")
-    filled, joined = lake.rows(f"select * from ({sql}) order by change_seq")
+    filled, joined, *alike = lake.rows(f"select * from ({sql}) order by change_seq")
+    assert [(row["reject_reason"], row["after"]) for row in alike] == [
+        (None, {"id": key, "name": "", "n": 0, "note": "A tent; for two people"}) for key in (9, 10)
+    ]
     assert filled["reject_reason"] == "split record: both parts have a value for name, n"
     assert joined["reject_reason"] is None
     assert joined["after"] == {"id": 8, "name": "Tent", "n": 5, "note": "A tent; for two people"}
