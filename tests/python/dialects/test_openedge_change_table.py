@@ -645,6 +645,38 @@ def test_a_row_that_sql_has_joined_beside_parts_of_a_broken_text(
     assert text_last == [(place, place, text, None, 3, None) for place in range(1, 6)]
 
 
+def test_old_and_new_names_of_a_tracking_column_are_read_together(
+    project: Project, lake: Lake
+) -> None:
+    """A landing that went on while OpenEdge was updated has both; each row has one of them."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
+    header = {"_Operation": 4, "_Source-Table-Number": 12}
+    old = {**header, "_Change-Sequence": 1, "_Source-FieldMap": "name", "_Source-Rowid": "7"}
+    new = {**header, "_Change-Sequence": 2, "_Change-FieldMap": "id", "_Recid": 8}
+    changes = [{"_Change-Sequence": n, "_Operation": 4, "id": n, "name": "a"} for n in (1, 2)]
+    tracking = {"_Source-FieldMap": "string", "_Source-Rowid": "string", **TRACKING_COLUMNS}
+    lake.create("renamed__cdc", columns, changes)
+    lake.create("renamed_tracking", tracking, [old, new])
+    lake.create("unlike_tracking", {**tracking, "_Source-FieldMap": "binary"}, [])
+
+    def call(table: str) -> str:
+        return (
+            f"openedge_change_table({relation('renamed__cdc')}, unique_key=['id'],"
+            f" tracking={relation(table)}, source_table_number=12)"
+        )
+
+    found = lake.rows(
+        f"select * from ({project.sql(call('renamed_tracking'))}) order by change_seq"
+    )
+    assert [(row["changed_columns"], row["tracking"]["record_id"]) for row in found] == [
+        (["name"], 7),
+        (["id"], 8),
+    ]
+    [refusal] = project.refusals([call("unlike_tracking")])
+    assert "give the column with the field map as `field_map`" in refusal
+    assert "Got: _Source-FieldMap (binary) and _Change-FieldMap (string)" in refusal
+
+
 LANDED = {
     **CHANGE_COLUMNS,
     "_Source-Table-Number": "int",
