@@ -4,15 +4,7 @@
     new values, or those of a new column. A part of what _known_rules takes. -#}
 {%- macro _keep_other_half(unique_key) -%}
     {%- set is_known = "known.reject_reason is null and known.operation = 'update'" -%}
-    {%- set has_lost_before -%}
-{{ is_known }}
-        and changes.reject_reason is null
-        and changes.operation = 'update'
-        and changes.`before` is null
-        and known.`before` is not null
-        and not changes.has_before_image
-        and {{ afterimage._same_columns('changes.`after`', 'known.`after`', unique_key) }}
-    {%- endset -%}
+    {%- set has_lost_before = afterimage._has_lost_before(unique_key) -%}
     {#- What the before-image gave reason for is still true. -#}
     {%- set warnings -%}
 nullif(
@@ -43,6 +35,19 @@ nullif(
     {{ return({
         'unchanged_if': unchanged_if, 'kept': kept, 'carried': ['has_before_image', 'has_after_image']
     }) }}
+{%- endmacro -%}
+
+
+{#- The condition that an update has lost the row before it. One that is still there may be another update's. -#}
+{%- macro _has_lost_before(unique_key) -%}
+known.reject_reason is null
+        and known.operation = 'update'
+        and changes.reject_reason is null
+        and changes.operation = 'update'
+        and changes.`before` is null
+        and known.`before` is not null
+        and not changes.has_before_image
+        and {{ afterimage._same_columns('changes.`after`', 'known.`after`', unique_key) }}
 {%- endmacro -%}
 
 

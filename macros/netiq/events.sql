@@ -71,12 +71,21 @@ named_events as (
 
 {#- The CTEs from `named_events` to `remembered`: the results of earlier runs for the events. -#}
 {%- macro _netiq_remembered_events(layout, has_erasures, new_shape) -%}
+{%- set had_no_key = "coalesce(known_reason like 'table_key does not cast:%', false)" -%}
+{#- A key that fits now is another object than its text was. -#}
+{%- set same_object = 'named_events.object_id = known_events.known_object'
+    ~ (' or known_events.had_no_key' if new_shape and new_shape.widened else '') -%}
 -- The result of each event in earlier runs, and how many of a row's events those runs took in.
 known_events as (
 
     select
         *,
-        count_if(was_taken_in) over (partition by known_object) as events_taken_in
+        count_if(was_taken_in) over (partition by known_key) as events_taken_in,
+        {{ had_no_key }} as had_no_key,
+        -- A key that does not cast is named by its text, as in the event.
+        if(
+            {{ had_no_key }}, concat('? ', substring(known_event, instr(known_event, '-') + 1)), known_key
+        ) as known_object
 
     from (
         select
@@ -85,7 +94,7 @@ known_events as (
             reject_reason is null
             or split(reject_reason, ':')[0] in
             ('overruled', 'row gone', 'value does not cast', 'the event changes the key') as was_taken_in,
-            {{ afterimage._netiq_key_text(layout.key_columns, 'coalesce(`after`, `before`).') }} as known_object,
+            {{ afterimage._netiq_key_text(layout.key_columns, 'coalesce(`after`, `before`).') }} as known_key,
             explode(event_ids) as known_event
 
         from {{ this }}
@@ -123,11 +132,11 @@ known_or_new as (
                 md5(known_events.known_event)
             )
             and (
-                named_events.object_id = known_events.known_object
+                {{ same_object }}
                 or startswith(known_events.known_event, 'erased-')
             )
             {%- else %}
-            named_events.object_id = known_events.known_object
+            ({{ same_object }})
             and named_events.event_id = known_events.known_event
             {%- endif %}
 

@@ -5,6 +5,8 @@ described as (
     select
         change_group,
         has_before_image,
+        is_split,
+        before_is_split,
         is_orphan,
         row_hash,
         row_count,

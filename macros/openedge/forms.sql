@@ -58,9 +58,9 @@ forms as (
 {%- endmacro -%}
 
 
-{#- Whether a row with a position and a key is the whole record. A second part may have its key. If the record broke
-    within the first field that is not in the key, only that field tells: in the whole record it begins as in the first
-    part. Without a first part, the row without a key is the second one. -#}
+{#- Whether a row with a position and a key is the whole record. A second part may have its key, and be filled with
+    what the first one has. If the record broke within a field of which the first part has a piece, that field tells: in
+    the whole record it begins as in the first part. Without a first part, the row without a key is the second one. -#}
 {%- macro _openedge_is_whole(layout, split_order) -%}
 {%- if split_order == 'zero_first' -%}
     {%- set key_fields = [] -%}
@@ -68,19 +68,14 @@ forms as (
         {%- do key_fields.append(field.number) -%}
     {%- endfor -%}
     {%- set filled = 'array_except(filled_fields, array(' ~ key_fields | join(', ') ~ '))' -%}
-(
+coalesce(
+    if(
+        fragment <> 0 or array_index <> 0,
+        {{ afterimage._openedge_continues(layout) | indent(8) }},
+        null
+    ),
     not ({{ afterimage._openedge_is_half(split_order, filled) }})
-    or (
-        (fragment <> 0 or array_index <> 0)
-        and coalesce(
-            if(
-                first_part is null,
-                keyless_position = position,
-                {{ afterimage._openedge_continues(layout) | indent(16) }}
-            ),
-            false
-        )
-    )
+    or ((fragment <> 0 or array_index <> 0) and first_part is null and keyless_position <=> position)
 )
 and not {{ afterimage._openedge_contradicts(layout) }}
 {%- else -%}
@@ -117,17 +112,19 @@ not coalesce(array_min({{ filled }}) <= position and array_max({{ filled }}) > p
 {%- endmacro -%}
 
 
-{#- Whether a row has in the field that the record broke in what the first part has there, which is something. -#}
+{#- Whether a row has in the field that the record broke in what the first part has there; NULL if that has nothing. -#}
 {%- macro _openedge_continues(layout) -%}
 case position
     {%- for field in layout.fields if field.columns %}
     {%- set values, differences = [], [] %}
     {%- for name in field.columns %}
     {%- set first = 'first_part.' ~ afterimage._quote(name) %}
-    {%- do values.append("rtrim(" ~ first ~ ") <> ''" if layout.types[name] == 'string' else first ~ ' is not null') %}
+    {%- do values.append(
+        afterimage._openedge_begun(first) ~ " <> ''" if layout.types[name] == 'string' else first ~ ' is not null'
+    ) %}
     {%- do differences.append('(' ~ afterimage._openedge_differs(layout, name) ~ ')') %}
     {%- endfor %}
-    when {{ field.number }} then ({{ values | join(' or ') }}) and not ({{ differences | join(' or ') }})
+    when {{ field.number }} then if({{ values | join(' or ') }}, not ({{ differences | join(' or ') }}), null)
     {%- endfor %}
 end
 {%- endmacro -%}
@@ -136,9 +133,17 @@ end
 {#- Whether a column of the first part has a value with which that of the row does not begin. -#}
 {%- macro _openedge_differs(layout, name) -%}
     {%- set own, first = 'image.' ~ afterimage._quote(name), 'first_part.' ~ afterimage._quote(name) -%}
-    {%- set differs = 'not startswith(coalesce(' ~ own ~ ", ''), rtrim(" ~ first ~ '))'
-        if layout.types[name] == 'string' else 'not ' ~ own ~ ' <=> ' ~ first -%}
+    {%- set differs = 'not startswith(coalesce(' ~ own ~ ", ''), " ~ afterimage._openedge_begun(first) ~ ')'
+        if layout.types[name] == 'string'
+        else 'not coalesce(startswith(' ~ own ~ ', ' ~ first ~ '), false)' if layout.types[name] == 'binary'
+        else 'not ' ~ own ~ ' <=> ' ~ first -%}
     {{ return(first ~ ' is not null and ' ~ differs) }}
+{%- endmacro -%}
+
+
+{#- A text of a first part without what fills it up: blanks, and the elements of an array that it has not. -#}
+{%- macro _openedge_begun(text) -%}
+    {{ return("trim(trailing ' ;' from " ~ text ~ ')') }}
 {%- endmacro -%}
 
 

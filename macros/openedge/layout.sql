@@ -115,7 +115,7 @@
 {%- endmacro -%}
 
 
-{#- The SQL of each metadata column. -#}
+{#- The SQL of each metadata column. One that has several names has its value under one of them. -#}
 {%- macro _openedge_expressions(metadata) -%}
     {%- set text = 'trim(cast(<column> as string))' -%}
     {%- set count = 'coalesce(try_cast(<column> as int), 0)' -%}
@@ -126,8 +126,12 @@
         'transaction_id': 'nullif(' ~ text ~ ", '')", 'policy_id': text, 'table_number': number, 'record_id': number,
         'partition_id': number, 'tenant_id': number, 'user_name': text, 'field_map': '<column>'
     }.items() -%}
-        {%- set column = afterimage._quote(metadata[role].name) if role in metadata else 'cast(null as string)' -%}
-        {%- do expressions.update({role: template | replace('<column>', column)}) -%}
+        {%- set values = [] -%}
+        {%- for name in (metadata[role].names if role in metadata else []) -%}
+            {%- do values.append(template | replace('<column>', afterimage._quote(name))) -%}
+        {%- endfor -%}
+        {%- do expressions.update({role: 'coalesce(' ~ values | join(', ') ~ ')' if values | length > 1
+            else values[0] or (template | replace('<column>', 'cast(null as string)'))}) -%}
     {%- endfor -%}
     {#- `sequence_column` is the bare column if it is a number, so that a bound on it can skip files. -#}
     {%- do expressions.update({
@@ -182,9 +186,9 @@
 {%- endmacro -%}
 
 
-{#- The columns of a relation: metadata by its role, and data. Metadata has known names, which landings vary
-    (`_Change_Sequence`, `_Array-Index`). A leading underscore alone proves nothing: fields of a source table may
-    have one. -#}
+{#- The columns of a relation: metadata by its role, with all `names`, and data. Metadata has known names, which
+    landings vary (`_Change_Sequence`, `_Array-Index`). A leading underscore alone proves nothing: fields of a source
+    table may have one. -#}
 {%- macro _openedge_columns(relation, declared, field_map) -%}
     {%- set of_change_table = {
         'tranid': 'transaction_id', 'timestamp': 'time', 'changesequence': 'sequence',
@@ -203,12 +207,22 @@
         {%- set name = (column.name | lower | replace('-', '') | replace('_', ''))
             if column.name.startswith('_') else none -%}
         {%- if field_map is not none and column.name | lower == field_map | lower -%}
-            {%- do found.metadata.update({'field_map': column}) -%}
+            {%- do found.metadata.update({'field_map': dict(column, names=[column.name])}) -%}
         {%- elif name in of_change_table -%}
-            {%- do found.metadata.update({of_change_table[name]: column}) -%}
+            {%- do found.metadata.update({of_change_table[name]: dict(column, names=[column.name])}) -%}
         {%- elif name in of_tracking_table and column.name | lower not in declared | map('lower') -%}
-            {%- if of_tracking_table[name] != 'field_map' or field_map is none -%}
-                {%- do found.metadata.update({of_tracking_table[name]: column}) -%}
+            {%- set role = of_tracking_table[name] -%}
+            {%- if role != 'field_map' or field_map is none -%}
+                {#- A table that has landed since before an update of OpenEdge has old and new names. -#}
+                {%- set other = found.metadata.get(role, column) -%}
+                {%- if role == 'field_map' and other.type != column.type -%}
+                    {%- do exceptions.raise_compiler_error(
+                        "openedge_change_table: give the column with the field map as `field_map`. Two columns of "
+                        ~ relation ~ " have its names, and unlike types. Got: " ~ other.name ~ ' (' ~ other.type
+                        ~ ') and ' ~ column.name ~ ' (' ~ column.type ~ ')'
+                    ) -%}
+                {%- endif -%}
+                {%- do found.metadata.update({role: dict(column, names=(other.names or []) + [column.name])}) -%}
             {%- endif -%}
         {%- else -%}
             {%- do found.data.append(column) -%}

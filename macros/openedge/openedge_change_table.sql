@@ -35,21 +35,6 @@
         {{ return(intake.idle) }}
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
-    {%- set kept = afterimage._openedge_kept(layout, intake.added)
-        if layout.tracks and afterimage._is_incremental() else {} -%}
-    {%- set unchanged_if -%}
-known.reject_reason is null
-        and (
-            (coalesce(changes.`before`, changes.`after`) is null and coalesce(known.`before`, known.`after`) is not null)
-            {%- if layout.tracks %}
-            or (
-                changes.reject_reason rlike '^(before-image without its update|half of a split record):'
-                and changes.tracking is null
-                and known.tracking is not null
-            )
-            {%- endif %}
-        )
-    {%- endset %}
 with
 
 {{ afterimage._openedge_landed_rows(layout, intake.sides) }},
@@ -71,7 +56,7 @@ with
         'identity_order': 'precedence asc, is_orphan asc, row_hash asc',
         'order': 'row_hash asc',
     },
-    known={'unchanged_if': unchanged_if, 'kept': kept, 'carried': ['has_before_image']},
+    known=afterimage._openedge_known(layout, split_order, intake.added),
     old_key='before_image is not null',
     source_rows='cast(row_count + if(number_of_identity = 1, tracking_copies, 0) as int)',
     further_columns=further_columns

@@ -83,6 +83,7 @@ assembled as (
         -- The form that counts has the rows of all.
         if(is_superseded, 0, form_copies) + if(is_split, next_part.form_copies, 0) as row_count,
         not is_superseded and (has_forms or (is_split and next_part.has_forms)) as has_forms,
+        is_split,
         case
             when is_superseded then 'superseded: another form of this part counts'
             when is_split

@@ -189,7 +189,9 @@ paired as (
         if(changes.kind is null, null, before_images.reject_reason) as before_reason,
         coalesce(changes.row_count, 0) + coalesce(before_images.row_count, 0) as row_count,
         coalesce(changes.has_forms, false) or coalesce(before_images.has_forms, false) as has_forms,
-        coalesce(changes.has_before_image, before_images.has_before_image) as has_before_image
+        coalesce(changes.has_before_image, before_images.has_before_image) as has_before_image,
+        changes.is_split,
+        before_images.is_split as before_is_split
 
     from (select * from classified where kind <> 'before_image') as changes
     full outer join (select * from classified where kind = 'before_image') as before_images

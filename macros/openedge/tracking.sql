@@ -43,6 +43,8 @@ tracked_changes as (
         coalesce(changes.row_count, 0) as row_count,
         changes.has_forms,
         coalesce(changes.has_before_image, false) as has_before_image,
+        coalesce(changes.is_split, false) as is_split,
+        coalesce(changes.before_is_split, false) as before_is_split,
         tracked.kind as tracked_kind,
         tracked.operation as tracked_operation,
         tracked.field_map,
@@ -127,84 +129,4 @@ from (
         ) as distinct_maps
     ) as positioned
 ) as decoded
-{%- endmacro -%}
-
-
-{#- What a change keeps of the row that the staging table has, as `kept` of _known_rules. The two tables may be pruned
-    one after the other. Without its tracking row, a change keeps what that said, and a before-image. The other part of
-    its record may land even so, or the change itself. `added` are the columns that are new in this run. -#}
-{%- macro _openedge_kept(layout, added) -%}
-    {%- set lost_tracking -%}
-(changes.reject_reason is null or known.reject_reason is not null)
-        and changes.tracking is null and known.tracking is not null
-    {%- endset -%}
-    {#- A before-image that is still there may be another update's, as in qlik_change_table. -#}
-    {%- set columns = layout.columns | reject('in', added) | list -%}
-    {%- set lost_before -%}
-{{ lost_tracking }}
-        and known.reject_reason is null
-        and not changes.has_before_image
-        and changes.`after` is not null
-        and known.`before` is not null
-        and known.`after` is not null
-        and {{ afterimage._exact_json(afterimage._struct(columns, 'changes.`after`.')) }}
-        = {{ afterimage._exact_json(afterimage._struct(columns, 'known.`after`.')) }}
-    {%- endset -%}
-    {#- What a new column was before is not known. The value after it makes no change of it. -#}
-    {%- set before = afterimage._struct(layout.columns, 'known.`before`.', added, 'changes.`after`.{column}')
-        if added else 'known.`before`' -%}
-    {#- Until its rows landed, it was only touched, or half there. -#}
-    {%- set was_rejected = 'known.reject_reason is not null' -%}
-    {%- set known_warnings -%}
-case
-            -- The tracking row's, and those of the rows without it.
-            when {{ was_rejected }} then nullif(
-                concat(
-                    filter(
-                        coalesce(changes.warnings, cast(array() as array<string>)),
-                        warning -> warning <> 'no row in the tracking table'
-                        and (not startswith(warning, '_Time-Stamp') or known.changed_at is null)
-                    ),
-                    filter(
-                        coalesce(known.warnings, cast(array() as array<string>)),
-                        warning -> startswith(warning, 'the field map')
-                    )
-                ),
-                cast(array() as array<string>)
-            )
-            when changes.`before` is null then known.warnings
-            else nullif(
-                filter(known.warnings, warning -> not startswith(warning, 'no before-image')),
-                cast(array() as array<string>)
-            )
-        end
-    {%- endset -%}
-    {%- set source_rows -%}
-case
-            when not ({{ lost_tracking }}) then changes.source_rows
-            {%- if layout.tracking_relation is not none %}
-            -- Its change rows, and the tracking row that is gone.
-            when {{ was_rejected }} and changes.source_rows > 0
-                then greatest(known.source_rows, changes.source_rows + 1)
-            {%- endif %}
-            when not changes.has_before_image or changes.`before` is not null
-                then greatest(known.source_rows, changes.source_rows)
-            else changes.source_rows
-        end
-    {%- endset -%}
-    {%- set kept = {} -%}
-    {%- for column in ['tracking', 'changed_by', 'changed_columns'] -%}
-        {%- do kept.update({column: 'if(' ~ lost_tracking ~ ', known.' ~ column ~ ', changes.' ~ column ~ ')'}) -%}
-    {%- endfor -%}
-    {%- for column in ['changed_at', 'transaction_id'] -%}
-        {%- set own, former = 'changes.' ~ column, 'known.' ~ column -%}
-        {%- do kept.update({column: 'if(' ~ lost_tracking ~ ', if(' ~ was_rejected ~ ', coalesce(' ~ own ~ ', ' ~ former
-            ~ '), ' ~ former ~ '), ' ~ own ~ ')'}) -%}
-    {%- endfor -%}
-    {%- do kept.update({
-        'before': 'coalesce(changes.`before`, if(' ~ lost_before ~ ', ' ~ before ~ ', null))',
-        'warnings': 'if(' ~ lost_tracking ~ ', ' ~ known_warnings ~ ', changes.warnings)',
-        'source_rows': source_rows,
-    }) -%}
-    {{ return(kept) }}
 {%- endmacro -%}

@@ -25,6 +25,7 @@ KINDS = ("staging", "history", "current", "audit")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TABLE = re.compile(r"""\btable\s*=\s*['"]([^'"]*)['"]""")
 _COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
+_NUMBER = re.compile(r"\bsource_table_number\s*=\s*(\d+)")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
@@ -123,9 +124,10 @@ def draft(
         if not existing.is_ours("history"):
             notes.append(f"key: {', '.join(key)}, as in {existing.history.name}.")
     existing.check_tables(landed)
-    table, columns = existing.written()
-    columns = [] if "columns" in entry.arguments else columns
-    question = Question(project, landed, others, key, entry.table, entry.arguments, table, columns)
+    written = existing.written()
+    if "columns" in entry.arguments:
+        written["written_columns"] = []
+    question = Question(project, landed, others, key, entry.table, entry.arguments, **written)
     try:
         plan = plans.make(found.system.macro, question)
     except plans.NothingLanded as error:
@@ -243,20 +245,23 @@ class _Existing:
         possible = [entry.name] if entry.name else [table, topic, plans.name_of_topic(topic)]
         return name is None or name in map(model_name, possible)
 
-    def written(self) -> tuple[str | None, list[Column]]:
-        """Return the source table and the columns that a staging model of ours declares."""
+    def written(self) -> dict[str, Any]:
+        """Return what a question tells of a staging model of ours."""
         if self.staging is None or not self.is_ours("staging"):
-            return None, []
-        table, columns = (
-            _TABLE.search(self.staging.raw_code),
-            _COLUMNS.search(self.staging.raw_code),
+            return {}
+        table, columns, number = (
+            sign.search(self.staging.raw_code) for sign in (_TABLE, _COLUMNS, _NUMBER)
         )
         try:
             declared = ast.literal_eval(columns[1]) if columns else []
             typed = [Column(one["name"], one["type"]) for one in declared]
         except (ValueError, SyntaxError, TypeError, KeyError):
             typed = []  # Somebody has written them in another way.
-        return table[1] if table else None, typed
+        return {
+            "written_table": table[1] if table else None,
+            "written_columns": typed,
+            "written_number": number[1] if number else None,
+        }
 
     def check_tables(self, landed: Landed) -> None:
         """Check that the staging models of ours that may be meant are of one source table.

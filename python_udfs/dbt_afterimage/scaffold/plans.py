@@ -58,8 +58,9 @@ class Question:
         key: The key columns; empty if they are to be guessed.
         table: The source table, if the landed one holds several.
         arguments: Further arguments of the source macro.
-        written_table, written_columns: What the staging model has that `init` has written. What
-            is landed now may be of another table, or have less columns.
+        written_table, written_columns, written_number: What the staging model has that `init` has
+            written (of OpenEdge the number of the source table). What is landed now may be of
+            another table, or have less columns.
     """
 
     project: Project
@@ -70,6 +71,7 @@ class Question:
     arguments: Mapping[str, Any]
     written_table: str | None = None
     written_columns: Sequence[Column] = ()
+    written_number: str | None = None
 
     def with_written(self, columns: Sequence[Column]) -> list[Column]:
         """Return the columns that the model has, as wide as they are now, and the new ones."""
@@ -910,7 +912,9 @@ def openedge_change_table(question: Question) -> Plan:
         if "table_number" not in metadata or "sequence" not in metadata:
             continue
         column = quote(metadata["table_number"]["name"])
-        if number is None:
+        if number is None and question.written_number is not None:
+            number = plan.call["source_table_number"] = question.written_number
+        elif number is None:
             rows = question.project.rows(
                 f"select distinct cast({column} as bigint) from {place.relation} order by 1"
             )

@@ -896,6 +896,46 @@ def test_an_event_that_was_rejected_may_be_read_once_the_driver_has_processed_it
 
 
 @pytest.mark.minutes
+@pytest.mark.parametrize("status", ["S", "N"])
+def test_events_whose_key_did_not_fit_are_one_change_once_it_does(
+    status: str, project: Project, lake: Lake
+) -> None:
+    """They count if their status was N, and once. A run between reads them with nothing new."""
+    values = {"fname": "Ann", "lname": "Frost", "dept": "HR"}
+    log = [
+        event(record, 1, 3_000_000_000, column, new_value=value)
+        for record, (column, value) in enumerate(values.items(), start=1)
+    ]
+
+    def declare(key: str) -> None:
+        columns = column_list(idu=key, **dict.fromkeys(values, "string"))
+        project.stream(
+            "stg_unfit", event_log("unfit_log", columns), on_schema_change="append_new_columns"
+        )
+
+    staged = f"select * from {SCHEMA}.stg_unfit order by change_id"
+    run = ("run", "--select", "stg_unfit")
+    declare("int")
+    lake.create("unfit_log", LOG, log)
+    project.dbt(*run, "--full-refresh")
+    reason = 'table_key does not cast: idu is no int: "3000000000"'
+    assert [row["reject_reason"] for row in lake.rows(staged)] == [reason] * 3
+    log = [{**row, "status": status} for row in log]
+    lake.create("unfit_log", LOG, log)
+    project.dbt(*run)
+    assert [row["reject_reason"] for row in lake.rows(staged)] == [reason] * 3
+    declare("bigint")
+    lake.create("unfit_log", LOG, log)
+    project.dbt(*run)
+    whole, *moved = lake.rows(staged)
+    assert whole["after"] == {"idu": 3_000_000_000, **values}
+    assert (whole["operation"], whole["reject_reason"]) == ("insert", None)
+    assert whole["source_rows"] == 3
+    reason = "moved: it is part of 00000000000000000001-idu=3000000000"
+    assert [(row["reject_reason"], row["source_rows"]) for row in moved] == [(reason, 0)] * 2
+
+
+@pytest.mark.minutes
 def test_a_change_that_has_moved_leaves_no_version(project: Project, lake: Lake) -> None:
     """The history removes the version of a change that is now part of another one."""
     log_runs = LogRuns("moved", project, lake, base="none")

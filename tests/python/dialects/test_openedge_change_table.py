@@ -543,7 +543,7 @@ def test_a_second_part_with_other_values_than_the_first_is_not_the_whole(
     """ABL may fill the fields of the first part: a text is empty then, and a number 0."""
     columns = {**CHANGE_COLUMNS, "id": "int", "name": "string", "n": "int", "note": "string"}
 
-    def row(sequence: int, position: int, *values: int | str) -> Row:
+    def row(sequence: int, position: int, *values: int | str | None) -> Row:
         place = {"_Change-Sequence": sequence, "_Operation": 1, "_Continuation-Position": position}
         data = dict(zip(["id", "name", "n", "note"], values, strict=True))
         return {**place, "_ArrayIndex": 0, "_Fragment": int(position > 0), **data}
@@ -554,10 +554,16 @@ def test_a_second_part_with_other_values_than_the_first_is_not_the_whole(
         # What SQL has joined has the values of the first part, which may have blanks behind.
         row(8, 0, 8, "Tent ", 5, "A tent; for"),
         row(8, 4, 8, "Tent", 5, "A tent; for two people"),
+        # The first part has what the second one is filled with, or nothing.
+        *(row(9, 0, 9, "", 0, "A tent; for"), row(9, 4, 9, "", 0, " two people")),
+        *(row(10, 0, 10, None, None, "A tent; for"), row(10, 4, 10, "", 0, " two people")),
     ]
     lake.create("filled__cdc", columns, rows)
     sql = project.sql(f"openedge_change_table({relation('filled__cdc')}, unique_key=['id'])")
-    filled, joined = lake.rows(f"select * from ({sql}) order by change_seq")
+    filled, joined, *alike = lake.rows(f"select * from ({sql}) order by change_seq")
+    assert [(row["reject_reason"], row["after"]) for row in alike] == [
+        (None, {"id": key, "name": "", "n": 0, "note": "A tent; for two people"}) for key in (9, 10)
+    ]
     assert filled["reject_reason"] == "split record: both parts have a value for name, n"
     assert joined["reject_reason"] is None
     assert joined["after"] == {"id": 8, "name": "Tent", "n": 5, "note": "A tent; for two people"}
@@ -637,6 +643,38 @@ def test_a_row_that_sql_has_joined_beside_parts_of_a_broken_text(
     ]
     assert key_behind == (1, 9, text, 9, 3, None)
     assert text_last == [(place, place, text, None, 3, None) for place in range(1, 6)]
+
+
+def test_old_and_new_names_of_a_tracking_column_are_read_together(
+    project: Project, lake: Lake
+) -> None:
+    """A landing that went on while OpenEdge was updated has both; each row has one of them."""
+    columns = {**CHANGE_COLUMNS, "id": "int", "name": "string"}
+    header = {"_Operation": 4, "_Source-Table-Number": 12}
+    old = {**header, "_Change-Sequence": 1, "_Source-FieldMap": "name", "_Source-Rowid": "7"}
+    new = {**header, "_Change-Sequence": 2, "_Change-FieldMap": "id", "_Recid": 8}
+    changes = [{"_Change-Sequence": n, "_Operation": 4, "id": n, "name": "a"} for n in (1, 2)]
+    tracking = {"_Source-FieldMap": "string", "_Source-Rowid": "string", **TRACKING_COLUMNS}
+    lake.create("renamed__cdc", columns, changes)
+    lake.create("renamed_tracking", tracking, [old, new])
+    lake.create("unlike_tracking", {**tracking, "_Source-FieldMap": "binary"}, [])
+
+    def call(table: str) -> str:
+        return (
+            f"openedge_change_table({relation('renamed__cdc')}, unique_key=['id'],"
+            f" tracking={relation(table)}, source_table_number=12)"
+        )
+
+    found = lake.rows(
+        f"select * from ({project.sql(call('renamed_tracking'))}) order by change_seq"
+    )
+    assert [(row["changed_columns"], row["tracking"]["record_id"]) for row in found] == [
+        (["name"], 7),
+        (["id"], 8),
+    ]
+    [refusal] = project.refusals([call("unlike_tracking")])
+    assert "give the column with the field map as `field_map`" in refusal
+    assert "Got: _Source-FieldMap (binary) and _Change-FieldMap (string)" in refusal
 
 
 LANDED = {

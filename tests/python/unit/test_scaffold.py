@@ -642,6 +642,33 @@ def test_a_model_of_messages_keeps_its_table_and_its_columns() -> None:
         plan_of([], key=["ID"], **written)
 
 
+def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
+    """The rows of its table may have been deleted from the tracking table since."""
+    header = {role: {"name": f"_{role}"} for role in ("table_number", "sequence")}
+    layout = {"data": [{"name": "id", "type": "int"}], "metadata": header}
+    shown = ["15"]
+    project: Any = SimpleNamespace(
+        macro=lambda name, **given: layout, rows=lambda sql: [(number,) for number in shown]
+    )
+    table: Any = SimpleNamespace(name="t", identifier="CDC_t", relation="t", reference="t")
+
+    def number(**written: Any) -> str:
+        others = {"tracking": table}
+        question = plans.Question(project, table, others, ["id"], None, {}, **written)
+        return plans.openedge_change_table(question).call["source_table_number"]
+
+    assert number() == "15"
+    staging = model("stg_openedge__t", "staging/openedge", CUSTOMERS, macro="openedge_change_table")
+    staging.raw_code = "openedge_change_table(source('raw', 'CDC_t'), source_table_number=12)"
+    project.models_folder, project.models = "models", lambda: [staging]
+    project.file_of = lambda node: node.original_file_path
+    table.nodes = frozenset([CUSTOMERS])
+    system = next(one for one in SYSTEMS if one.macro == "openedge_change_table")
+    there = drafts._Existing(project, table, Found(system, [], [], {}), Entry("raw.CDC_t"))
+    for shown[:] in (["15"], ["12", "15"], []):
+        assert number(**there.written()) == "12"
+
+
 @pytest.mark.parametrize(
     ("written", "found", "wider"),
     [
