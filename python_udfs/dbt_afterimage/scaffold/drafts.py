@@ -25,6 +25,7 @@ KINDS = ("staging", "history", "current", "audit")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TABLE = re.compile(r"""\btable\s*=\s*['"]([^'"]*)['"]""")
 _COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
+_METADATA = re.compile(r"\bmetadata\s*=")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
@@ -110,12 +111,14 @@ def draft(
     of_qlik = is_searched and found.system.macro == "qlik_messages"
     if of_qlik and tables.holds_metadata(project, str(landed.relation), value)[1]:
         raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
-    entry = _with_metadata(project, entry, landed, found)
+    existing = _Existing(project, landed, found, entry)
+    table, columns, has_metadata = existing.written()
+    if not columns or has_metadata or found.system.macro != "qlik_messages":
+        entry = _with_metadata(project, entry, landed, found)
     others = {
         option: tables.find(project, f"--{option}", name, _own_sources(project), every)
         for option, name in entry.others().items()
     }
-    existing = _Existing(project, landed, found, entry)
     key, notes = list(entry.key), []
     known_key = existing.history and existing.history.config.unique_key
     if not key and known_key:
@@ -123,9 +126,18 @@ def draft(
         if not existing.is_ours("history"):
             notes.append(f"key: {', '.join(key)}, as in {existing.history.name}.")
     existing.check_tables(landed)
-    table, columns = existing.written()
     columns = [] if "columns" in entry.arguments else columns
-    question = Question(project, landed, others, key, entry.table, entry.arguments, table, columns)
+    question = Question(
+        project,
+        landed,
+        others,
+        key,
+        entry.table,
+        entry.arguments,
+        table,
+        columns,
+        has_metadata,
+    )
     try:
         plan = plans.make(found.system.macro, question)
     except plans.NothingLanded as error:
@@ -243,10 +255,14 @@ class _Existing:
         possible = [entry.name] if entry.name else [table, topic, plans.name_of_topic(topic)]
         return name is None or name in map(model_name, possible)
 
-    def written(self) -> tuple[str | None, list[Column]]:
-        """Return the source table and the columns that a staging model of ours declares."""
+    def written(self) -> tuple[str | None, list[Column], bool]:
+        """Return what a staging model of ours declares.
+
+        Returns:
+            The source table, the columns, and whether it reads metadata messages.
+        """
         if self.staging is None or not self.is_ours("staging"):
-            return None, []
+            return None, [], False
         table, columns = (
             _TABLE.search(self.staging.raw_code),
             _COLUMNS.search(self.staging.raw_code),
@@ -256,7 +272,8 @@ class _Existing:
             typed = [Column(one["name"], one["type"]) for one in declared]
         except (ValueError, SyntaxError, TypeError, KeyError):
             typed = []  # Somebody has written them in another way.
-        return table[1] if table else None, typed
+        reads_metadata = _METADATA.search(self.staging.raw_code) is not None
+        return table[1] if table else None, typed, reads_metadata
 
     def check_tables(self, landed: Landed) -> None:
         """Check that the staging models of ours that may be meant are of one source table.

@@ -450,9 +450,21 @@ def json_at(text: str, path: str) -> str | None:
 
 
 def plan_of(
-    messages: list[str], table: str | None = None, key: list[str] | None = None, **written: Any
+    messages: list[str],
+    table: str | None = None,
+    key: list[str] | None = None,
+    described: list[dict[str, Any]] | None = None,
+    **written: Any,
 ) -> plans.Plan:
-    """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's."""
+    """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's.
+
+    Args:
+        messages: Its data messages.
+        table: The table asked for.
+        key: The key, if it is known.
+        described: What its metadata messages say, a row for a column.
+        **written: What the model has.
+    """
     lake = sqlite3.connect(":memory:")
     for name, count, function in (
         ("get_json_object", 2, json_at),
@@ -465,7 +477,7 @@ def plan_of(
     lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
     project: Any = SimpleNamespace(
         macro=lambda name, **given: name,
-        query=lambda sql: [],
+        query=lambda sql: described or [],
         rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall(),
     )
     topic: Any = SimpleNamespace(
@@ -653,3 +665,25 @@ def test_a_model_of_messages_keeps_its_table_and_its_columns() -> None:
 )
 def test_a_column_is_as_wide_as_it_was_at_least(written: str, found: str, wider: str) -> None:
     assert plans._wider(written, found) == wider
+def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() -> None:
+    """Columns that are guessed in their place would have other types, and be refused."""
+    names = {"schema_name": "dbo", "table_name": "ORDERS", "schema_id": "v1"}
+    described: list[dict[str, Any]] = [
+        {**names, "column_name": "ID", "spark_type": "int", "primary_key_position": 1},
+        {**names, "column_name": "SUM", "spark_type": "decimal(12,2)"},
+    ]
+    of_orders = [qlik("INSERT", {"ID": 1, "SUM": 1.5}, "03", **ORDER)]
+    by_metadata = plan_of(of_orders, described=described)
+    assert by_metadata.call == {"metadata": "landed"}
+    with pytest.raises(plans.NothingLanded, match="reads the columns from them: land one again"):
+        plan_of(of_orders, written_metadata=True)
+    # The other way round: a model that was written before its metadata came.
+    by_data = plan_of(of_orders, key=["ID"])
+    written: dict[str, Any] = {
+        "written_table": "dbo.ORDERS",
+        "written_columns": by_data.columns,
+    }
+    later = plan_of(of_orders, key=["ID"], described=described, **written)
+    assert (later.columns, later.call) == (by_data.columns, by_data.call)
+
+
