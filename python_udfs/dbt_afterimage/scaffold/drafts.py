@@ -365,7 +365,8 @@ class _Writer:
         if taken:
             raise AfterimageError(
                 f"this project already has {taken[0].name} ({taken[0].original_file_path}), which"
-                f" is not built from {self.landed.name}. Give the new models another name: --name"
+                f" is not built from {self.landed.name}. Give the new models another name: --name."
+                f" {tables.WAS_MOVED}"
             )
 
     def _expected_rejects(self) -> list[str]:

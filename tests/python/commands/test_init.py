@@ -1439,6 +1439,7 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     error = init.refused("landing.other__ct", "--name", "buyers")
     assert "this project already has buyers_history (models/marts/buyers_history.sql)" in error
     assert "another name: --name" in error
+    assert "renamed or moved, set the identifier or the schema of its old source" in error
     # So is one of a table that has a stream, but not these models.
     shop.file("models/marts/orders_audit.sql", "select 1 as id")
     error = init.refused("landing.orders__ct")

@@ -49,6 +49,9 @@ class Project:
 
     relations = sources
 
+    def models(self) -> list[Any]:
+        return []
+
     def source(self, schema: str, name: str) -> Any:
         wanted = (schema, name)
         return next((n for n in self._sources if (n.source_name, n.name) == wanted), None)
@@ -86,6 +89,29 @@ def test_a_folder_is_not_read_for_another_one_of_its_last_name(path: str, file: 
     assert path in str(refused.value)
     assert "/landing/eu/customers__ct" in str(refused.value)
     assert "--as SCHEMA.TABLE" in str(refused.value)
+    assert f"renamed or moved, set the identifier or the schema of its old source ({file})" in str(
+        refused.value
+    ).replace(" to it instead, so that its history goes on", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "identifier"),
+    [
+        ("raw.orders__ct", "raw", "orders_v2__ct"),
+        ("raw.orders_v2__ct", "raw", "orders_v2__ct"),
+        ("crm.orders__ct", "crm", "orders__ct"),
+    ],
+)
+def test_a_table_that_was_renamed_or_moved_keeps_its_source(
+    name: str, schema: str, identifier: str
+) -> None:
+    """Somebody has said in the source that we declared what it is called now."""
+    file = "models/staging/qlik/_src_raw.yml"
+    edited = source_node("raw", "orders__ct", schema, identifier, file)
+    one = found(name, edited)
+    assert one.reference == "source('raw', 'orders__ct')"
+    assert one.nodes == {edited.unique_id}
+    assert one.source == landed.Source("raw", schema, "orders__ct", identifier)
 
 
 @pytest.mark.parametrize(
@@ -268,6 +294,38 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
 def test_two_schemas_do_not_share_a_file_of_sources(tmp_path: Path) -> None:
     with pytest.raises(AfterimageError, match="two schemas"):
         changes(tmp_path, [texts("a", "a"), texts("b", "a", schema="orc")], whole=True)
+
+
+def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
+    tmp_path: Path,
+) -> None:
+    """A table was renamed: without its source dbt could parse none of the models."""
+    path, head = "models/staging/qlik/_src_raw.yml", "sources:\n  - name: raw\n    tables:\n"
+    blocks = {name: f"      - name: {name}\n" for name in ("customers__ct", "clients__ct")}
+    old, new = (Texts(name, {}, {path: {name: blocks[name]}}, {path: head}) for name in blocks)
+    [first] = changes(tmp_path, [old], whole=True)
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(first.new)
+    project: Any = SimpleNamespace(
+        folder=tmp_path,
+        models=lambda: WRITTEN,
+        file_of=lambda node: node.original_file_path,
+        manifest=SimpleNamespace(
+            sources={CUSTOMERS: source_node("raw", "customers__ct", "raw", "customers__ct", path)}
+        ),
+    )
+
+    def sources() -> list[str]:
+        drawn: Any = SimpleNamespace(texts=new)
+        [change] = init._changes(project, init._Outcome([(Entry("raw.clients__ct"), drawn)], []))
+        assert change.state == "behind"
+        [source] = yaml.safe_load(change.new)["sources"]
+        return [table["name"] for table in source["tables"]]
+
+    assert sources() == ["customers__ct", "clients__ct"]
+    # Once its model is written anew, it reads another one.
+    project.models = lambda: WRITTEN[1:]
+    assert sources() == ["clients__ct"]
 
 
 def test_tables_of_one_topic_share_its_source(tmp_path: Path) -> None:
@@ -650,21 +708,6 @@ def test_a_model_of_messages_keeps_its_table_and_its_columns() -> None:
         plan_of([], key=["ID"], **written)
 
 
-@pytest.mark.parametrize(
-    ("written", "found", "wider"),
-    [
-        ("int", "bigint", "bigint"),
-        ("bigint", "int", "bigint"),
-        ("float", "double", "double"),
-        ("decimal(10,2)", "decimal(12,3)", "decimal(12,3)"),
-        ("decimal(10,2)", "decimal(12,5)", "decimal(10,2)"),
-        ("bigint", "string", "bigint"),
-        ("bigint", "decimal(38,10)", "bigint"),
-        ("time(6)", "time(6)", "time(6)"),
-    ],
-)
-def test_a_column_is_as_wide_as_it_was_at_least(written: str, found: str, wider: str) -> None:
-    assert plans._wider(written, found) == wider
 def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() -> None:
     """Columns that are guessed in their place would have other types, and be refused."""
     names = {"schema_name": "dbo", "table_name": "ORDERS", "schema_id": "v1"}
@@ -687,3 +730,18 @@ def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() ->
     assert (later.columns, later.call) == (by_data.columns, by_data.call)
 
 
+@pytest.mark.parametrize(
+    ("written", "found", "wider"),
+    [
+        ("int", "bigint", "bigint"),
+        ("bigint", "int", "bigint"),
+        ("float", "double", "double"),
+        ("decimal(10,2)", "decimal(12,3)", "decimal(12,3)"),
+        ("decimal(10,2)", "decimal(12,5)", "decimal(10,2)"),
+        ("bigint", "string", "bigint"),
+        ("bigint", "decimal(38,10)", "bigint"),
+        ("time(6)", "time(6)", "time(6)"),
+    ],
+)
+def test_a_column_is_as_wide_as_it_was_at_least(written: str, found: str, wider: str) -> None:
+    assert plans._wider(written, found) == wider
