@@ -695,6 +695,34 @@ def test_a_type_that_is_wider_in_a_later_file(landings: Landings) -> None:
     ]
 
 
+def test_structs_within_lists_and_maps_get_the_fields_of_all_files(landings: Landings) -> None:
+    (landings.folder / "nested").mkdir()
+    for number, struct, lines, entry in (
+        (1, pa.struct([("no", pa.int32())]), [{"no": 1}], {"no": 3}),
+        (
+            2,
+            pa.struct([("of it", pa.string()), ("No", pa.int64())]),
+            [{"of it": "a", "No": 1 << 40}, None],
+            {"of it": "b", "No": 4},
+        ),
+    ):
+        columns = {
+            "id": pa.array([number]),
+            "lines": pa.array([lines], pa.list_(struct)),
+            "by": pa.array([[("k", entry)]], pa.map_(pa.string(), struct)),
+        }
+        parquet.write_table(pa.table(columns), landings.folder / "nested" / f"{number}.parquet")
+    landings.land(landings.folder / "nested", "--copy")
+    select = "select to_json(lines) as lines, to_json(by) as by from raw.nested order by id"
+    assert landings.lake.rows(select) == [
+        {"lines": '[{"no":1}]', "by": '{"k":{"no":3}}'},
+        {
+            "lines": '[{"no":1099511627776,"of it":"a"},null]',
+            "by": '{"k":{"no":4,"of it":"b"}}',
+        },
+    ]
+
+
 STATEMENTS = ("create table", "create branch", "insert into", "set tblproperties", "fast_forward")
 
 
