@@ -1,5 +1,5 @@
-{#- Checks of what a caller gives. Every message names the macro, the argument, what is allowed and what was given.
-    -#}
+{#- Checks of what a caller gives. Every message names the macro, the argument, what is allowed and what was given. Then
+    a check of files that a relation names by their path. -#}
 
 
 {%- macro _check_choice(macro_name, argument, value, allowed) -%}
@@ -127,4 +127,18 @@
     {%- endfor -%}
     {%- do afterimage._check_names(macro_name, 'columns', typed | map(attribute='name') | list) -%}
     {{ return(typed) }}
+{%- endmacro -%}
+
+
+{#- Raises an error if JSON files that Spark reads by their path have a line that is no JSON. Spark would make a data
+    column of such lines, which staging, history and audit would get, and lack in the next run. -#}
+{%- macro _check_json_lines(stored, columns) -%}
+    {%- if stored.schema | lower == 'json' and afterimage._is_read_by_path(stored)
+        and '_corrupt_record' in columns | map(attribute='name') -%}
+        {%- do exceptions.raise_compiler_error(
+            stored ~ ": a line in these files is no JSON object, or its file is still being written. Repair or complete"
+            ~ " that file, or move it away. Run again then: nothing was taken in. Such lines have a `_corrupt_record` in"
+            ~ " `select * from " ~ stored ~ "`."
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}

@@ -44,6 +44,7 @@
             'spelled': modules.re.sub(of_text, 'string', column.spelled),
         }) -%}
     {%- endfor -%}
+    {%- do afterimage._check_json_lines(stored, columns) -%}
     {{ return(columns) }}
 {%- endmacro -%}
 

@@ -126,9 +126,27 @@
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": no metadata message in " ~ metadata ~ (" of the table " ~ table if table else "")
             ~ " has landed yet, so the columns are not known. Land one first, or give `columns` with types."
+            ~ afterimage._qlik_built_columns()
         ) -%}
     {%- endif -%}
     {{ return(known) }}
+{%- endmacro -%}
+
+
+{#- What to do where the staging table was built before, and the metadata messages have been deleted since. A full
+    refresh would cost what only the table still has. -#}
+{%- macro _qlik_built_columns() -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return('') }}
+    {%- endif -%}
+    {%- set built = [] -%}
+    {%- for column in afterimage._described('select `after`.* from ' ~ this) -%}
+        {%- do built.append({'name': column.name, 'type': column.type}) -%}
+    {%- endfor -%}
+    {{ return(
+        " If those that " ~ this ~ " was built with have been deleted, do not rebuild it: give what it has, and"
+        ~ " `lob: true` for each LOB: columns=" ~ built
+    ) }}
 {%- endmacro -%}
 
 

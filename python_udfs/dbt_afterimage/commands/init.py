@@ -459,7 +459,7 @@ def _write_listed(project: Project, listing: entries.Listing) -> int:
     outcome = _look(project, listing.entries, is_whole=True)
     if outcome.problems:
         raise _nothing_written(outcome, listing.entries)
-    found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=True)
+    found = _changes(project, outcome)
     _write(project, found)
     for path in _left_over(project, found):
         print(f"left   {path}: its table is not in the list")
@@ -483,9 +483,26 @@ def _write(project: Project, found: Sequence[Change]) -> None:
         print(f"kept   {same} unchanged file{'s'[: same > 1]}")
 
 
+def _changes(project: Project, outcome: _Outcome) -> list[Change]:
+    """Return the change of each file, by all tables of the list.
+
+    The models of a table that has left the list stay, and so do the sources that they read.
+    """
+    texts = [made.texts for _, made in outcome.drafts]
+    written = {path for one in texts for path in one.models}
+    still_read: dict[str, set[str]] = {}
+    for node in project.models():
+        if project.file_of(node) in written:
+            continue
+        for source in map(project.manifest.sources.get, node.depends_on.nodes):
+            if source is not None and (path := project.file_of(source)):
+                still_read.setdefault(path, set()).add(source.name)
+    return files.changes(project.folder, texts, whole=True, still_read=still_read)
+
+
 def _check(project: Project, listing: entries.Listing) -> int:
     outcome = _look(project, listing.entries, is_whole=True)
-    found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=True)
+    found = _changes(project, outcome)
     said = [f"{entry.relation}: {problem}" for entry, problem in outcome.problems]
     said += [
         f"{change.path}: {files.differences(change)}"

@@ -61,10 +61,12 @@ class Delta:
     Attributes:
         name: The format, as in SQL.
         takes_back: Whether rows can be taken back after they were written.
+        widens: Whether a column can get a wider type: only by a feature that older readers lack.
     """
 
     name = "delta"
     takes_back = False
+    widens = False
 
     def __init__(self, target: Target) -> None:
         """Name the table; nothing is asked yet."""

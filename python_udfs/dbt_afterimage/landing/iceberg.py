@@ -25,10 +25,12 @@ class Iceberg:
     Attributes:
         name: The format, as in SQL.
         takes_back: Whether rows can be taken back after they were written.
+        widens: Whether a column can get a wider type.
     """
 
     name = "iceberg"
     takes_back = True
+    widens = True
 
     def __init__(self, target: Target) -> None:
         """Name the table; nothing is asked yet."""

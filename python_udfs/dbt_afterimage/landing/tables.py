@@ -10,6 +10,7 @@ import shutil
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from dbt_afterimage.landing.files import File, Landing, shown, sql_path
 from dbt_afterimage.landing.iceberg import Iceberg
 from dbt_afterimage.landing.memory import PROPERTY, Load, Memory, Target, assignments
 from dbt_afterimage.landing.stage import Group, stage
+from dbt_afterimage.landing.types import NESTED, can_alter, common, converted, holds, looser
 from dbt_afterimage.runtime.locks import lock
 from dbt_afterimage.runtime.project import Column, Project, quote
 from dbt_afterimage.runtime.state import state_folder
@@ -40,9 +42,33 @@ _TYPES = {
 _PARTITIONS_ARE_TEXTS = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 # As many digits as a double keeps.
 _DOUBLE_DIGITS = 15
-_NESTED = ("struct<", "array<", "map<")
-# Each type holds all values of those before it.
-_WIDER = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("int", "double"))
+# An event log has the values of all columns in one, and its first file may have numbers alone.
+_EVENT_LOG, _TEXTS_OF_EVENTS = {"record_id", "event_type"}, {"table_key", "old_value", "new_value"}
+
+
+class _Misfit(AfterimageError):
+    """Values of a file do not fit into a column of the table."""
+
+    def __init__(self, message: str, own: Column, column: Column) -> None:
+        super().__init__(message)
+        self.own, self.column = own, column
+
+
+@dataclass
+class _Plan:
+    """What a load does to the table.
+
+    Attributes:
+        columns: All columns that the table has then.
+        new: Those that it lacks.
+        widened: Those that get a wider type.
+        selects: The queries for the rows, which return all columns.
+    """
+
+    columns: list[Column]
+    new: list[Column]
+    widened: list[Column]
+    selects: list[str]
 
 
 class Table:
@@ -154,32 +180,69 @@ class Table:
         if present and not memory.files and not self._format.has_rows():
             present = None
         types = self._types(read, {one.name.lower() for one in present or []})
+        plan = self._planned(read, types, present or [])
         if present is None:
-            present = self._made(read, types)
-        # Known before any query is written: each must return all columns.
-        names = {one.name.lower() for one in present}
-        new = [one for one in _united(read, types) if one.name.lower() not in names]
-        present = [*present, *new]
-        selects = [self._select(group, columns, present) for group, columns in read]
-        if new:
-            self._format.allow(new)
-            self._project.rows(f"alter table {self._name} add columns ({_listed(new)})")
+            self._make(plan.new)
+        elif plan.new:
+            self._format.allow(plan.new)
+            self._project.rows(f"alter table {self._name} add columns ({_listed(plan.new)})")
+        for one in plan.widened:
+            self._project.rows(
+                f"alter table {self._name} alter column {quote(one.name)} type {one.type}"
+            )
         contents = {file.name: [file.size, file.modified, file.content()] for file in files}
 
         def check() -> None:
             for file in files:
                 file.check_unchanged()
 
-        self._format.load(Load(path, contents, names_in(present), selects, check), memory)
+        self._format.load(Load(path, contents, names_in(plan.columns), plan.selects, check), memory)
 
-    def _made(
-        self, read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]
-    ) -> list[Column]:
-        """Make the table, empty, with the columns of all groups."""
-        columns = _united(read, types)
+    def _planned(
+        self,
+        read: Sequence[tuple[Group, list[Column]]],
+        types: Mapping[str, str],
+        present: Sequence[Column],
+    ) -> _Plan:
+        """Find types that hold all values, before anything is written.
+
+        Raises:
+            AfterimageError: A column that is there holds them not, and cannot become wider; or
+                there is no type that holds them.
+        """
+        there = {one.name.lower(): one for one in present}
+        widened: dict[str, Column] = {}
+        loosened: dict[str, str] = {}
+        while True:
+            united = _united(read, types, loosened)
+            new = [one for one in united if one.name.lower() not in there]
+            # Known before any query is written: each must return all columns.
+            columns = [*(widened.get(name, one) for name, one in there.items()), *new]
+            try:
+                selects = [self._select(group, found, columns) for group, found in read]
+            except _Misfit as misfit:
+                name, own, kind = misfit.column.name, misfit.own.type, misfit.column.type
+                if name.lower() in there:
+                    wider = common(kind, own)
+                    if not (wider and self._format.widens and can_alter(kind, wider)):
+                        raise
+                    widened[name.lower()] = Column(name, wider)
+                    continue
+                loose = looser(own, kind)
+                if loose is None:
+                    raise AfterimageError(
+                        f"{visible(name)} is {own} in some files for {self._shown} and {kind} in"
+                        " others, and no type holds both; land them as two tables"
+                    ) from None
+                loosened[name.lower()] = loose
+            else:
+                return _Plan(columns, new, list(widened.values()), selects)
+
+    def _make(self, columns: Sequence[Column]) -> None:
+        """Make the table, empty."""
         if not columns:
             raise AfterimageError(f"no file for {self._shown} has a column; land them once one has")
-        return self._create(
+        self._create(
             columns,
             "--copy needs one (CSV and Avro are always copied); choose another --target, or land"
             " Parquet in place",
@@ -222,11 +285,13 @@ class Table:
         fits: dict[str, set[str]] = {}
         seen: set[str] = set()
         for group, _ in read:
+            names = {name.lower() for name in group.texts}
+            texts = _TEXTS_OF_EVENTS if names >= _EVENT_LOG else set()
             # A mask is hex, and the first file may have digits alone.
             new = [
                 name
                 for name in group.texts
-                if name.lower() not in known and not name.lower().endswith("mask")
+                if not name.lower().endswith("mask") and name.lower() not in texts | {*known}
             ]
             for name, has_values, *counts in self._counted(group, new):
                 misfits = dict(zip(_TYPES, counts, strict=True))
@@ -264,6 +329,7 @@ class Table:
         expressions, doubtful = [], []
         for column in present:
             own = found.pop(column.name.lower(), None)
+            kind = column.spelled or column.type
             if own is None:
                 expressions.append(f"cast(null as {column.type})")
             elif own.name in group.texts and column.type != "string":
@@ -273,9 +339,9 @@ class Table:
                     doubtful.append((own, column, f"{quote(own.name)} <> '' and not {fits}"))
                 else:
                     doubtful.append((own, column, _differs(own, column)))
-            elif own.type == column.type or _wider(own.type, column.type) != own.type:
-                expressions.append(f"cast({quote(own.name)} as {column.type})")
-            elif own.type.startswith(_NESTED) or column.type.startswith(_NESTED):
+            elif holds(kind, own.spelled or own.type):
+                expressions.append(converted(quote(own.name), own.spelled or own.type, kind))
+            elif own.type.startswith(NESTED) or column.type.startswith(NESTED):
                 raise self._misfit("values", own, column)
             elif _is_time(own.type) != _is_time(column.type) and "string" not in (
                 own.type,
@@ -296,11 +362,13 @@ class Table:
                     raise self._misfit(f"{count} value{plural}", own, column)
         return f"select {', '.join(expressions)} from {_source(group)}"
 
-    def _misfit(self, what: str, own: Column, column: Column) -> AfterimageError:
-        return AfterimageError(
+    def _misfit(self, what: str, own: Column, column: Column) -> _Misfit:
+        return _Misfit(
             f"{what} of {visible(own.name)} ({own.type}) would change in {self._shown}, where the"
             f" column is {column.type}; land these files as another table, or drop this one and"
-            " land all files again"
+            " land all files again",
+            own,
+            column,
         )
 
     def _columns_in(self, group: Group) -> list[Column]:
@@ -318,18 +386,26 @@ def _removed(folder: Path) -> Iterator[None]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _united(read: Sequence[tuple[Group, list[Column]]], types: Mapping[str, str]) -> list[Column]:
-    """Return the columns of all groups, each with a type that holds all its values."""
-    columns: dict[str, Column] = {}
+def _united(
+    read: Sequence[tuple[Group, list[Column]]],
+    types: Mapping[str, str],
+    loosened: Mapping[str, str],
+) -> list[Column]:
+    """Return the columns of all groups, each with a type that holds all its values.
+
+    Args:
+        read: The groups and their columns.
+        types: The types of text columns.
+        loosened: Types in place of those whose values do not fit together.
+    """
+    columns: dict[str, tuple[str, str]] = {}
     for group, found in read:
         for column in found:
-            name = column.name.lower()
-            kind = types.get(name, column.type) if column.name in group.texts else column.type
-            own = column if kind == column.type else Column(column.name, kind)
-            known = columns.setdefault(name, own)
-            wider = _wider(known.type, kind)
-            columns[name] = known if wider == known.type else Column(known.name, wider)
-    return list(columns.values())
+            key, own = column.name.lower(), column.spelled or column.type
+            own = types.get(key, own) if column.name in group.texts else own
+            name, known = columns.setdefault(key, (column.name, own))
+            columns[key] = name, loosened.get(key) or common(known, own) or known
+    return [Column(name, kind.lower(), kind) for name, kind in columns.values()]
 
 
 def _is_time(kind: str) -> bool:
@@ -343,14 +419,6 @@ def names_in(columns: Sequence[Column]) -> str:
 
 def _listed(columns: Sequence[Column]) -> str:
     return ", ".join(f"{quote(one.name)} {one.spelled or one.type}" for one in columns)
-
-
-def _wider(one: str, other: str) -> str:
-    """Return the wider of two types; the first if neither holds all values of the other."""
-    for row in _WIDER:
-        if one in row and other in row:
-            return max(one, other, key=row.index)
-    return one
 
 
 def _source(group: Group) -> str:

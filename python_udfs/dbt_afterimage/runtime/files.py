@@ -11,7 +11,7 @@ import hashlib
 import re
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,13 @@ class Change:
     state: str
 
 
-def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change]:
+def changes(
+    folder: Path,
+    texts: Sequence[Texts],
+    *,
+    whole: bool,
+    still_read: Mapping[str, Collection[str]] | None = None,
+) -> list[Change]:
     """Return the change of each file, in an order in which dbt can parse after each one.
 
     A file comes after those that it refers to, and properties after all models.
@@ -83,6 +89,7 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
         folder: The project's folder.
         texts: The tables.
         whole: Whether these are all tables, so that shared files hold no other blocks.
+        still_read: Path -> the blocks that stay all the same, as dbt could not parse without them.
 
     Raises:
         AfterimageError: Two of the tables would be one source, or an edited file takes no more.
@@ -97,10 +104,10 @@ def changes(folder: Path, texts: Sequence[Texts], *, whole: bool) -> list[Change
                 _check_sources(one, path, heads.get(path), blocks.get(path, {}))
             blocks.setdefault(path, {}).update(own)
         heads |= one.heads
-    shared = {
-        path: _shared(folder / path, heads[path], own, whole=whole or path.endswith(".md"))
-        for path, own in blocks.items()
-    }
+    shared = {}
+    for path, own in blocks.items():
+        kept = (still_read or {}).get(path, ()) if whole or path.endswith(".md") else None
+        shared[path] = _shared(folder / path, heads[path], own, kept)
 
     docs = [path for path in shared if path.endswith(".md")]
     sources = [path for path in shared if "/_src_" in path]
@@ -156,13 +163,26 @@ def _change(path: str, old: str | None, unsealed: str, merged: str) -> Change:
     return Change(path, old, merged, "added" if merged != old else "same" if is_same else "edited")
 
 
-def _shared(path: Path, head: str, own: Mapping[str, str], *, whole: bool) -> tuple[str, str]:
-    """Return a shared file's new text if it was not edited, and if it was."""
+def _shared(
+    path: Path, head: str, own: Mapping[str, str], kept: Collection[str] | None
+) -> tuple[str, str]:
+    """Return a shared file's new text if it was not edited, and if it was.
+
+    Args:
+        path: The file.
+        head: The text before the blocks.
+        own: The blocks to write.
+        kept: Which other blocks stay; none if all do.
+    """
     old = _text(path)
     if old is None:
         return head + _joined(own), ""
     there = _blocks(path, old)
-    kept = dict(own) if whole else {**there, **own}
+    others = {
+        name: text
+        for name, text in there.items()
+        if kept is None or (name in kept and name not in own)
+    }
     lacking = {name: text for name, text in own.items() if name not in there}
     merged = old.rstrip("\n") + "\n" + ("\n" if lacking else "") + _joined(lacking)
     if lacking and path.suffix == ".yml" and not _adds(old, merged, _joined(lacking)):
@@ -170,7 +190,7 @@ def _shared(path: Path, head: str, own: Mapping[str, str], *, whole: bool) -> tu
             f"{path} was edited, so nothing can be added at its end. Add this yourself:\n"
             + _joined(lacking)
         )
-    return head + _joined(kept), merged if lacking else old
+    return head + _joined({**others, **own}), merged if lacking else old
 
 
 def _joined(blocks: Mapping[str, str]) -> str:

@@ -26,6 +26,7 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 _TABLE = re.compile(r"""\btable\s*=\s*['"]([^'"]*)['"]""")
 _COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
 _NUMBER = re.compile(r"\bsource_table_number\s*=\s*(\d+)")
+_METADATA = re.compile(r"\bmetadata\s*=")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
@@ -111,12 +112,15 @@ def draft(
     of_qlik = is_searched and found.system.macro == "qlik_messages"
     if of_qlik and tables.holds_metadata(project, str(landed.relation), value)[1]:
         raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
-    entry = _with_metadata(project, entry, landed, found)
+    existing = _Existing(project, landed, found, entry)
+    written = existing.written()
+    keeps_columns = written.get("written_columns") and not written["written_metadata"]
+    if not keeps_columns or found.system.macro != "qlik_messages":
+        entry = _with_metadata(project, entry, landed, found)
     others = {
         option: tables.find(project, f"--{option}", name, _own_sources(project), every)
         for option, name in entry.others().items()
     }
-    existing = _Existing(project, landed, found, entry)
     key, notes = list(entry.key), []
     known_key = existing.history and existing.history.config.unique_key
     if not key and known_key:
@@ -124,7 +128,6 @@ def draft(
         if not existing.is_ours("history"):
             notes.append(f"key: {', '.join(key)}, as in {existing.history.name}.")
     existing.check_tables(landed)
-    written = existing.written()
     if "columns" in entry.arguments:
         written["written_columns"] = []
     question = Question(project, landed, others, key, entry.table, entry.arguments, **written)
@@ -261,6 +264,7 @@ class _Existing:
             "written_table": table[1] if table else None,
             "written_columns": typed,
             "written_number": number[1] if number else None,
+            "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
         }
 
     def check_tables(self, landed: Landed) -> None:
@@ -353,7 +357,8 @@ class _Writer:
         if taken:
             raise AfterimageError(
                 f"this project already has {taken[0].name} ({taken[0].original_file_path}), which"
-                f" is not built from {self.landed.name}. Give the new models another name: --name"
+                f" is not built from {self.landed.name}. Give the new models another name: --name."
+                f" {tables.WAS_MOVED}"
             )
 
     def _expected_rejects(self) -> list[str]:

@@ -22,6 +22,12 @@ _ENDING = re.compile(
     r"(\.(parquet|pq|orc|avro|csv|json|jsonl|ndjson|txt))?(\.(gz|bz2))?$", re.IGNORECASE
 )
 
+# What to do about a table that only bears another name than before.
+WAS_MOVED = (
+    "If it is the same table, renamed or moved, set the identifier or the schema of its old source"
+    " to it instead, so that its history goes on"
+)
+
 
 @dataclass(frozen=True)
 class Source:
@@ -108,12 +114,13 @@ def find(
         if not re.fullmatch(own_files, project.file_of(node) or "of a package")
     ]
     known = elsewhere[-1] if elsewhere else None
+    # A source that we have declared keeps its name, also where its table was renamed or has moved.
+    own = [node for node in nodes.values() if node not in elsewhere]
     table = declared.name if declared is not None else identifier
-    if files is not None:
-        # A source that we have declared keeps its name.
-        own = [node.name for node in nodes.values() if node not in elsewhere]
-        table = own[-1] if own else _table_of_files(identifier)
-    source = Source(model_name(schema), schema, table, identifier)
+    if files is not None or own:
+        table = own[-1].name if own else _table_of_files(identifier)
+    source_name = own[-1].source_name if own else model_name(schema)
+    source = Source(source_name, schema, table, identifier)
     if known is None:
         others = [node for node in project.sources() if node.unique_id not in nodes]
         gone = [node for node in others if _is_gone(project, node, own_files, every)]
@@ -192,7 +199,7 @@ def _check_free(
             raise AfterimageError(
                 f"{name} would be the source {source.name}.{source.table}, but"
                 f" {other.source_name}.{other.name} is {other.schema}.{other.identifier}."
-                f" {ANOTHER_NAME}"
+                f" {ANOTHER_NAME}. {WAS_MOVED} ({project.file_of(other) or 'in its package'})"
             )
 
 

@@ -61,6 +61,7 @@ class Question:
         written_table, written_columns, written_number: What the staging model has that `init` has
             written (of OpenEdge the number of the source table). What is landed now may be of
             another table, or have less columns.
+        written_metadata: Whether that model has its columns from metadata messages.
     """
 
     project: Project
@@ -72,6 +73,7 @@ class Question:
     written_table: str | None = None
     written_columns: Sequence[Column] = ()
     written_number: str | None = None
+    written_metadata: bool = False
 
     def with_written(self, columns: Sequence[Column]) -> list[Column]:
         """Return the columns that the model has, as wide as they are now, and the new ones."""
@@ -192,7 +194,9 @@ def qlik_messages(question: Question) -> Plan:
         " ordinal asc, column_name asc"
     )
     plan = Plan("", list(question.key), [], landed_rows=None if table else landed.reference)
-    if rows:
+    # Metadata that came after the model have other types than its guess, and it would be refused.
+    keeps_columns = question.written_columns and not question.written_metadata
+    if rows and (not keeps_columns or "metadata" in question.others):
         tables = {_full_name(row): row["table_name"] for row in rows}
         of_several = len(tables) > 1
         if of_several:
@@ -213,9 +217,12 @@ def qlik_messages(question: Question) -> Plan:
         keys = {int(r.get("primary_key_position") or 0): r["column_name"] for r in newest}
         guessed = [name for position, name in sorted(keys.items()) if position]
         guessed_from = "primaryKeyPosition of the metadata"
-    elif "metadata" in question.others:
+    elif "metadata" in question.others or question.written_metadata:
         of = f" of the table {table}" if table else ""
-        raise NothingLanded(f"{metadata.name} has no metadata message{of}")
+        keep = " and its staging model reads the columns from them: land one again"
+        raise NothingLanded(
+            f"{metadata.name} has no metadata message{of}{keep * question.written_metadata}"
+        )
     else:
         named, bodies = _json_bodies(question, value)
         if named is not None and not table:
@@ -231,9 +238,10 @@ def qlik_messages(question: Question) -> Plan:
             plan.call["table"] = text_literal(table)
             plan.landed_rows = None
         plan.call["columns"] = _column_list(plan.columns)
+        why = "the model was written without metadata" if rows else "there is no metadata message"
         plan.notes.append(
-            f"columns: taken from the data of {len(bodies)} messages, as there is no metadata"
-            " message. Check their types, and their order, which the masks depend on."
+            f"columns: taken from the data of {len(bodies)} messages, as {why}. Check their types,"
+            " and their order, which the masks depend on."
         )
         guessed_from = "changeMask of a DELETE, which flags the key alone"
     if not plan.key:

@@ -1047,6 +1047,38 @@ def test_a_model_of_an_event_log_stays_as_it_is_while_events_are_deleted(
 
 
 @pytest.mark.slow
+def test_a_model_of_messages_stays_as_it_is_while_metadata_come_and_go(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """Old rows of a topic may be deleted, the metadata message with them."""
+    columns = [column("ID", "INT4", key=1), column("SUM", "NUMERIC", 6, 2)]
+    structure = {**qlik_messages.metadata("json", "LOTS-1", "LOTS", 1, columns), "topic": "lots"}
+    gone = message("DELETE", 2, {"ID": 1, "SUM": "1.50"}, changeMask="01")
+    of_lots = [message("INSERT", 1, {"ID": 1, "SUM": "1.50"}, changeMask="03"), gone]
+    folder = empty.folder / "models/staging/qlik"
+
+    land_table(lake, "lots", KAFKA, [structure, *of_lots], schema="shrunk")
+    init.ok("shrunk.lots")
+    text = (folder / "stg_qlik__lots.sql").read_text()
+    assert "metadata=source('shrunk', 'lots')" in text
+    land_table(lake, "lots", KAFKA, of_lots, schema="shrunk")
+    assert "reads the columns from them: land one again" in init.refused("shrunk.lots")
+    assert (folder / "stg_qlik__lots.sql").read_text() == text
+
+    land_table(lake, "plots", KAFKA, of_lots, schema="shrunk")
+    init.ok("shrunk.plots")
+    text = (folder / "stg_qlik__plots.sql").read_text()
+    assert "metadata" not in text
+    land_table(lake, "plots", KAFKA, [structure, *of_lots], schema="shrunk")
+    assert "the model was written without metadata" in init.ok("shrunk.plots")
+    # Also where they are beside it.
+    land_table(lake, "plots", KAFKA, of_lots, schema="shrunk")
+    land_table(lake, "structure", KAFKA, [structure], schema="shrunk")
+    init.ok("shrunk.plots")
+    assert (folder / "stg_qlik__plots.sql").read_text() == text
+
+
+@pytest.mark.slow
 def test_options_of_a_history_are_written_as_jinja_reads_them(
     empty: Project, lake: Lake, init: Init
 ) -> None:
@@ -1408,6 +1440,7 @@ def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     error = init.refused("landing.other__ct", "--name", "buyers")
     assert "this project already has buyers_history (models/marts/buyers_history.sql)" in error
     assert "another name: --name" in error
+    assert "renamed or moved, set the identifier or the schema of its old source" in error
     # So is one of a table that has a stream, but not these models.
     shop.file("models/marts/orders_audit.sql", "select 1 as id")
     error = init.refused("landing.orders__ct")

@@ -354,6 +354,20 @@ def test_masks_in_csv_are_text_even_if_they_have_no_letter_yet(landings: Landing
     ]
 
 
+def test_values_of_an_event_log_are_text_even_if_the_first_are_numbers(landings: Landings) -> None:
+    head = "record_id,event_type,table_key,column_name,old_value,new_value\n"
+    landings.csv("events/1.csv", f"{head}1,2,7,size,3,1.50\n")
+    landings.land(landings.folder / "events")
+    landings.csv("events/2.csv", f"{head}2,2,no=7,name,Ada,007\n")
+    landings.land(landings.folder / "events")
+    found = landings.lake.rows("select * from raw.events order by record_id")
+    assert [(row["table_key"], row["old_value"], row["new_value"]) for row in found] == [
+        ("7", "3", "1.50"),
+        ("no=7", "Ada", "007"),
+    ]
+    assert found[0]["record_id"] == 1
+
+
 def test_csv_as_people_write_it(landings: Landings) -> None:
     landings.file("a/1.csv", "\ufeffid;näme\n1;é\n".encode())
     landings.file("a/2.csv.gz", gzip.compress("näme;id;new\nb;2;x\n".encode()))
@@ -627,9 +641,86 @@ def test_parquet_of_several_kinds(landings: Landings) -> None:
     landings.land(folder, "--copy")
     landings.parquet("mixed/4.parquet", [{"id": 4, "n": 2.5}])
     assert "1 value of n (double) would change" in landings.refused(folder, "--copy")
-    landings.parquet("mixed/4.parquet", [{"id": 4, "deep": {"a": 1, "b": 2}}])
+    landings.parquet("mixed/4.parquet", [{"id": 4, "n": 2.5, "deep": {"a": 1, "B": 2}}])
     assert "values of deep (struct<a:bigint,b:bigint>) would" in landings.refused(folder, "--copy")
     assert landings.rows("raw.mixed")[2] == {"id": 3, "n": 2, "deep": None, "new": None}
+    # The way out that the error names.
+    landings.lake.spark.sql("drop table raw.mixed")
+    landings.land(folder, "--copy")
+    assert landings.types("raw.mixed")["id"] == "bigint"
+    assert landings.rows("raw.mixed") == [
+        {"id": 1, "n": 1.0, "deep": {"a": 1, "B": None}, "new": None},
+        {"id": 2, "n": None, "deep": None, "new": "x"},
+        {"id": 3, "n": 2.0, "deep": None, "new": None},
+        {"id": 4, "n": 2.5, "deep": {"a": 1, "B": 2}, "new": None},
+    ]
+
+
+def test_a_type_that_is_wider_in_a_later_file(landings: Landings) -> None:
+    def file(number: int, **values: pa.Array) -> None:
+        path = landings.folder / "bills" / f"{number}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        parquet.write_table(pa.table({"id": pa.array([number]), **values}), path)
+
+    def land() -> str:
+        return landings.land(landings.folder / "bills", "--copy")
+
+    money, wide = pa.decimal128(10, 2), pa.decimal128(12, 2)
+    small = {"sum": pa.array([Decimal("1.50")], money), "n": pa.array([7], pa.int32())}
+    file(1, **small, rate=pa.array([1], pa.int32()), code=pa.array([5], pa.int32()))
+    land()
+    file(2, sum=pa.array([Decimal("9876543210.25")], wide), n=pa.array([1 << 40]))
+    if FORMAT == "iceberg":
+        land()
+        types = landings.types("raw.bills")
+        assert (types["sum"], types["n"]) == ("decimal(12,2)", "bigint")
+        assert [row["n"] for row in landings.rows("raw.bills")] == [7, 1 << 40]
+    else:
+        assert "drop this one and land all files again" in landings.refused(
+            landings.folder / "bills", "--copy"
+        )
+    # A number with a fraction, and a text: no table of whole numbers can hold these.
+    file(3, rate=pa.array([Decimal("0.125")], pa.decimal128(4, 3)), code=pa.array(["x"]))
+    said = landings.refused(landings.folder / "bills", "--copy")
+    assert "drop this one and land all files again" in said
+    landings.lake.spark.sql("drop table raw.bills")
+    land()
+    types = landings.types("raw.bills")
+    assert (types["sum"], types["n"]) == ("decimal(12,2)", "bigint")
+    assert (types["rate"], types["code"]) == ("decimal(13,3)", "string")
+    assert landings.rows("raw.bills") == [
+        {"id": 1, "sum": Decimal("1.50"), "n": 7, "rate": Decimal("1.000"), "code": "5"},
+        {"id": 2, "sum": Decimal("9876543210.25"), "n": 1 << 40, "rate": None, "code": None},
+        {"id": 3, "sum": None, "n": None, "rate": Decimal("0.125"), "code": "x"},
+    ]
+
+
+def test_structs_within_lists_and_maps_get_the_fields_of_all_files(landings: Landings) -> None:
+    (landings.folder / "nested").mkdir()
+    for number, struct, lines, entry in (
+        (1, pa.struct([("no", pa.int32())]), [{"no": 1}], {"no": 3}),
+        (
+            2,
+            pa.struct([("of it", pa.string()), ("No", pa.int64())]),
+            [{"of it": "a", "No": 1 << 40}, None],
+            {"of it": "b", "No": 4},
+        ),
+    ):
+        columns = {
+            "id": pa.array([number]),
+            "lines": pa.array([lines], pa.list_(struct)),
+            "by": pa.array([[("k", entry)]], pa.map_(pa.string(), struct)),
+        }
+        parquet.write_table(pa.table(columns), landings.folder / "nested" / f"{number}.parquet")
+    landings.land(landings.folder / "nested", "--copy")
+    select = "select to_json(lines) as lines, to_json(by) as by from raw.nested order by id"
+    assert landings.lake.rows(select) == [
+        {"lines": '[{"no":1}]', "by": '{"k":{"no":3}}'},
+        {
+            "lines": '[{"no":1099511627776,"of it":"a"},null]',
+            "by": '{"k":{"no":4,"of it":"b"}}',
+        },
+    ]
 
 
 STATEMENTS = ("create table", "create branch", "insert into", "set tblproperties", "fast_forward")

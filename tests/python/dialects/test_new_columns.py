@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -127,6 +129,33 @@ def test_tables_with_a_new_column_equal_those_of_a_full_refresh(
     in_runs = lake.contents(*BUILT)
     project.dbt("run", "--full-refresh")
     assert lake.contents(*BUILT) == in_runs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("declared", ["", ", columns=['id', 'name']"])
+def test_a_line_that_is_no_json_is_no_new_column(
+    declared: str, project: Project, lake: Lake, tmp_path: Path
+) -> None:
+    """The first lines of a file that is being written; Spark calls them `_corrupt_record`."""
+    folder = tmp_path / "people"
+    folder.mkdir()
+    project.stream(
+        "stg_lines",
+        f"qlik_change_table({relation(f'`{folder}`', 'json')}, ['id']{declared})",
+        on_schema_change="append_new_columns",
+    )
+    lines = [json.dumps(row(place, "I", place, name)) for place, name in ((1, "Ada"), (2, "Bob"))]
+    (folder / "1.json").write_text(lines[0] + "\n")
+    project.dbt("run", "--select", "stg_lines", "--full-refresh")
+    before = lake.contents("stg_lines")
+    (folder / "2.json").write_text(lines[1][:-9])
+    with pytest.raises(DbtError, match=r"is no JSON object, or its file is still being written"):
+        project.dbt("run", "--select", "stg_lines")
+    assert lake.contents("stg_lines") == before
+    (folder / "2.json").write_text(lines[1] + "\n")
+    project.dbt("run", "--select", "stg_lines")
+    staged = lake.rows(f"select after.* from {SCHEMA}.stg_lines order by id")
+    assert staged == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}]
 
 
 @pytest.mark.minutes

@@ -412,6 +412,33 @@ def test_metadata_may_be_given_later_for_the_messages_of_one_topic(
 
 
 @pytest.mark.slow
+def test_a_table_whose_metadata_are_gone_is_told_the_columns_it_has(
+    project: Project, lake: Lake
+) -> None:
+    """A full refresh would cost what the raw table no longer holds."""
+
+    def call(further: str = "") -> str:
+        return f"qlik_messages({raw}, unique_key=['ID'], metadata={raw}{further})"
+
+    raw = relation("bereft")
+    project.stream("stg_bereft", call())
+    lake.create("bereft", landing("json"), [described("json", "v1"), *of_version_1("json")])
+    project.dbt("run", "--select", "stg_bereft", "--full-refresh")
+    lake.create("bereft", landing("json"), of_version_1("json")[2:])
+    with pytest.raises(DbtError, match=r"(?s)no metadata message in .* do not rebuild") as error:
+        project.dbt("run", "--select", "stg_bereft")
+    columns = str(error.value).partition("for each LOB: ")[2].partition("]")[0] + "]"
+    assert columns.startswith("columns=[{'name': 'ID', 'type': 'int'}")
+    project.stream("stg_bereft", call(f", {columns}"))
+    project.dbt("run", "--select", "stg_bereft")
+    changes = f"select after.ID, after.BALANCE from {SCHEMA}.stg_bereft where operation <> 'load'"
+    assert sorted(tuple(row.values()) for row in lake.rows(changes) if row["ID"]) == [
+        (1, Decimal("2.00")),
+        (2, Decimal("0.10")),
+    ]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_was_read_by_a_schema_stays_where_that_is_gone(
     form: str, project: Project, lake: Lake

@@ -50,6 +50,9 @@ class Project:
 
     relations = sources
 
+    def models(self) -> list[Any]:
+        return []
+
     def source(self, schema: str, name: str) -> Any:
         wanted = (schema, name)
         return next((n for n in self._sources if (n.source_name, n.name) == wanted), None)
@@ -90,6 +93,29 @@ def test_a_folder_is_not_read_for_another_one_of_its_last_name(path: str, file: 
     assert path in str(refused.value)
     assert "/landing/eu/customers__ct" in str(refused.value)
     assert "--as SCHEMA.TABLE" in str(refused.value)
+    assert f"renamed or moved, set the identifier or the schema of its old source ({file})" in str(
+        refused.value
+    ).replace(" to it instead, so that its history goes on", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "identifier"),
+    [
+        ("raw.orders__ct", "raw", "orders_v2__ct"),
+        ("raw.orders_v2__ct", "raw", "orders_v2__ct"),
+        ("crm.orders__ct", "crm", "orders__ct"),
+    ],
+)
+def test_a_table_that_was_renamed_or_moved_keeps_its_source(
+    name: str, schema: str, identifier: str
+) -> None:
+    """Somebody has said in the source that we declared what it is called now."""
+    file = "models/staging/qlik/_src_raw.yml"
+    edited = source_node("raw", "orders__ct", schema, identifier, file)
+    one = found(name, edited)
+    assert one.reference == "source('raw', 'orders__ct')"
+    assert one.nodes == {edited.unique_id}
+    assert one.source == landed.Source("raw", schema, "orders__ct", identifier)
 
 
 @pytest.mark.parametrize(
@@ -274,6 +300,38 @@ def test_two_schemas_do_not_share_a_file_of_sources(tmp_path: Path) -> None:
         changes(tmp_path, [texts("a", "a"), texts("b", "a", schema="orc")], whole=True)
 
 
+def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
+    tmp_path: Path,
+) -> None:
+    """A table was renamed: without its source dbt could parse none of the models."""
+    path, head = "models/staging/qlik/_src_raw.yml", "sources:\n  - name: raw\n    tables:\n"
+    blocks = {name: f"      - name: {name}\n" for name in ("customers__ct", "clients__ct")}
+    old, new = (Texts(name, {}, {path: {name: blocks[name]}}, {path: head}) for name in blocks)
+    [first] = changes(tmp_path, [old], whole=True)
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(first.new)
+    project: Any = SimpleNamespace(
+        folder=tmp_path,
+        models=lambda: WRITTEN,
+        file_of=lambda node: node.original_file_path,
+        manifest=SimpleNamespace(
+            sources={CUSTOMERS: source_node("raw", "customers__ct", "raw", "customers__ct", path)}
+        ),
+    )
+
+    def sources() -> list[str]:
+        drawn: Any = SimpleNamespace(texts=new)
+        [change] = init._changes(project, init._Outcome([(Entry("raw.clients__ct"), drawn)], []))
+        assert change.state == "behind"
+        [source] = yaml.safe_load(change.new)["sources"]
+        return [table["name"] for table in source["tables"]]
+
+    assert sources() == ["customers__ct", "clients__ct"]
+    # Once its model is written anew, it reads another one.
+    project.models = lambda: WRITTEN[1:]
+    assert sources() == ["clients__ct"]
+
+
 def test_tables_of_one_topic_share_its_source(tmp_path: Path) -> None:
     pair = [texts("a", "/landing/topic", "of a"), texts("b", "/landing/topic", "of b")]
     [change] = changes(tmp_path, pair, whole=True)
@@ -454,9 +512,21 @@ def json_at(text: str, path: str) -> str | None:
 
 
 def plan_of(
-    messages: list[str], table: str | None = None, key: list[str] | None = None, **written: Any
+    messages: list[str],
+    table: str | None = None,
+    key: list[str] | None = None,
+    described: list[dict[str, Any]] | None = None,
+    **written: Any,
 ) -> plans.Plan:
-    """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's."""
+    """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's.
+
+    Args:
+        messages: Its data messages.
+        table: The table asked for.
+        key: The key, if it is known.
+        described: What its metadata messages say, a row for a column.
+        **written: What the model has.
+    """
     lake = sqlite3.connect(":memory:")
     for name, count, function in (
         ("get_json_object", 2, json_at),
@@ -469,7 +539,7 @@ def plan_of(
     lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
     project: Any = SimpleNamespace(
         macro=lambda name, **given: name,
-        query=lambda sql: [],
+        query=lambda sql: described or [],
         rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall(),
     )
     topic: Any = SimpleNamespace(
@@ -667,6 +737,28 @@ def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
     there = drafts._Existing(project, table, Found(system, [], [], {}), Entry("raw.CDC_t"))
     for shown[:] in (["15"], ["12", "15"], []):
         assert number(**there.written()) == "12"
+
+
+def test_a_model_of_messages_goes_on_without_the_metadata_it_was_written_by() -> None:
+    """Columns that are guessed in their place would have other types, and be refused."""
+    names = {"schema_name": "dbo", "table_name": "ORDERS", "schema_id": "v1"}
+    described: list[dict[str, Any]] = [
+        {**names, "column_name": "ID", "spark_type": "int", "primary_key_position": 1},
+        {**names, "column_name": "SUM", "spark_type": "decimal(12,2)"},
+    ]
+    of_orders = [qlik("INSERT", {"ID": 1, "SUM": 1.5}, "03", **ORDER)]
+    by_metadata = plan_of(of_orders, described=described)
+    assert by_metadata.call == {"metadata": "landed"}
+    with pytest.raises(plans.NothingLanded, match="reads the columns from them: land one again"):
+        plan_of(of_orders, written_metadata=True)
+    # The other way round: a model that was written before its metadata came.
+    by_data = plan_of(of_orders, key=["ID"])
+    written: dict[str, Any] = {
+        "written_table": "dbo.ORDERS",
+        "written_columns": by_data.columns,
+    }
+    later = plan_of(of_orders, key=["ID"], described=described, **written)
+    assert (later.columns, later.call) == (by_data.columns, by_data.call)
 
 
 @pytest.mark.parametrize(
