@@ -11,6 +11,7 @@
 
     {{ run_hooks(pre_hooks) }}
     {%- do afterimage._drop_old_scratch_tables(target_relation) -%}
+    {%- set earlier = afterimage._version_left(target_relation, existing_relation, intakes) -%}
 
     {%- if afterimage._is_incremental() -%}
         {%- do afterimage._update_stream(target_relation, compiled_code, intakes) -%}
@@ -18,6 +19,7 @@
         {%- do afterimage._build_stream(target_relation, existing_relation, compiled_code, intakes) -%}
     {%- endif -%}
     {%- do afterimage._forget_notes(intakes) -%}
+    {%- do afterimage._check_none_is_gone(target_relation, earlier) -%}
 
     {%- do afterimage._complete_table(target_relation, existing_relation) -%}
 
@@ -66,6 +68,7 @@
 {#- One incremental run. The model's SQL runs once, into a scratch table that later statements count and write. -#}
 {%- macro _update_stream(target_relation, sql, intakes) -%}
     {%- set landed = afterimage._landed_text(intakes) -%}
+    {%- do afterimage._refuse_other_shapes(target_relation, intakes) -%}
     {%- for intake in intakes if intake.new_shape -%}
         {%- do afterimage._alter_images(target_relation, intake.new_shape) -%}
     {%- endfor -%}
@@ -128,6 +131,30 @@
 {%- endmacro -%}
 
 
+{#- Raises an error if the raw tables that a model unites have other columns than each other once some have new ones:
+    images of two shapes cannot be united, in no run and no full refresh. Until then, no table has been altered. -#}
+{%- macro _refuse_other_shapes(target_relation, intakes) -%}
+    {%- set grown = intakes | selectattr('new_shape') | list -%}
+    {%- if intakes | length < 2 or not grown -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set built = afterimage._described('select `after`.* from ' ~ target_relation) | map(attribute='name') | list -%}
+    {%- for intake in intakes -%}
+        {%- set columns = intake.new_shape.columns if intake.new_shape else built -%}
+        {%- for other in grown if other.new_shape.columns != columns -%}
+            {%- set lacking = other.new_shape.columns | reject('in', columns) | list -%}
+            {%- do exceptions.raise_compiler_error(
+                'change_stream ' ~ model.name ~ ': the raw tables that a model unites must have the same columns, in'
+                ~ ' one order. Add new ones to all of them (`alter table … add columns`), or write a model for each'
+                ~ ' table, and unite these in the history. Got: ' ~ other.name ~ ' with '
+                ~ other.new_shape.columns | join(', ') ~ '; ' ~ intake.name
+                ~ (' without ' ~ lacking | join(', ') if lacking else ' in another order')
+            ) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
 {#- Gives both images their new shape, see _check_drift. A run that is killed in between leaves a part of it, and the
     next one adds the rest: `after` comes last, because the check looks there. If all rows must be read again, what was
     read is forgotten first, so that this run, or the next if it is killed, reads all that the raw table still holds.
@@ -151,8 +178,9 @@
         {%- set position = namespace(after='first') -%}
         {%- for name in shape.columns -%}
             {%- if name in known -%}
+                {#- Of tables that a model unites, another may have the wider type. -#}
                 {%- do afterimage._widen_columns(
-                    target_relation, afterimage._widenings(known[name], shape.types[name], [image, name])
+                    target_relation, afterimage._widenings(known[name], shape.types[name], [image, name]) or []
                 ) -%}
             {%- else -%}
                 {%- do afterimage._of_model_format('before_add')(target_relation, name, shape.types[name]) -%}

@@ -86,6 +86,7 @@
     {%- do afterimage._refuse_drift(
         macro_name, relation, differences or ['in another order'],
         "Or set `on_schema_change: append_new_columns`." if can_follow
+        else "All raw tables that the model unites must have the same columns." if afterimage._unites_tables()
     ) -%}
 {%- endmacro -%}
 
@@ -101,10 +102,13 @@
     ) if columns else {} -%}
     {%- set retyped = [] -%}
     {%- for name in columns if afterimage._stored_type(built[name]) != afterimage._stored_type(found[name]) -%}
+        {%- set widenings = afterimage._widenings(built[name], found[name], [name]) -%}
+        {#- A model that unites raw tables has the widest of their types. -#}
+        {%- set is_united = widenings is none and afterimage._unites_tables()
+            and afterimage._widenings(found[name], built[name], [name]) is not none -%}
         {%- do retyped.append({
-            'name': name, 'built': built[name], 'found': found[name],
-            'widenings': afterimage._widenings(built[name], found[name], [name]),
-        }) -%}
+            'name': name, 'built': built[name], 'found': found[name], 'widenings': widenings,
+        }) if not is_united -%}
     {%- endfor -%}
     {{ return(retyped) }}
 {%- endmacro -%}
@@ -195,30 +199,6 @@
             ~ " emptied after each run on purpose, set the var afterimage_on_gap to 'ignore'."
         ) -%}
     {%- endif -%}
-{%- endmacro -%}
-
-
-{#- The first characters of the newest change_seq that earlier runs took in, if any. Places after `at_most` do not
-    count. Iceberg's metadata tells whether any change is rejected. If none is and the metadata holds whole
-    change_seqs, it also gives the newest. -#}
-{%- macro _newest_place(width, at_most=none) -%}
-    {%- if not afterimage._is_incremental() -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set rejected = afterimage._value('select count(reject_reason) from ' ~ this) -%}
-    {%- set query -%}
-        select left(max(change_seq), {{ width }}) from {{ this }}
-        {{ 'where reject_reason is null' if rejected > 0 }}
-    {%- endset -%}
-    {%- set newest = afterimage._value(query) or none -%}
-    {%- if newest is none or at_most is none or newest <= at_most -%}
-        {{ return(newest) }}
-    {%- endif -%}
-    {%- set query -%}
-        select left(max(change_seq), {{ width }}) from {{ this }}
-        where reject_reason is null and change_seq <= '{{ at_most }}'
-    {%- endset -%}
-    {{ return(afterimage._value(query) or none) }}
 {%- endmacro -%}
 
 

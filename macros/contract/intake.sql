@@ -21,7 +21,7 @@
     - `new_shape`, `erased_columns`: as given; `added`: the columns that are new, or were so in a run that did not end,
     - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that; `types`, `are_types_known`: likewise
       for the declared types, see _redeclared,
-    - `idle`: the model's query if there is nothing to read. -#}
+    - `idle`: the model's query if there is nothing to read; `is_united`: whether the model has further intakes. -#}
 {%- macro _intake(
     macro_name, unique_key, sides, new_shape=none, also=[], whole=false, further_columns=[],
     erased_columns={}, waits_for_time=false, reads=[], declared=none, made_by={}, read_by={}
@@ -79,7 +79,7 @@
         'has_unplaced': has_unplaced,
         'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
         'is_woken': read.is_woken,
-        'new_shape': new_shape, 'has_new_rules': remembered.has_new_rules,
+        'new_shape': new_shape, 'has_new_rules': remembered.has_new_rules, 'is_united': remembered.built_with | length > 1,
         'added': (new_shape or fromjson(remembered.read.get('altered') or '{}')).get('added', []),
         'erased_columns': erased_columns,
         'asks': asks,

@@ -45,6 +45,13 @@
 {%- endmacro -%}
 
 
+{#- Whether the table was built from several raw tables, each by a source macro of its own. -#}
+{%- macro _unites_tables() -%}
+    {%- set keys = afterimage._table_properties(this).get('afterimage.keys') if afterimage._tracks_reads() -%}
+    {{ return(fromjson(afterimage._from_property(keys) or '[]') | length > 1) }}
+{%- endmacro -%}
+
+
 {#- The states of the property `afterimage.read`, by name: of the raw tables, of what is remembered beside them (names
     with ` asks`, ` types` or ` digest` behind), and of a change of columns that no run has ended, see _alter_images. -#}
 {%- macro _stored_reads(properties) -%}

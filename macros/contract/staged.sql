@@ -69,8 +69,14 @@ where
         known.change_id is null
         or not (
             {%- for column in compared %}
-            {{ afterimage._comparable(value[column], types[column]) }}
-            <=> {{ afterimage._comparable('known.' ~ afterimage._quote(column), types[column]) }}
+            {%- set pair = [value[column], 'known.' ~ afterimage._quote(column)] %}
+            {%- if intake.is_united and column in ['before', 'after'] %}
+            {#- The table has the widest types of all raw tables, and Spark compares no rows of two types. -#}
+            {%- set own_type = ' as ' ~ afterimage._row_type(columns, column_types) ~ ')' %}
+            {%- set pair = ['try_cast(' ~ pair[0] ~ own_type, 'try_cast(' ~ pair[1] ~ own_type] %}
+            {%- endif %}
+            {{ afterimage._comparable(pair[0], types[column]) }}
+            <=> {{ afterimage._comparable(pair[1], types[column]) }}
             {%- if not loop.last %} and{% endif %}
             {%- endfor %}
         )

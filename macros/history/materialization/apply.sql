@@ -53,6 +53,18 @@
         'rebuilt': "count_if(afterimage_action = 'rebuilt')",
         'removed': "count_if(afterimage_action = 'removed')",
     }) -%}
+    {%- if counts.removed > 0 and rebuilt.from_first_change and not afterimage._setting('afterimage_rebuild') -%}
+        {%- set removed -%}
+            select touched.*, touched.valid_from_seq as known_seq
+            from {{ rebuilt.touched }} as touched
+            inner join {{ difference }} as difference
+                on touched.history_id = difference.afterimage_id
+            where touched.is_touched and difference.afterimage_action = 'removed'
+        {%- endset -%}
+        {%- do afterimage._refuse_to_lose(
+            target_relation, stream, options, removed, [difference, rebuilt.touched, facts.carried]
+        ) -%}
+    {%- endif -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in, ' ~ rebuilt.key_count ~ ' keys touched; versions: '
         ~ counts.opened ~ ' opened, ' ~ counts.closed ~ ' closed, ' ~ counts.rebuilt ~ ' changed, '
@@ -83,4 +95,39 @@ and (
         {%- endcall -%}
     {%- endif -%}
     {{ return(difference) }}
+{%- endmacro -%}
+
+
+{#- Raises an error if rows would go because the stream begins later than it did: their place is before the first
+    that their key has there now, and no change is at it. So it is if a staging table is built anew, such as under
+    another name, from a raw table that was pruned. What was rejected or erased is still there, at its place.
+    `removed` is a query for the rows to remove, with `known_seq`; `scratch` are tables that the run drops later. -#}
+{%- macro _refuse_to_lose(target_relation, stream, options, removed, scratch) -%}
+    {%- set keys = afterimage._key_names(options.unique_key) | join(', ') -%}
+    {%- set place = afterimage._shared_place('removed.known_seq') -%}
+    {%- set query -%}
+        select count(*)
+        from ({{ removed }}) as removed
+        left anti join {{ stream }} as changes
+            on removed.known_seq = changes.change_seq
+        left outer join (
+            select {{ keys }}, min({{ afterimage._shared_place('change_seq') }}) as first_place
+            from ({{ afterimage._touched_keys(stream, options.unique_key) }}) as touching
+            group by {{ keys }}
+        ) as firsts
+            on {{ afterimage._each(options.unique_key, 'removed.{key} <=> firsts.{key}') | join(' and ') }}
+        where
+            (firsts.first_place is null or {{ place }} < firsts.first_place)
+            and not {{ afterimage._has_movable_place('removed.known_seq') }}
+    {%- endset -%}
+    {%- set lost = afterimage._value(query) | int -%}
+    {%- if lost > 0 -%}
+        {%- do afterimage._drop_scratch_tables(scratch) -%}
+        {%- do exceptions.raise_compiler_error(
+            options.macro_name ~ ': ' ~ lost ~ ' rows of ' ~ target_relation ~ ' would be lost, because the stream'
+            ~ ' begins after the changes that they came from. If its staging table was built anew from a raw table that'
+            ~ ' had been pruned, give the earlier staging table the present name. To let the rows go, copy the table'
+            ~ ' first, and run `dbt run --full-refresh --select ' ~ model.name ~ '`.'
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}

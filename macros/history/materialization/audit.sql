@@ -174,12 +174,16 @@
         'changed': "count_if(afterimage_action = 'changed')",
         'removed': "count_if(afterimage_action = 'removed')",
     })) -%}
+    {%- if counts.removed > 0 -%}
+        {%- set removed = 'select ' ~ afterimage._each(options.unique_key, '{column} as {key}') | join(', ') ~ ', '
+            ~ 'afterimage_known_seq as known_seq from ' ~ difference ~ " where afterimage_action = 'removed'" -%}
+        {%- do afterimage._refuse_to_lose(target_relation, stream, options, removed, [difference, touched, carried]) -%}
+    {%- endif -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in; rows: ' ~ counts.added ~ ' added, ' ~ counts.changed
         ~ ' changed, ' ~ counts.removed ~ ' removed',
         info=true
     ) -%}
-    {%- set written = identity + compared -%}
     {%- set is_alone = afterimage._is_at_version(target_relation, snapshot) -%}
     {%- if counts.added + counts.changed + counts.removed == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- no row has changed {%- endcall -%}
@@ -193,7 +197,7 @@
                 {{ afterimage._within_places(counts, 'known.' ~ names.change_seq) }}
             {%- endset -%}
 {{ afterimage._merge_rows(
-    target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone, matches, written,
+    target_relation, 'select * from ' ~ difference ~ ' where ' ~ is_alone, matches, identity + compared,
     removes="fresh.afterimage_action = 'removed'"
 ) }}
         {%- endcall -%}

@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -35,6 +36,9 @@ from runs import (
     pairs_of,
     row,
 )
+
+# A warning of ours ends the run.
+STRICT = ("--warn-error-options", '{"error": ["JinjaLogWarning"]}')
 
 
 @pytest.fixture(scope="module")
@@ -573,19 +577,72 @@ def test_a_body_that_names_its_columns(project: Project, lake: Lake, runs: Runs)
     runs.assert_as_a_full_refresh()
 
 
+def unite(
+    project: Project,
+    lake: Lake,
+    east: dict[str, str] = COLUMNS,
+    west: dict[str, str] = COLUMNS,
+    **config: Any,
+) -> None:
+    """Write a model of two raw tables."""
+    parts = []
+    for number, (name, columns) in enumerate({"east": east, "west": west}.items(), 1):
+        lake.create(f"{name}__ct", columns, [row(at(number), "I", name, number)])
+        raw = relation(f"{name}__ct")
+        parts.append(f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})")
+    union = " union all ".join(parts)
+    project.model("stg_stream", union, materialized="change_stream", **config)
+
+
 @pytest.mark.minutes
 def test_a_model_may_unite_several_raw_tables(project: Project, lake: Lake, runs: Runs) -> None:
     """Also when only some of them have news."""
-    parts = []
-    for number, name in enumerate(["east", "west"], 1):
-        lake.create(f"{name}__ct", COLUMNS, [row(at(number), "I", name, number)])
-        raw = relation(f"{name}__ct")
-        parts.append(f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})")
-    project.model("stg_stream", " union all ".join(parts), materialized="change_stream")
+    unite(project, lake)
     runs.run("--full-refresh")
     runs.assert_nothing_new()
     lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.slow
+def test_raw_tables_that_a_model_unites_may_have_types_of_two_widths(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """The staging table has the wider ones."""
+    narrow = COLUMNS | {"price": "decimal(5,2)", "size": "float"}
+    wide = COLUMNS | {"id": "bigint", "price": "decimal(9,2)", "size": "double"}
+    unite(project, lake, narrow, wide)
+    runs.run("--full-refresh")
+    news = {"price": Decimal("1.50"), "size": 0.5}
+    lake.append("east__ct", narrow, [row(at(3), "U", "far east", 1) | news])
+    assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+    lake.append("east__ct", narrow, [row(at(3), "U", "far east", 1) | news])
+    lake.append("west__ct", wide, [row(at(4), "U", "far west", 2**40) | news])
+    assert "2 changes: 1 new, 1 known, 0 rejected" in runs.run()
+    runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.minutes
+def test_a_new_column_must_be_in_all_raw_tables_that_a_model_unites(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    unite(project, lake, on_schema_change="append_new_columns")
+    runs.run("--full-refresh")
+    before = runs.staged()
+    lake.spark.sql(f"alter table {SCHEMA}.west__ct add columns (city string)")
+    news = row(at(3), "U", "far west", 2) | {"city": "Rome"}
+    lake.append("west__ct", COLUMNS | {"city": "string"}, [news])
+    with pytest.raises(
+        DbtError, match=r"Got: \S+west__ct with id, name, city; \S+east__ct without city"
+    ):
+        runs.run()
+    assert runs.staged() == before
+    lake.spark.sql(f"alter table {SCHEMA}.east__ct add columns (city string)")
+    assert "1 new" in runs.run()
+    assert {one["after"]["city"] for one in runs.staged()} == {None, "Rome"}
     runs.assert_as_a_full_refresh()
 
 
@@ -907,6 +964,47 @@ def test_a_full_refresh_after_the_clock_was_ahead_reaches_the_history(
     project.dbt("run", "--select", "stream_history")
     (project.folder / "models/stream_history.sql").unlink()
     assert len(lake.rows(f"select * from {SCHEMA}.stream_history where id = 99")) == 1
+
+
+@pytest.mark.slow
+def test_a_full_refresh_of_staging_alone_warns_of_changes_that_are_gone(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """The history reads what is new, and so keeps what came of them."""
+    history_of_the_stream(project)
+    refresh = (*STRICT, "run", "--full-refresh", "--select")
+    delete = f"delete from {SCHEMA}.{RAW} where header__change_seq = '{{}}'"
+    project.dbt(*refresh, "stg_stream")
+    lake.spark.sql(delete.format(at(3)))
+    with pytest.raises(
+        DbtError, match=r"1 changes that .* stays in stream_history\. .* --select stg_stream\+`"
+    ):
+        project.dbt(*refresh, "stg_stream")
+    lake.spark.sql(delete.format(at(1)))
+    project.dbt(*refresh, "stg_stream+")
+    (project.folder / "models/stream_history.sql").unlink()
+    found = lake.rows(f"select name from {SCHEMA}.stream_history order by id, valid_from_seq")
+    assert [one["name"] for one in found] == ["b", "loaded"]
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.minutes
+def test_a_rollback_of_staging_and_raw_table_warns_of_changes_that_are_gone(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    history_of_the_stream(project)
+    names = {f"{SCHEMA}.{RAW}": 0, TABLE: 0}
+    for name in names:
+        [names[name]] = [one["snapshot_id"] for one in lake.rows(f"select * from {name}.refs")]
+    runs.land(row(at(9), "I", "bad", 99))
+    project.dbt("run", "--select", "stg_stream+")
+    for name, snapshot in names.items():
+        lake.spark.sql(f"call system.rollback_to_snapshot('{name}', {snapshot})")
+    run = (*STRICT, "run", "--select", "stg_stream")
+    with pytest.raises(DbtError, match=r"1 changes that .* stays in stream_history\. "):
+        project.dbt(*run)
+    project.dbt(*run)
+    (project.folder / "models/stream_history.sql").unlink()
 
 
 @pytest.mark.minutes

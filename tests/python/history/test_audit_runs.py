@@ -68,6 +68,28 @@ def test_a_change_without_effect_after_a_late_one_is_removed(project: Project, l
     ]
 
 
+@pytest.mark.slow
+def test_rows_from_before_a_pruned_stream_are_not_lost(project: Project, lake: Lake) -> None:
+    """A staging table that is built anew has only the changes that the raw table still holds."""
+    ada, ben, eva = (
+        change(10, "insert", (1, "Ada"), 1),
+        change(20, "insert", (2, "Ben"), 1),
+        change(40, "update", (1, "Eva"), 2),
+    )
+    # A change that another of its key stands before was taken out on purpose.
+    lake.create("audited_people", COLUMNS, [ada, ben])
+    project.dbt("run")
+    first = [(1, "insert", None, "Ada"), (2, "insert", None, "Ben")]
+    assert names(lake) == first
+    lake.create("audited_people", COLUMNS, [eva])
+    with pytest.raises(
+        DbtError, match=r"2 rows of \S+ would be lost, .* --full-refresh --select p"
+    ):
+        project.dbt("run")
+    assert names(lake) == first
+    assert lake.rows(f"show tables in {SCHEMA} like 'people_audit__scratch*'") == []
+
+
 def test_a_delete_shows_what_the_row_was(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(40, "delete", (1, None), 1)])
     project.dbt("run")

@@ -184,6 +184,34 @@ def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: L
     assert versions(lake) == [(1, "Ada", "Rome", 1, None)]
 
 
+@pytest.mark.slow
+def test_versions_from_before_a_pruned_stream_are_not_lost(unbuilt: Project, lake: Lake) -> None:
+    """A staging table that is built anew has only the changes that the raw table still holds."""
+
+    def stream(run: int, *cities: tuple[int, str]) -> None:
+        rows = [change(number, "update", (1, "Ada", city), run) for number, city in cities]
+        lake.create("changes", COLUMNS, rows)
+
+    write_model(unbuilt, grain="transaction")
+    rome, oslo, bonn = (1, "Rome"), (2, "Oslo"), (3, "Bonn")
+    stream(0, rome, oslo, bonn)
+    unbuilt.dbt("run", "--full-refresh")
+    # A change that others of its key stand before was taken out on purpose.
+    stream(1, rome, bonn)
+    unbuilt.dbt("run")
+    both = [(1, "Ada", "Rome", 1, "update"), (1, "Ada", "Bonn", 2, None)]
+    assert versions(lake) == both
+    stream(2, bonn)
+    with pytest.raises(
+        DbtError, match=r"1 rows of \S+ would be lost, .* --full-refresh --select p"
+    ):
+        unbuilt.dbt("run")
+    assert versions(lake) == both
+    assert lake.rows(f"show tables in {SCHEMA} like 'people_history__scratch*'") == []
+    unbuilt.dbt("run", "--full-refresh")
+    assert versions(lake) == [(1, "Ada", "Bonn", 1, None)]
+
+
 @pytest.mark.minutes
 def test_a_row_keeps_its_columns_from_key_to_key_in_a_later_run(
     project: Project, lake: Lake
