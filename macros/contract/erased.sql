@@ -8,9 +8,10 @@
     lost their values. Some change_ids hold the key, so such a change gets one of its own, the same whenever it is
     read; `id_before` is the one that it had. `erased_columns`: see _intake; `carried`: see _known_rules.
 
-    A change that was erased may come again without its key, if the rows that have it are gone. It is known by its id in
-    the table `known`, where one with tokens stays as it is. So it stays (`keeps_token`) if its key was erased as a whole
-    since: else a history would lose sight of the token, and keep it. -#}
+    A change that was erased may come again without its key, if the rows that have it are gone, or without the one of
+    its two keys that was erased. It is known by its id in the table `known`, where one with tokens stays as it is. So it
+    stays (`keeps_token`) if its key was erased as a whole since: else a history would lose sight of the token, and keep
+    it. -#}
 {%- macro _without_erased(erasures, columns, unique_key, further_columns, erased_columns, carried, known=none) -%}
 {%- set key_before = afterimage._key_text_of('changes.`before`.', unique_key, erasures) -%}
 {%- set key_after = afterimage._key_text_of('changes.`after`.', unique_key, erasures) -%}
@@ -72,7 +73,7 @@ kept_changes as (
             of_before.key_text is not null
             or of_after.key_text is not null
             {%- if known %}
-            or coalesce({{ has_no_key }} and earlier.reject_reason = 'erased', false)
+            or coalesce({{ key_before }} is null and earlier.change_id is not null, false)
             {%- endif %} as is_erased,
             coalesce(
                 changes.operation = 'update'

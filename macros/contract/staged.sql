@@ -6,7 +6,12 @@
 {%- macro _staged(intake, known, columns, column_types, unique_key, further_columns=[]) -%}
     {%- set erasures = afterimage._erasures_of(model.name, unique_key, column_types) if execute else none -%}
     {%- do afterimage._check_list_is_there(erasures) -%}
+    {%- do afterimage._check_listed_models(unique_key) -%}
     {%- do afterimage._check_hashed_types(erasures, unique_key) -%}
+    {%- for column, type in (erasures.token_types if erasures else {}).items() | list -%}
+        {#- A token is drawn for the type that the table has: it may not fit the declared one, and be NULL there. -#}
+        {%- do erasures.token_types.update({column: afterimage._stored_type(type)}) -%}
+    {%- endfor -%}
     {%- set contract = afterimage._contract_columns() -%}
     {%- set marks_known = afterimage._tracks_reads() and afterimage._is_incremental() -%}
     {%- set compared = contract | reject('equalto', 'change_id') | list + further_columns -%}

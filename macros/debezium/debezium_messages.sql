@@ -82,11 +82,12 @@ with
 {{ afterimage._debezium_classified(landing, layout) }},
 
 {{ afterimage._distinct_rows(
-    'classified', by='change_group, identity, row_id', first='place, landed_position, changed_at', together='change_group'
+    'classified', by='change_group, identity, row_id', first='own_place, landed_position, changed_at',
+    together='change_group'
 ) }},
 
 {% if headers -%}
-{{ afterimage._paired_rows('change_group, identity', 'is_moved', ['image', 'copies'], only_moves=true) }},
+{{ afterimage._paired_rows('change_group, identity', 'is_moved', ['image', 'copies', 'own_place'], only_moves=true) }},
 
 {% endif -%}
 described as (
@@ -95,8 +96,11 @@ described as (
         *,
         {{ "if(partner is null, row_kind, 'update')" if headers else 'row_kind' }} as kind,
         {%- if headers %}
+        -- Its first half may have been staged at its place alone: a history notices no change that moves to a later one.
+        least(own_place, partner.own_place) as place,
         if(partner is null, row_before, {{ afterimage._debezium_before_move(columns, unique_key) }}) as before_image,
         {%- else %}
+        own_place as place,
         row_before as before_image,
         {%- endif %}
         {%- if headers and position %}
@@ -134,24 +138,13 @@ described as (
         'delete_first': not layout.has_position,
     },
     old_key='before_image is not null',
-    known={'replaced': afterimage._debezium_replaced(intake, landing, unique_key, names) if intake.kind == 'all'}
+    known={
+        'replaced': afterimage._debezium_replaced(intake, landing, unique_key, names) if intake.kind == 'all',
+        'kept': afterimage._debezium_kept(
+            position, names | reject('in', intake.added) | list, unique_key
+        ) if position and afterimage._is_incremental() else {},
+    }
 ) }}
-{%- endmacro -%}
-
-
-{#- The row before a key change, as the partner has it. PostgreSQL's delete has the key alone, unless REPLICA IDENTITY
-    is FULL, and defaults of columns that are NOT NULL, which look like any value: what the insert has too is certain. -#}
-{%- macro _debezium_before_move(columns, unique_key) -%}
-    {%- set fields = [] -%}
-    {%- for column in columns -%}
-        {%- set value = 'partner.image.' ~ afterimage._quote(column.name) -%}
-        {%- do fields.append(
-            afterimage._literal(column.name) ~ ', '
-            ~ (value if column.name in unique_key else 'if(is_postgresql and not ' ~ value ~ ' <=> image.'
-                ~ afterimage._quote(column.name) ~ ', null, ' ~ value ~ ')')
-        ) -%}
-    {%- endfor -%}
-    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
 {%- endmacro -%}
 
 
@@ -175,7 +168,7 @@ classified as (
 
     select
         *,
-        if(m.kind = 'load', '', coalesce({{ landing.place }}, '')) as place,
+        if(m.kind = 'load', '', coalesce({{ landing.place }}, '')) as own_place,
         coalesce(m.source.schema, m.source.db) as schema_name,
         case
             when value is null or (not is_usual and value rlike '^\\s*(null|[{]\\s*("schema".*"payload"\\s*:\\s*null|"payload"\\s*:\\s*null\\s*,\\s*"schema".*)\\s*[}])\\s*$')
@@ -195,7 +188,7 @@ classified as (
             when not {{ is_of_table }} then concat('of another table: ', concat_ws('.', schema_name, m.source.`table`))
             {%- endif %}
             when m.kind = 'unknown' then concat('unknown operation: "', left(m.op, 60), '"')
-            when m.kind <> 'load' and place = '' then concat('no place in the order: ', {{ landing.place_missing }})
+            when m.kind <> 'load' and own_place = '' then concat('no place in the order: ', {{ landing.place_missing }})
             when m.kind = 'truncate' then null
             when image is null then 'the message holds no row'
             when size(misfits) > 0 then concat('a value does not fit its column: ', array_join(misfits, ', '))

@@ -204,3 +204,19 @@ images as (
 
 )
 {%- endmacro -%}
+
+
+{#- The row before a key change, as the partner has it. PostgreSQL's delete has the key alone, unless REPLICA IDENTITY
+    is FULL, and defaults of columns that are NOT NULL, which look like any value: what the insert has too is certain. -#}
+{%- macro _debezium_before_move(columns, unique_key) -%}
+    {%- set fields = [] -%}
+    {%- for column in columns -%}
+        {%- set value = 'partner.image.' ~ afterimage._quote(column.name) -%}
+        {%- do fields.append(
+            afterimage._literal(column.name) ~ ', '
+            ~ (value if column.name in unique_key else 'if(is_postgresql and not ' ~ value ~ ' <=> image.'
+                ~ afterimage._quote(column.name) ~ ', null, ' ~ value ~ ')')
+        ) -%}
+    {%- endfor -%}
+    {{ return('named_struct(' ~ fields | join(', ') ~ ')') }}
+{%- endmacro -%}

@@ -154,3 +154,29 @@ limit 1
         ~ "if(m.kind = 'reload', '.i', ''))"
     ) }}
 {%- endmacro -%}
+
+
+{#- What a change keeps of its stored row if it is sent again once its first message is no longer landed: the place of
+    that. Behind the places of later changes it would undo them. Where changes share a place in the log, an id may go over
+    to another one; so the row must be the same, or the first half of a key change. -#}
+{%- macro _debezium_kept(position, columns, unique_key) -%}
+    {%- set length = 19 * position | length -%}
+    {%- set change_seq -%}
+if(
+        left(known.change_seq, {{ length - 19 }}) = left(changes.change_seq, {{ length - 19 }})
+        and left(known.change_seq, {{ length }}) < left(changes.change_seq, {{ length }})
+        and known.reject_reason is null
+        and changes.reject_reason is null
+        and case
+            when known.operation = changes.operation
+                then {{ afterimage._same_columns('known.`before`', 'changes.`before`', columns) }}
+                    and {{ afterimage._same_columns('known.`after`', 'changes.`after`', columns) }}
+            when known.operation = 'delete' and changes.operation = 'update'
+                then {{ afterimage._same_columns('known.`before`', 'changes.`before`', unique_key) }}
+        end,
+        concat(left(known.change_seq, {{ length }}), substr(changes.change_seq, {{ length + 1 }})),
+        changes.change_seq
+    )
+    {%- endset -%}
+    {{ return({'change_seq': change_seq}) }}
+{%- endmacro -%}

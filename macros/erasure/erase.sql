@@ -41,6 +41,7 @@
             ) -%}
         {%- endfor -%}
     {%- endfor -%}
+    {%- do lines.extend(afterimage._lines_of_what_comes_back(plan)) -%}
     {%- for name in plan.rebuilt -%}
         {%- do lines.append(name ~ ': keeps the rows until dbt builds it again, as its files have no versions') -%}
     {%- endfor -%}
@@ -59,8 +60,8 @@
     {%- for table in plan.raw_left -%}
         {%- set count = 'may have' if not table.images else 'has ' ~ afterimage._rows_of_plan(table, plan) -%}
         {%- do lines.append(
-            table.name ~ ': ' ~ count ~ ' rows of these keys, and is left alone, as it is not ours; what is read of it again'
-            ~ ' is left out'
+            table.name ~ ': ' ~ count ~ ' rows of these keys, and is left alone, as ' ~ (table.why or 'it is not ours')
+            ~ '; what is read of it again is left out'
         ) -%}
     {%- endfor -%}
     {{ return(lines) }}

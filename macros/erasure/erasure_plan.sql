@@ -6,9 +6,9 @@
     - `tables`: the tables below that have this key; `rebuilt`: the names of those that are files without versions;
       `others`: those that are not touched, each with the reason, `why`; `beside`: the names of other models that read
       what the staging model reads,
-    - `raw_tables`: what the staging model reads, if that is erased too, else `raw_left`; `raw_gone`: the names of what does
-      not exist any longer; `loses_rows`: whether no row that
-      a change of the keys counts is left,
+    - `raw_tables`: what the staging model reads, and what is behind it (see _reads_of), if that is erased too, else
+      `raw_left`, with the reason, `why`, if it is a special one; `raw_gone`: the names of what does not exist any longer;
+      `loses_rows`: whether no row that a change of the keys counts is left,
     - `erased_columns`: see _intake; `parts`: see _parts_of_changes,
     - `kept`: the columns that stay, if intervals are kept; `token_types`: the types of the key's other columns.
     Tables are {name, relation, format, images, types, is_raw}: `images` is where a row has its key, and `types` are those
@@ -44,55 +44,15 @@
         'loses_rows': false, 'erased_columns': {}, 'parts': [],
         'kept': kept, 'token_types': afterimage._token_types(kept, unique_key, types),
     } -%}
-    {%- set without_changes = [] -%}
-    {%- for one in known -%}
-        {%- do without_changes.extend(one.without_changes or []) -%}
-    {%- endfor -%}
-    {%- set without_changes = without_changes | reject('in', known | map(attribute='name') | list) | list -%}
-    {#- What the model reads beside its macro may be anything. -#}
-    {%- set asked = known | map(attribute='tables') | select | sum(start=[]) -%}
-    {%- set stored = afterimage._stored_reads(afterimage._table_properties(stream.relation)) -%}
-    {%- for name, asks in stored.items() if name.endswith(' asks') -%}
-        {%- do asked.extend(fromjson(asks).tables + fromjson(asks).others) -%}
-    {%- endfor -%}
     {%- for one in known -%}
         {%- do plan.parts.extend(one.parts or []) -%}
         {%- do plan.erased_columns.update(one.erased_columns or {}) -%}
     {%- endfor -%}
-    {%- set with_parts = plan.parts | map(attribute='name') | list -%}
-    {%- set list = afterimage._erasures_seed() -%}
-    {%- for id in node.depends_on.nodes if not list or id != list.unique_id -%}
-        {%- set table = afterimage._raw_table(id, unique_key) -%}
-        {#- Other tables describe changes, such as a registry's schemas, which have the key's name, and no row of it. An
-            earlier release did not remember which these are. -#}
-        {%- if table.is_gone -%}
-            {%- do plan.raw_gone.append(table.name) -%}
-        {%- elif table.relation | string not in without_changes and table.types | list | sort != ['id', 'schema'] -%}
-            {%- set is_read = not asked or table.relation | string in asked -%}
-            {%- set is_erased = raw and afterimage._has_versions(table) and is_read
-                and (table.images or table.relation | string in with_parts) -%}
-            {%- do plan['raw_tables' if is_erased else 'raw_left'].append(table) -%}
-        {%- endif -%}
-    {%- endfor -%}
-    {%- if not asked and plan.raw_tables | length > 1 -%}
-        {%- do exceptions.raise_compiler_error(
-            'erase: `raw` must be false, as ' ~ staging ~ ' does not remember which of these tables its source macro reads, and all'
-            ~ ' have the columns of the key: ' ~ plan.raw_tables | map(attribute='name') | join(', ') ~ '. Run the model first. A'
-            ~ " model of dbt's `incremental` never remembers it: delete the rows there yourself. Got: true"
-        ) -%}
-    {%- elif raw and not plan.raw_gone and not plan.raw_tables | selectattr('images') | list -%}
-        {%- do exceptions.raise_compiler_error(
-            'erase: `raw` must be false, as ' ~ staging ~ ' reads no table of Iceberg or Delta with the columns of the key.'
-            ~ ' Delete the rows there yourself. Got: true'
-        ) -%}
-    {%- endif -%}
-    {%- set of_raw = plan.raw_tables | map(attribute='relation') | map('string') | list -%}
-    {%- set rows_left = known | map(attribute='name') | reject('in', of_raw) | list -%}
-    {%- do plan.update({'loses_rows': plan.raw_tables != [] and not rows_left}) -%}
+    {%- set ids_read = afterimage._add_raw_tables(plan, node, known, raw) -%}
     {%- set all_below = afterimage._models_below(node, nodes) -%}
     {%- set own = [node.unique_id] + all_below | map(attribute='unique_id') | list -%}
-    {%- for other in nodes if other.unique_id not in own
-        and other.depends_on.nodes | select('in', node.depends_on.nodes) | list -%}
+    {%- for other in nodes if other.unique_id not in own + ids_read
+        and other.depends_on.nodes | select('in', ids_read) | list -%}
         {%- do plan.beside.append(other.name) -%}
     {%- endfor -%}
     {%- for below in all_below if below.config.materialized != 'ephemeral' -%}
@@ -125,26 +85,6 @@
     {{ return({
         'name': node.name, 'relation': relation, 'format': afterimage._landing_format(relation), 'images': images,
         'types': afterimage._types_in_lower_case(relation), 'is_raw': false,
-    }) }}
-{%- endmacro -%}
-
-
-{#- A table that a staging model reads. -#}
-{%- macro _raw_table(id, unique_key) -%}
-    {%- set node = graph.sources.get(id) or graph.nodes[id] -%}
-    {%- if node.config.materialized == 'ephemeral' -%}
-        {{ return({'name': node.name, 'relation': none, 'format': none, 'images': [], 'types': {}, 'is_raw': true}) }}
-    {%- endif -%}
-    {%- set relation = afterimage._relation_of_node(node) -%}
-    {#- Spark shows an error here and does not raise it. Of a folder nothing else says that it is gone. -#}
-    {%- set explained = run_query('explain select * from ' ~ relation).rows | map('first') | join(' ') -%}
-    {%- if modules.re.search('(TABLE_OR_VIEW|SCHEMA|PATH)_NOT_FOUND|PATH_DOES_NOT_EXIST', explained) -%}
-        {{ return({'name': id.split('.')[2:] | join('.'), 'is_gone': true}) }}
-    {%- endif -%}
-    {%- set types = afterimage._types_in_lower_case(relation) -%}
-    {{ return({
-        'name': id.split('.')[2:] | join('.'), 'relation': relation, 'format': afterimage._landing_format(relation),
-        'images': [] if afterimage._lacks_columns(types, unique_key) else [''], 'types': types, 'is_raw': true,
     }) }}
 {%- endmacro -%}
 

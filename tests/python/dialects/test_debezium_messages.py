@@ -254,6 +254,68 @@ def test_a_row_of_a_snapshot_is_older_than_the_change_that_has_it_sent(
         )
 
 
+@pytest.mark.slow
+def test_a_key_change_whose_halves_land_in_two_runs_ends_the_row_at_its_old_key(
+    project: Project, lake: Lake
+) -> None:
+    """The first run takes the delete for one, and the history has it at its offset."""
+    models(project, "halves", ", headers='headers', position=['partition', 'offset']")
+    rows = [
+        landed(9, envelope("c", 10, None, thing(1, "long"))),
+        landed(10, envelope("d", 20, thing(1, "long"), None), header="newkey"),
+        landed(11, None, key=1),
+        landed(12, envelope("c", 20, None, thing(20, PLACEHOLDER)), header="oldkey"),
+    ]
+    found = run_in_batches_and_at_once(
+        project, lake, TABLES, [{"halves": (LANDING, batch)} for batch in (rows[:3], rows[3:])]
+    )[-1]["things_history"]
+    versions = sorted(found, key=lambda row: row["id"])
+    assert [(row["id"], row["note"], row["closed_by"]) for row in versions] == [
+        (1, "long", "key_change"),
+        (20, "long", None),
+    ]
+
+
+@pytest.mark.slow
+def test_what_is_sent_again_keeps_its_place_if_its_first_message_is_gone(
+    project: Project, lake: Lake
+) -> None:
+    models(project, "resent", ", headers='headers', position=['partition', 'offset']")
+    rows = [
+        landed(100, envelope("c", 400, None, thing(1, "new"))),
+        landed(101, envelope("u", 500, thing(1, "new"), thing(1, "a"))),
+        landed(102, envelope("u", 600, thing(1, "a"), thing(1, "b"))),
+        landed(103, envelope("d", 700, thing(1, "b"), None), header="newkey"),
+        landed(104, envelope("c", 700, None, thing(2, "b")), header="oldkey"),
+        landed(105, envelope("u", 800, thing(2, "b"), thing(2, "c"))),
+    ]
+    lake.create("resent", LANDING, rows)
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    before = lake.contents(*TABLES)
+    told = [
+        (row["id"], row["note"], row["closed_by"])
+        for row in sorted(before["things_history"], key=lambda row: row["valid_from_seq"])
+    ]
+    assert told == [
+        (1, "new", "update"),
+        (1, "a", "update"),
+        (1, "b", "key_change"),
+        (2, "b", "update"),
+        (2, "c", None),
+    ]
+    lake.spark.sql(f"delete from {SCHEMA}.resent where offset < 105")
+    # One change comes twice, so that it has news.
+    again = [{**row, "offset": 106 + number} for number, row in enumerate([rows[1], *rows[1:5]])]
+    lake.append("resent", LANDING, again)
+    project.dbt("run", "--select", *TABLES)
+    after = lake.contents(*TABLES)
+    assert after["things_history"] == before["things_history"]
+    assert [row["change_seq"] for row in after["stg_things"]] == [
+        row["change_seq"] for row in before["stg_things"]
+    ]
+    assert sorted(row["source_rows"] for row in after["stg_things"]) == [1, 1, 1, 2, 2]
+
+
 # A key change in two partitions: PostgreSQL's connector does not send the long value again.
 MOVED: list[Row] = [
     landed(0, of_postgresql("c", 10, None, thing(1, "long"))),
