@@ -1,4 +1,4 @@
-{#- The CTE `masked`: the changes with their decoded masks. The few masks are sent to the rows, not the rows to them. -#}
+{#- The CTE `masked`: the changes with their decoded masks. The few masks go to the rows, not the rows to them. -#}
 {%- macro _qlik_masked(layout, mask_encoding, has_short_way) -%}
 flags as (
 
