@@ -73,8 +73,11 @@
         ~ "map_keys(from_json(erased_key, 'map<string, string>')), name -> lower(name))) = "
         ~ afterimage._string_array(unique_key | map('lower') | sort)
     ).rows | map('first') | reject('none') | list -%}
-    {%- set models = graph.nodes.values() | selectattr('resource_type', 'equalto', 'model') -%}
-    {%- set gone = listed | reject('in', models | map(attribute='name') | list) | sort -%}
+    {%- set names = graph.nodes.values() | map(attribute='name') | list -%}
+    {%- for disabled in builtins.ref.manifest.disabled.values() -%}
+        {%- do names.extend(disabled | map(attribute='name')) -%}
+    {%- endfor -%}
+    {%- set gone = listed | reject('in', names) | sort -%}
     {%- if gone -%}
         {%- do exceptions.raise_compiler_error(
             model.name ~ ': ' ~ list ~ ', the list of erasures, has keys of models that this project does not have. If '

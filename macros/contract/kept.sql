@@ -78,15 +78,12 @@ known.reject_reason is null
 {#- The condition that a load has the values of the one that the table has, in the columns that are not new. -#}
 {%- macro _is_copied_load(intake, columns, types) -%}
 {%- set columns = columns | reject('in', intake.added) | list -%}
-{%- set types_of, images = {}, [] -%}
-{%- for column in columns -%}
-    {%- do types_of.update({column: types[column] or types[column | lower]}) -%}
-{%- endfor -%}
+{%- set type, images = afterimage._row_type(columns, types), [] -%}
 {%- for rows in ['known', 'changes'] -%}
-    {%- set image = rows ~ '.`after`' -%}
-    {%- do images.append(afterimage._comparable(
-        afterimage._struct(columns, image ~ '.') if intake.added else image, afterimage._row_type(columns, types_of)
-    )) -%}
+    {%- set image = afterimage._struct(columns, rows ~ '.`after`.') if intake.added else rows ~ '.`after`' -%}
+    {#- The table has the widest types of all raw tables, and Spark compares no rows of two types. -#}
+    {%- set image = 'try_cast(' ~ image ~ ' as ' ~ type ~ ')' if intake.is_united else image -%}
+    {%- do images.append(afterimage._comparable(image, type)) -%}
 {%- endfor -%}
 known.reject_reason is null
     and changes.reject_reason is null

@@ -47,7 +47,7 @@
 
 {#- Whether the table was built from several raw tables, each by a source macro of its own. -#}
 {%- macro _unites_tables() -%}
-    {%- set keys = afterimage._table_properties(this).get('afterimage.keys') if afterimage._tracks_reads() -%}
+    {%- set keys = afterimage._table_properties(this).get('afterimage.keys') if afterimage._tracks_reads() else none -%}
     {{ return(fromjson(afterimage._from_property(keys) or '[]') | length > 1) }}
 {%- endmacro -%}
 

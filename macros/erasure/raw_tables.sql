@@ -36,6 +36,9 @@
             {%- do plan['raw_tables' if is_erased else 'raw_left'].append(dict(table, why=why)) -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- for id, reached in found.items() if raw and not reached.is_behind -%}
+        {%- do afterimage._leave_unseen_rows(plan, id, reached.read_as) -%}
+    {%- endfor -%}
     {%- if not asked and plan.raw_tables | map(attribute='read_as') | unique | list | length > 1 -%}
         {%- do exceptions.raise_compiler_error(
             'erase: `raw` must be false, as ' ~ plan.staging ~ ' does not remember which of these tables its source'
@@ -57,6 +60,29 @@
     {%- set rows_left = known | map(attribute='name') | reject('in', of_raw) | list -%}
     {%- do plan.update({'loses_rows': plan.raw_tables != [] and not rows_left}) -%}
     {{ return(found | list) }}
+{%- endmacro -%}
+
+
+{#- Leaves alone what is behind a model that the staging model reads, if there are more rows of the keys than the model
+    has. It may leave out those of another entity that has the same key, such as another company's. -#}
+{%- macro _leave_unseen_rows(plan, id, read_as) -%}
+    {%- set behind = plan.raw_tables | selectattr('is_behind') | selectattr('read_as', 'equalto', read_as) | list -%}
+    {%- if behind -%}
+        {%- set read = afterimage._raw_table(id, plan.unique_key) -%}
+        {%- set counts = [] -%}
+        {%- for table in behind -%}
+            {%- do counts.append(afterimage._rows_of_plan(table, plan)) -%}
+        {%- endfor -%}
+        {%- if read.is_gone or counts | sum > afterimage._rows_of_plan(read, plan) -%}
+            {%- for table in behind -%}
+                {%- do plan.raw_tables.remove(table) -%}
+                {%- do plan.raw_left.append(dict(
+                    table, why='not all rows of these keys are in ' ~ read_as
+                    ~ ', so they may be of other rows (if that is not up to date, build it first)'
+                )) -%}
+            {%- endfor -%}
+        {%- endif -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 

@@ -84,11 +84,11 @@
 {%- endmacro -%}
 
 
-{#- The type of a row with these columns. `types` are by name. -#}
+{#- The type of a row with these columns. `types` are by name, or by name in small letters. -#}
 {%- macro _row_type(columns, types) -%}
     {%- set fields = [] -%}
     {%- for column in columns -%}
-        {%- do fields.append(afterimage._quote(column) ~ ': ' ~ types[column]) -%}
+        {%- do fields.append(afterimage._quote(column) ~ ': ' ~ (types[column] or types[column | lower])) -%}
     {%- endfor -%}
     {{ return('struct<' ~ fields | join(', ') ~ '>') }}
 {%- endmacro -%}

@@ -105,14 +105,18 @@ and (
 {%- macro _refuse_to_lose(target_relation, stream, options, removed, scratch) -%}
     {%- set keys = afterimage._key_names(options.unique_key) | join(', ') -%}
     {%- set place = afterimage._shared_place('removed.known_seq') -%}
+    {%- set is_same_key = afterimage._each(options.unique_key, 'removed.{key} <=> changes.`after`.{column}') -%}
     {%- set query -%}
         select count(*)
         from ({{ removed }}) as removed
+        {#- Loads, and what was rejected without a place, share the empty one. -#}
         left anti join {{ stream }} as changes
-            on removed.known_seq = changes.change_seq
+            on
+                removed.known_seq = changes.change_seq
+                and (removed.known_seq <> '' or ({{ is_same_key | join(' and ') }}))
         left outer join (
             select {{ keys }}, min({{ afterimage._shared_place('change_seq') }}) as first_place
-            from ({{ afterimage._touched_keys(stream, options.unique_key) }}) as touching
+            from ({{ afterimage._touched_keys(stream, options.unique_key, 'reject_reason is null') }}) as touching
             group by {{ keys }}
         ) as firsts
             on {{ afterimage._each(options.unique_key, 'removed.{key} <=> firsts.{key}') | join(' and ') }}

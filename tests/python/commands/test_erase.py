@@ -952,6 +952,27 @@ def test_raw_rows_are_erased_behind_a_model_too(
     ]
 
 
+@pytest.mark.minutes
+def test_rows_that_a_model_leaves_out_are_not_erased(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They may be another person's, who has the same key."""
+    project = make_project("erase_filtered")
+    sources = {"sources": [{"name": "crm", "schema": SCHEMA, "tables": [{"name": "both__ct"}]}]}
+    project.file("models/sources.yml", json.dumps(sources))
+    project.model(
+        "one", "select * from {{ source('crm', 'both__ct') }} where name not like 'Other%'"
+    )
+    project.stream("stg_one", "qlik_change_table(ref('one'), unique_key=['code'])")
+    changed = [row(1, "I", "eve-now", "Eve Marker"), row(2, "I", "eve-now", "Other Marker")]
+    lake.create("both__ct", COLUMNS, changed)
+    project.dbt("build", "--full-refresh")
+    assert typed(project, "stg_one", "code=eve-now", "--raw", "--yes") == 0
+    said = capfd.readouterr().out
+    assert "crm.both__ct: has 2 rows of these keys, and is left alone, as not all rows" in said
+    assert len(lake.rows(f"select * from {SCHEMA}.both__ct")) == 2
+
+
 @pytest.mark.slow
 def test_what_a_model_reads_beside_its_macro_is_no_raw_table(
     make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]

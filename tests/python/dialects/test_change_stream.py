@@ -537,6 +537,16 @@ def test_all_rows_are_read_once_by_another_rule(
 
 
 @pytest.mark.minutes
+def test_incremental_needs_a_full_refresh_for_a_new_column(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    runs = Runs(project, lake, capfd, INCREMENTAL)
+    lake.spark.sql(f"alter table {SCHEMA}.{RAW} add column city string")
+    with pytest.raises(DbtError, match=r"have changed since .* \(added: city\)"):
+        runs.run()
+
+
+@pytest.mark.minutes
 def test_a_table_built_by_incremental_is_taken_over(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -622,6 +632,27 @@ def test_raw_tables_that_a_model_unites_may_have_types_of_two_widths(
     lake.append("west__ct", wide, [row(at(4), "U", "far west", 2**40) | news])
     assert "2 changes: 1 new, 1 known, 0 rejected" in runs.run()
     runs.assert_nothing_new()
+    runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.minutes
+def test_united_tables_may_have_columns_with_capitals(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    columns = {"Op": "string", "AR_H_CHANGE_SEQ": "string", "ID": "int", "NAME": "string"}
+
+    def change(day: int, op: str, key: int) -> dict[str, Any]:
+        place = f"202401{day:02}".ljust(35, "0")
+        return {"Op": op, "AR_H_CHANGE_SEQ": place, "ID": key, "NAME": f"{op} {day}"}
+
+    parts = []
+    for key, name in enumerate(["EAST", "WEST"], 1):
+        lake.create(name, columns, [change(key, "I", key)])
+        parts.append(f"select * from ({{{{ dms_changes({relation(name)}, unique_key=['ID']) }}}})")
+    project.model("stg_stream", " union all ".join(parts), materialized="change_stream")
+    runs.run("--full-refresh")
+    lake.append("WEST", columns, [change(2, "I", 2), change(3, "U", 2)])
+    assert "1 new, 1 known, 0 rejected" in runs.run()
     runs.assert_as_a_full_refresh()
 
 

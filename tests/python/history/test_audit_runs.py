@@ -76,14 +76,17 @@ def test_rows_from_before_a_pruned_stream_are_not_lost(project: Project, lake: L
         change(20, "insert", (2, "Ben"), 1),
         change(40, "update", (1, "Eva"), 2),
     )
+    # Loads have no place, and share it with those of other keys.
+    kim, lea = (change(5, "load", (3, "Kim"), 1), change(6, "load", (4, "Lea"), 2))
+    kim["change_seq"] = lea["change_seq"] = ""
     # A change that another of its key stands before was taken out on purpose.
-    lake.create("audited_people", COLUMNS, [ada, ben])
+    lake.create("audited_people", COLUMNS, [ada, ben, kim])
     project.dbt("run")
-    first = [(1, "insert", None, "Ada"), (2, "insert", None, "Ben")]
+    first = [(3, "load", None, "Kim"), (1, "insert", None, "Ada"), (2, "insert", None, "Ben")]
     assert names(lake) == first
-    lake.create("audited_people", COLUMNS, [eva])
+    lake.create("audited_people", COLUMNS, [eva, lea, change(50, "update", (3, "Kai"), 2)])
     with pytest.raises(
-        DbtError, match=r"2 rows of \S+ would be lost, .* --full-refresh --select p"
+        DbtError, match=r"4 rows of \S+ would be lost, .* --full-refresh --select p"
     ):
         project.dbt("run")
     assert names(lake) == first
