@@ -70,7 +70,8 @@
     {%- if behind -%}
         {%- set read = afterimage._raw_table(id, plan.unique_key) -%}
         {%- set counts = [] -%}
-        {%- for table in behind -%}
+        {#- A model between has the rows of what it reads. -#}
+        {%- for table in behind if table.kind != 'model' -%}
             {%- do counts.append(afterimage._rows_of_plan(table, plan)) -%}
         {%- endfor -%}
         {%- if read.is_gone or counts | sum > afterimage._rows_of_plan(read, plan) -%}

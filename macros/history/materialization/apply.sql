@@ -109,7 +109,7 @@ and (
     {%- set query -%}
         select count(*)
         from ({{ removed }}) as removed
-        {#- Loads, and what was rejected without a place, share the empty one. -#}
+        {#- Loads, and what was rejected without a place, share the empty one. #}
         left anti join {{ stream }} as changes
             on
                 removed.known_seq = changes.change_seq
