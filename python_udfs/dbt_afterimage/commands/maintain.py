@@ -35,8 +35,9 @@ def command(selected: Sequence[str], retain_days: int, where: Where) -> None:
     """Compact tables and expire their old snapshots.
 
     It does what `dbt run-operation maintain_history` does, for all models and dbt snapshots of the
-    project that are tables, some at a time. Sources are maintained only if they are selected. A
-    table that fails does not keep the others from it; the exit code is then 1.
+    project that are tables, some at a time; those that are not built yet are left out. Sources are
+    maintained only if they are selected. A table that fails does not keep the others from it; the
+    exit code is then 1.
     """
     project = Project(where, asks=True)
     nodes = _nodes(project, selected)
@@ -49,7 +50,11 @@ def command(selected: Sequence[str], retain_days: int, where: Where) -> None:
     failed = []
     for key, answer in zip(nodes, answers, strict=True):
         name = key.split(".", 2)[2]
-        if isinstance(answer, AfterimageError):
+        # What dbt has not built yet needs no upkeep; a source that is gone is a failure.
+        is_ours = not key.startswith("source.")
+        if is_ours and "TABLE_OR_VIEW_NOT_FOUND" in str(answer):
+            print(f"{name}: not built")
+        elif isinstance(answer, AfterimageError):
             failed.append(f"{name}: {answer}")
         else:
             print(f"{name}: {answer}")
