@@ -20,7 +20,7 @@
 {%- endmacro -%}
 
 
-{#- The histories and audits below the model that are there, and that this run does not build anew. -#}
+{#- The histories and audits below the model that are there, and that this run does not build again. -#}
 {%- macro _kept_below() -%}
     {%- set kept = [] -%}
     {%- for node in graph.nodes.values() if node.config.materialized in ['history', 'audit'] -%}

@@ -99,7 +99,7 @@ and (
 
 
 {#- Raises an error if rows would go because the stream begins later than it did: their place is before the first
-    that their key has there now, and no change is at it. So it is if a staging table is built anew, such as under
+    that their key has there now, and no change is at it. So it is if a staging table is built again, such as under
     another name, from a raw table that was pruned. What was rejected or erased is still there, at its place.
     `removed` is a query for the rows to remove, with `known_seq`; `scratch` are tables that the run drops later. -#}
 {%- macro _refuse_to_lose(target_relation, stream, options, removed, scratch) -%}
@@ -129,7 +129,7 @@ and (
         {%- do afterimage._drop_scratch_tables(scratch) -%}
         {%- do exceptions.raise_compiler_error(
             options.macro_name ~ ': ' ~ lost ~ ' rows of ' ~ target_relation ~ ' would be lost, because the stream'
-            ~ ' begins after the changes that they came from. If its staging table was built anew from a raw table that'
+            ~ ' begins after the changes that they came from. If its staging table was built again from a raw table that'
             ~ ' had been pruned, give the earlier staging table the present name. To let the rows go, copy the table'
             ~ ' first, and run `dbt run --full-refresh --select ' ~ model.name ~ '`.'
         ) -%}
