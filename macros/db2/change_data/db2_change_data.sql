@@ -42,7 +42,7 @@ with
 
 {{ afterimage._db2_described(condensed) }},
 
-{#- A row of a condensed table that was sent before does not take the place of a later one. Only a load bears no
+{#- A row of a condensed table that was sent before does not take the place of a later one. Only a load has no
     commit; with another time zone, the same load may have an earlier time. -#}
 {%- set is_older_state -%}
 known.reject_reason is null

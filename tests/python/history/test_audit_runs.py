@@ -70,7 +70,7 @@ def test_a_change_without_effect_after_a_late_one_is_removed(project: Project, l
 
 @pytest.mark.slow
 def test_rows_from_before_a_pruned_stream_are_not_lost(project: Project, lake: Lake) -> None:
-    """A staging table that is built anew has only the changes that the raw table still holds."""
+    """A staging table that is built again has only the changes that the raw table still holds."""
     ada, ben, eva = (
         change(10, "insert", (1, "Ada"), 1),
         change(20, "insert", (2, "Ben"), 1),

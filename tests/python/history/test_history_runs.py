@@ -186,7 +186,7 @@ def test_a_change_that_is_taken_back_leaves_no_version(project: Project, lake: L
 
 @pytest.mark.slow
 def test_versions_from_before_a_pruned_stream_are_not_lost(unbuilt: Project, lake: Lake) -> None:
-    """A staging table that is built anew has only the changes that the raw table still holds."""
+    """A staging table that is built again has only the changes that the raw table still holds."""
 
     def stream(run: int, *cities: tuple[int, str]) -> None:
         rows = [change(number, "update", (1, "Ada", city), run) for number, city in cities]
