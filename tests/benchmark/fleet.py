@@ -196,12 +196,15 @@ def by_hand_staging(raw: str) -> str:
 
 def by_hand_history(staged: str) -> str:
     """Return the usual incremental model: the versions of all keys with something new, merged."""
-    key = f"coalesce(`after`.{KEY}, `before`.{KEY})"
     newer = "change_seq > (select max(greatest(valid_from_seq, valid_to_seq)) from {{ this }})"
+    # A change of the key touches two of them.
+    touched = (
+        f"(select explode(array(`before`.{KEY}, `after`.{KEY})) from {{{{ {staged} }}}}"
+        f" where {newer})"
+    )
     of_touched = (
-        f"(select * from {{{{ {staged} }}}} {{% if is_incremental() %}} where {key} in"
-        f" (select {key} from {{{{ {staged} }}}} where {newer}) or `before`.{KEY} in"
-        f" (select {key} from {{{{ {staged} }}}} where {newer}) {{% endif %}})"
+        f"(select * from {{{{ {staged} }}}} {{% if is_incremental() %}} where `after`.{KEY} in"
+        f" {touched} or `before`.{KEY} in {touched} {{% endif %}})"
     )
     config = (
         "materialized='incremental', incremental_strategy='merge', unique_key='history_id',"
