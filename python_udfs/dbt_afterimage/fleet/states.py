@@ -32,8 +32,12 @@ _QUESTIONS = 40
 _HOUR = 3_600_000_000
 # Iceberg allows the clocks of committers to differ by a minute.
 _CLOCKS = "interval 2 minutes"
-# The listing reads no content, so the sizes of files need not be spread over tasks.
-_LISTING = {"spark.sql.files.maxPartitionBytes": str(1 << 40)}
+# The listing reads no content, so the sizes of files need not be spread over tasks. Nor does each
+# folder need a task of its own, which takes longer to start than a folder to list.
+_LISTING = {
+    "spark.sql.files.maxPartitionBytes": str(1 << 40),
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "32",
+}
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ target is: a session in this process, a cluster, or a Thrift server.
 from __future__ import annotations
 
 import difflib
+import gc
 import io
 import json
 import re
@@ -88,6 +89,21 @@ class Where:
         )
 
 
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Let Python's garbage collector rest, and leave out later what was made meanwhile.
+
+    A project of 1,200 models is 600,000 objects, nearly all of which stay. To look through them
+    again and again takes as long as to make them.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 class Project:
     """A dbt project, parsed once.
 
@@ -113,7 +129,7 @@ class Project:
             from dbt_afterimage.runtime.connections import start_with_the_next
 
             start_with_the_next()
-        with step("reading the dbt project"):
+        with step("reading the dbt project"), _without_collecting():
             # To write manifest.json takes longer than the rest, and nobody here reads it.
             self._manifest = run_dbt("parse", "--no-write-json", flags=self._flags)
 
