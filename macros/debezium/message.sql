@@ -159,11 +159,14 @@ case
             upper(replace(concat(m_source.commit_lsn, m_source.change_lsn), ':', '')),
             lpad(coalesce(m_source.event_serial_no, '0'), 10, '0')
         )
-    when {{ scn }} rlike '^[0-9]{1,20},[0-9]{1,20},[0-9]{1,10}$'
+    when {{ scn }} rlike '^[0-9]{1,20},[0-9]{1,20},[0-9]{1,10}$' and {{ redo_record }} <> ''
         then concat(
             lpad(m_source.commit_scn, 20, '0'), lpad(m_source.scn, 20, '0'), lpad({{ redo_record }}, 24, '0'),
             lpad(coalesce(m_source.ssn, '0'), 10, '0')
         )
+    -- XStream has no redo record. Its position rises with each change.
+    when m_source.commit_scn rlike '^[0-9]{1,20}$' and m_source.lcr_position rlike '^[0-9A-Fa-f]+$'
+        then concat(lpad(m_source.commit_scn, 20, '0'), upper(m_source.lcr_position))
 end
 {%- endmacro -%}
 

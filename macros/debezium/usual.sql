@@ -136,7 +136,8 @@
 {%- macro _debezium_source_names() -%}
     {{ return([
         'snapshot', 'ts_ms', 'ts_us', 'schema', 'db', 'table', 'txId', 'gtid', 'sequence', 'lsn', 'file', 'pos', 'row', 'server_id',
-        'commit_lsn', 'change_lsn', 'event_serial_no', 'commit_scn', 'scn', 'rs_id', 'ssn'
+        'commit_lsn', 'change_lsn', 'event_serial_no', 'commit_scn', 'scn', 'rs_id', 'ssn',
+        'lcr_position'
     ]) }}
 {%- endmacro -%}
 

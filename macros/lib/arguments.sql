@@ -133,12 +133,32 @@
 {#- Raises an error if JSON files that Spark reads by their path have a line that is no JSON. Spark would make a data
     column of such lines, which staging, history and audit would get, and lack in the next run. -#}
 {%- macro _check_json_lines(stored, columns) -%}
-    {%- if stored.schema | lower == 'json' and afterimage._is_read_by_path(stored)
-        and '_corrupt_record' in columns | map(attribute='name') -%}
+    {%- if afterimage._are_json_files(stored) and '_corrupt_record' in columns | map(attribute='name') -%}
         {%- do exceptions.raise_compiler_error(
             stored ~ ": a line in these files is no JSON object, or its file is still being written. Repair or complete"
             ~ " that file, or move it away. Run again then: nothing was taken in. Such lines have a `_corrupt_record` in"
             ~ " `select * from " ~ stored ~ "`."
         ) -%}
     {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Raises an error if masks would count columns in an order that nobody gave: Spark sorts the columns of JSON files by
+    name. `counted_by` is what counts them, `names_all` whether the argument `columns` gives all of them. -#}
+{%- macro _check_order(macro_name, argument, relation, counted_by, names_all=false) -%}
+    {%- if not names_all and afterimage._are_json_files(relation) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": Spark sorts the columns of JSON files by name, and " ~ counted_by
+            ~ " counts them in the source's order. Land the files with `afterimage land --copy`"
+            ~ (', or set `columns` to all data columns in that order' if argument == 'relation')
+            ~ ". Got: `" ~ argument ~ "` " ~ relation
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Whether a relation is JSON files that Spark reads by their path. -#}
+{%- macro _are_json_files(relation) -%}
+    {%- set stored = afterimage._stored_relation(relation) -%}
+    {{ return(stored.schema | lower == 'json' and afterimage._is_read_by_path(stored)) }}
 {%- endmacro -%}

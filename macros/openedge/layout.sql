@@ -70,6 +70,11 @@
 
     {%- set names = landed.data | map(attribute='name') | list -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, names) -%}
+    {%- set has_map = 'field_map' in landed.metadata or 'field_map' in (kept.metadata if kept else {}) -%}
+    {%- do afterimage._check_order(
+        macro_name, 'relation', relation, 'the field map, or _Continuation-Position,',
+        names_all=(columns or []) | length == names | length
+    ) if 'position' in landed.metadata or (has_map and field_map_encoding != 'names') -%}
     {%- set columns = afterimage._match_column_case(columns or names, names) -%}
     {%- do afterimage._check_known(macro_name, 'unique_key', unique_key, columns) -%}
     {#- A list of all columns gives the source's order. With a list of some, their order is that of the table. -#}

@@ -17,6 +17,12 @@
     {%- set commits = afterimage._sqlserver_table('lsn_times', lsn_times) if lsn_times is not none -%}
     {%- set found = instances[0].columns -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found) -%}
+    {%- set mask = '__$update_mask' -%}
+    {%- do afterimage._check_order(
+        macro_name, 'relation', relation, mask, names_all=(columns or []) | length == found | length
+    ) if mask in instances[0].header -%}
+    {%- do afterimage._check_order(macro_name, 'earlier', earlier, mask)
+        if earlier is not none and mask in instances[1].header -%}
     {%- set columns = afterimage._match_column_case(columns or found, found) -%}
     {#- The bits of a mask are in the order of the table, or, if it names all, of `columns`. -#}
     {%- set instances = [dict(

@@ -54,12 +54,19 @@
             ~ ". Give the change table (`<table>__ct`), or set `header_prefix`. Got: " ~ found.data | join(', ')
         ) -%}
     {%- endif -%}
+    {#- Spark sorts the columns of JSON files by name, so any of them may come first. -#}
+    {%- set is_json = afterimage._are_json_files(relation) -%}
+    {%- set found.leading = 0 if is_json else found.leading -%}
     {%- if found.leading == 0 and 'change_mask' in found.header and (header_columns is none or columns is none) -%}
         {%- do exceptions.raise_compiler_error(
-            macro_name ~ ": " ~ relation ~ " does not begin with a header column, so the columns behind the bits of "
+            macro_name ~ ": " ~ relation ~ (
+                ' are JSON files, whose columns Spark sorts by name' if is_json
+                else ' does not begin with a header column'
+            ) ~ ", so the columns behind the bits of "
             ~ header_prefix ~ "change_mask are unknown. Set `header_columns` to the number of header columns in Qlik's"
-            ~ " own table (7, or 8 if partitioned), and `columns` to all data columns in the source's order. Got: "
-            ~ header_columns ~ " and " ~ columns
+            ~ " own table (7, or 8 if partitioned), and `columns` to all data columns in the source's order"
+            ~ (', or land the files with `afterimage land --copy`' if is_json)
+            ~ ". Got: " ~ header_columns ~ " and " ~ columns
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_known(macro_name, 'columns', columns, found.data) -%}

@@ -6,6 +6,7 @@ the format: `iceberg.py` and `delta.py`.
 
 from __future__ import annotations
 
+import json
 import shutil
 import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,6 +41,8 @@ _TYPES = {
 }
 # Spark would take the partition `code=007` for the number 7.
 _PARTITIONS_ARE_TEXTS = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
+# The lines of JSON that show the order of the columns.
+_LINES_FOR_ORDER = 1000
 # As many digits as a double keeps.
 _DOUBLE_DIGITS = 15
 # An event log has the values of all columns in one, and its first file may have numbers alone.
@@ -375,7 +378,27 @@ class Table:
         if not any(group.folder.iterdir()):
             return []
         described = columns_at(self._project, group.format, group.folder, self._shown)
+        if group.format == "json":
+            places = {name: place for place, name in enumerate(self._names_in(group.folder))}
+            described.sort(key=lambda one: places.get(one.name, len(places)))
         return [Column(one.name, "string") if one.type == "void" else one for one in described]
+
+    def _names_in(self, folder: Path) -> list[str]:
+        """Return the names in JSON objects in their order; Spark sorts columns by name.
+
+        Masks count columns in the source's order, and the first objects show it.
+        """
+        lines = f"(select value from text.`{sql_path(folder)}` limit {_LINES_FOR_ORDER})"
+        found = self._project.rows(f"select to_json(json_object_keys(value)) from {lines}")
+        names: list[str] = []
+        for keys in dict.fromkeys(one for (one,) in found if one is not None):
+            place = 0
+            for name in json.loads(keys):
+                # A name that earlier objects left out stands behind the one before it.
+                if name not in names:
+                    names.insert(place, name)
+                place = names.index(name) + 1
+        return names
 
 
 @contextmanager
