@@ -105,7 +105,7 @@ class Plan:
     Attributes:
         table: The source table's name.
         call: Arguments of the source macro, beside the key, as Jinja.
-        landed_rows: What change_stream_is_complete counts; none if it is unknown which landed rows
+        landed_rows: What every_row_accounted_for counts; none if it is unknown which landed rows
             belong to this table.
         notes: What was guessed, and what to check.
     """

@@ -443,6 +443,32 @@ def writer(
     return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
 
 
+def test_only_what_no_landing_or_deletion_can_cause_is_an_error_of_a_staging_model() -> None:
+    """dbt builds nothing below a model whose test failed."""
+
+    def severities(landed_rows: str | None) -> dict[str, str]:
+        text = drafts._render(
+            "staging.yml",
+            **{"name": "orders", "title": "a Qlik change table", "contract": ["change_id"]},
+            **{"names": {"staging": "stg_qlik__orders"}, "landed_rows": landed_rows, "key": ["id"]},
+            **{"has_before_images": True, "expected_rejects": []},
+        )
+        [staging] = yaml.safe_load(text)
+        found = {}
+        for one in staging["data_tests"]:
+            [(name, said)] = one.items() if isinstance(one, dict) else [(one, {})]
+            severity = said.get("config", {}).get("severity", "error")
+            found[name.removeprefix("afterimage.")] = severity
+            if "relation" in said.get("arguments", {}):
+                assert said["arguments"]["relation"] == landed_rows
+        return found
+
+    uncounted = {"change_stream_is_complete": "error", "change_stream_is_clear": "warn"}
+    assert severities(None) == uncounted
+    counted = {**uncounted, "every_row_accounted_for": "warn"}
+    assert severities("source('raw', 'orders__ct')") == counted
+
+
 OF_ORDERS_ALONE = "afterimage.qlik_messages(source('raw', 'crm_topic'), table='dbo.ORDERS')"
 
 
