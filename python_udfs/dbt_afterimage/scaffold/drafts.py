@@ -240,11 +240,11 @@ class _Existing:
         if not entry.table:
             return True
         written = _TABLE.search(node.raw_code)
-        table = _last_part(entry.table)
         if written:
-            return _last_part(written[1]) == table
+            return plans.is_same_table(written[1], entry.table)
         # A model of ours without a table is of the only one that there was. Its name may say which.
         name, topic = self._name_by_us(node), landed.identifier
+        table = entry.table.rpartition(".")[2].strip()
         possible = [entry.name] if entry.name else [table, topic, plans.name_of_topic(topic)]
         return name is None or name in map(model_name, possible)
 
@@ -275,7 +275,7 @@ class _Existing:
         """
         ours = [node for node in self.streams if self._is_in_place("staging", node)]
         written = [found[1] for node in ours if (found := _TABLE.search(node.raw_code))]
-        if len({_last_part(one) for one in written}) > 1:
+        if not all(plans.is_same_table(one, other) for one in written for other in written):
             raise plans.SeveralTables(f"the models of {landed.name}", written)
 
     def is_ours(self, kind: str) -> bool:
@@ -297,10 +297,6 @@ def _callers(nodes: Iterable[Any], macro: str) -> list[Any]:
 
 def _readers(nodes: Iterable[Any], read: Any) -> list[Any]:
     return [node for node in nodes if read is not None and read.unique_id in node.depends_on.nodes]
-
-
-def _last_part(table: str) -> str:
-    return table.split(".")[-1].strip().lower()
 
 
 @dataclass(frozen=True)
@@ -355,10 +351,11 @@ class _Writer:
                 is_stream = any(_callers([staging], system.macro) for system in SYSTEMS)
                 taken = [staging] if is_stream else []
         if taken:
+            of_table = f"the table {self.entry.table} of " if self.entry.table else ""
             raise AfterimageError(
                 f"this project already has {taken[0].name} ({taken[0].original_file_path}), which"
-                f" is not built from {self.landed.name}. Give the new models another name: --name."
-                f" {tables.WAS_MOVED}"
+                f" is not built from {of_table}{self.landed.name}. Give the new models another"
+                f" name: --name. {tables.WAS_MOVED}"
             )
 
     def _expected_rejects(self) -> list[str]:

@@ -94,7 +94,7 @@ class Question:
             SeveralTables: It is of another one.
         """
         written = self.written_table
-        if written and not all(_is_same_table(one, written) for one in tables):
+        if written and not all(is_same_table(one, written) for one in tables):
             raise SeveralTables(what, [*tables, written])
 
 
@@ -105,7 +105,7 @@ class Plan:
     Attributes:
         table: The source table's name.
         call: Arguments of the source macro, beside the key, as Jinja.
-        landed_rows: What change_stream_is_complete counts; none if it is unknown which landed rows
+        landed_rows: What every_row_accounted_for counts; none if it is unknown which landed rows
             belong to this table.
         notes: What was guessed, and what to check.
     """
@@ -713,9 +713,14 @@ def _wider(written: str, found: str) -> str:
     return found if has_all else written
 
 
-def _is_same_table(one: str, other: str) -> bool:
-    """Whether two names mean one table; one of them may lack the schema."""
-    parts, others = one.lower().split("."), other.lower().split(".")
+def is_same_table(one: str, other: str) -> bool:
+    """Whether two names mean one table.
+
+    Args:
+        one: A name.
+        other: Another; one of the two may lack the schema.
+    """
+    parts, others = one.strip().lower().split("."), other.strip().lower().split(".")
     fewest = min(len(parts), len(others))
     return parts[-fewest:] == others[-fewest:]
 

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 import qlik_messages
 import registry_messages
 from command_line import environment
-from conftest import FORMAT, ROOT, Lake, Project, inside
+from conftest import FORMAT, ROOT, DbtError, Lake, Project, inside
 from dbt_afterimage import cli
 from dbt_afterimage.commands.init import PACKAGE, add
 from dbt_afterimage.runtime import files
@@ -32,6 +32,7 @@ from dbt_afterimage.runtime.project import Where
 from dbt_afterimage.scaffold import drafts
 from dbt_afterimage.scaffold.entries import Entry
 from dialect_netiq import LOG
+from ends import interrupted
 from qlik_messages import column
 
 AT = datetime(2024, 5, 1, 8, 0)
@@ -669,6 +670,13 @@ def init(project: Project, capsys: pytest.CaptureFixture[str]) -> Init:
     return Init(capsys)
 
 
+def counts(results: Any) -> list[str]:
+    """Return what came of the tests that count landed rows."""
+    tests = [result for result in results if result.node.resource_type == "test"]
+    is_count = "every_row_accounted_for"
+    return [str(one.status) for one in tests if one.node.test_metadata.name == is_count]
+
+
 def check(landed: Landed, project: Project, lake: Lake, init: Init) -> None:
     """Land the tables, write the models, build them as they are, and look at the history."""
     land(lake, landed)
@@ -681,6 +689,7 @@ def check(landed: Landed, project: Project, lake: Lake, init: Init) -> None:
 
     results = project.dbt("build", *next_step.removeprefix("Next: dbt build ").split())
     assert ("warn" in [str(result.status) for result in results]) == landed.has_odd_rows
+    assert {*counts(results)} <= {"pass"}
     rows = lake.rows(
         f"select {landed.columns} from afterimage.{landed.history}"
         f" order by {landed.columns.split(', version')[0]}, 1"
@@ -1400,6 +1409,38 @@ def test_a_table_that_is_staged_already_gets_no_second_stream(
     ]
     audited = lake.rows("select distinct id from afterimage.orders_audit order by id")
     assert audited == [{"id": 5}, {"id": 6}]
+
+
+@pytest.mark.slow
+def test_a_history_goes_on_where_rows_land_meanwhile_or_landed_rows_are_deleted(
+    empty: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns, rows = ORDERS["orders__ct"]
+    land_table(lake, "parcels__ct", columns, rows)
+    Init(capsys).ok("landing.parcels__ct")
+
+    def land_parcel(number: int, key: int) -> None:
+        row = rows[0] | {"header__change_seq": change_seq(number), "id": key}
+        lake.frame(columns, [row]).writeTo("landing.parcels__ct").append()
+
+    def built() -> tuple[list[str], list[int]]:
+        """Return what came of the count of landed rows, and the keys that are present."""
+        results = empty.dbt("build", "--select", "stg_qlik__parcels+")
+        present = lake.rows("select id from afterimage.parcels_current order by id")
+        return counts(results), [row["id"] for row in present]
+
+    # Once staging has run, and before its rows are counted.
+    with interrupted(lambda sql: "as landed_rows" in sql, lambda: land_parcel(5, 7)):
+        assert built() == (["warn"], [5])
+    assert built() == (["pass"], [5, 7])
+    lake.spark.sql("delete from landing.parcels__ct where id = 6")
+    land_parcel(6, 8)
+    assert built() == (["warn"], [5, 7, 8])
+    # What can have no such cause is an error.
+    staging = "afterimage.stg_qlik__parcels"
+    lake.spark.sql(f"insert into {staging} select * from {staging} where after.id = 8")
+    with pytest.raises(DbtError, match="change_stream_is_complete"):
+        empty.dbt("test", "--select", "stg_qlik__parcels")
 
 
 @pytest.mark.minutes

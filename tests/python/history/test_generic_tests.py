@@ -112,10 +112,11 @@ def test_a_stream_is_complete(project: Project, lake: Lake) -> None:
     changes = [change(1, "insert", (1,)) | {"source_rows": 1}]
     changes.append(change(2, "update", (1,)) | {"source_rows": 3})
     stream = relation("made_changes")
-    counted, uncounted = project.sqls(
+    counted, uncounted, alone = project.sqls(
         [
             f"test_change_stream_is_complete({stream}, relation={relation('made_landed')})",
             f"test_change_stream_is_complete({stream})",
+            f"test_every_row_accounted_for({stream}, relation={relation('made_landed')})",
         ]
     )
 
@@ -123,14 +124,16 @@ def test_a_stream_is_complete(project: Project, lake: Lake) -> None:
         return [row["finding"] for row in lake.rows(query)]
 
     lake.create("made_changes", columns, changes)
-    assert found(counted) == found(uncounted) == []
+    assert found(counted) == found(uncounted) == lake.rows(alone) == []
     lake.create("made_changes", columns, [])
     assert found(uncounted) == []
     assert found(counted) == ["4 rows landed, 0 are accounted for"]
+    assert lake.rows(alone) == [{"landed_rows": 4, "accounted_rows": 0}]
     lake.create("made_changes", columns, [*changes, changes[0]])
     shared = "1 values of change_id are there more than once, one is c1"
     assert found(uncounted) == [shared]
     assert found(counted) == [shared, "4 rows landed, 5 are accounted for"]
+    assert lake.rows(alone) == [{"landed_rows": 4, "accounted_rows": 5}]
     nameless = [one | {"change_id": None} for one in changes]
     lake.create("made_changes", columns, nameless)
     assert found(counted) == ["2 changes have no change_id"]

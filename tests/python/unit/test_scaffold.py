@@ -443,6 +443,32 @@ def writer(
     return drafts._Writer(project, entry, landed, {}, of_qlik, plan, there)
 
 
+def test_only_what_no_landing_or_deletion_can_cause_is_an_error_of_a_staging_model() -> None:
+    """dbt builds nothing below a model whose test failed."""
+
+    def severities(landed_rows: str | None) -> dict[str, str]:
+        text = drafts._render(
+            "staging.yml",
+            **{"name": "orders", "title": "a Qlik change table", "contract": ["change_id"]},
+            **{"names": {"staging": "stg_qlik__orders"}, "landed_rows": landed_rows, "key": ["id"]},
+            **{"has_before_images": True, "expected_rejects": []},
+        )
+        [staging] = yaml.safe_load(text)
+        found = {}
+        for one in staging["data_tests"]:
+            [(name, said)] = one.items() if isinstance(one, dict) else [(one, {})]
+            severity = said.get("config", {}).get("severity", "error")
+            found[name.removeprefix("afterimage.")] = severity
+            if "relation" in said.get("arguments", {}):
+                assert said["arguments"]["relation"] == landed_rows
+        return found
+
+    uncounted = {"change_stream_is_complete": "error", "change_stream_is_clear": "warn"}
+    assert severities(None) == uncounted
+    counted = {**uncounted, "every_row_accounted_for": "warn"}
+    assert severities("source('raw', 'orders__ct')") == counted
+
+
 OF_ORDERS_ALONE = "afterimage.qlik_messages(source('raw', 'crm_topic'), table='dbo.ORDERS')"
 
 
@@ -484,6 +510,47 @@ def test_a_further_table_of_a_topic_does_not_take_the_models_of_the_first(
     made = writer(called, table, name, code=code)
     assert made.existing.staging is None
     assert (made.names["staging"], made.names["history"]) == ("stg_qlik__items", "items_history")
+
+
+def test_a_table_of_one_name_in_another_schema_does_not_take_the_models_of_the_first() -> None:
+    made = writer("orders", "audit.ORDERS", "Audit_Orders", code=OF_ORDERS_ALONE)
+    assert made.existing.staging is None
+    assert made.names["staging"] == "stg_qlik__audit_orders"
+    assert made.names["history"] == "audit_orders_history"
+    # Without a name, it would be written over the first one's.
+    with pytest.raises(AfterimageError, match=r"already has stg_qlik__orders .* --name") as refused:
+        writer("orders", "audit.ORDERS", code=OF_ORDERS_ALONE)
+    assert "not built from the table audit.ORDERS of raw.crm_topic" in str(refused.value)
+
+
+def test_models_of_one_name_in_two_schemas_are_of_several_tables() -> None:
+    topic: Any = SimpleNamespace(
+        name="raw.crm_topic", identifier="crm_topic", nodes=frozenset(["source.shop.raw.crm_topic"])
+    )
+    of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_messages"), [], [], {})
+
+    def check(asked: str | None, *written: str) -> None:
+        nodes = []
+        for number, table in enumerate(written):
+            name = f"stg_qlik__{number}"
+            node = model(name, "staging/qlik", *topic.nodes, macro="qlik_messages")
+            node.raw_code = f"afterimage.qlik_messages(source('raw', 'crm_topic'), table='{table}')"
+            nodes.append(node)
+        project: Any = SimpleNamespace(
+            models_folder="models",
+            models=lambda: nodes,
+            file_of=lambda node: node.original_file_path,
+        )
+        entry = Entry("raw.crm_topic", table=asked)
+        drafts._Existing(project, topic, of_qlik, entry).check_tables(topic)
+
+    for asked in (None, "ORDERS"):
+        with pytest.raises(plans.SeveralTables) as several:
+            check(asked, "dbo.ORDERS", "audit.ORDERS")
+        assert several.value.tables == ["audit.ORDERS", "dbo.ORDERS"]
+    check("audit.orders", "dbo.ORDERS", "audit.ORDERS")
+    # Two streams of one table, of which one leaves out the schema.
+    check(None, "ORDERS", "dbo.orders")
 
 
 def test_two_tables_that_would_keep_the_models_of_their_topic_have_one_name() -> None:
