@@ -294,6 +294,24 @@ def test_of_several_schemas_the_newest_of_the_messages_time_counts_with_a_warnin
     ]
 
 
+def test_the_newest_schema_is_the_one_published_last(project: Project, lake: Lake) -> None:
+    """A task that was set up again may count the versions of a table from 1 again."""
+    schemas = [
+        metadata("json", "old", "ACCOUNTS", 3, VERSION_1, day=1),
+        metadata("json", "new", "ACCOUNTS", 1, VERSION_2, day=2),
+    ]
+    messages = [unnamed(1, "2024-01-03T12:00:00", "04")]
+    assert read_unnamed(project, lake, messages, schemas) == [
+        (["EMAIL"], [f"{NO_SCHEMA} new, the newest of its table by then"], None)
+    ]
+    call = (
+        f"qlik_messages({relation('unnamed')}, unique_key=['ID'],"
+        f" metadata={relation('unnamed_metadata')})"
+    )
+    [row] = lake.rows(project.sql(call))
+    assert list(row["after"]) == ["ID", "NAME", "EMAIL", "BALANCE"]
+
+
 @pytest.mark.slow
 def test_a_kept_schema_has_the_time_of_its_first_message(project: Project, lake: Lake) -> None:
     """That message lands last here, and then leaves the topic."""
