@@ -45,10 +45,16 @@
 {%- endmacro -%}
 
 
+{#- The `built_with` of _remembered_reads, whatever command runs. -#}
+{%- macro _built_with() -%}
+    {%- set keys = afterimage._table_properties(this).get('afterimage.keys') if afterimage._tracks_reads() else none -%}
+    {{ return(fromjson(afterimage._from_property(keys) or '[]')) }}
+{%- endmacro -%}
+
+
 {#- Whether the table was built from several raw tables, each by a source macro of its own. -#}
 {%- macro _unites_tables() -%}
-    {%- set keys = afterimage._table_properties(this).get('afterimage.keys') if afterimage._tracks_reads() else none -%}
-    {{ return(fromjson(afterimage._from_property(keys) or '[]') | length > 1) }}
+    {{ return(afterimage._built_with() | length > 1) }}
 {%- endmacro -%}
 
 

@@ -96,7 +96,8 @@ schemas_of_tables as (
 
     select
         lower(table_name) as table_key,
-        sort_array(collect_list(struct(table_version, published_at, schema_id, schema_name, table_name))) as schemas
+        -- A task that is set up again may count its versions anew.
+        sort_array(collect_list(struct(published_at, table_version, schema_id, schema_name, table_name))) as schemas
 
     from message_schemas
     where table_name is not null

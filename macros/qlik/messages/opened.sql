@@ -1,21 +1,25 @@
 {#- What a Kafka landing has; none if the table does not exist yet:
     - `value`: the column with the message, `is_binary`: whether it is bytes,
     - `key`, `topic`, `partition`, `offset`, `timestamp`: SQL for these columns, a typed NULL for one that is missing,
-    - `has_offsets`: whether partition and offset are there; `own_topic`: what `topic` is without such a column, none if
-      that is NULL; `has_topic`: whether there is one. -#}
+    - `has_offsets`: whether partition and offset are there; `has_topic`: whether `topic` is,
+    - `own_topic`: what `topic` is without such a column, none if that is NULL,
+    - `unites`: whether the staging table may hold offsets of other raw tables. -#}
 {%- macro _qlik_landing(macro_name, relation, value) -%}
     {%- do afterimage._check_text(macro_name, 'value', value) -%}
     {%- if afterimage._needs_placeholder([relation]) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set found = afterimage._message_columns(macro_name, relation, value) -%}
+    {%- set has_topic = 'topic' in found -%}
+    {%- set topics = afterimage._qlik_built_topics() if macro_name == 'qlik_messages' and not has_topic else {} -%}
+    {%- set unites = afterimage._qlik_unites() or topics.values() | select | list | length > 0 -%}
     {%- set landing = {
         'value': afterimage._quote(found[value | lower].name),
         'is_binary': found[value | lower].type == 'binary',
         'has_offsets': 'partition' in found and 'offset' in found,
-        'has_topic': 'topic' in found,
-        'own_topic': afterimage._literal(relation | string)
-            if 'topic' not in found and afterimage._qlik_unites() else none,
+        'has_topic': has_topic,
+        'own_topic': topics.get(relation | string, relation | string if unites else none) if not has_topic else none,
+        'unites': unites,
     } -%}
     {%- for name, type in {
         'key': 'string', 'topic': 'string', 'partition': 'int', 'offset': 'bigint', 'timestamp': 'timestamp'
@@ -30,9 +34,25 @@
         }) -%}
     {%- endfor -%}
     {%- if landing.own_topic -%}
-        {%- do landing.update({'topic': landing.own_topic}) -%}
+        {%- do landing.update({'topic': afterimage._literal(landing.own_topic)}) -%}
     {%- endif -%}
     {{ return(landing) }}
+{%- endmacro -%}
+
+
+{#- What stood for the topic of raw tables without such a column in earlier runs, by the tables' names. A table keeps
+    it, so that its offsets stay its own when the model gets another table, or loses one. (A staging table of an
+    earlier release does not say it.) -#}
+{%- macro _qlik_built_topics() -%}
+    {%- set built_with = afterimage._built_with() if afterimage._is_incremental() else [] -%}
+    {%- set has_names = built_with | length > 1 and afterimage._qlik_unites() -%}
+    {%- set topics = {} -%}
+    {%- for one in built_with -%}
+        {%- do topics.update({
+            one.name: (one.made_by or {}).get('topic', one.name if has_names else none)
+        }) -%}
+    {%- endfor -%}
+    {{ return(topics) }}
 {%- endmacro -%}
 
 
@@ -49,14 +69,11 @@
 {%- endmacro -%}
 
 
-{#- The topic of a stored row's position, by which it is compared with those of the landing. Before the model united
-    tables it was NULL. -#}
+{#- The topic of a stored row's position, by which it is compared with those of the landing. In a model of one table
+    without a column `topic` all have the same. -#}
 {%- macro _qlik_known_topic(landing, row) -%}
     {%- set stored = row ~ '.message_position.topic' -%}
-    {%- if landing.has_topic -%}
-        {{ return(stored) }}
-    {%- endif -%}
-    {{ return('coalesce(' ~ stored ~ ', ' ~ landing.own_topic ~ ')' if landing.own_topic else landing.topic) }}
+    {{ return(stored if landing.has_topic or landing.unites else landing.topic) }}
 {%- endmacro -%}
 
 

@@ -29,7 +29,9 @@
         'qlik_messages', keys, afterimage._qlik_sides(relation, landing, metadata, schema_rows, table), new_shape,
         further_columns=further_columns,
         erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'},
-        declared=columns, made_by={'table': table | lower if table else none}
+        declared=columns, made_by=dict(
+            {'table': table | lower if table else none}, **({} if landing.has_topic else {'topic': landing.own_topic})
+        )
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

@@ -92,7 +92,7 @@
             and {{ afterimage._is_table(table, 'schema_name', 'table_name') }}
             {%- endif %}
         order by
-            table_version desc nulls last, published_at desc nulls last, schema_id desc, ordinal asc, column_name asc
+            published_at desc nulls last, table_version desc nulls last, schema_id desc, ordinal asc, column_name asc
     {%- endset -%}
     {%- set found = namespace(newest=none, tables=[]) -%}
     {%- set known = {} -%}

@@ -190,7 +190,7 @@ def qlik_messages(question: Question) -> Plan:
     rows = question.project.query(
         "select to_json(struct(schema_name, table_name, schema_id, column_name, spark_type,"
         f" primary_key_position)) from ({schemas}) where reject_reason is null{of_table}"
-        " order by table_version desc nulls last, published_at desc nulls last, schema_id desc,"
+        " order by published_at desc nulls last, table_version desc nulls last, schema_id desc,"
         " ordinal asc, column_name asc"
     )
     plan = Plan("", list(question.key), [], landed_rows=None if table else landed.reference)

@@ -1061,14 +1061,19 @@ def test_a_model_of_messages_stays_as_it_is_while_metadata_come_and_go(
 ) -> None:
     """Old rows of a topic may be deleted, the metadata message with them."""
     columns = [column("ID", "INT4", key=1), column("SUM", "NUMERIC", 6, 2)]
-    structure = {**qlik_messages.metadata("json", "LOTS-1", "LOTS", 1, columns), "topic": "lots"}
+    landed = qlik_messages.metadata("json", "LOTS-1", "LOTS", 1, columns, day=2)
+    structure = {**landed, "topic": "lots"}
+    # Of the task before this one, which knew another key, and more versions.
+    earlier = [column("ID", "INT4"), column("SUM", "NUMERIC", 6, 2, key=1)]
+    of_task_before = qlik_messages.metadata("json", "LOTS-0", "LOTS", 3, earlier, day=1)
     gone = message("DELETE", 2, {"ID": 1, "SUM": "1.50"}, changeMask="01")
     of_lots = [message("INSERT", 1, {"ID": 1, "SUM": "1.50"}, changeMask="03"), gone]
     folder = empty.folder / "models/staging/qlik"
 
-    land_table(lake, "lots", KAFKA, [structure, *of_lots], schema="shrunk")
+    land_table(lake, "lots", KAFKA, [of_task_before, structure, *of_lots], schema="shrunk")
     init.ok("shrunk.lots")
     text = (folder / "stg_qlik__lots.sql").read_text()
+    assert "unique_key=['ID']" in text
     assert "metadata=source('shrunk', 'lots')" in text
     land_table(lake, "lots", KAFKA, of_lots, schema="shrunk")
     assert "reads the columns from them: land one again" in init.refused("shrunk.lots")

@@ -294,6 +294,24 @@ def test_of_several_schemas_the_newest_of_the_messages_time_counts_with_a_warnin
     ]
 
 
+def test_the_newest_schema_is_the_one_published_last(project: Project, lake: Lake) -> None:
+    """A task that was set up again may count the versions of a table from 1 again."""
+    schemas = [
+        metadata("json", "old", "ACCOUNTS", 3, VERSION_1, day=1),
+        metadata("json", "new", "ACCOUNTS", 1, VERSION_2, day=2),
+    ]
+    messages = [unnamed(1, "2024-01-03T12:00:00", "04")]
+    assert read_unnamed(project, lake, messages, schemas) == [
+        (["EMAIL"], [f"{NO_SCHEMA} new, the newest of its table by then"], None)
+    ]
+    call = (
+        f"qlik_messages({relation('unnamed')}, unique_key=['ID'],"
+        f" metadata={relation('unnamed_metadata')})"
+    )
+    [row] = lake.rows(project.sql(call))
+    assert list(row["after"]) == ["ID", "NAME", "EMAIL", "BALANCE"]
+
+
 @pytest.mark.slow
 def test_a_kept_schema_has_the_time_of_its_first_message(project: Project, lake: Lake) -> None:
     """That message lands last here, and then leaves the topic."""
@@ -1239,6 +1257,44 @@ def test_raw_tables_of_one_model_have_offsets_of_their_own(project: Project, lak
     in_runs = lake.contents("stg_united")
     project.dbt("run", "--select", "stg_united", "--full-refresh")
     assert lake.contents("stg_united") == in_runs
+
+
+@pytest.mark.slow
+def test_a_table_keeps_its_offsets_when_a_model_gets_another_or_loses_one(
+    project: Project, lake: Lake
+) -> None:
+    """No load is behind changes of another table, and a reload is behind those of its own."""
+    columns = {name: kind for name, kind in landing("json").items() if name != "topic"}
+    places = {None: "", **{number: f"2024010112{number:025d}" for number in (1, 3, 6)}}
+
+    def told(offset: int, key: int, name: str, place: int | None = None) -> Row:
+        operation = "UPDATE" if place else "REFRESH"
+        return at_offset(offset, operation, places[place], data={"ID": key, "NAME": name})
+
+    def run(*tables: str, flags: Sequence[str] = ()) -> dict[tuple[int, str], str]:
+        parts = [
+            f"select * from ({{{{ qlik_messages({relation(table)}, unique_key=['ID'],"
+            f" columns={ROW}) }}}})"
+            for table in tables
+        ]
+        project.model("stg_joined", " union all ".join(parts), materialized="change_stream")
+        project.dbt("run", "--select", "stg_joined", *flags)
+        rows = lake.rows(f"select * from {SCHEMA}.stg_joined where reject_reason is null")
+        assert len(rows) == len({(row["after"]["ID"], row["after"]["NAME"]) for row in rows})
+        return {(row["after"]["ID"], row["after"]["NAME"]): row["change_seq"] for row in rows}
+
+    lake.create("first", columns, [told(0, 1, "a"), told(1, 1, "b", 1), told(2, 1, "c", 6)])
+    lake.create("second", columns, [told(0, 7, "p"), told(5, 9, "x"), told(6, 9, "y", 3)])
+    expected = {(1, "a"): "", (1, "b"): places[1], (1, "c"): places[6]}
+    assert run("first", flags=["--full-refresh"]) == expected
+    expected |= {(7, "p"): "", (9, "x"): "", (9, "y"): places[3]}
+    assert run("first", "second") == expected
+    lake.append("first", columns, [told(3, 1, "d")])
+    expected[1, "d"] = f"{places[6]}.r{2:019d}"
+    assert run("second", "first") == expected
+    lake.append("second", columns, [told(7, 9, "z")])
+    expected[9, "z"] = f"{places[3]}.r{6:019d}"
+    assert run("second") == expected
 
 
 def test_a_place_in_the_future_moves_no_reload(project: Project, lake: Lake) -> None:

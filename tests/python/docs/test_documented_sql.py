@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import ROOT, SCHEMA, Lake, Project, column_list, contract_columns, relation
+from conftest import FORMAT, ROOT, SCHEMA, Lake, Project, column_list, contract_columns, relation
 from dialect_qlik import HEADER
 from qlik_messages import avro_message, column, data_schema, headers, json_message, metadata
 
@@ -137,6 +137,62 @@ def test_a_full_load_comes_before_the_changes(
         ("load", {"id": 1, "name": "changes"}),
         ("load", {"id": 2, "name": "never changes"}),
         ("update", {"id": 1, "name": "has changed"}),
+    ]
+
+    # The source adds a column, and Qlik adds it to the change table.
+    for table in ("customers__ct", "customers_loaded"):
+        lake.spark.sql(f"alter table {SCHEMA}.{table} add columns (email string)")
+    later = {"header__change_seq": f"2024050112000000{2:019}", "email": "a@x"}
+    lake.append("customers__ct", HEADER | data | {"email": "string"}, [change | later])
+    lake.spark.sql(f"create or replace table {SCHEMA}.customers_with_load using iceberg as {both}")
+    project.dbt("run")
+    names = f"select after.* from {SCHEMA}.stg_loaded order by change_seq, after.id"
+    assert [tuple(row.values()) for row in lake.rows(names)] == [
+        (1, "changes", None),
+        (2, "never changes", None),
+        (1, "has changed", None),
+        (1, "has changed", "a@x"),
+    ]
+
+
+@pytest.mark.slow
+def test_a_topic_that_was_created_again_is_read_behind_the_old_one(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """What its load finds changed is a change, as by any reload."""
+    landed = {"value": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+
+    def told(offset: int, operation: str, key: int, name: str, sequence: str | None = None) -> Any:
+        body = {
+            "data": {"ID": key, "NAME": name},
+            "beforeData": None,
+            "headers": headers(operation, changeSequence=sequence),
+        }
+        return {"value": json_message("DT", body), "partition": 0, "offset": offset}
+
+    place = f"2024010112{1:025d}"
+    old = [
+        told(0, "REFRESH", 1, "a"),
+        told(1, "REFRESH", 2, "x"),
+        told(9, "UPDATE", 1, "b", place),
+    ]
+    lake.create("crm", landed, old)
+    lake.create("crm_again", landed, [told(0, "REFRESH", 1, "c"), told(1, "REFRESH", 2, "x")])
+    both = documented("systems/qlik_messages.md", "select value, partition")
+    lake.spark.sql(f"create or replace table {SCHEMA}.crm_both using {FORMAT} as {both}")
+    project = make_project("created_again")
+    project.history("accounts_history", "stg_accounts", ["ID"])
+    for table in ("crm", "crm_both"):
+        columns = column_list(ID="int", NAME="string")
+        call = f"qlik_messages({relation(table)}, unique_key=['ID'], columns={columns})"
+        project.stream("stg_accounts", call)
+        project.dbt("run")
+    versions = lake.rows(f"select * from {SCHEMA}.accounts_history order by ID, version")
+    assert [(row["ID"], row["NAME"], row["valid_from_seq"]) for row in versions] == [
+        (1, "a", ""),
+        (1, "b", place),
+        (1, "c", f"{place}.r{9:019d}"),
+        (2, "x", ""),
     ]
 
 
