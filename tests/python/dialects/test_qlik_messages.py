@@ -1265,7 +1265,10 @@ def test_a_table_keeps_its_offsets_when_a_model_gets_another_or_loses_one(
 ) -> None:
     """No load is behind changes of another table, and a reload is behind those of its own."""
     columns = {name: kind for name, kind in landing("json").items() if name != "topic"}
-    places = {None: "", **{number: f"2024010112{number:025d}" for number in (1, 3, 6)}}
+    places: dict[int | None, str] = {
+        None: "",
+        **{number: f"2024010112{number:025d}" for number in (1, 3, 6)},
+    }
 
     def told(offset: int, key: int, name: str, place: int | None = None) -> Row:
         operation = "UPDATE" if place else "REFRESH"
