@@ -67,6 +67,9 @@ classified_alone as (
 {%- set is_field = 'event_type in (1, 2, 3, 7, 8)' -%}
 {%- set is_logged = 'event_type in (1, 2, 3)' -%}
 {%- set is_pending = 'not is_taken_in' if incremental else 'true' -%}
+{%- set comes_last = '> last_counted' if incremental else 'is not null' -%}
+{%- set counted = '(is_taken_in and known_reason is null)' -%}
+{%- set overruled = "is_taken_in and known_reason like 'overruled:%'" -%}
 {#- If the row is gone, a query-back is void and overrules nothing; nor does one whose values do not fit, which is
     rejected. -#}
 {%- set decides = is_pending ~ ' and present_row is not null'
@@ -100,6 +103,17 @@ stretches as (
         max(if(event_type in (7, 8) and {{ decides }}, event_seq, null)) over (
             {{ object }}, generation, column_name
         ) as field_query_back
+        {%- if incremental %},
+        -- The last event of this field, or of the whole row, that counts since an earlier run; and the last event of
+        -- this field that an earlier run has overruled.
+        greatest(
+            '',
+            max(if({{ counted }} and {{ is_field }}, event_seq, null)) over ({{ object }}, generation, column_name),
+            max(if({{ counted }} and event_type in (5, 6), event_seq, null)) over ({{ object }}, generation)
+        ) as last_counted,
+        max(if({{ overruled }}, struct(event_seq, known_reason), null))
+            over ({{ object }}, generation, column_name) as last_overruled
+        {%- endif %}
 
     from ordered
 
@@ -115,17 +129,21 @@ classified as (
             when row_reason is not null then row_reason
             {%- if layout.precedence == 'driver' %}
             -- A query-back of a field overrules its logged events; a query-back of the row overrules all events on its
-            -- fields.
+            -- fields. An event that counts since an earlier run, and is behind it, would have the last word.
             when deleted_by is not null or not {{ is_field }} or not ({{ is_pending }}) then null
-            when row_query_back is not null
+            when row_query_back {{ comes_last }}
                 then concat(
                     'overruled: by the query-back of the row, record ', {{ afterimage._netiq_record('row_query_back') }}
                 )
-            when {{ is_logged }} and field_query_back is not null
+            when {{ is_logged }} and field_query_back {{ comes_last }}
                 then concat(
                     'overruled: by the query-back of the field, record ',
                     {{ afterimage._netiq_record('field_query_back') }}
                 )
+            {%- if incremental %}
+            -- So would this event, if the query-back of an earlier run has read what comes after it.
+            when {{ is_logged }} and event_seq < last_overruled.event_seq then last_overruled.known_reason
+            {%- endif %}
             {%- endif %}
         end as event_reason
         {%- if layout.precedence == 'logged' %},

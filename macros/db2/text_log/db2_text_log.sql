@@ -42,6 +42,7 @@ described as (
             base_row
         ) as image,
         last_time as changed_at,
+        base_row is not null as base_has_row,
         cast(null as string) as reject_reason,
         array_compact(array(
             if(
@@ -61,6 +62,7 @@ described as (
         case operation_code when 0 then 'insert' when 1 then 'update' when 2 then 'delete' else 'unknown' end as kind,
         cast(null as {{ afterimage._row_type(layout.columns, layout.types) }}) as image,
         logged_at as changed_at,
+        false as base_has_row,
         reject_reason,
         cast(null as array<string>) as warnings,
         log_rows as source_rows
@@ -69,20 +71,19 @@ described as (
 
 ),
 
-{#- An earlier row that is read again once the last one has left the log does not end what that one said. With another
-    time zone, the last row may have an earlier time. -#}
-{%- set is_older -%}
+{#- An earlier delete that is read again, once the last row has left the log, does not end a row that the base has. The
+    time alone does not say what is earlier: the clock may have been set back, or the time zone corrected. -#}
+{%- set is_older_delete -%}
 known.reject_reason is null
-    and changes.reject_reason is null
+    and known.operation = 'load'
+    and changes.operation = 'delete'
+    and changes.base_has_row
     and known.changed_at > changes.changed_at
-    {%- if intake.has_new_rules %}
-    and known.operation <> changes.operation
-    {%- endif %}
 {%- endset %}
 {{ afterimage._finish(
     intake, layout.columns, layout.types, layout.unique_key,
     lacks=['before_image', 'changed_columns', 'absent_columns', 'transaction_id', 'changed_by'],
-    known={'unchanged_if': is_older}
+    known={'unchanged_if': is_older_delete, 'carried': ['base_has_row']}
 ) }}
 {%- endmacro -%}
 

@@ -102,6 +102,42 @@ def test_an_earlier_row_that_comes_again_does_not_end_a_later_one(
     ]
 
 
+@pytest.mark.slow
+def test_what_is_logged_counts_though_what_was_read_has_a_later_time(
+    project: Project, lake: Lake
+) -> None:
+    """Its time is of another zone, and it has left the log. Noon in Tokyo is 3 o'clock in UTC."""
+
+    def run(base: dict[int, str], log: list[dict[str, Any]], zone: str, *arguments: str) -> None:
+        project.stream(
+            "stg_zones",
+            f"db2_text_log({relation('zones_log')}, ['no', 'lang'], base={relation('zones_base')},"
+            f" time_zone='{zone}')",
+        )
+        rows = [{"no": no, "lang": "de", "text": text} for no, text in base.items()]
+        lake.create("zones_base", BASE, rows)
+        lake.create("zones_log", LOG, log)
+        project.dbt("run", "--select", "stg_zones", *arguments)
+
+    base = dict.fromkeys((1, 2, 3, 4), "old")
+    run(base, [logged(0, 9, no) for no in base], "UTC", "--full-refresh")
+    del base[1]
+    run(base, [logged(2, 10, 1)], "Asia/Tokyo")
+    del base[2]
+    base[3] = "new"
+    run(base, [logged(2, 11, 2), logged(1, 12, 3)], "Asia/Tokyo")
+    rows = lake.rows(
+        "select coalesce(after, before).no as no, operation, after.text, changed_at"
+        f" from {SCHEMA}.stg_zones order by no"
+    )
+    assert [tuple(row.values()) for row in rows] == [
+        (1, "delete", None, datetime(2024, 1, 1, 3, 10)),
+        (2, "delete", None, datetime(2024, 1, 1, 3, 11)),
+        (3, "load", "new", datetime(2024, 1, 1, 3, 12)),
+        (4, "load", "old", datetime(2024, 1, 1, 12, 9)),
+    ]
+
+
 ENTRIES = st.builds(
     logged,
     st.sampled_from([0, 1, 2, 2, 0, 1, 3, None]),

@@ -472,6 +472,9 @@ class Judge:
         for row in rows:
             self.copies.setdefault(row["record_id"], []).append(row)
         self.earlier = dict(self.taken_in)
+        self.verdicts = {
+            record: self.changes[name]["verdict"] for record, name in self.earlier.items()
+        }
         events = []
         for record, copies in self.copies.items():
             if record in self.earlier or any(copy["status"] == "N" for copy in copies):
@@ -514,13 +517,34 @@ class Judge:
 
     def judge_generation(self, events: list[Row], is_deleted: bool) -> None:
         # A query-back of a row that is gone, and one of an earlier run, overrules nothing.
-        judges: list[Row] = []
-        if events and not is_deleted and key_of(events[0]) in self.base:
-            judges = [row for row in events if row["record_id"] not in self.earlier]
-        if self.precedence == "logged":
-            judges = []
-        row_back = any(row["event_type"] in (5, 6) for row in judges)
-        fields_back = {row["column_name"] for row in judges if row["event_type"] in (7, 8)}
+        pending = [row for row in events if row["record_id"] not in self.earlier]
+        if is_deleted or self.precedence == "logged":
+            pending = []
+        judges = pending if events and key_of(events[0]) in self.base else []
+        rows_back = [row for row in judges if row["event_type"] in (5, 6)]
+        fields_back = [row for row in judges if row["event_type"] in (7, 8)]
+
+        def is_overruled(row: Row) -> bool:
+            field, kind = row["column_name"], row["event_type"]
+            if row not in pending or kind not in KINDS:
+                return False
+            backs = rows_back + [
+                back for back in fields_back if back["column_name"] == field and kind in (1, 2, 3)
+            ]
+            # What counts since an earlier run, and is behind all query-backs, would have the last
+            # word. So would this event before one that an earlier run has overruled.
+            counted, overruled = (
+                [
+                    place
+                    for place, event in enumerate(events)
+                    if (event["event_type"] in (5, 6) or event["column_name"] == field)
+                    and self.verdicts.get(event["record_id"], "pending") == verdict
+                ]
+                for verdict in (None, "overruled")
+            )
+            if kind in (1, 2, 3) and events.index(row) < max(overruled, default=-1):
+                return True
+            return any(events.index(back) > max(counted, default=-1) for back in backs)
 
         def side_by_side(row: Row) -> Any:
             kind = KINDS.get(row["event_type"], row["record_id"])
@@ -533,13 +557,9 @@ class Judge:
             for row in neighbours:
                 field = row["column_name"]
                 written[field] = written.get(field, 0) + 1
-                is_field = row["event_type"] in KINDS
-                is_logged = row["event_type"] in (1, 2, 3)
                 if self.is_kept(row):
                     continue
-                if row in judges and (
-                    (row_back and is_field) or (field in fields_back and is_logged)
-                ):
+                if is_overruled(row):
                     self.set_aside(row, "overruled")
                     self.taken_in[row["record_id"]] = change_id(row)
                 else:
@@ -1066,6 +1086,51 @@ def test_an_event_of_an_earlier_run_is_not_overruled(
         ("C", 10, None, None),
     ]
     assert log_runs.reject_reasons() == {1: None, 3: None, 4: None}
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(("first", "last"), [(5, 2), (5, 8), (8, 2)])
+def test_what_was_taken_in_behind_a_query_back_has_not_the_last_word(
+    first: int, last: int, project: Project, lake: Lake
+) -> None:
+    """The query-back and the last event count only once `statuses` is edited."""
+    log = [
+        at(9, 1, first, "fname" if first == 8 else None, status="S"),
+        at(12, 5, 2, "fname", old_value="Jack", new_value="John"),
+        at(15, 9, last, "fname", old_value="John", new_value="Jim", status="S"),
+    ]
+    name = f"between_{first}_{last}"
+    present = {"idu": 1, "fname": "Jim"}
+    assert LogRuns(name, project, lake).run(log, present) == [("John", 12, None, None)]
+    log_runs = LogRuns(name, project, lake, statuses="['N', 'S']")
+    log_runs.full = []
+    assert log_runs.run(log, present) == [
+        ("Jim", 9, 12, "update"),
+        ("John", 12, 15, "update"),
+        ("Jim", 15, None, None),
+    ]
+    assert log_runs.reject_reasons() == {1: None, 5: None, 9: None}
+
+
+@pytest.mark.minutes
+@pytest.mark.parametrize(("first", "of"), [(5, "row"), (8, "field")])
+def test_what_is_taken_in_late_before_an_overruled_event_has_not_the_last_word(
+    first: int, of: str, project: Project, lake: Lake
+) -> None:
+    """The query-back has read the value of now, which is newer than both."""
+    log = [
+        at(9, 1, first, "fname" if first == 8 else None),
+        at(12, 5, 2, "fname", old_value="Jack", new_value="John", status="S"),
+        at(15, 9, 2, "fname", old_value="John", new_value="Jim"),
+    ]
+    name = f"before_{first}"
+    present = {"idu": 1, "fname": "Jim"}
+    assert LogRuns(name, project, lake).run(log, present) == [("Jim", 9, None, None)]
+    log_runs = LogRuns(name, project, lake, statuses="['N', 'S']")
+    log_runs.full = []
+    assert log_runs.run(log, present) == [("Jim", 9, None, None)]
+    overruled = f"overruled: by the query-back of the {of}, record 1"
+    assert log_runs.reject_reasons() == {1: None, 5: overruled, 9: overruled}
 
 
 @pytest.mark.slow
