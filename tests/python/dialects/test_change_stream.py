@@ -100,10 +100,14 @@ def test_an_update_and_its_before_image_land_in_two_runs(
 
 
 @pytest.mark.slow
-def test_rows_delivered_twice_are_counted(runs: Runs) -> None:
+def test_rows_delivered_twice_are_counted(runs: Runs, lake: Lake) -> None:
+    """They are no news: what was known at a moment stays so."""
     twice = [row(at(2), "U", "b"), row(at(3), "U", "c"), row(None, "I", "loaded", 7)]
     runs.land(*twice)
+    taken_in = f"select change_id, ingested_at from {TABLE} order by change_id"
+    before = lake.rows(taken_in)
     assert runs.run() == "3 rows landed, 3 changes: 0 new, 3 known, 0 rejected"
+    assert lake.rows(taken_in) == before
     assert sum(change["source_rows"] for change in runs.staged()) == len(FIRST) + len(twice)
     runs.assert_as_a_full_refresh()
 
