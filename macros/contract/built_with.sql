@@ -24,15 +24,19 @@
 {%- endmacro -%}
 
 
-{#- What is remembered, see _remembered_reads. If the raw table was not `read_by` the same arguments before, nothing
-    counts as read, and `has_new_rules` says so. These arguments leave rows their ids. -#}
-{%- macro _remembered_by_rules(relation, read_by, new_shape) -%}
+{#- What is remembered, see _remembered_reads; `are_arguments_known` says whether just these are. If the raw table was
+    not `read_by` the same arguments before, nothing counts as read, and `has_new_rules` says so. These arguments leave
+    rows their ids. -#}
+{%- macro _remembered_by_rules(relation, made_by, read_by, new_shape) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
+    {%- set of_table = remembered.built_with | selectattr('name', 'equalto', relation | string) | list -%}
+    {%- set same = of_table | selectattr('made_by', 'equalto', made_by) | selectattr('read_by', 'equalto', read_by) -%}
+    {%- set remembered = dict(remembered, are_arguments_known=same | list | length > 0) -%}
     {%- set changed = [] -%}
     {#- After a change of columns that has not come to its end, all rows are read anyway. -#}
     {%- for name, now in read_by.items() if 'altered' not in remembered.read -%}
         {%- set before = [] -%}
-        {%- for one in remembered.built_with if one.name == relation | string -%}
+        {%- for one in of_table -%}
             {%- do before.append((one.read_by or {}).get(name)) -%}
         {%- endfor -%}
         {%- do changed.append(name) if before and none not in before and now not in before -%}

@@ -13,9 +13,10 @@
     - `reason`: why all rows must be read again; none if what was read has the same values in the new shape.
 
     `columns` is a list of names, typed as in `relation`, or of {name, type}; then `messages` is the first raw table, if
-    that is another. `further_columns` are the columns that the macro adds to the contract. `dbt docs generate` skips this
-    check, so that one changed model does not keep the docs of all others from being written. -#}
-{%- macro _check_drift(macro_name, relation, columns, further_columns=[], messages=none) -%}
+    that is another, and `table` the source table whose rows count. `further_columns` are the columns that the macro adds
+    to the contract. `dbt docs generate` skips this check, so that one changed model does not keep the docs of all others
+    from being written. -#}
+{%- macro _check_drift(macro_name, relation, columns, further_columns=[], messages=none, table=none) -%}
     {%- if flags.WHICH == 'generate' or not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
@@ -44,7 +45,8 @@
     {%- set altered = {} -%}
     {%- if not is_named and afterimage._tracks_reads() -%}
         {%- set read = afterimage._stored_reads(afterimage._table_properties(this)) -%}
-        {%- do retyped.extend(afterimage._redeclared(read.get((messages or relation) ~ ' types'), kept, types)) -%}
+        {%- set remembered = read.get(afterimage._types_name(messages or relation, table)) -%}
+        {%- do retyped.extend(afterimage._redeclared(remembered, kept, types)) -%}
         {%- if config.get('on_schema_change') == 'append_new_columns' -%}
             {%- do altered.update(fromjson(read.get('altered') or '{}')) -%}
         {%- endif -%}
@@ -111,6 +113,12 @@
         }) if not is_united -%}
     {%- endfor -%}
     {{ return(retyped) }}
+{%- endmacro -%}
+
+
+{#- The name by which the declared types are remembered: a model may read several source tables from one topic. -#}
+{%- macro _types_name(relation, table) -%}
+    {{ return(relation ~ (' ' ~ table | lower if table else '') ~ ' types') }}
 {%- endmacro -%}
 
 

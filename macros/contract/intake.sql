@@ -19,14 +19,14 @@
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
     - `has_new_rules`: whether it is because of `read_by`,
     - `new_shape`, `erased_columns`: as given; `added`: the columns that are new, or were so in a run that did not end,
-    - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that; `types`, `are_types_known`: likewise
-      for the declared types, see _redeclared,
+    - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that, and these arguments; `types`,
+      `are_types_known`: likewise for the declared types, see _redeclared; `types_name`: the name that they have there,
     - `idle`: the model's query if there is nothing to read; `is_united`: whether the model has further intakes. -#}
 {%- macro _intake(
     macro_name, unique_key, sides, new_shape=none, also=[], whole=false, further_columns=[],
     erased_columns={}, waits_for_time=false, reads=[], declared=none, made_by={}, read_by={}
 ) -%}
-    {%- set remembered = afterimage._remembered_by_rules(sides[0].relation, read_by, new_shape) -%}
+    {%- set remembered = afterimage._remembered_by_rules(sides[0].relation, made_by, read_by, new_shape) -%}
     {%- do afterimage._check_list_comes_first() -%}
     {%- do afterimage._check_key(sides[0].relation, unique_key, made_by, remembered.built_with) -%}
     {%- do afterimage._check_widened_key(macro_name, sides[0].relation, unique_key, new_shape) -%}
@@ -70,6 +70,7 @@
     {%- set has_unplaced = read.sides | selectattr('has_unplaced') | list | length > 0 -%}
     {%- set asks = afterimage._asks(read.sides, waits_for_time, reads) -%}
     {%- set types = tojson(afterimage._column_types(declared)) if declared else none -%}
+    {%- set types_name = afterimage._types_name(sides[0].relation, made_by.table) -%}
     {%- set ranges = afterimage._merge_ranges(extents) if kind == 'new' else [] -%}
     {%- set intake = {
         'macro': macro_name, 'kind': kind,
@@ -83,9 +84,8 @@
         'added': (new_shape or fromjson(remembered.read.get('altered') or '{}')).get('added', []),
         'erased_columns': erased_columns,
         'asks': asks,
-        'is_asks_known': remembered.read.get(read.sides[0].name ~ ' asks') == asks,
-        'types': types,
-        'are_types_known': remembered.read.get(read.sides[0].name ~ ' types') == types,
+        'is_asks_known': remembered.are_arguments_known and remembered.read.get(read.sides[0].name ~ ' asks') == asks,
+        'types': types, 'types_name': types_name, 'are_types_known': remembered.read.get(types_name) == types,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
     } -%}
     {%- do afterimage._note_intake(intake, unique_key, made_by, read_by) -%}

@@ -97,23 +97,23 @@
     {%- for side in intake.sides -%}
         {%- do sides.append({
             'name': side.name, 'state': side.state, 'is_remembered': side.is_remembered, 'count': side['count'],
-            'reason': side.reason, 'views': side.views, 'is_asks': false,
+            'reason': side.reason, 'views': side.views,
         }) -%}
         {%- if side.digest_now -%}
             {%- do sides.append({
                 'name': side.name ~ ' digest', 'state': side.digest_now, 'is_remembered': false, 'count': 0, 'reason': none,
-                'views': [], 'is_asks': false,
+                'views': [],
             }) -%}
         {%- endif -%}
     {%- endfor -%}
     {%- do sides.append({
         'name': intake.sides[0].name ~ ' asks', 'state': intake.asks, 'is_remembered': intake.is_asks_known, 'count': 0,
-        'reason': none, 'views': [], 'is_asks': true,
+        'reason': none, 'views': [],
     }) -%}
     {%- if intake.types -%}
         {%- do sides.append({
-            'name': intake.sides[0].name ~ ' types', 'state': intake.types, 'is_remembered': intake.are_types_known,
-            'count': 0, 'reason': none, 'views': [], 'is_asks': true,
+            'name': intake.types_name, 'state': intake.types, 'is_remembered': intake.are_types_known, 'count': 0,
+            'reason': none, 'views': [],
         }) -%}
     {%- endif -%}
     {%- set note = {
@@ -225,15 +225,12 @@
     {%- if tables | rejectattr('is_remembered') | list | length == 0 -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set read = afterimage._stored_reads(afterimage._table_properties(target_relation)) if keeps_earlier else {} -%}
-    {#- A run with `--empty` or `--sample` has no state to store. To write the earlier states again, with the present
-        snapshot, would hide a rollback of the table. Nor is it the end of a change of columns. -#}
-    {%- if tables | rejectattr('is_asks') | list | length == 0 -%}
-        {%- set is_partial = intakes | selectattr('is_partial') | list | length > 0 -%}
-        {%- for name in read if not name.endswith(' asks') and (is_partial or name != 'altered') -%}
-            {{ return(none) }}
-        {%- endfor -%}
+    {#- A run with `--empty` or `--sample` leaves rows out. To write the earlier states again, with the present snapshot,
+        would hide a rollback of the table. Nor is it the end of a change of columns, or of arguments. -#}
+    {%- if keeps_earlier and intakes | selectattr('is_partial') | list -%}
+        {{ return(none) }}
     {%- endif -%}
+    {%- set read = afterimage._stored_reads(afterimage._table_properties(target_relation)) if keeps_earlier else {} -%}
     {#- What is asked of a table that the model no longer reads would be news for ever. -#}
     {%- for name in read.keys() | list if name.endswith(' asks') and name not in tables | map(attribute='name') -%}
         {%- do read.pop(name) -%}

@@ -1,8 +1,8 @@
 {#- The last step of every source macro: the columns of the change contract in order, from the CTE `changes`. An
-    incremental run returns only rows that are new or have gained something (a before-image, a copy), so that
-    `ingested_at` stays truthful. `further_columns` follow those of the contract. `intake` says what the run reads,
-    `known` (see _known_rules) what to compare it with; `column_types` are those of the data columns, by name.
-    `afterimage_known_seq`, which is not written, tells a change_stream which changes are known. -#}
+    incremental run returns only rows that are new or have gained something (a before-image, a copy). `ingested_at` must
+    stay truthful, so a change that has gained copies alone keeps it. `further_columns` follow those of the contract.
+    `intake` says what the run reads, `known` (see _known_rules) what to compare it with; `column_types` are those of the
+    data columns, by name. `afterimage_known_seq`, which is not written, tells a change_stream which changes are known. -#}
 {%- macro _staged(intake, known, columns, column_types, unique_key, further_columns=[]) -%}
     {%- set erasures = afterimage._erasures_of(model.name, unique_key, column_types) if execute else none -%}
     {%- do afterimage._check_list_is_there(erasures) -%}
@@ -33,6 +33,18 @@
         {%- set row_type = afterimage._row_type(intake.new_shape.columns, intake.new_shape.types) -%}
         {%- do types.update({'before': row_type, 'after': row_type}) -%}
     {%- endif -%}
+    {#- Of each column, whether the stored row has the same. -#}
+    {%- set same = {} -%}
+    {%- for column in (compared if afterimage._is_incremental() else []) -%}
+        {%- set pair = [value[column], 'known.' ~ afterimage._quote(column)] -%}
+        {%- if intake.is_united and column in ['before', 'after'] -%}
+            {#- The table has the widest types of all raw tables, and Spark compares no rows of two types. -#}
+            {%- set own_type = ' as ' ~ afterimage._row_type(columns, column_types) ~ ')' -%}
+            {%- set pair = ['try_cast(' ~ pair[0] ~ own_type, 'try_cast(' ~ pair[1] ~ own_type] -%}
+        {%- endif -%}
+        {%- do same.update({column: afterimage._comparable(pair[0], types[column])
+            ~ ' <=> ' ~ afterimage._comparable(pair[1], types[column])}) -%}
+    {%- endfor -%}
 {%- if erasures %},
 
 {{ afterimage._without_erased(
@@ -53,7 +65,19 @@ select
     {%- for column in contract %}
     {{ value[column] ~ (' as ' ~ column if column in named) }},
     {%- endfor %}
-    {{ afterimage._ingested_at() | indent(4) }} as ingested_at
+    {%- if afterimage._is_incremental() %}
+    -- A copy of a known change is no news.
+    if(
+        known.change_id is not null
+        {%- for column in compared if column != 'source_rows' %}
+        and {{ same[column] }}
+        {%- endfor %},
+        known.ingested_at,
+        {{ afterimage._ingested_at() | indent(8) }}
+    ) as ingested_at
+    {%- else %}
+    {{ afterimage._ingested_at() }} as ingested_at
+    {%- endif %}
     {%- for column in further_columns %},
     {{ value[column] ~ (' as ' ~ afterimage._quote(column) if column in named) }}
     {%- endfor %}
@@ -73,17 +97,7 @@ where
     (
         known.change_id is null
         or not (
-            {%- for column in compared %}
-            {%- set pair = [value[column], 'known.' ~ afterimage._quote(column)] %}
-            {%- if intake.is_united and column in ['before', 'after'] %}
-            {#- The table has the widest types of all raw tables, and Spark compares no rows of two types. -#}
-            {%- set own_type = ' as ' ~ afterimage._row_type(columns, column_types) ~ ')' %}
-            {%- set pair = ['try_cast(' ~ pair[0] ~ own_type, 'try_cast(' ~ pair[1] ~ own_type] %}
-            {%- endif %}
-            {{ afterimage._comparable(pair[0], types[column]) }}
-            <=> {{ afterimage._comparable(pair[1], types[column]) }}
-            {%- if not loop.last %} and{% endif %}
-            {%- endfor %}
+            {{ same.values() | join('\n            and ') }}
         )
     )
     {%- if known.unchanged_if %}

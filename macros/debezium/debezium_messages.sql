@@ -32,7 +32,7 @@
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
-    {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
+    {%- set new_shape = afterimage._check_drift(macro_name, relation, columns, table=table) -%}
     {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key, position) -%}
     {%- set side = {
         'relation': relation,

@@ -32,7 +32,9 @@
     {%- if not execute -%}
         {{ return('select 1 as parsed') }}
     {%- endif -%}
-    {%- set new_shape = afterimage._check_drift('netiq_event_log', relation, layout.columns, ['event_ids']) -%}
+    {%- set new_shape = afterimage._check_drift(
+        'netiq_event_log', relation, layout.columns, ['event_ids'], table=layout.table
+    ) -%}
     {%- set side = afterimage._netiq_side(layout) -%}
     {%- set intake = afterimage._intake(
         'netiq_event_log', layout.unique_key, [side], new_shape, also=afterimage._netiq_due(layout, side),

@@ -83,7 +83,8 @@
 
 {#- What a table remembers of the changes that it has taken in:
     - `until`: all changes up to this time of `ingested_at` (microseconds), and `runs`: those of these later runs. The runs
-      of the last day are kept one by one, because a staging run that began earlier may commit later than another,
+      of the last day are kept one by one, because a staging run that began earlier may commit later than another. A
+      thousand is the most, so that statements stay short (docs/operations/troubleshooting.md names that limit),
     - `max_seq`: the last place,
     - `truncates`, `trades`, `carries`, `sparse_columns`: the facts of all of them, see _facts. (A table built by an earlier
       release does not say `trades` and `carries`; they count as true.) -#}

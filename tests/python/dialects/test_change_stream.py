@@ -100,10 +100,14 @@ def test_an_update_and_its_before_image_land_in_two_runs(
 
 
 @pytest.mark.slow
-def test_rows_delivered_twice_are_counted(runs: Runs) -> None:
+def test_rows_delivered_twice_are_counted(runs: Runs, lake: Lake) -> None:
+    """They are no news: what was known at a moment stays so."""
     twice = [row(at(2), "U", "b"), row(at(3), "U", "c"), row(None, "I", "loaded", 7)]
     runs.land(*twice)
+    taken_in = f"select change_id, ingested_at from {TABLE} order by change_id"
+    before = lake.rows(taken_in)
     assert runs.run() == "3 rows landed, 3 changes: 0 new, 3 known, 0 rejected"
+    assert lake.rows(taken_in) == before
     assert sum(change["source_rows"] for change in runs.staged()) == len(FIRST) + len(twice)
     runs.assert_as_a_full_refresh()
 
@@ -534,6 +538,74 @@ def test_all_rows_are_read_once_by_another_rule(
     project.stream("stg_reset", f"{calls['stg_reset'][0]}, {calls['stg_reset'][1]})")
     run("--full-refresh")
     assert lake.contents(*calls) == found
+
+
+@pytest.mark.minutes
+def test_the_arguments_of_a_model_over_a_view_are_noted_each_time(
+    project: Project, lake: Lake
+) -> None:
+    """They are all that is remembered of it. A sample leaves rows out: the next run reads them."""
+    noon = datetime(2024, 1, 1, 12)
+    queried = {
+        "record_id": 1,
+        "table_key": "id=1",
+        "status": "N",
+        "event_type": 5,
+        "event_time": noon,
+        "table_name": "usr",
+    }
+    lake.create("noted_log", LOG, [queried])
+    lake.create("noted_base", {"id": "int"}, [{"id": 1}])
+    lake.create("noted_topic", {"value": "string"}, [])
+    lsn = b"\x00" * 9 + b"\x05"
+    captured = {
+        "IBMSNAP_COMMITSEQ": lsn,
+        "IBMSNAP_INTENTSEQ": lsn,
+        "IBMSNAP_OPERATION": "I",
+        "IBMSNAP_LOGMARKER": noon,
+        "id": 1,
+    }
+    ccd = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "int"}
+    lake.create("noted_ccd", ccd, [captured])
+    views = [f"noted_{name}" for name in ("log", "ccd", "topic")]
+    for name in views:
+        view = f"spark_catalog.default.{name}_view"
+        lake.spark.sql(f"drop view if exists {view}")
+        lake.spark.sql(f"create view {view} as select * from {SCHEMA}.{name}")
+    project.file(
+        "models/noted.yml",
+        "sources: [{name: noted, schema: spark_catalog.default, tables: ["
+        "{name: noted_log_view, config: {event_time: event_time}},"
+        " {name: noted_ccd_view, config: {event_time: IBMSNAP_LOGMARKER}}]}]",
+    )
+    models = [f"stg_{name}" for name in views]
+
+    def run(zone: str, *arguments: str, table: str = "none") -> set[datetime]:
+        columns = column_list(id="int")
+        calls = [
+            f"netiq_event_log(source('noted', 'noted_log_view'), ['id'], 'usr', {columns},"
+            f" base={relation('noted_base')}, time_zone={zone})",
+            f"db2_change_data(source('noted', 'noted_ccd_view'), ['id'], time_zone={zone})",
+            f"qlik_messages({relation('noted_topic_view', 'spark_catalog.default')}, ['id'],"
+            f" {columns}, {table})",
+        ]
+        for name, call in zip(models, calls, strict=True):
+            project.stream(name, call)
+        project.dbt("run", "--select", *models, *arguments)
+        found = lake.contents(*models)
+        return {change["changed_at"] for name in models for change in found[name]}
+
+    in_berlin = noon - timedelta(hours=1)
+    assert run("'UTC'", "--full-refresh") == {noon}
+    assert run("'Europe/Berlin'", "--sample", "1 day") == {noon}
+    assert run("'Europe/Berlin'") == {in_berlin}
+    assert run("'UTC'", table="'orders'") == {noon}
+    with pytest.raises(DbtError, match=r"the `table` of .*Built with: orders\. Got: order_lines"):
+        run("'UTC'", table="'order_lines'")
+    for name in views:
+        lake.spark.sql(f"drop view spark_catalog.default.{name}_view")
+        (project.folder / f"models/stg_{name}.sql").unlink()
+    (project.folder / "models/noted.yml").unlink()
 
 
 @pytest.mark.minutes

@@ -15,7 +15,7 @@ from typing import Any
 import pyspark
 import pytest
 
-from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, column_list, relation
 from dialect_netiq import LOG
 from reference import Row
 from tables_read_again import KEYS, NARROW, SOURCES, call
@@ -197,3 +197,37 @@ def test_a_wider_type_that_the_table_stores_as_the_same_is_noticed(
     staged = lake.rows(everything)
     project.dbt(*run)
     assert lake.rows(everything) == staged
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.minutes
+def test_two_tables_of_a_topic_may_be_declared_with_types_of_two_widths(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of each the model remembers its own types."""
+
+    def declare(**sizes: str) -> None:
+        calls = []
+        for table, size in sizes.items():
+            listed = column_list(**{**WIDE, "id": "int", "size": size})
+            call = f"netiq_event_log({relation('two_widths')}, ['id'], '{table}', {listed})"
+            calls.append(f"select * from ({{{{ {call} }}}})")
+        config = {"materialized": "change_stream", "on_schema_change": "append_new_columns"}
+        project.model("stg_two_widths", " union all ".join(calls), **config)
+
+    rows = [*events(1, 1), *({**row, "table_name": "PARTS"} for row in events(2, 40_000))]
+    lake.create("two_widths", LOG, [*rows, *events(3, 40_000)])
+    run = ("--no-quiet", "run", "--select", "stg_two_widths")
+    sizes = f"select after.size from {SCHEMA}.stg_two_widths where reject_reason is null order by 1"
+    declare(items="smallint", parts="int")
+    project.dbt(*run, "--full-refresh")
+    assert [row["size"] for row in lake.rows(sizes)] == [1, 40_000]
+    properties = f"show tblproperties {SCHEMA}.stg_two_widths"
+    remembered = lake.rows(properties)
+    capfd.readouterr()
+    project.dbt(*run)
+    assert "stg_two_widths: nothing new" in capfd.readouterr().out
+    assert lake.rows(properties) == remembered
+    declare(items="int", parts="int")
+    project.dbt(*run)
+    assert [row["size"] for row in lake.rows(sizes)] == [1, 40_000, 40_000]

@@ -191,6 +191,19 @@ def test_a_log_that_is_cut_off_is_said(runs: Runs, lake: Lake) -> None:
     runs.assert_nothing_new()
 
 
+def test_commits_that_the_log_does_not_show_are_not_taken_for_none(
+    project: Project, runs: Runs, lake: Lake
+) -> None:
+    """The history has their versions, and their files are gone by now, or not yet published."""
+    runs.land(row(at(4), "U", "d"))
+    [shown] = lake.rows(f"describe history {TABLE_OF_ROWS} limit 1")
+    for version in (shown["version"] + 1, shown["version"] + 2):
+        commits = [{"version": version, "operation": "WRITE"}]
+        call = f"_rows_by_log({relation(RAW)}, '', '{location(lake)}', {commits}, none)"
+        said = project.compile(f"{{% if execute %}}{{{{ {call} }}}}{{% endif %}}")
+        assert "its log no longer holds all commits since" in said
+
+
 def test_files_from_a_backup_are_read_once(runs: Runs, lake: Lake, tmp_path: Path) -> None:
     """The versions since the backup are other commits than those that were read."""
     place, backup = location(lake), tmp_path / "backup"
