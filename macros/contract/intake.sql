@@ -19,8 +19,8 @@
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
     - `has_new_rules`: whether it is because of `read_by`,
     - `new_shape`, `erased_columns`: as given; `added`: the columns that are new, or were so in a run that did not end,
-    - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that, and these arguments; `types`,
-      `are_types_known`: likewise for the declared types, see _redeclared; `types_name`: the name that they have there,
+    - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that; `are_arguments_known`: likewise;
+      `types`, `are_types_known`: those that are declared, see _redeclared; `types_name`: the name that they have there,
     - `idle`: the model's query if there is nothing to read; `is_united`: whether the model has further intakes. -#}
 {%- macro _intake(
     macro_name, unique_key, sides, new_shape=none, also=[], whole=false, further_columns=[],
@@ -79,12 +79,12 @@
         'ranges': ranges,
         'has_unplaced': has_unplaced,
         'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
-        'is_woken': read.is_woken,
+        'is_woken': read.is_woken, 'are_arguments_known': remembered.are_arguments_known,
         'new_shape': new_shape, 'has_new_rules': remembered.has_new_rules, 'is_united': remembered.built_with | length > 1,
         'added': (new_shape or fromjson(remembered.read.get('altered') or '{}')).get('added', []),
         'erased_columns': erased_columns,
         'asks': asks,
-        'is_asks_known': remembered.are_arguments_known and remembered.read.get(read.sides[0].name ~ ' asks') == asks,
+        'is_asks_known': remembered.read.get(read.sides[0].name ~ ' asks') == asks,
         'types': types, 'types_name': types_name, 'are_types_known': remembered.read.get(types_name) == types,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
     } -%}

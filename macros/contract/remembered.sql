@@ -107,8 +107,8 @@
         {%- endif -%}
     {%- endfor -%}
     {%- do sides.append({
-        'name': intake.sides[0].name ~ ' asks', 'state': intake.asks, 'is_remembered': intake.is_asks_known, 'count': 0,
-        'reason': none, 'views': [],
+        'name': intake.sides[0].name ~ ' asks', 'state': intake.asks,
+        'is_remembered': intake.is_asks_known and intake.are_arguments_known, 'count': 0, 'reason': none, 'views': [],
     }) -%}
     {%- if intake.types -%}
         {%- do sides.append({
@@ -225,8 +225,8 @@
     {%- if tables | rejectattr('is_remembered') | list | length == 0 -%}
         {{ return(none) }}
     {%- endif -%}
-    {#- A run with `--empty` or `--sample` leaves rows out. To write the earlier states again, with the present snapshot,
-        would hide a rollback of the table. Nor is it the end of a change of columns, or of arguments. -#}
+    {#- A run with `--empty` or `--sample` leaves rows out. To write the earlier states again, with the snapshot of now,
+        would hide a rollback of the table. Nor does it end a change of columns, or of arguments. -#}
     {%- if keeps_earlier and intakes | selectattr('is_partial') | list -%}
         {{ return(none) }}
     {%- endif -%}

@@ -112,7 +112,12 @@ stretches as (
             max(if({{ counted }} and event_type in (5, 6), event_seq, null)) over ({{ object }}, generation)
         ) as last_counted,
         max(if({{ overruled }}, struct(event_seq, known_reason), null))
-            over ({{ object }}, generation, column_name) as last_overruled
+            over ({{ object }}, generation, column_name) as last_overruled,
+        -- A delete that came late may stand between these and the query-back that overruled them.
+        has_gaps
+        or max({{ counted }} and event_type in (5, 6)) over ({{ object }}, generation)
+        or max({{ counted }} and event_type in (7, 8)) over ({{ object }}, generation, column_name)
+            as has_earlier_query_back
         {%- endif %}
 
     from ordered
@@ -142,7 +147,8 @@ classified as (
                 )
             {%- if incremental %}
             -- So would this event, if the query-back of an earlier run has read what comes after it.
-            when {{ is_logged }} and event_seq < last_overruled.event_seq then last_overruled.known_reason
+            when {{ is_logged }} and has_earlier_query_back and event_seq < last_overruled.event_seq
+                then last_overruled.known_reason
             {%- endif %}
             {%- endif %}
         end as event_reason

@@ -72,7 +72,7 @@
     {%- do afterimage._check_known(macro_name, 'columns', columns, names) -%}
     {%- set has_map = 'field_map' in landed.metadata or 'field_map' in (kept.metadata if kept else {}) -%}
     {%- do afterimage._check_order(
-        macro_name, 'relation', relation, 'the field map, or _Continuation-Position,',
+        macro_name, 'relation', relation, '_Continuation-Position, or a field map other than `names`,',
         names_all=(columns or []) | length == names | length
     ) if 'position' in landed.metadata or (has_map and field_map_encoding != 'names') -%}
     {%- set columns = afterimage._match_column_case(columns or names, names) -%}

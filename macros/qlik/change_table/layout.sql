@@ -57,7 +57,8 @@
     {#- Spark sorts the columns of JSON files by name, so any of them may come first. -#}
     {%- set is_json = afterimage._are_json_files(relation) -%}
     {%- set found.leading = 0 if is_json else found.leading -%}
-    {%- if found.leading == 0 and 'change_mask' in found.header and (header_columns is none or columns is none) -%}
+    {%- set names_all = columns is not none and not (is_json and columns | length < found.data | length) -%}
+    {%- if found.leading == 0 and 'change_mask' in found.header and (header_columns is none or not names_all) -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": " ~ relation ~ (
                 ' are JSON files, whose columns Spark sorts by name' if is_json

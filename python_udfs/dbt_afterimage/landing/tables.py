@@ -386,15 +386,16 @@ class Table:
     def _names_in(self, folder: Path) -> list[str]:
         """Return the names in JSON objects in their order; Spark sorts columns by name.
 
-        Masks count columns in the source's order, and the first objects show it.
+        Masks count columns in the source's order, and the fullest of the first objects show it.
         """
         lines = f"(select value from text.`{sql_path(folder)}` limit {_LINES_FOR_ORDER})"
         found = self._project.rows(f"select to_json(json_object_keys(value)) from {lines}")
         names: list[str] = []
-        for keys in dict.fromkeys(one for (one,) in found if one is not None):
+        objects = map(json.loads, dict.fromkeys(one for (one,) in found if one is not None))
+        for keys in sorted(objects, key=len, reverse=True):
             place = 0
-            for name in json.loads(keys):
-                # A name that earlier objects left out stands behind the one before it.
+            for name in keys:
+                # A name that fuller objects left out stands behind the one before it.
                 if name not in names:
                     names.insert(place, name)
                 place = names.index(name) + 1

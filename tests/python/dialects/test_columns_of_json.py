@@ -85,6 +85,7 @@ def test_a_mask_is_not_read_by_the_order_of_names(project: Project, landed: dict
     calls = {
         f"qlik_change_table({qlik}, {key})": "`header_columns`",
         f"qlik_change_table({qlik}, {key}, columns={COLUMNS})": "`header_columns`",
+        f"qlik_change_table({qlik}, {key}, {some}, header_columns=7)": "`columns`",
         f"sqlserver_change_table({sqlserver}, {key})": "`columns`",
         f"sqlserver_change_table({sqlserver}, {key}, {some})": "`columns`",
         f"sqlserver_change_table({sqlserver}, {key}, columns={COLUMNS}, earlier={sqlserver})": (

@@ -542,7 +542,14 @@ class Judge:
                 ]
                 for verdict in (None, "overruled")
             )
-            if kind in (1, 2, 3) and events.index(row) < max(overruled, default=-1):
+            has_earlier_query_back = self.has_gaps or any(
+                event["event_type"] in (5, 6)
+                or (event["event_type"] in (7, 8) and event["column_name"] == field)
+                for event in events
+                if self.verdicts.get(event["record_id"], "pending") is None
+            )
+            is_before = kind in (1, 2, 3) and events.index(row) < max(overruled, default=-1)
+            if is_before and has_earlier_query_back:
                 return True
             return any(events.index(back) > max(counted, default=-1) for back in backs)
 
@@ -1131,6 +1138,26 @@ def test_what_is_taken_in_late_before_an_overruled_event_has_not_the_last_word(
     assert log_runs.run(log, present) == [("Jim", 9, None, None)]
     overruled = f"overruled: by the query-back of the {of}, record 1"
     assert log_runs.reject_reasons() == {1: None, 5: overruled, 9: overruled}
+
+
+@pytest.mark.minutes
+def test_a_query_back_overrules_nothing_of_the_life_behind_a_delete_that_came_late(
+    project: Project, lake: Lake
+) -> None:
+    log = [
+        at(9, 1, 6),
+        at(10, 3, 4, status="S"),
+        at(11, 4, 1, "fname", new_value="Jack", status="S"),
+        at(12, 5, 2, "fname", old_value="Jack", new_value="John"),
+    ]
+    present = {"idu": 1, "fname": "John"}
+    assert LogRuns("two_lives", project, lake).run(log, present) == [("John", 9, None, None)]
+    log_runs = LogRuns("two_lives", project, lake, statuses="['N', 'S']")
+    log_runs.full = []
+    # What an earlier run has overruled stays so, but the row is there.
+    assert log_runs.run(log, present) == [("John", 9, 10, "delete"), ("Jack", 11, None, None)]
+    overruled = "overruled: by the query-back of the row, record 1"
+    assert log_runs.reject_reasons() == {1: None, 3: None, 4: None, 5: overruled}
 
 
 @pytest.mark.slow

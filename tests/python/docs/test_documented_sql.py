@@ -160,7 +160,8 @@ def test_a_topic_that_was_created_again_is_read_behind_the_old_one(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
     """What its load finds changed is a change, as by any reload."""
-    landed = {"value": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+    landed = {"key": "string", "value": "string", "partition": "int"}
+    landed |= {"offset": "bigint", "timestamp": "timestamp"}
 
     def told(offset: int, operation: str, key: int, name: str, sequence: str | None = None) -> Any:
         body = {
@@ -178,7 +179,7 @@ def test_a_topic_that_was_created_again_is_read_behind_the_old_one(
     ]
     lake.create("crm", landed, old)
     lake.create("crm_again", landed, [told(0, "REFRESH", 1, "c"), told(1, "REFRESH", 2, "x")])
-    both = documented("systems/qlik_messages.md", "select value, partition")
+    both = documented("systems/qlik_messages.md", "select key, value, partition")
     lake.spark.sql(f"create or replace table {SCHEMA}.crm_both using {FORMAT} as {both}")
     project = make_project("created_again")
     project.history("accounts_history", "stg_accounts", ["ID"])
