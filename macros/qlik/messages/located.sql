@@ -96,7 +96,7 @@ schemas_of_tables as (
 
     select
         lower(table_name) as table_key,
-        -- A task that is set up again may count its versions anew.
+        -- A task that is set up again may count its versions from 1 again.
         sort_array(collect_list(struct(published_at, table_version, schema_id, schema_name, table_name))) as schemas
 
     from message_schemas
