@@ -405,7 +405,8 @@ def test_a_small_copy_that_is_known_stops_no_run(project: Project, lake: Lake) -
         lake.create("parts_copies", COLUMNS, rows)
         project.dbt("run", "--select", "+parts_history", *refresh, *strict)
     project.dbt("compile", "--select", "stg_parts", *strict)
-    lake.append("parts_copies", COLUMNS, rows_of(day(2), {7: ["a"], 8: ["a"], 9: ["a"]}))
+    rows += rows_of(day(2), {7: ["a"], 8: ["a"], 9: ["a"]})
+    lake.append("parts_copies", COLUMNS, rows[-3:])
     project.dbt("run", "--select", "+parts_history", *strict)
     lake.create("parts_copies", COLUMNS, [*rows, *rows_of(day(3), {7: ["a"]})])
     with pytest.raises(DbtError, match=r"has 1 rows, and the one before it 3\."):
