@@ -82,9 +82,9 @@ described as (
         cast(source_rows as int) as source_rows
 
     from paired_changes
-    {%- if plan and plan.compared %}
+    {%- if plan and plan.revised %}
     union all
-    -- What this copy showed until it or the copy before it was replaced.
+    -- What this copy showed until it or the copy before it was replaced, or it was taken out.
     select
         known.change_id,
         known.change_seq,
@@ -100,8 +100,8 @@ described as (
     left anti join {{ "(select explode(array(identity, concat('erased-', md5(identity)))) as identity from paired_changes) as"
         if plan.has_erasures }} paired_changes on known.change_id = paired_changes.identity
     where
-        {{ afterimage._copies_place_of_change() }} in ('{{ plan.compared | join("', '") }}')
-        and ({{ afterimage._copies_ids_between(plan.compared[0], plan.compared[-1]) }})
+        {{ afterimage._copies_place_of_change() }} in ('{{ plan.revised | join("', '") }}')
+        and ({{ afterimage._copies_ids_between(plan.revised[0], plan.revised[-1]) }})
         and coalesce(known.reject_reason, '') not like 'superseded:%'
         -- Whose raw rows were erased too, no copy shows, and is right.
         and not (startswith(known.change_id, 'erased-') and known.source_rows = 0 and not known.operation <=> 'delete')

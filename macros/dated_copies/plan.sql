@@ -2,13 +2,17 @@
     different copy is before it now.
     - `compared`: their places; `read`: theirs and those of the copies before them,
     - `gone`: those that the raw table no longer has. The staging table says what they held,
+    - `revised`: the places whose earlier changes are superseded, unless they are made again: those that are compared,
+      and those of copies that were taken out of the raw table,
     - `condition`: which landed rows to read,
     - `known_within`: a condition on `known`, the rows of the model's table, that holds for every row of these copies. -#}
 {%- macro _copies_plan(macro_name, intake, date_type, unique_key) -%}
     {%- set side = intake.sides[0] -%}
+    {#- All changes of a copy that was taken out are superseded. -#}
     {%- set known = run_query(
-        'select distinct ' ~ afterimage._copies_place_of_change() ~ ' from ' ~ this ~ " as known where change_id like"
-        ~ " '____-__-__ %' or (startswith(change_id, 'erased-') and changed_at is not null)"
+        'select distinct ' ~ afterimage._copies_place_of_change() ~ ' from ' ~ this ~ " as known where (change_id like"
+        ~ " '____-__-__ %' or (startswith(change_id, 'erased-') and changed_at is not null))"
+        ~ " and coalesce(reject_reason, '') not like 'superseded:%'"
     ).columns[0].values() | list -%}
     {%- set landed = intake.extents | map('first') | list if intake.kind == 'new'
         else afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
@@ -20,16 +24,16 @@
         {%- set landed = landed + afterimage._copies_thinned(side, known | reject('in', landed) | list) -%}
         {%- set candidates = afterimage._copies_beside(known, landed) -%}
     {%- endif -%}
-    {#- A bare date or timestamp lets files be skipped. -#}
-    {%- set is_bare = date_type in ['date', 'timestamp'] -%}
-    {%- set type = date_type if is_bare else 'string' -%}
-    {%- set times = [] -%}
-    {%- for place in candidates.read -%}
-        {%- do times.append("cast('" ~ place ~ "' as " ~ type ~ ')') -%}
-    {%- endfor -%}
-    {%- set condition = 'not (' ~ side.has_place ~ ')'
-        ~ (' or ' ~ (side.column if is_bare else side.place) ~ ' in (' ~ times | join(', ') ~ ')' if times else '') -%}
+    {%- set condition = afterimage._copies_condition(side, candidates.read, date_type) -%}
     {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
+    {%- set taken_out = afterimage._copies_taken_out(side, known, candidates.read | reject('in', sizes) | list) -%}
+    {%- if taken_out -%}
+        {%- set known = known | reject('in', taken_out) | list -%}
+        {%- set landed = landed | reject('in', taken_out) | list -%}
+        {%- set candidates = afterimage._copies_beside(known, landed) -%}
+        {%- set condition = afterimage._copies_condition(side, candidates.read, date_type) -%}
+        {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
+    {%- endif -%}
     {#- Of a copy that is gone as a whole, rows are removed and none has landed. -#}
     {%- set landed = landed | select('in', sizes) | list -%}
     {%- set plan = dict(afterimage._copies_beside(known, landed), gone=[]) -%}
@@ -53,11 +57,12 @@
     {%- endfor -%}
 
     {%- set ids = ["known.change_id like 'rejected-%'"] -%}
-    {%- if plan.compared -%}
-        {%- do ids.append(afterimage._copies_ids_between(plan.compared[0], plan.compared[-1])) -%}
+    {%- set revised = (plan.compared + taken_out) | sort -%}
+    {%- if revised -%}
+        {%- do ids.append(afterimage._copies_ids_between(revised[0], revised[-1])) -%}
     {%- endif -%}
     {{ return(dict(
-        plan, condition=condition, known_within=ids | join(' or '),
+        plan, revised=revised, condition=condition, known_within=ids | join(' or '),
         has_erasures=afterimage._load_relation(afterimage._erasures_table()) is not none
     )) }}
 {%- endmacro -%}
@@ -91,6 +96,35 @@ known.change_id between '{{ first }}' and '{{ last }}~' or known.change_id betwe
         {%- endif -%}
     {%- endfor -%}
     {{ return({'read': read | unique | list, 'compared': compared}) }}
+{%- endmacro -%}
+
+
+{#- The condition for the landed rows of some copies, and for those without a place. -#}
+{%- macro _copies_condition(side, places, date_type) -%}
+    {#- A bare date or timestamp lets files be skipped. -#}
+    {%- set is_bare = date_type in ['date', 'timestamp'] -%}
+    {%- set type = date_type if is_bare else 'string' -%}
+    {%- set times = [] -%}
+    {%- for place in places -%}
+        {%- do times.append("cast('" ~ place ~ "' as " ~ type ~ ')') -%}
+    {%- endfor -%}
+    {{ return(
+        'not (' ~ side.has_place ~ ')'
+        ~ (' or ' ~ (side.column if is_bare else side.place) ~ ' in (' ~ times | join(', ') ~ ')' if times else '')
+    ) }}
+{%- endmacro -%}
+
+
+{#- The known copies that were taken out of the raw table: those behind the last known copy that it still has, if the
+    last of all is `gone`. What is gone before a copy that is still there may be pruned, such as all but the ends of
+    months. A table with one copy may be one that each copy replaces, and a sample never has all copies. -#}
+{%- macro _copies_taken_out(side, known, gone) -%}
+    {%- if not known or known | max not in gone or side.relation.event_time_filter -%}
+        {{ return([]) }}
+    {%- endif -%}
+    {%- set present = afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
+    {%- set kept = known | select('in', present) | list -%}
+    {{ return(known | select('gt', kept | max) | list if kept and present | length > 1 else []) }}
 {%- endmacro -%}
 
 

@@ -96,6 +96,10 @@ nullif(
         {%- do kept.update({column: 'if(' ~ lost_before ~ ', ' ~ value ~ ', changes.`' ~ column ~ '`)'}) -%}
     {%- endfor -%}
     {%- do kept.update(afterimage._openedge_kept_tracking(layout, kept)) if layout.tracks -%}
+    {#- By its operation, histories and audits know that a truncate was taken back: another `partition_resets` rejects
+        it. -#}
+    {%- do kept.update({'operation': "if(known.operation <=> 'truncate' and changes.reject_reason is not null,"
+        ~ ' known.operation, changes.operation)'}) -%}
     {{ return(kept) }}
 {%- endmacro -%}
 

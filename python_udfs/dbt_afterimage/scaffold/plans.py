@@ -1017,13 +1017,23 @@ def dms_changes(question: Question) -> Plan:
         )
     else:
         code = f"upper(trim({quote(str(arguments.get('operation', 'Op')))}))"
-        [(updates, deletes)] = question.project.rows(
-            f"select count_if({code} = 'U'), count_if({code} = 'D') from {landed.relation}"
+        [(inserts, updates, deletes, loads)] = question.project.rows(
+            f"select count_if({code} = 'I'), count_if({code} = 'U'), count_if({code} = 'D'),"
+            f" count_if(coalesce({code}, '') = '') from {landed.relation}"
         )
         if updates and not deletes:
             plan.notes.append(
                 f"{landed.name} has updates, but no delete. A task with CdcInsertsOnly or"
                 " CdcInsertsAndUpdates writes none, so deleted rows stay current."
+            )
+        by_sequence = set(sequences(landed.columns)) & {_named(name, landed) for name in order}
+        if inserts and not loads and not by_sequence:
+            plan.notes.append(
+                f"{landed.name} has inserts, but no row without an operation, and its order is not"
+                " $AR_H_CHANGE_SEQ. If the task has IncludeOpForFullLoad, rows of the full load"
+                " count as inserts at the time of their transfer, and undo changes that were"
+                " committed before it while the load ran. Switch it off, or let the task write"
+                " $AR_H_CHANGE_SEQ."
             )
     return plan
 

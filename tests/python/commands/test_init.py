@@ -819,6 +819,25 @@ def test_files_of_dms_without_an_order_ask_for_one(
 
 
 @pytest.mark.slow
+def test_inserts_of_dms_that_may_be_of_the_full_load_have_a_note(lake: Lake, init: Init) -> None:
+    """IncludeOpForFullLoad writes I. Only a sequence, which such a row lacks, tells them apart."""
+    said = "has inserts, but no row without an operation, and its order is not $AR_H_CHANGE_SEQ."
+    created = {"Op": "I", "dms_time": "2024-05-01 10:03:00.000000", "parcel": 1}
+    loaded = {**created, "Op": None, "parcel": 2}
+    sequence = {"AR_H_CHANGE_SEQ": "string"}
+    by_time = ["--arguments", '{"order_by": ["dms_time"], "time": "dms_time"}']
+    tables: dict[str, tuple[dict[str, str], list[Row], list[str], bool]] = {
+        "all_inserts": (PARCEL, [created], by_time, True),
+        "with_loads": (PARCEL, [created, loaded], by_time, False),
+        "with_sequence": (PARCEL | sequence, [created], [], False),
+    }
+    for name, (columns, rows, arguments, is_noted) in tables.items():
+        land_table(lake, name, columns, rows)
+        output = init.ok(f"landing.{name}", "--key", "parcel", *arguments)
+        assert (said in output) == is_noted, name
+
+
+@pytest.mark.slow
 def test_a_part_of_a_message_key_is_no_key(lake: Lake, init: Init) -> None:
     """A connector may leave a column of the key out of the rows: two rows look like one."""
     rows = []

@@ -181,7 +181,10 @@ def test_a_copy_that_is_gone_still_counts_when_one_lands_late_before_it(
     copies: Copies, project: Project, lake: Lake
 ) -> None:
     landed: Copies = {}
-    for number, (date, copy) in enumerate(copies.items()):
+    # The late one comes twice: it replaces the table, so the copy behind it was not taken out.
+    twice = [*copies.items()]
+    twice.insert(3, twice[2])
+    for number, (date, copy) in enumerate(twice):
         lake.create("parts_copies", COLUMNS, rows_of(date, copy))
         landed[date] = copy
         project.dbt(
@@ -252,6 +255,59 @@ def test_a_copy_that_is_overwritten_with_fewer_rows(project: Project, lake: Lake
     assert found(lake, "parts") == expected(copies)
 
 
+@pytest.mark.minutes
+@pytest.mark.parametrize("wrong", [day(2), day(66_000)], ids=["broken", "with a wrong date"])
+def test_a_last_copy_that_is_taken_out_was_none(
+    wrong: datetime, project: Project, lake: Lake
+) -> None:
+    """It was not pruned, since older ones are still there."""
+    run = ("run", "--select", "+parts_history")
+    copies: Copies = {day(0): {1: ["a"], 2: ["a"]}, day(1): {1: ["a"], 2: ["b"], 3: ["a"]}}
+    rows = [row for date, copy in copies.items() for row in rows_of(date, copy)]
+    lake.create("parts_copies", COLUMNS, rows)
+    project.dbt(*run, "--full-refresh")
+    land(lake, "parts_copies", {wrong: {1: ["z"], 2: ["y", "z"], 9: ["z"]}})
+    project.dbt(*run)
+    lake.spark.sql(f"delete from {SCHEMA}.parts_copies where copied_on = date'{wrong:%Y-%m-%d}'")
+    if wrong == day(2):
+        project.dbt(*run)
+        # Delta says so when the next copy lands.
+        assert found(lake, "parts") == expected(copies) or FORMAT != "iceberg"
+    for number in (3, 4):
+        copies[day(number)] = {1: ["a"], 2: [f"c{number}"], number: ["a"]}
+        land(lake, "parts_copies", {day(number): copies[day(number)]})
+        project.dbt(*run)
+        assert found(lake, "parts") == expected(copies), number
+        [counted] = lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_parts")
+        assert counted["n"] == sum(len(rows_of(date, copy)) for date, copy in copies.items())
+    # It may land again, as another one.
+    copies[wrong] = {1: ["a"], 2: ["x"]}
+    land(lake, "parts_copies", {wrong: copies[wrong]})
+    project.dbt(*run)
+    assert found(lake, "parts") == expected(copies)
+
+
+@pytest.mark.minutes
+def test_copies_between_others_may_be_pruned(project: Project, lake: Lake) -> None:
+    """As all but the ends of months: what they showed stays."""
+    run = ("run", "--select", "+parts_history")
+    copies: Copies = {day(number): {1: [f"v{number}"], number: ["a"]} for number in range(2, 6)}
+    rows = [row for date, copy in copies.items() for row in rows_of(date, copy)]
+    lake.create("parts_copies", COLUMNS, rows)
+    project.dbt(*run, "--full-refresh")
+    lake.spark.sql(
+        f"delete from {SCHEMA}.parts_copies where copied_on > date'{day(2):%Y-%m-%d}'"
+        f" and copied_on < date'{day(5):%Y-%m-%d}'"
+    )
+    for late in (day(6), day(1), day(3)):
+        project.dbt(*run)
+        assert found(lake, "parts") == expected(copies)
+        copies[late] = {1: ["new"], 2: ["new"]}
+        land(lake, "parts_copies", {late: copies[late]})
+    project.dbt(*run)
+    assert found(lake, "parts") == expected(copies)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", [0, 1], ids=["all copies", "the last copy"])
 def test_a_row_that_is_taken_out_of_a_copy_is_not_in_the_next_one(
@@ -316,7 +372,7 @@ def test_a_sample_has_whole_copies_or_stops_the_run(project: Project, lake: Lake
     for name, event_time in (("sampled", "copied_on"), ("cut", "seen_at")):
         rows = [
             {"copied_on": at.date(), "id": key, "seen_at": today if key == 2 else START}
-            for at in (START, today)
+            for at in (START, START + timedelta(days=1), today)
             for key in (1, 2)
         ]
         lake.create(f"{name}_copies", columns, rows)
@@ -331,6 +387,11 @@ def test_a_sample_has_whole_copies_or_stops_the_run(project: Project, lake: Lake
         )
     project.dbt("run", "--select", "stg_sampled", "--sample", "1 day")
     project.dbt("run", "--select", "stg_sampled", "stg_cut")
+    staged = lake.contents("stg_sampled")
+    # The last copy is not in the sample, and still counts.
+    days = f"{{'start': '{START:%Y-%m-%d}', 'end': '{START + timedelta(days=2):%Y-%m-%d}'}}"
+    project.dbt("run", "--select", "stg_sampled", "--sample", days)
+    assert lake.contents("stg_sampled") == staged
     with pytest.raises(DbtError, match=r"Set the `event_time` of .* to `copy_column`, copied_on\."):
         project.dbt("run", "--select", "stg_cut", "--sample", "1 day")
 
@@ -344,7 +405,8 @@ def test_a_small_copy_that_is_known_stops_no_run(project: Project, lake: Lake) -
         lake.create("parts_copies", COLUMNS, rows)
         project.dbt("run", "--select", "+parts_history", *refresh, *strict)
     project.dbt("compile", "--select", "stg_parts", *strict)
-    lake.append("parts_copies", COLUMNS, rows_of(day(2), {7: ["a"], 8: ["a"], 9: ["a"]}))
+    rows += rows_of(day(2), {7: ["a"], 8: ["a"], 9: ["a"]})
+    lake.append("parts_copies", COLUMNS, rows[-3:])
     project.dbt("run", "--select", "+parts_history", *strict)
     lake.create("parts_copies", COLUMNS, [*rows, *rows_of(day(3), {7: ["a"]})])
     with pytest.raises(DbtError, match=r"has 1 rows, and the one before it 3\."):

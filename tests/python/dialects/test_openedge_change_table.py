@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Any
 
 import pytest
 from hypothesis import given, note, settings
@@ -472,6 +473,57 @@ def test_a_tracking_table_that_is_given_later_asks_for_a_full_refresh(
     project.dbt(*run, "--full-refresh")
     staged = lake.rows(f"select changed_by from {SCHEMA}.stg_added order by change_seq")
     assert [row["changed_by"] for row in staged] == ["ann", None]
+
+
+@pytest.mark.slow
+def test_a_reset_that_is_rejected_after_all_ends_no_row(project: Project, lake: Lake) -> None:
+    """Whether it stands in the change table or in the tracking table alone."""
+    columns = {**CHANGE_COLUMNS, "id": "int"}
+    at = datetime(2024, 3, 1)
+    created = [
+        {"_Change-Sequence": number, "_Operation": 1, "_Time-Stamp": at, "id": number}
+        for number in (1, 2)
+    ]
+    reset = {"_Change-Sequence": 3, "_Operation": 7, "_Time-Stamp": at}
+    lake.create("reset__cdc", columns, [*created, reset])
+    lake.create("reset_tracked__cdc", columns, created)
+    lake.create("reset_tracking", TRACKING_COLUMNS, [{**reset, "_Source-Table-Number": 12}])
+    calls = {
+        "landed": f"{relation('reset__cdc')}, unique_key=['id']",
+        "tracked": f"{relation('reset_tracked__cdc')}, unique_key=['id'],"
+        f" tracking={relation('reset_tracking')}, source_table_number=12",
+    }
+    behind = []
+    for name in calls:
+        project.history(f"reset_{name}_history", f"stg_reset_{name}")
+        select = f"select * from {{{{ ref('stg_reset_{name}') }}}}"
+        project.model(f"reset_{name}_audit", select, materialized="audit", unique_key=["id"])
+        behind += [f"reset_{name}_history", f"reset_{name}_audit"]
+
+    def run(resets: str, *arguments: str) -> None:
+        for name, call in calls.items():
+            rule = f"partition_resets='{resets}'"
+            project.stream(f"stg_reset_{name}", f"openedge_change_table({call}, {rule})")
+        project.dbt("run", "--select", "stg_reset_landed+", "stg_reset_tracked+", *arguments)
+
+    def versions(name: str) -> list[tuple[Any, ...]]:
+        query = f"select id, is_current, closed_by from {SCHEMA}.reset_{name}_history order by id"
+        return [tuple(row.values()) for row in lake.rows(query)]
+
+    run("truncate", "--full-refresh")
+    for name in calls:
+        assert versions(name) == [(1, False, "truncate"), (2, False, "truncate")]
+    run("reject")
+    for name in calls:
+        assert versions(name) == [(1, True, None), (2, True, None)]
+        query = f"select distinct operation from {SCHEMA}.reset_{name}_audit"
+        assert lake.rows(query) == [{"operation": "insert"}]
+    found = lake.contents(*behind)
+    project.dbt("run", "--select", *behind, "--full-refresh")
+    assert lake.contents(*behind) == found
+    run("truncate")
+    for name in calls:
+        assert versions(name) == [(1, False, "truncate"), (2, False, "truncate")]
 
 
 def test_text_of_a_limited_length_is_text(project: Project, lake: Lake) -> None:
