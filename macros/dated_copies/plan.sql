@@ -115,16 +115,17 @@ known.change_id between '{{ first }}' and '{{ last }}~' or known.change_id betwe
 {%- endmacro -%}
 
 
-{#- The known copies that were taken out of the raw table: those behind the last known copy that it still has, if the
-    last of all is `gone`. What is gone before a copy that is still there may be pruned, such as all but the ends of
-    months. A table with one copy may be one that each copy replaces, and a sample never has all copies. -#}
+{#- The known copies that were taken out of the raw table: those behind the last copy that it still has, if older ones
+    that are known are there. What is gone before a copy that is there may be pruned, such as all but the ends of months,
+    or all but the last of a day. A table with one copy may be one that each copy replaces, and a sample never has all
+    copies. -#}
 {%- macro _copies_taken_out(side, known, gone) -%}
     {%- if not known or known | max not in gone or side.relation.event_time_filter -%}
         {{ return([]) }}
     {%- endif -%}
     {%- set present = afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
-    {%- set kept = known | select('in', present) | list -%}
-    {{ return(known | select('gt', kept | max) | list if kept and present | length > 1 else []) }}
+    {%- set has_older = known | select('in', present) | list | length > 0 and present | length > 1 -%}
+    {{ return(known | select('gt', present | max) | list if has_older else []) }}
 {%- endmacro -%}
 
 

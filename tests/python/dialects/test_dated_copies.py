@@ -260,7 +260,9 @@ def test_a_copy_that_is_overwritten_with_fewer_rows(project: Project, lake: Lake
 def test_a_last_copy_that_is_taken_out_was_none(
     wrong: datetime, project: Project, lake: Lake
 ) -> None:
-    """It was not pruned, since older ones are still there."""
+    """It was not pruned, since only older ones are there."""
+    if wrong == day(2) and FORMAT != "iceberg":
+        pytest.skip("Delta without a change data feed does not say that rows were deleted")
     run = ("run", "--select", "+parts_history")
     copies: Copies = {day(0): {1: ["a"], 2: ["a"]}, day(1): {1: ["a"], 2: ["b"], 3: ["a"]}}
     rows = [row for date, copy in copies.items() for row in rows_of(date, copy)]
@@ -271,8 +273,7 @@ def test_a_last_copy_that_is_taken_out_was_none(
     lake.spark.sql(f"delete from {SCHEMA}.parts_copies where copied_on = date'{wrong:%Y-%m-%d}'")
     if wrong == day(2):
         project.dbt(*run)
-        # Delta says so when the next copy lands.
-        assert found(lake, "parts") == expected(copies) or FORMAT != "iceberg"
+        assert found(lake, "parts") == expected(copies)
     for number in (3, 4):
         copies[day(number)] = {1: ["a"], 2: [f"c{number}"], number: ["a"]}
         land(lake, "parts_copies", {day(number): copies[day(number)]})
