@@ -457,6 +457,11 @@ class _Writer:
 
     def draft(self) -> Draft:
         wanted = [kind for kind in KINDS if kind == "staging" or kind in self.entry.models]
+        if "current" in wanted and "history" not in wanted and self.models["history"] is None:
+            raise AfterimageError(
+                f"models of {self.landed.name} must have history beside current, which reads it."
+                f" Got: {', '.join(self.entry.models)}"
+            )
         staging = self.names["staging"]
         made = Draft(self.entry, self.found, self.plan.key, staging, Texts(self.landed.name))
         texts = made.texts

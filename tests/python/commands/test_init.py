@@ -2206,6 +2206,21 @@ def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, ini
         assert len(error.splitlines()) == 1
 
 
+def test_present_rows_need_a_history(shop: Project, lake: Lake, init: Init) -> None:
+    path = shop.folder / "afterimage.yml"
+    land_table(lake, "bills__ct", *ORDERS["orders__ct"], schema="till")
+    path.write_text("tables: [{relation: till.bills__ct, models: [current]}]\n")
+    said = init.refused("--from", "afterimage.yml")
+    assert "models of till.bills__ct must have history beside current" in said
+    assert said.endswith("Got: current")
+    assert of_init(shop.folder) == set()
+    # One that is there already is enough.
+    path.write_text("tables: [{relation: landing.orders__ct, models: [current]}]\n")
+    init.ok("--from", "afterimage.yml")
+    assert (shop.folder / "models/current/orders_current.sql").is_file()
+    shop.dbt("parse")
+
+
 def test_a_file_of_properties_that_was_edited_gets_the_new_model_at_its_end(
     shop: Project, lake: Lake, init: Init
 ) -> None:
