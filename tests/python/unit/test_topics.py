@@ -229,7 +229,7 @@ def test_a_topic_that_was_created_again_goes_on_where_it_was_landed_anew(
     landed: list[str] = []
     left_out: list[str] = []
 
-    def land_topic(project: Any, broker: Any, topic: str, table: str, how: land.How) -> None:
+    def land_topic(_: Any, asked: Any, topic: str, table: str, how: land.How) -> None:
         if table != holder:
             raise CreatedAgain(now, f"topic {topic} was created again")
         landed.append(table)
@@ -237,7 +237,7 @@ def test_a_topic_that_was_created_again_goes_on_where_it_was_landed_anew(
     answers = SimpleNamespace(topics=lambda names: ["t"], close=lambda: None)
     monkeypatch.setattr(land, "_land_topic", land_topic)
     monkeypatch.setattr(land, "spark_of", lambda project: None)
-    monkeypatch.setattr(land, "Broker", lambda spark, servers: answers)
+    monkeypatch.setattr(land, "Broker", lambda *_: answers)
     where = broker.Address("c:9092", ("t",))
     found = land._land_topics(project, where, name, land.How(), left_out)  # type: ignore[arg-type]
     goes_on = holder is not None and name is None
