@@ -130,7 +130,7 @@ and (
         {%- do exceptions.raise_compiler_error(
             options.macro_name ~ ': ' ~ lost ~ ' rows of ' ~ target_relation ~ ' would be lost, because the stream'
             ~ ' begins after the changes that they came from. If its staging table was built again from a raw table that'
-            ~ ' had been pruned, give the earlier staging table the present name. To let the rows go, copy the table'
+            ~ ' had been pruned, restore the earlier one in its place. To let the rows go, copy the table'
             ~ ' first, and run `dbt run --full-refresh --select ' ~ model.name ~ '`.'
         ) -%}
     {%- endif -%}

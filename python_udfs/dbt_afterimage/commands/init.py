@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
 from functools import cache, partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.landed import full_name
-from dbt_afterimage.scaffold.plans import NothingLanded, SeveralTables
+from dbt_afterimage.scaffold.plans import SeveralTables
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"
@@ -183,10 +183,11 @@ def _open(where: Where) -> Project:
 
 @dataclass
 class _Outcome:
-    """The drafts and problems of some tables."""
+    """The drafts and problems of some tables, and the models that stay as they are."""
 
     drafts: list[tuple[Entry, Draft]]
     problems: list[tuple[Entry, AfterimageError]]
+    stay: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -236,6 +237,7 @@ def _look(
     wanted: Sequence[Entry],
     *,
     listed: Collection[Entry] = (),
+    known: Collection[str] = (),
     is_pattern: bool = False,
     is_whole: bool = False,
     accept_keys: bool = False,
@@ -246,6 +248,7 @@ def _look(
         project: The dbt project.
         wanted: The tables.
         listed: Those with a key of their own in the list.
+        known: The names of all tables in the list.
         is_pattern: Whether they are all that fit a pattern, and nobody has named them.
         is_whole: Whether they are all tables of the project.
         accept_keys: Whether to take the keys that rows suggest.
@@ -253,7 +256,13 @@ def _look(
     every = {full_name(project, name) for name in _named(wanted)} if is_whole else None
 
     def draft(entry: Entry) -> Draft:
-        return drafts.draft(project, entry, is_searched=is_pattern, every=every)
+        return drafts.draft(
+            project,
+            entry,
+            is_searched=is_pattern,
+            is_listed=is_whole or full_name(project, entry.relation) in known,
+            every=every,
+        )
 
     def splits(entry: Entry) -> Entry | None:
         if not is_pattern or entry.table:
@@ -278,6 +287,11 @@ def _look(
         if isinstance(drawn, AfterimageError):
             raise drawn
         for one in drawn:
+            if isinstance(one.made, drafts.Stays) and (is_pattern or is_whole):
+                outcome.stay += one.made.models
+                if is_whole:
+                    print(f"{one.entry.relation}: its models stay as they are", flush=True)
+                continue
             _note(outcome, one, is_single=len(wanted) == 1, is_pattern=is_pattern)
     if len(wanted) > 1 or is_pattern:
         _print_keys(outcome)
@@ -302,8 +316,6 @@ def _note(outcome: _Outcome, drawn: _Drawn, *, is_single: bool, is_pattern: bool
     if isinstance(made, AfterimageError):
         if is_pattern and isinstance(made, drafts.NoChangeTable):
             return
-        if is_pattern and isinstance(made, NothingLanded) and made.is_staged:
-            return  # What was landed has been taken in. Its models stay as they are.
         outcome.problems.append((entry, made))
         # Tables that lack nothing but a key are listed together.
         if (not is_single or is_pattern) and not isinstance(made, NoKey):
@@ -412,7 +424,12 @@ def add(
         return [], 0
     own_keys = [entry for entry in known if entry.key != listing.defaults.key]
     outcome = _look(
-        project, looked_at, listed=own_keys, is_pattern=is_pattern, accept_keys=accept_keys
+        project,
+        looked_at,
+        listed=own_keys,
+        known={name_of(name) for name in _named(known)},
+        is_pattern=is_pattern,
+        accept_keys=accept_keys,
     )
     if every and not (outcome.drafts or outcome.problems):
         return [], 0
@@ -461,7 +478,7 @@ def _write_listed(project: Project, listing: entries.Listing) -> int:
         raise _nothing_written(outcome, listing.entries)
     found = _changes(project, outcome)
     _write(project, found)
-    for path in _left_over(project, found):
+    for path in _left_over(project, found, outcome):
         print(f"left   {path}: its table is not in the list")
     print("Next: dbt build")
     return 0
@@ -486,7 +503,8 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     """Return the change of each file, by all tables of the list.
 
-    The models of a table that has left the list stay, and so do the sources that they read.
+    The models of a table that has left the list stay, and so do the sources that they read. Those
+    that stay as they are keep their properties too.
     """
     texts = [made.texts for _, made in outcome.drafts]
     written = {path for one in texts for path in one.models}
@@ -497,6 +515,9 @@ def _changes(project: Project, outcome: _Outcome) -> list[Change]:
         for source in map(project.manifest.sources.get, node.depends_on.nodes):
             if source is not None and (path := project.file_of(source)):
                 still_read.setdefault(path, set()).add(source.name)
+    for node in outcome.stay:
+        path = str(node.patch_path or "").partition("://")[2]
+        still_read.setdefault(path, set()).add(node.name)
     return files.changes(project.folder, texts, whole=True, still_read=still_read)
 
 
@@ -510,7 +531,8 @@ def _check(project: Project, listing: entries.Listing) -> int:
         if change.state != "same" and not _any(change.path, listing.ignore)
     ]
     if not outcome.problems:
-        said += [f"{path}: its table is not in the list" for path in _left_over(project, found)]
+        left = _left_over(project, found, outcome)
+        said += [f"{path}: its table is not in the list" for path in left]
     said += _unlisted(project, listing)
     for line in said:
         print(line)
@@ -536,8 +558,8 @@ def _named(listed: Sequence[Entry]) -> list[str]:
     return [name for entry in listed for name in (entry.relation, *entry.others().values())]
 
 
-def _left_over(project: Project, found: Sequence[Change]) -> list[str]:
-    wanted = {change.path for change in found}
+def _left_over(project: Project, found: Sequence[Change], outcome: _Outcome) -> list[str]:
+    wanted = {change.path for change in found} | {project.file_of(node) for node in outcome.stay}
     ours = files.written_by_us(project.folder, project.models_folder)
     return [path for path in ours if path not in wanted]
 

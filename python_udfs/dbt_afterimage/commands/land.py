@@ -15,13 +15,22 @@ import click
 
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
+from dbt_afterimage.fleet import states
 from dbt_afterimage.landing import broker as kafka
-from dbt_afterimage.landing.broker import Broker
+from dbt_afterimage.landing.broker import Broker, Topic
 from dbt_afterimage.landing.files import Landing, is_hidden, look, shown, sql_path
+from dbt_afterimage.landing.memory import memory_in
 from dbt_afterimage.landing.registry import Schemas, check_url, is_topic_of_registry
 from dbt_afterimage.landing.stage import check_same_columns
 from dbt_afterimage.landing.tables import Table, columns_at
-from dbt_afterimage.landing.topics import COLUMNS, TopicTable, spark_of, table_name
+from dbt_afterimage.landing.topics import (
+    COLUMNS,
+    CreatedAgain,
+    TopicTable,
+    holds,
+    spark_of,
+    table_name,
+)
 from dbt_afterimage.runtime import files, jars
 from dbt_afterimage.runtime.files import Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
@@ -46,6 +55,8 @@ sources:
 """
 _TITLES = {"parquet": "Parquet", "orc": "ORC", "avro": "Avro", "csv": "CSV", "json": "JSON"}
 _MOST_COLUMNS, _MOST_CHARACTERS = 12, 40
+# The names that `--as` takes.
+_NAME = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_]*)")
 
 
 @dataclass(frozen=True)
@@ -198,11 +209,32 @@ def _land_topics(
                         f"topics {topic} and {others[0]} would both become {shown_name}; land one"
                         " of them separately: --as SCHEMA.TABLE"
                     )
-                _land_topic(project, broker, topic, shown_name, how)
+                try:
+                    _land_topic(project, broker, topic, shown_name, how)
+                except CreatedAgain as error:
+                    anew = _landed_anew(project, error.topic) if name is None else None
+                    if anew is None:
+                        raise
+                    _land_topic(project, broker, topic, anew, how)
+                    shown_name = anew
                 landed.append(shown_name)
         return landed
     finally:
         broker.close()
+
+
+def _landed_anew(project: Project, topic: Topic) -> str | None:
+    """Return the source's table that a topic which was created again has landed into, if any."""
+    tables = {
+        str(one.relation_name): f"{one.schema}.{one.identifier}"
+        for one in project.sources()
+        if _NAME.fullmatch(f"{one.schema}.{one.identifier}")
+    }
+    for relation, known in states.properties_of(project, tables).items():
+        memory = None if isinstance(known, AfterimageError) else memory_in(known)
+        if memory is not None and holds(memory.files.get(topic.path, {}), topic):
+            return tables[relation]
+    return None
 
 
 def _land_topic(project: Project, broker: Broker, topic: str, shown_name: str, how: How) -> None:
@@ -329,7 +361,7 @@ def named(paths: Sequence[str], name: str | None, left_out: list[str]) -> list[R
 
 
 def _parts(name: str) -> tuple[str, str]:
-    match = re.fullmatch(r"([A-Za-z_][A-Za-z0-9_]*)\.([A-Za-z_][A-Za-z0-9_]*)", name)
+    match = _NAME.fullmatch(name)
     if match is None:
         raise AfterimageError(
             f"--as must be SCHEMA.TABLE, both of letters, digits and _. Got: {visible(name)}"

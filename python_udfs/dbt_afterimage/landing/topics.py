@@ -104,6 +104,18 @@ class Read:
     notes: list[str]
 
 
+class CreatedAgain(AfterimageError):
+    """A topic was created again since it was landed into a table.
+
+    Attributes:
+        topic: The topic as it is now.
+    """
+
+    def __init__(self, topic: Topic, text: str) -> None:
+        self.topic = topic
+        super().__init__(text)
+
+
 def _lacking(number: int, partition: Partition) -> str:
     offsets = ", ".join(f"{first} to {end - 1}" for first, end in partition.gaps)
     count = sum(end - first for first, end in partition.gaps)
@@ -135,10 +147,10 @@ def behind(tables: Iterable[Contents], topic: Topic) -> int:
         tables: What each table that holds a topic of this name remembers of it.
         topic: The topic as it is now.
     """
-    every = [{int(n): Partition.of(one) for n, one in known.items()} for known in tables]
+    every = list(tables)
     # The table that was landed before the topic was created again may have the default name.
-    own = (one for one in every if any(read.topic == topic.id for read in one.values()))
-    known = next(own, every[0])
+    own = next((one for one in every if holds(one, topic)), every[0])
+    known = {int(number): Partition.of(one) for number, one in own.items()}
     ids = {topic.id, NO_ID}
     # Offsets of another topic say nothing, nor do those that this one does not have.
     begins = {
@@ -150,6 +162,16 @@ def behind(tables: Iterable[Contents], topic: Topic) -> int:
     return sum(
         max(end - begins.get(number, topic.first[number]), 0) for number, end in topic.end.items()
     )
+
+
+def holds(known: Contents, topic: Topic) -> bool:
+    """Whether a table that holds a topic of this name holds it as it is now.
+
+    Args:
+        known: What the table remembers of it.
+        topic: The topic as it is now.
+    """
+    return any(Partition.of(one).topic == topic.id for one in known.values())
 
 
 class TopicTable(Table):
@@ -279,11 +301,12 @@ class TopicTable(Table):
         shorter = [n for n, one in known.items() if topic.written.get(n, -1) < one.next]
         if other or shorter:
             what = "was created again" if other else f"has lost its end (partition {shorter[0]})"
-            raise AfterimageError(
+            said = (
                 f"topic {visible(topic.name)} {what} since it was landed into {self._shown}: its"
                 " offsets begin again, and would repeat; land it into another table: --as"
                 " SCHEMA.TABLE"
             )
+            raise CreatedAgain(topic, said) if other else AfterimageError(said)
         if topic.id != NO_ID:
             for one in known.values():
                 one.topic = topic.id

@@ -89,7 +89,7 @@ def changes(
         folder: The project's folder.
         texts: The tables.
         whole: Whether these are all tables, so that shared files hold no other blocks.
-        still_read: Path -> the blocks that stay all the same, as dbt could not parse without them.
+        still_read: Path -> the blocks that stay all the same, as what is left refers to them.
 
     Raises:
         AfterimageError: Two of the tables would be one source, or an edited file takes no more.
@@ -178,11 +178,11 @@ def _shared(
     if old is None:
         return head + _joined(own), ""
     there = _blocks(path, old)
-    others = {
-        name: text
-        for name, text in there.items()
-        if kept is None or (name in kept and name not in own)
-    }
+    others = there
+    if kept is not None:
+        stay = {name for name in there if name in kept and name not in own}
+        # In the places that they have.
+        others = {name: text for name, text in there.items() if stay and name in {*stay, *own}}
     lacking = {name: text for name, text in own.items() if name not in there}
     merged = old.rstrip("\n") + "\n" + ("\n" if lacking else "") + _joined(lacking)
     if lacking and path.suffix == ".yml" and not _adds(old, merged, _joined(lacking)):

@@ -16,7 +16,7 @@ from dbt_afterimage.runtime.files import Texts, is_sealed
 from dbt_afterimage.runtime.project import REGISTRY_SCHEMAS, Column, Project, quote
 from dbt_afterimage.scaffold import landed as tables
 from dbt_afterimage.scaffold import plans
-from dbt_afterimage.scaffold.entries import Entry
+from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.landed import Landed, model_name, text_literal
 from dbt_afterimage.scaffold.plans import Plan, Question
 from dbt_afterimage.scaffold.systems import ENVELOPE, SYSTEMS, Found, known_by, recognise
@@ -32,6 +32,18 @@ _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 class NoChangeTable(AfterimageError):
     """A table is not a change table of a known system."""
+
+
+class Stays(AfterimageError):
+    """A table has its models already, and they stay as they are.
+
+    Attributes:
+        models: Their nodes.
+    """
+
+    def __init__(self, text: str, models: Sequence[Any]) -> None:
+        self.models = models
+        super().__init__(text)
 
 
 @dataclass
@@ -86,6 +98,7 @@ def draft(
     entry: Entry,
     *,
     is_searched: bool = False,
+    is_listed: bool = True,
     every: Collection[str] | None = None,
 ) -> Draft:
     """Look at a landed table and return the texts to write for it.
@@ -94,25 +107,40 @@ def draft(
         project: The dbt project.
         entry: The table and its options.
         is_searched: Whether the table is one of many that are looked at, and nobody has named it.
+        is_listed: Whether `afterimage.yml` has it.
         every: All tables of the project, if they are known.
 
     Raises:
         NoChangeTable: It is not a change table.
+        Stays: It has models, and what is landed now does not show what theirs are; or they are
+            those of another table.
         AfterimageError: There is no such table, or the user must say more about it.
     """
     landed, found = look(project, entry, every)
     if found is None:
-        raise NoChangeTable(
+        said = (
             f"{landed.name} is not a change table of a known system. If its columns have other"
             " names, give the system with --system and the names with --arguments. The systems and"
             f" their signs:\n{known_by()}\nIt has:"
             f" {', '.join(tables.names_of(landed.columns))}"
         )
+        # What showed it may have been taken in and deleted.
+        for system in SYSTEMS:
+            existing = _Existing(project, landed, Found(system, [], [], {}), entry)
+            if existing.is_staged_by_us:
+                raise Stays(said, existing.models)
+        raise NoChangeTable(said)
     value = str(entry.arguments.get("value", "value"))
     of_qlik = is_searched and found.system.macro == "qlik_messages"
     if of_qlik and tables.holds_metadata(project, str(landed.relation), value)[1]:
         raise NoChangeTable(f"{landed.name} has only metadata messages, and no change")
     existing = _Existing(project, landed, found, entry)
+    if existing.is_of_another(is_listed=is_listed):
+        raise Stays(
+            f"{landed.name} has models already: {existing.staging.name} reads it by way of other"
+            f" models. If {FILE} has none of the tables that it reads, add this one there",
+            existing.models,
+        )
     written = existing.written()
     keeps_columns = written.get("written_columns") and not written["written_metadata"]
     if not keeps_columns or found.system.macro != "qlik_messages":
@@ -134,7 +162,8 @@ def draft(
     try:
         plan = plans.make(found.system.macro, question)
     except plans.NothingLanded as error:
-        error.is_staged = existing.staging is not None and existing.is_ours("staging")
+        if existing.is_staged_by_us:
+            raise Stays(str(error), existing.models) from None
         raise
     writer = _Writer(project, entry, landed, others, found, plan, existing)
     made = writer.draft()
@@ -196,11 +225,11 @@ class _Existing:
         nodes = project.models()
         self._project, self._prefix = project, f"stg_{found.system.folder}__"
         self._folders = _folders(project, found.system.folder)
-        self.streams = [
-            node
-            for node in _callers(nodes, found.system.macro)
-            if landed.nodes & set(node.depends_on.nodes) and self._is_of_table(node, landed, entry)
-        ]
+        callers = _callers(nodes, found.system.macro)
+        self.streams = self._streams(callers, landed.nodes, landed, entry)
+        self._reads_through = not self.streams
+        if callers and self._reads_through:
+            self.streams = self._streams(callers, _holders(nodes, landed.nodes), landed, entry)
         name = model_name(entry.name) if entry.name else None
         self.staging = self._chosen("staging", self.streams, f"{self._prefix}{name}")
         self.name = self._name_by_us(self.staging) if self.staging is not None else None
@@ -215,6 +244,38 @@ class _Existing:
         audits = [n for n in of_stream if n.config.materialized == "audit"]
         audits += _callers(of_stream, "change_audit")
         self.audit = self._chosen("audit", audits, f"{name}_audit")
+
+    @property
+    def models(self) -> list[Any]:
+        """The models, without those that are lacking."""
+        return [node for kind in KINDS if (node := getattr(self, kind)) is not None]
+
+    @property
+    def is_staged_by_us(self) -> bool:
+        """Whether `init` has written a staging model."""
+        return self.staging is not None and self.is_ours("staging")
+
+    def is_of_another(self, *, is_listed: bool) -> bool:
+        """Whether the staging model is another table's, and only reads this one through models.
+
+        Args:
+            is_listed: Whether the list has this table. Then the model is its own, unless it still
+                is as `init` has written it for another.
+        """
+        if self.staging is None or not self._reads_through:
+            return False
+        path = self._project.file_of(self.staging)
+        return not is_listed or (path is not None and _is_unedited(self._project, path))
+
+    def _streams(
+        self, callers: Iterable[Any], held: frozenset[str], landed: Landed, entry: Entry
+    ) -> list[Any]:
+        """Return the staging models that read one of some tables."""
+        return [
+            node
+            for node in callers
+            if not held.isdisjoint(node.depends_on.nodes) and self._is_of_table(node, landed, entry)
+        ]
 
     def _chosen(self, kind: str, nodes: Sequence[Any], name: str) -> Any:
         """Return the model that `init` would write, by its name, else by its place.
@@ -299,6 +360,23 @@ def _readers(nodes: Iterable[Any], read: Any) -> list[Any]:
     return [node for node in nodes if read is not None and read.unique_id in node.depends_on.nodes]
 
 
+def _holders(nodes: Collection[Any], tables: frozenset[str]) -> frozenset[str]:
+    """Return what holds the rows of tables: these, and the models that pass them on unstaged."""
+    ends = [*(system.macro for system in SYSTEMS), "qlik_message_schemas"]
+    macros = {f"macro.afterimage.{macro}" for macro in ends}
+    held, new = tables, tables
+    while new:
+        read = [node for node in nodes if not new.isdisjoint(node.depends_on.nodes)]
+        between = {node.unique_id for node in read if macros.isdisjoint(node.depends_on.macros)}
+        new = frozenset(between - held)
+        held |= new
+    return held
+
+
+def _is_unedited(project: Project, path: str) -> bool:
+    return is_sealed(Path(project.folder, path).read_text(encoding="utf-8"))
+
+
 @dataclass(frozen=True)
 class _DataColumn:
     name: str
@@ -378,6 +456,12 @@ class _Writer:
         return False
 
     def draft(self) -> Draft:
+        wanted = [kind for kind in KINDS if kind == "staging" or kind in self.entry.models]
+        if "current" in wanted and "history" not in wanted and self.models["history"] is None:
+            raise AfterimageError(
+                f"models of {self.landed.name} must have history beside current, which reads it."
+                f" Got: {', '.join(self.entry.models)}"
+            )
         staging = self.names["staging"]
         made = Draft(self.entry, self.found, self.plan.key, staging, Texts(self.landed.name))
         texts = made.texts
@@ -405,7 +489,6 @@ class _Writer:
                     path = f"{self.folders['staging']}/_src_{table.source.name}.yml"
                     texts.blocks.setdefault(path, {})[table.source.table] = self._source(table)
                     texts.heads[path] = _render("sources.yml", source=table.source)
-        wanted = [kind for kind in KINDS if kind == "staging" or kind in self.entry.models]
         for kind in wanted:
             path = f"{self.folders[kind]}/{self.planned[kind]}.sql"
             node = self.models[kind]
@@ -468,7 +551,7 @@ class _Writer:
         path = self.project.file_of(node)
         if path != f"{self.folders[kind]}/{self.planned[kind]}.sql":
             return False
-        return is_sealed(Path(self.project.folder, path).read_text(encoding="utf-8"))
+        return _is_unedited(self.project, path)
 
     def _data_column(self, column: Column) -> _DataColumn:
         is_plain = _PLAIN.fullmatch(column.name) is not None

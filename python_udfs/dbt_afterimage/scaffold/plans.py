@@ -39,13 +39,7 @@ class SeveralTables(AfterimageError):
 
 
 class NothingLanded(AfterimageError):
-    """What is landed now does not show what a plan needs: it may have been taken in and deleted.
-
-    Attributes:
-        is_staged: Whether `init` has written a model, which can stay as it is.
-    """
-
-    is_staged = False
+    """What is landed now does not show what a plan needs: it may have been taken in and deleted."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,9 @@ from dbt_afterimage.runtime.project import Where
 from dbt_afterimage.scaffold import drafts
 from dbt_afterimage.scaffold.entries import Entry
 from dialect_netiq import LOG
+from dialect_qlik import HEADER
 from ends import interrupted
+from pages import FENCED, page
 from qlik_messages import column
 
 AT = datetime(2024, 5, 1, 8, 0)
@@ -1435,6 +1437,139 @@ def test_a_table_that_is_staged_already_gets_no_second_stream(
     assert audited == [{"id": 5}, {"id": 6}]
 
 
+def documented_load() -> tuple[str, str]:
+    """Return the statement of docs/systems/dialects.md, "Full load of Qlik", and its model."""
+    section = page("docs/systems/dialects.md").partition("## Full load of Qlik\n")[2]
+    block = next(text for kind, text in FENCED.findall(section) if kind == "sql")
+    copied, _, model = block.partition("-- models/staging/qlik/customers_with_load.sql\n")
+    return copied.strip().removesuffix(";"), model
+
+
+@pytest.mark.slow
+def test_a_table_that_is_staged_with_its_full_load_keeps_its_models(
+    empty: Project,
+    lake: Lake,
+    init: Init,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A model stands between the raw table and the source macro, in a project that `up` began."""
+    data = {"id": "int", "name": "string"}
+
+    def change(number: int, oper: str, key: int, name: str) -> Row:
+        flagged = mask(len(HEADER)) if oper == "D" else mask(len(HEADER) + 1)
+        return {
+            "header__change_seq": change_seq(number),
+            "header__change_oper": oper,
+            "header__change_mask": flagged,
+            "header__timestamp": AT,
+            "id": key,
+            "name": name,
+        }
+
+    def up() -> str:
+        capsys.readouterr()
+        code = cli.main(["up"])
+        output = capsys.readouterr()
+        assert code == 0, output
+        return output.out
+
+    # The tables of other tests are in the catalog, too.
+    landed = ["raw.customers__ct"]
+    monkeypatch.setattr(
+        "dbt_afterimage.commands.init._landed",
+        lambda project, schema, ignore: [name for name in landed if name not in ignore],
+    )
+    changes = [change(1, "U", 1, "Eva"), change(2, "D", 2, "Ben")]
+    land_table(lake, "customers__ct", HEADER | data, changes, schema="raw")
+    loaded = [{"id": key, "name": name} for key, name in enumerate(("Ada", "Ben", "Cid"), 1)]
+    land_table(lake, "customers", data, loaded, schema="raw")
+    up()
+    folder = empty.folder / "models"
+    of_up = {path.name for path in folder.rglob("*.sql")}
+    assert "stg_qlik__customers.sql" in of_up
+
+    lake.spark.sql("drop table if exists raw.customers_loaded")
+    copied, model = documented_load()
+    lake.spark.sql(copied)
+    landed.append("raw.customers_loaded")
+    empty.file("models/staging/qlik/customers_with_load.sql", model)
+    sources = "sources: [{{name: raw, schema: raw, tables: [{}]}}]"
+    empty.file("models/loaded.yml", sources.format("{name: customers_loaded}"))
+    staging = folder / "staging/qlik/stg_qlik__customers.sql"
+    direct = "source('raw', 'customers__ct')"
+    assert direct in staging.read_text()
+    staging.write_text(staging.read_text().replace(direct, "ref('customers_with_load')"))
+    for _ in range(2):
+        assert "Answer the questions" not in up()
+    of_up |= {"customers_with_load.sql"}
+    assert {path.name for path in folder.rglob("*.sql")} == of_up
+
+    def versions() -> list[tuple[Any, ...]]:
+        rows = lake.rows("select * from afterimage.customers_history order by id, version")
+        return [(row["id"], row["name"], row["closed_by"]) for row in rows]
+
+    whole = [(1, "Ada", "update"), (1, "Eva", None), (2, "Ben", "delete"), (3, "Cid", None)]
+    assert versions() == whole
+
+    # A second change table, such as one of a task that was made anew, gets no history of its own.
+    land_table(lake, "customers_2__ct", HEADER | data, [change(3, "U", 3, "Kim")], schema="raw")
+    landed.append("raw.customers_2__ct")
+    both = "{name: customers_loaded}, {name: customers_2__ct}"
+    empty.file("models/loaded.yml", sources.format(both))
+    more = "\nunion all\nselect * from {{ source('raw', 'customers_2__ct') }}\n"
+    empty.file("models/staging/qlik/customers_with_load.sql", model.rstrip() + more)
+    up()
+    assert {path.name for path in folder.rglob("*.sql")} == of_up
+    assert versions() == [*whole[:3], (3, "Cid", "update"), (3, "Kim", None)]
+    said = init.refused("raw.customers_2__ct")
+    assert "stg_qlik__customers reads it by way of other models" in said
+
+    # The list goes on to write what stands on the staging model.
+    path = empty.folder / "afterimage.yml"
+    path.write_text(path.read_text() + "    history: {deletes: version}\n")
+    init.ok("--from", "afterimage.yml")
+    assert "deletes='version'" in (folder / "history/customers_history.sql").read_text()
+    code, output, _ = init("--check")
+    assert code == 1
+    assert output.splitlines()[-2:] == [
+        "models/staging/qlik/stg_qlik__customers.sql: was edited by hand, and is left alone",
+        "raw.customers_2__ct: a Qlik change table, and not in the list",
+    ]
+    ignored = "ignore: [raw.customers_2__ct, '*/stg_qlik__customers.sql']\n"
+    path.write_text(ignored + path.read_text())
+    assert init.ok("--check").endswith("Everything matches afterimage.yml.\n")
+
+
+@pytest.mark.slow
+def test_the_list_leaves_models_alone_whose_rows_were_taken_in_and_deleted(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """Nothing that is landed shows by then what a table is, or which columns it has."""
+    columns, header = KEYLESS["cells_dms"]
+    boxes = [header(n, "I") | {"id": n} for n in (1, 2)]
+    of_lorries = message("INSERT", 1, {"ID": 8, "PLATE": "AB"}, changeMask="03", **LORRY)
+    of_trams = message("INSERT", 2, {"LINE": 4, "CARS": 2}, changeMask="03", **TRAM)
+
+    def land(boxes: list[Row], *messages: Row) -> None:
+        land_table(lake, "boxes_dms", columns | {"id": "int"}, boxes, schema="shed")
+        land_table(lake, "depot", KAFKA, list(messages), schema="shed")
+
+    land(boxes, of_lorries, of_trams)
+    init.ok("shed.boxes_dms", "--key", "id")
+    for table, key in (("dbo.LORRIES", "ID"), ("dbo.TRAMS", "LINE")):
+        init.ok("shed.depot", "--table", table, "--key", key)
+    ours = bytes_of_init(empty.folder)
+    land([], of_trams)
+    output = init.ok("--from", "afterimage.yml")
+    for name in ("boxes_dms", "depot"):
+        assert output.count(f"shed.{name}: its models stay as they are") == 1
+    assert "its table is not in the list" not in output
+    assert bytes_of_init(empty.folder) == ours
+    assert init.ok("--check").endswith("Everything matches afterimage.yml.\n")
+    empty.dbt("parse")
+
+
 @pytest.mark.slow
 def test_a_history_goes_on_where_rows_land_meanwhile_or_landed_rows_are_deleted(
     empty: Project, lake: Lake, capsys: pytest.CaptureFixture[str]
@@ -2088,6 +2223,21 @@ def test_what_the_list_says_wrong_is_named(tmp_path: Path, project: Project, ini
         error = init.refused("--from", str(path))
         assert said in error
         assert len(error.splitlines()) == 1
+
+
+def test_present_rows_need_a_history(shop: Project, lake: Lake, init: Init) -> None:
+    path = shop.folder / "afterimage.yml"
+    land_table(lake, "bills__ct", *ORDERS["orders__ct"], schema="till")
+    path.write_text("tables: [{relation: till.bills__ct, models: [current]}]\n")
+    said = init.refused("--from", "afterimage.yml")
+    assert "models of till.bills__ct must have history beside current" in said
+    assert said.endswith("Got: current")
+    assert of_init(shop.folder) == set()
+    # One that is there already is enough.
+    path.write_text("tables: [{relation: landing.orders__ct, models: [current]}]\n")
+    init.ok("--from", "afterimage.yml")
+    assert (shop.folder / "models/current/orders_current.sql").is_file()
+    shop.dbt("parse")
 
 
 def test_a_file_of_properties_that_was_edited_gets_the_new_model_at_its_end(

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
-from conftest import FORMAT, ROOT, SCHEMA, Lake, Project, column_list, contract_columns, relation
+from conftest import (
+    FORMAT,
+    ROOT,
+    SCHEMA,
+    DbtError,
+    Lake,
+    Project,
+    column_list,
+    contract_columns,
+    relation,
+)
 from dialect_qlik import HEADER
 from qlik_messages import avro_message, column, data_schema, headers, json_message, metadata
 
@@ -195,6 +205,52 @@ def test_a_topic_that_was_created_again_is_read_behind_the_old_one(
         (1, "c", f"{place}.r{9:019d}"),
         (2, "x", ""),
     ]
+
+
+@pytest.mark.slow
+def test_the_rows_of_a_renamed_staging_model_are_put_where_its_new_name_is(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Its raw table was pruned, so the table that a run has built lacks what only they know."""
+    columns = HEADER | {"id": "int", "name": "string"}
+
+    def landed(number: int, oper: str, name: str) -> dict[str, Any]:
+        place = f"2024050112000000{number:019}"
+        head = {"header__change_seq": place, "header__change_oper": oper}
+        return {**head, "header__timestamp": datetime(2024, 5, number), "id": 1, "name": name}
+
+    lake.create("pruned__ct", columns, [landed(1, "I", "Ada"), landed(2, "U", "Eva")])
+    project = make_project("renamed_staging")
+
+    def write(staging: str) -> None:
+        call = f"qlik_change_table({relation('pruned__ct')}, unique_key=['id'])"
+        project.stream(staging, call, file_format=FORMAT)
+        audit = {"materialized": "audit", "unique_key": ["id"], "file_format": FORMAT}
+        project.model("crm_audit", f"select * from {{{{ ref('{staging}') }}}}", **audit)
+
+    def names() -> list[tuple[str | None, str | None]]:
+        rows = lake.rows(
+            f"select old_value, new_value from {SCHEMA}.crm_audit where column_name = 'name'"
+            " order by change_seq"
+        )
+        return [(row["old_value"], row["new_value"]) for row in rows]
+
+    write("stg_customers")
+    project.dbt("run", "--full-refresh")
+    lake.spark.sql(f"delete from {SCHEMA}.pruned__ct where name = 'Ada'")
+    lake.append("pruned__ct", columns, [landed(3, "U", "Ida")])
+    (project.folder / "models/stg_customers.sql").unlink()
+    write("stg_crm__customers")
+    with pytest.raises(DbtError, match="would be lost"):
+        project.dbt("run")
+    assert names() == [(None, "Ada"), ("Ada", "Eva")]
+    statements = documented("operations/troubleshooting.md", "drop table crm.stg_crm__customers")
+    for statement in statements.replace("crm.", f"{SCHEMA}.").split(";"):
+        if statement.strip():
+            lake.spark.sql(statement.replace("using iceberg", f"using {FORMAT}"))
+    project.dbt("run")
+    assert names() == [(None, "Ada"), ("Ada", "Eva"), ("Eva", "Ida")]
+    assert len(lake.rows(f"select change_id from {SCHEMA}.stg_crm__customers")) == 3
 
 
 @pytest.mark.slow

@@ -28,6 +28,7 @@ from registry import running_registry
 pytestmark = pytest.mark.minutes
 
 PASSWORD = "marker-of-a-secret-7351"
+SOURCE = "sources: [{{name: raw, schema: raw, tables: [{{name: {name}}}]}}]"
 
 
 @pytest.fixture(scope="module")
@@ -400,6 +401,15 @@ def test_a_topic_made_anew(
     assert f"topic {name} was created again since it was landed into raw.{name}" in said
     landings.land(name, "--as", f"raw.{name}_2")
     assert landings.values(f"raw.{name}_2") == texts(7, 8, 9, 10)
+    topics.send(name, numbered([11]))
+    landings.refused(name)
+    # Once staging reads that table, it goes on without its name.
+    landings.project.file("models/anew.yml", SOURCE.format(name=f"{name}_2"))
+    try:
+        assert f"raw.{name}_2: Kafka, topic {name}, 1 message loaded" in landings.land(name)
+    finally:
+        (landings.project.folder / "models/anew.yml").unlink()
+    assert landings.values(f"raw.{name}_2") == texts(7, 8, 9, 10, 11)
 
 
 def test_transactions_that_ended_well(landings: Landings, topics: Topics) -> None:

@@ -332,6 +332,53 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
     assert sources() == ["clients__ct"]
 
 
+def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
+    tmp_path: Path,
+) -> None:
+    """What is landed of b was taken in and deleted."""
+    path = "models/history/_history.yml"
+
+    def properties(name: str, column: str = "id") -> Texts:
+        block = f"  - name: {name}_history\n    columns: [{{name: {column}}}]\n"
+        sql = f"models/history/{name}_history.sql"
+        return Texts(
+            name, {sql: "select 1"}, {path: {f"{name}_history": block}}, {path: "models:\n"}
+        )
+
+    every = [properties(name) for name in "abc"]
+    for change in changes(tmp_path, every, whole=True):
+        (tmp_path / change.path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / change.path).write_text(change.new)
+    project: Any = SimpleNamespace(
+        folder=tmp_path,
+        models_folder="models",
+        models=lambda: [],
+        file_of=lambda node: node.original_file_path,
+    )
+    stays = model("b_history", "history", STAGING, materialized="history")
+    stays.patch_path = f"shop://{path}"
+
+    def outcome(*of: Texts) -> init._Outcome:
+        drawn: Any = [(Entry(one.table), SimpleNamespace(texts=one)) for one in of]
+        return init._Outcome(drawn, [], [stays])
+
+    left = outcome(every[0], every[2])
+    found = init._changes(project, left)
+    assert {change.path: change.state for change in found} == {
+        path: "same",
+        "models/history/a_history.sql": "same",
+        "models/history/c_history.sql": "same",
+    }
+    assert init._left_over(project, found, left) == []
+    [new] = [
+        yaml.safe_load(change.new)["models"]
+        for change in init._changes(project, outcome(properties("a", "code"), properties("d")))
+        if change.path == path
+    ]
+    assert [one["name"] for one in new] == ["a_history", "b_history", "d_history"]
+    assert new[0]["columns"] == [{"name": "code"}]
+
+
 def test_tables_of_one_topic_share_its_source(tmp_path: Path) -> None:
     pair = [texts("a", "/landing/topic", "of a"), texts("b", "/landing/topic", "of b")]
     [change] = changes(tmp_path, pair, whole=True)
@@ -360,9 +407,10 @@ WRITTEN = (
 )
 
 
-def existing(*models: Any, name: str | None = None) -> dict[str, str]:
-    """Return the models of the table, by kind."""
+def there(*models: Any, name: str | None = None, folder: Path | None = None) -> drafts._Existing:
+    """Return what the table has."""
     project: Any = SimpleNamespace(
+        folder=folder,
         models_folder="models",
         models=lambda: models,
         file_of=lambda node: node.original_file_path,
@@ -370,8 +418,13 @@ def existing(*models: Any, name: str | None = None) -> dict[str, str]:
     table: Any = SimpleNamespace(nodes=frozenset([CUSTOMERS]))
     of_qlik = Found(next(s for s in SYSTEMS if s.macro == "qlik_change_table"), [], [], {})
     entry = Entry("raw.customers__ct", name=name)
-    there = drafts._Existing(project, table, of_qlik, entry)
-    return {kind: node.name for kind in drafts.KINDS if (node := getattr(there, kind))}
+    return drafts._Existing(project, table, of_qlik, entry)
+
+
+def existing(*models: Any, name: str | None = None) -> dict[str, str]:
+    """Return the models of the table, by kind."""
+    found = there(*models, name=name)
+    return {kind: node.name for kind in drafts.KINDS if (node := getattr(found, kind))}
 
 
 @pytest.mark.parametrize("folder", ["history", "marts"])
@@ -401,6 +454,48 @@ def test_a_model_where_init_writes_comes_before_others() -> None:
     assert existing(stream, further, ours)["history"] == "clients_history"
     assert existing(stream, further)["history"] == "a_history"
     assert existing(stream) == {"staging": "customers"}
+
+
+# A full load beside the changes, or the two tables of a topic that was created again.
+WITH_LOAD = model("customers_with_load", "marts", CUSTOMERS)
+OF_TENANT = model("customers_of_tenant", "marts", WITH_LOAD.unique_id)
+READS_THROUGH = model(
+    "stg_qlik__customers", "staging/qlik", OF_TENANT.unique_id, macro="qlik_change_table"
+)
+
+
+def test_a_staging_model_may_read_its_table_by_way_of_other_models() -> None:
+    of_init = dict(zip(drafts.KINDS, (node.name for node in WRITTEN), strict=True))
+    assert existing(WITH_LOAD, OF_TENANT, READS_THROUGH, *WRITTEN[1:]) == of_init
+    # One that reads the table itself is that of the table.
+    own = model("stg_own", "marts", CUSTOMERS, macro="qlik_change_table")
+    assert existing(WITH_LOAD, OF_TENANT, READS_THROUGH, own) == {"staging": "stg_own"}
+    # What was staged already is not the table, nor is what its metadata say of others.
+    for macro in ("qlik_messages", "qlik_message_schemas"):
+        other = model("stg_other", "marts", CUSTOMERS, macro=macro)
+        export = model("customers_of_tenant", "marts", other.unique_id)
+        assert existing(other, export, READS_THROUGH) == {}
+
+
+@pytest.mark.parametrize(
+    ("is_through", "is_listed", "is_edited", "is_of_another"),
+    [
+        (True, True, True, False),
+        # Another table of the same staging model is in the list, or a model between them is.
+        (True, False, True, True),
+        (True, True, False, True),
+        (False, False, False, False),
+    ],
+)
+def test_a_table_that_another_one_stages_too_gets_no_models(
+    is_through: bool, is_listed: bool, is_edited: bool, is_of_another: bool, tmp_path: Path
+) -> None:
+    models = (WITH_LOAD, OF_TENANT, READS_THROUGH) if is_through else WRITTEN[:1]
+    path = READS_THROUGH.original_file_path
+    (tmp_path / path).parent.mkdir(parents=True)
+    (tmp_path / path).write_text(sealed(path, "select 1") + "-- mine\n" * is_edited)
+    found = there(*models, folder=tmp_path)
+    assert found.is_of_another(is_listed=is_listed) == is_of_another
 
 
 def writer(

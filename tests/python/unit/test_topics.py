@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 
+from dbt_afterimage.commands import land
 from dbt_afterimage.commands.news import held_topics
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.landing import broker, registry
 from dbt_afterimage.landing.memory import MISSING, Memory, Target
-from dbt_afterimage.landing.topics import Partition, TopicTable, behind, table_name
+from dbt_afterimage.landing.topics import (
+    CreatedAgain,
+    Partition,
+    TopicTable,
+    behind,
+    table_name,
+)
 from dbt_afterimage.runtime.project import quote
 
 
@@ -109,8 +116,9 @@ def test_a_topic_whose_broker_learns_identities_is_known_by_its_own_from_then_on
 
     assert wanted(broker.NO_ID, 1200) == {0: (1000, 1200)}
     assert wanted("one", 1300) == {0: (1000, 1300)}
-    with pytest.raises(AfterimageError, match="orders was created again"):
+    with pytest.raises(CreatedAgain, match="orders was created again") as refused:
         wanted("another", 1500)
+    assert refused.value.topic.id == "another"
 
 
 def test_a_topic_whose_open_transaction_was_read_has_not_lost_its_end() -> None:
@@ -125,8 +133,9 @@ def test_a_topic_whose_open_transaction_was_read_has_not_lost_its_end() -> None:
 
     assert wanted(900, 1000) == {}
     assert wanted(1200, 1300) == {0: (1000, 1200)}
-    with pytest.raises(AfterimageError, match="orders has lost its end"):
+    with pytest.raises(AfterimageError, match="orders has lost its end") as refused:
         wanted(900, 999)
+    assert not isinstance(refused.value, CreatedAgain)
 
 
 class Sources:
@@ -139,7 +148,11 @@ class Sources:
         self.asked: list[str] = []
 
     def sources(self) -> list[Any]:
-        return [SimpleNamespace(relation_name=one, identifier=one) for one in self.properties]
+        found = []
+        for one in self.properties:
+            schema, _, identifier = one.partition(".")
+            found.append(SimpleNamespace(relation_name=one, schema=schema, identifier=identifier))
+        return found
 
     def ask(self, statements: list[str]) -> list[Any]:
         self.asked += statements
@@ -191,6 +204,47 @@ def test_a_topic_that_was_created_again_waits_in_whole_until_it_is_landed_anew()
     # A broker without identities shows it by its end alone.
     assert behind([unnamed[path]], replace(now, id=broker.NO_ID)) == 50
     assert behind([unnamed[path], anew[path]], now) == 10
+
+
+@pytest.mark.parametrize("name", [None, "raw.t_3"])
+@pytest.mark.parametrize("holder", ["raw.t_2", None])
+def test_a_topic_that_was_created_again_goes_on_where_it_was_landed_anew(
+    name: str | None, holder: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`afterimage up` lands it by a pattern, without the name that `land --as` has got."""
+    now = broker.Topic("c", "t", "anew", {0: 0}, {0: 50}, {0: 50})
+
+    def memory(identity: str) -> dict[str, str] | AfterimageError:
+        return {"afterimage.landed": Memory({now.path: {"0": [40, identity, 39, []]}}).text()}
+
+    project = Sources(
+        {
+            "raw.t": memory("before"),
+            "raw.plain": {},
+            "raw.broken": AfterimageError("Spark failed: no such file"),
+            "parquet./landing/t": {},
+            **({holder: memory("anew")} if holder else {}),
+        }
+    )
+    landed: list[str] = []
+    left_out: list[str] = []
+
+    def land_topic(_: Any, asked: Any, topic: str, table: str, how: land.How) -> None:
+        if table != holder:
+            raise CreatedAgain(now, f"topic {topic} was created again")
+        landed.append(table)
+
+    answers = SimpleNamespace(topics=lambda names: ["t"], close=lambda: None)
+    monkeypatch.setattr(land, "_land_topic", land_topic)
+    monkeypatch.setattr(land, "spark_of", lambda project: None)
+    monkeypatch.setattr(land, "Broker", lambda *_: answers)
+    where = broker.Address("c:9092", ("t",))
+    found = land._land_topics(project, where, name, land.How(), left_out)  # type: ignore[arg-type]
+    goes_on = holder is not None and name is None
+    assert found == landed == ([holder] if goes_on else [])
+    assert left_out == ([] if goes_on else ["topic t was created again"])
+    # Files that are read in place are no table.
+    assert not any("landing" in one for one in project.asked)
 
 
 def test_a_gap_counts_once_though_the_rows_behind_it_were_taken_back(
