@@ -770,6 +770,61 @@ def test_what_may_be_of_others_is_left_alone_and_named(
     assert len(lake.rows(f"select * from {SCHEMA}.orders_enriched")) == 1
 
 
+@pytest.mark.slow
+def test_what_may_be_of_a_source_or_a_seed_is_left_alone_and_named(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Most orders are staged by a plain model, and order 42 is not customer 42."""
+    project = make_project("erase_of_sources")
+    tables = ["{name: buyers__ct}", "{name: orders}"]
+    project.file(
+        "models/sources.yml",
+        f"sources: [{{name: shop, schema: {SCHEMA}, tables: [{', '.join(tables)}]}}]",
+    )
+    project.file("seeds/order_codes.csv", "code,name\neve-now,One of the seed\n")
+    project.stream(
+        "stg_buyers", "qlik_change_table(source('shop', 'buyers__ct'), unique_key=['code'])"
+    )
+    project.history("buyers_history", "stg_buyers", ["code"])
+    project.model("buyers_current", "{{ current_state(ref('buyers_history')) }}")
+    project.model("stg_orders", "select code, name from {{ source('shop', 'orders') }}")
+    read = {
+        "of_orders": "ref('stg_orders')",
+        "of_source": "source('shop', 'orders')",
+        "of_seed": "ref('order_codes')",
+    }
+    for name, orders in read.items():
+        project.model(
+            name,
+            f"select orders.code, buyers.name from {{{{ {orders} }}}} as orders"
+            " cross join {{ ref('buyers_current') }} as buyers",
+            materialized="incremental",
+            unique_key="code",
+            file_format=FORMAT,
+        )
+    # It has no rows but the buyers'.
+    project.model(
+        "buyers_seen",
+        "select code, name from {{ ref('buyers_current') }}"
+        " where code in (select `after`.code from {{ ref('stg_buyers') }})",
+        materialized="incremental",
+        unique_key="code",
+        file_format=FORMAT,
+    )
+    lake.create("buyers__ct", COLUMNS, [row(1, "I", "eve-now", "Eve Marker")])
+    lake.create("orders", {"code": "string", "name": "string"}, [{"code": "eve-now"}])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("build", "--full-refresh")
+    assert typed(project, "stg_buyers", "code=eve-now", "--yes") == 0
+    said = capfd.readouterr().out
+    origins = {"of_orders": "shop.orders", "of_source": "shop.orders", "of_seed": "order_codes"}
+    for name, origin in origins.items():
+        left_alone = f"{name}: is left alone, as this may be the key of {origin}, which it has rows"
+        assert f"{left_alone} of too; it has 1 rows of these values" in said
+        assert len(lake.rows(f"select * from {SCHEMA}.{name}")) == 1
+    assert lake.rows(f"select * from {SCHEMA}.buyers_seen") == []
+
+
 def event(record: int, kind: int, key: int, name: str | None = None) -> dict[str, Any]:
     return {
         "record_id": record,
