@@ -22,6 +22,7 @@ from pyarrow import parquet
 from all_dialects import LEAST, MACRO, PLACES, STILL, Told, in_dialect, name_in, retold
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.cli import main
+from dbt_afterimage.runtime.cursor import AfterimageCursor
 from dialect_netiq import LOG
 from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
 from ends import ENDED, at_work, ended
@@ -38,7 +39,7 @@ COLUMNS = {
 }
 
 
-def row(number: int, letter: str, code: str | bytes | Decimal, name: str) -> dict[str, Any]:
+def row(number: int, letter: str, code: str | bytes | Decimal | int, name: str) -> dict[str, Any]:
     return {
         "header__change_seq": f"20240101120000{'0' * 2}{number:019}",
         "header__change_oper": letter,
@@ -1312,6 +1313,41 @@ def test_intervals_are_kept(
         reasons = lake.rows(f"select distinct reject_reason as reason from {SCHEMA}.stg_intervals")
         assert "erased" not in {one["reason"] for one in reasons}
     lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+def test_no_two_keys_get_one_token(
+    make_project: Callable[[str], Project], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are twelve numbers, of which a row has one: eleven erased keys get all others."""
+    execute = AfterimageCursor.execute
+
+    def execute_with_few(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
+        execute(self, sql.replace("rand() * 2147483647", "rand() * 12"), *parameters)
+
+    monkeypatch.setattr(AfterimageCursor, "execute", execute_with_few)
+    project = make_project("erase_tokens")
+    project.stream(
+        "stg_numbered", f"qlik_change_table({relation('numbered__ct')}, unique_key=['code'])"
+    )
+    project.history("numbered_history", "stg_numbered", ["code"])
+    columns = {**COLUMNS, "code": "int"}
+    rows = [row(number, "I", number, "Eve Marker") for number in range(1, 12)]
+    lake.create("numbered__ct", columns, [*rows[:6], row(12, "I", -3, "Nobody")])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    # Of these, some have not landed yet.
+    for codes in ([1, 2, 7, 8, 9, 10, 11], [3, 4, 5, 6]):
+        keys = [{"code": code} for code in codes]
+        erase(project, staging="stg_numbered", keys=keys, keep_intervals=[])
+        project.dbt("run")
+    lake.append("numbered__ct", columns, rows[6:])
+    project.dbt("run")
+    query = f"select code, name, is_current from {SCHEMA}.numbered_history order by code"
+    assert lake.rows(query) == [
+        {"code": code, "name": "Nobody" if code == -3 else None, "is_current": True}
+        for code in range(-12, 0)
+    ]
 
 
 def has_case(one: Change, number: int) -> bool:
