@@ -158,7 +158,7 @@
         from (
             select id as draw
                 {%- for draw in draws %}, {{ draw }} as {{ tokens[loop.index0] }}{% endfor %}
-            from range({{ 10 * plan.texts | length + 100 }})
+            from range({{ 10 * plan.texts | length + 1000 }})
         ) as drawn
         {%- if keys_taken %}
         left anti join (
