@@ -16,6 +16,8 @@
     {%- set kept = 'cast(null as string)' if plan.kept is none else afterimage._what_is_kept(plan) -%}
     {%- set salt = afterimage._erasure_salt() -%}
     {%- set earlier = afterimage._earlier_erasures(plan, list) -%}
+    {%- set keys = afterimage._inline_keys(plan.texts) if plan.kept is none
+        else afterimage._keys_with_tokens(plan, earlier) -%}
     {%- set hashed = afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), salt) -%}
     {%- set as_json -%}
         to_json(map({{ afterimage._each(plan.unique_key, '{name}, {key}') | join(', ') }}))
@@ -30,7 +32,7 @@
             current_timestamp(),
             {{ 'cast(null as string)' if reference is none else afterimage._literal(reference | string) }}
             {{- ', ' ~ kept if has_kept or plan.kept is not none }}
-        from {{ afterimage._inline_keys(plan.texts) }}
+        from {{ keys }}
         {%- if earlier %}
         where
             {{ afterimage._key_text(afterimage._each(plan.unique_key, '{key}'), earlier.salt) }}
@@ -106,22 +108,68 @@
 {%- endmacro -%}
 
 
-{#- What the list notes of a key whose intervals are kept. Tokens are random: nobody can compute one from its key. -#}
+{#- What the list notes of a key whose intervals are kept. -#}
 {%- macro _what_is_kept(plan) -%}
     {%- set tokens = [] -%}
     {%- set types = [] -%}
     {%- for column, type in plan.token_types.items() -%}
         {%- set name = afterimage._literal(column) ~ ', ' -%}
         {%- do types.append(name ~ afterimage._literal(type)) -%}
-        {%- do tokens.append(name ~ (
-            "concat('erased-', uuid())" if type == 'string'
-            else 'cast(-1 - cast(rand() * ' ~ afterimage._most_tokens(type) ~ ' as bigint) as string)'
-        )) -%}
+        {%- do tokens.append(name ~ 'cast(_token_' ~ loop.index ~ ' as string)') -%}
     {%- endfor -%}
     {{ return(
         "to_json(named_struct('columns', " ~ afterimage._string_array(plan.kept) ~ ", 'token', map(" ~ tokens | join(', ')
         ~ "), 'types', map(" ~ types | join(', ') ~ ')))'
     ) }}
+{%- endmacro -%}
+
+
+{#- The keys of the plan, as a table with the columns of `_key_names` and of tokens, `_token_1` and so on. Tokens are
+    random: nobody can compute one from its key. Two keys with one token would become one history. So what was drawn
+    before, or is a key of any row, is left out, and more are drawn than there are keys. -#}
+{%- macro _keys_with_tokens(plan, earlier) -%}
+    {%- set tokens, draws, keys_taken = [], [], [] -%}
+    {%- for type in plan.token_types.values() -%}
+        {%- do tokens.append('_token_' ~ loop.index) -%}
+        {%- do draws.append(
+            "concat('erased-', uuid())" if type == 'string'
+            else '-1 - cast(rand() * ' ~ afterimage._most_tokens(type) ~ ' as bigint)'
+        ) -%}
+    {%- endfor -%}
+    {#- No UUID comes twice. -#}
+    {%- for image in plan.stream.images if 'string' not in plan.token_types.values() -%}
+        {%- do keys_taken.append('select ' ~ afterimage._each(
+            plan.token_types, 'try_cast(' ~ image ~ '{column} as bigint)'
+        ) | join(', ') ~ ' from ' ~ plan.stream.relation) -%}
+    {%- endfor -%}
+    {%- if keys_taken and earlier -%}
+        {%- do keys_taken.append('select ' ~ afterimage._each(
+            plan.token_types | map('lower'), 'try_cast(kept.token[{name}] as bigint)'
+        ) | join(', ') ~ ' from (' ~ earlier['keys'] ~ ')') -%}
+    {%- endif -%}
+(
+    select *
+    from (
+        select *, row_number() over (order by {{ afterimage._each(plan.unique_key, '{key}') | join(', ') }}) as place
+        from {{ afterimage._inline_keys(plan.texts) }}
+    ) as numbered_keys
+    inner join (
+        select {{ tokens | join(', ') }}, row_number() over (order by min(draw)) as place
+        from (
+            select id as draw
+                {%- for draw in draws %}, {{ draw }} as {{ tokens[loop.index0] }}{% endfor %}
+            from range({{ 10 * plan.texts | length + 1000 }})
+        ) as drawn
+        {%- if keys_taken %}
+        left anti join (
+            {{ keys_taken | join(' union all ') }}
+        ) as keys_taken ({{ tokens | join(', ') }})
+            using ({{ tokens | join(', ') }})
+        {%- endif %}
+        group by {{ tokens | join(', ') }}
+    ) as free_tokens
+        using (place)
+) as keys_with_tokens
 {%- endmacro -%}
 
 

@@ -59,14 +59,16 @@
         {%- set relation = afterimage._load_relation(afterimage._relation_of_node(below)) -%}
         {%- if relation is not none and relation.type in ['table', none] and below.config.materialized != 'view' -%}
             {%- set table = afterimage._erasable(below, ['']) -%}
-            {%- do table.update({'other_streams': afterimage._other_streams(below, staging)}) -%}
+            {%- set origins = afterimage._other_origins(below, node) -%}
+            {%- do table.update({'other_streams': origins | selectattr('is_stream') | map(attribute='name') | list}) -%}
             {%- if afterimage._lacks_columns(table.types, unique_key) -%}
                 {%- do plan.others.append(dict(table, images=[], why='its rows do not have this key')) -%}
             {%- elif not afterimage._has_this_key(below, unique_key) -%}
                 {%- do plan.others.append(dict(table, why='these columns are not its key')) -%}
-            {%- elif table.other_streams and below.config.materialized not in ['table', 'history', 'audit'] -%}
+            {%- elif origins and below.config.materialized not in ['table', 'history', 'audit'] -%}
                 {%- do plan.others.append(dict(
-                    table, why='this may be the key of ' ~ table.other_streams | join(', ') ~ ', which it has rows of too'
+                    table, why='this may be the key of ' ~ origins | map(attribute='name') | join(', ')
+                    ~ ', which it has rows of too'
                 )) -%}
             {%- elif afterimage._has_versions(table) -%}
                 {%- do plan.tables.append(table) -%}
@@ -109,8 +111,8 @@
 
 
 {#- A column may have the key's name and be another entity's. A `table` gets such a row back in the next run; any other
-    model must name the same key in its config, as histories and audits do. What has rows of another staging model too may
-    still mean the key of that one. -#}
+    model must name the same key in its config, as histories and audits do. What has rows from elsewhere too may still
+    mean the key of those. -#}
 {%- macro _has_this_key(node, unique_key) -%}
     {%- set own = node.config.unique_key or [] -%}
     {%- set own = [own] if own is string else own -%}
@@ -121,24 +123,24 @@
 {%- endmacro -%}
 
 
-{#- The staging models above a model, but one of them. -#}
-{%- macro _other_streams(node, staging) -%}
-    {%- set found = {} -%}
-    {%- set walk = namespace(last=[node]) -%}
+{#- Where else than from its staging model the rows of a model may come: the other staging models, the sources, and the
+    seeds and models that read nothing, to which a way leads that does not go through that one. -#}
+{%- macro _other_origins(node, staging) -%}
+    {%- set found, origins = [], [] -%}
+    {%- set walk = namespace(last=node.depends_on.nodes) -%}
     {%- for _ in graph.nodes if walk.last -%}
-        {%- set new = [] -%}
-        {%- for one in walk.last -%}
-            {%- for id in one.depends_on.nodes if id in graph.nodes and id not in found -%}
-                {%- do found.update({id: graph.nodes[id]}) -%}
-                {%- do new.append(graph.nodes[id]) -%}
-            {%- endfor -%}
+        {%- set above = [] -%}
+        {%- for id in walk.last | unique if id != staging.unique_id and id not in found -%}
+            {%- set one = graph.nodes.get(id, {}) -%}
+            {%- set is_stream = (one.config or {}).materialized == 'change_stream' -%}
+            {%- set reads = [] if is_stream else (one.depends_on or {}).nodes or [] -%}
+            {%- do found.append(id) -%}
+            {%- do above.extend(reads) -%}
+            {%- do origins.append({'name': id.split('.')[2:] | join('.'), 'is_stream': is_stream}) if not reads -%}
         {%- endfor -%}
-        {%- set walk.last = new | selectattr('depends_on', 'defined') | list -%}
+        {%- set walk.last = above -%}
     {%- endfor -%}
-    {{ return(
-        found.values() | selectattr('config.materialized', 'equalto', 'change_stream') | map(attribute='name')
-        | reject('equalto', staging) | list
-    ) }}
+    {{ return(origins) }}
 {%- endmacro -%}
 
 

@@ -319,10 +319,12 @@ def land(project: Project, raws: Sequence[Raw], left_out: list[str], *, copy: bo
         with _noted(left_out):
             table = Table(project, raw.schema, raw.table)
             with step(f"loading {raw}"):
-                new = table.load(raw.landing, more=raw.is_named)
+                new, notes = table.load(raw.landing, more=raw.is_named)
                 present = table.columns() or []
             loaded = f"{_files(len(new))} loaded" if new else "nothing new"
             _say(project, raw, loaded, f"{quote(raw.schema)}.{quote(raw.table)}", present)
+            for note in notes:
+                print(f"  {note}")
             landed.append(str(raw))
     return landed
 

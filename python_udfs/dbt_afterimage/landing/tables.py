@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,7 +91,7 @@ class Table:
         """Return the table's columns; none if it does not exist."""
         return self._project.columns_of(self._name)
 
-    def load(self, landing: Landing, *, more: bool) -> list[File]:
+    def load(self, landing: Landing, *, more: bool) -> tuple[list[File], list[str]]:
         """Load the files that were not loaded before.
 
         Args:
@@ -98,14 +99,20 @@ class Table:
             more: Whether the table may already have files of another path.
 
         Returns:
-            The files that were loaded.
+            The files that were loaded, and what to tell beside.
 
         Raises:
             AfterimageError: They cannot be loaded; none of them is.
         """
         with self._alone():
             memory = self._remembered()
-            new = self._new(landing, memory, more=more)
+            path = str(landing.path)
+            unknown = self._new(landing, memory, more=more)
+            moved = _moved(unknown, memory)
+            for file, other in moved.items():
+                content = memory.files[other][file.name][2]
+                memory.add(path, {file.name: [file.size, file.modified, content]})
+            new = [file for file in unknown if file not in moved]
             if new:
                 folder = self._state / uuid.uuid4().hex
                 folder.mkdir()
@@ -114,8 +121,14 @@ class Table:
                 with _removed(folder), self._project.using(settings):
                     links = self._format.takes_back
                     groups = stage(landing.format, new, folder, links=links)
-                    self._load(str(landing.path), new, groups, memory)
-        return new
+                    self._load(path, new, groups, memory)
+            elif moved:
+                self._target.remember(memory)
+        return new, [
+            f"not loaded again: {count} file{'s'[: count != 1]} that came from {visible(other)}"
+            " (the same name, size and content)"
+            for other, count in Counter(moved.values()).items()
+        ]
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -400,6 +413,21 @@ class Table:
                     names.insert(place, name)
                 place = names.index(name) + 1
         return names
+
+
+def _moved(files: Sequence[File], memory: Memory) -> dict[File, str]:
+    """Return those of unknown files that were loaded from another landed path, each with that path.
+
+    A container may mount the folder elsewhere, or a link may lead to it.
+    """
+    return {
+        file: landed
+        for file in files
+        for landed, names in memory.files.items()
+        if (known := names.get(file.name)) is not None
+        and known[0] == file.size
+        and known[2] == file.content()
+    }
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from pyarrow import parquet
 from all_dialects import LEAST, MACRO, PLACES, STILL, Told, in_dialect, name_in, retold
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from dbt_afterimage.cli import main
+from dbt_afterimage.runtime.cursor import AfterimageCursor
 from dialect_netiq import LOG
 from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
 from ends import ENDED, at_work, ended
@@ -38,7 +39,7 @@ COLUMNS = {
 }
 
 
-def row(number: int, letter: str, code: str | bytes | Decimal, name: str) -> dict[str, Any]:
+def row(number: int, letter: str, code: str | bytes | Decimal | int, name: str) -> dict[str, Any]:
     return {
         "header__change_seq": f"20240101120000{'0' * 2}{number:019}",
         "header__change_oper": letter,
@@ -770,6 +771,61 @@ def test_what_may_be_of_others_is_left_alone_and_named(
     assert len(lake.rows(f"select * from {SCHEMA}.orders_enriched")) == 1
 
 
+@pytest.mark.slow
+def test_what_may_be_of_a_source_or_a_seed_is_left_alone_and_named(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Most orders are staged by a plain model, and order 42 is not customer 42."""
+    project = make_project("erase_of_sources")
+    tables = ["{name: buyers__ct}", "{name: orders}"]
+    project.file(
+        "models/sources.yml",
+        f"sources: [{{name: shop, schema: {SCHEMA}, tables: [{', '.join(tables)}]}}]",
+    )
+    project.file("seeds/order_codes.csv", "code,name\neve-now,One of the seed\n")
+    project.stream(
+        "stg_buyers", "qlik_change_table(source('shop', 'buyers__ct'), unique_key=['code'])"
+    )
+    project.history("buyers_history", "stg_buyers", ["code"])
+    project.model("buyers_current", "{{ current_state(ref('buyers_history')) }}")
+    project.model("stg_orders", "select code, name from {{ source('shop', 'orders') }}")
+    read = {
+        "of_orders": "ref('stg_orders')",
+        "of_source": "source('shop', 'orders')",
+        "of_seed": "ref('order_codes')",
+    }
+    for name, orders in read.items():
+        project.model(
+            name,
+            f"select orders.code, buyers.name from {{{{ {orders} }}}} as orders"
+            " cross join {{ ref('buyers_current') }} as buyers",
+            materialized="incremental",
+            unique_key="code",
+            file_format=FORMAT,
+        )
+    # It has no rows but the buyers'.
+    project.model(
+        "buyers_seen",
+        "select code, name from {{ ref('buyers_current') }}"
+        " where code in (select `after`.code from {{ ref('stg_buyers') }})",
+        materialized="incremental",
+        unique_key="code",
+        file_format=FORMAT,
+    )
+    lake.create("buyers__ct", COLUMNS, [row(1, "I", "eve-now", "Eve Marker")])
+    lake.create("orders", {"code": "string", "name": "string"}, [{"code": "eve-now"}])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("build", "--full-refresh")
+    assert typed(project, "stg_buyers", "code=eve-now", "--yes") == 0
+    said = capfd.readouterr().out
+    origins = {"of_orders": "shop.orders", "of_source": "shop.orders", "of_seed": "order_codes"}
+    for name, origin in origins.items():
+        left_alone = f"{name}: is left alone, as this may be the key of {origin}, which it has rows"
+        assert f"{left_alone} of too; it has 1 rows of these values" in said
+        assert len(lake.rows(f"select * from {SCHEMA}.{name}")) == 1
+    assert lake.rows(f"select * from {SCHEMA}.buyers_seen") == []
+
+
 def event(record: int, kind: int, key: int, name: str | None = None) -> dict[str, Any]:
     return {
         "record_id": record,
@@ -1257,6 +1313,42 @@ def test_intervals_are_kept(
         reasons = lake.rows(f"select distinct reject_reason as reason from {SCHEMA}.stg_intervals")
         assert "erased" not in {one["reason"] for one in reasons}
     lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+def test_no_two_keys_get_one_token(
+    make_project: Callable[[str], Project], lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are 14 numbers, of which rows have three: eleven erased keys get all others."""
+    execute = AfterimageCursor.execute
+
+    def execute_with_few(self: AfterimageCursor, sql: str, *parameters: Any) -> None:
+        execute(self, sql.replace("rand() * 2147483647", "rand() * 14"), *parameters)
+
+    monkeypatch.setattr(AfterimageCursor, "execute", execute_with_few)
+    project = make_project("erase_tokens")
+    project.stream(
+        "stg_numbered", f"qlik_change_table({relation('numbered__ct')}, unique_key=['code'])"
+    )
+    project.history("numbered_history", "stg_numbered", ["code"])
+    columns = {**COLUMNS, "code": "int"}
+    rows = [row(number, "I", number, "Eve Marker") for number in range(1, 12)]
+    taken = [row(20 - code, "I", code, "Nobody") for code in (-3, -5, -8)]
+    lake.create("numbered__ct", columns, [*rows[:6], *taken])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    # Of these, some have not landed yet.
+    for codes in ([1, 2, 7, 8, 9, 10, 11], [3, 4, 5, 6]):
+        keys = [{"code": code} for code in codes]
+        erase(project, staging="stg_numbered", keys=keys, keep_intervals=[])
+        project.dbt("run")
+    lake.append("numbered__ct", columns, rows[6:])
+    project.dbt("run")
+    query = f"select code, name, is_current from {SCHEMA}.numbered_history order by code"
+    assert lake.rows(query) == [
+        {"code": code, "name": "Nobody" if code in (-3, -5, -8) else None, "is_current": True}
+        for code in range(-14, 0)
+    ]
 
 
 def has_case(one: Change, number: int) -> bool:
