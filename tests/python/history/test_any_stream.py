@@ -219,6 +219,24 @@ def test_what_ordinary_runs_take_back_is_no_loss(
 
 
 @pytest.mark.slow
+def test_a_change_that_is_taken_back_leaves_the_time_of_an_earlier_one(
+    project: Project, lake: Lake
+) -> None:
+    """Neither of the two opened a version, and the source's clock was set back after them."""
+    model(project)
+    first = [
+        change(1, "insert", (1, "Ada", "Rome")) | at(0),
+        change(2, "update", (1, "Ada", "Rome")) | at(60),
+        change(3, "update", (1, "Ada", "Rome")) | at(120),
+        change(4, "update", (1, "Ada", "Oslo")) | at(30),
+    ]
+    late = at(120, ingested_at=DAY + timedelta(hours=1), reject_reason="not understood")
+    second = [*first[:2], first[2] | late, first[3]]
+    rebuilt = assert_runs_give_a_rebuild(project, lake, first, second)
+    assert times(rebuilt, 1) == [(0, 60), (60, None)]
+
+
+@pytest.mark.slow
 def test_a_truncation_delivered_again_moves_a_row_that_began_at_its_place(
     project: Project, lake: Lake
 ) -> None:

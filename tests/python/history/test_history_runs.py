@@ -248,6 +248,26 @@ def test_what_a_pruned_stream_lacks_behind_a_load_is_not_lost(unbuilt: Project, 
     assert versions(lake) == known
 
 
+@pytest.mark.slow
+def test_a_rejected_change_leaves_the_versions_from_before_a_pruned_stream(
+    unbuilt: Project, lake: Lake
+) -> None:
+    """A staging table was built again, and has rejected changes of known and of other keys."""
+
+    def rejected(number: int, row: tuple[Any, ...], run: int) -> dict[str, Any]:
+        return change(number, "update", None, run) | {"before": row, "reject_reason": "no update"}
+
+    rome, oslo = (change(n, "update", (1, "Ada", city)) for n, city in [(1, "Rome"), (9, "Oslo")])
+    lake.create("changes", COLUMNS, [rome, oslo])
+    unbuilt.dbt("run", "--full-refresh")
+    again = oslo | {"ingested_at": DAY + timedelta(hours=1)}
+    others = [rejected(5, (1, "Ada", "Rome"), 1), rejected(6, (None, "Eva", None), 1)]
+    for rows in [[again, *others], [again, *others, rejected(7, (1, "Ada", "Rome"), 2)]]:
+        lake.create("changes", COLUMNS, rows)
+        unbuilt.dbt("run")
+        assert versions(lake) == [(1, "Ada", "Rome", 1, "update"), (1, "Ada", "Oslo", 2, None)]
+
+
 @pytest.mark.minutes
 def test_a_row_keeps_its_columns_from_key_to_key_in_a_later_run(
     project: Project, lake: Lake
