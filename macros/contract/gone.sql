@@ -34,8 +34,8 @@
 {%- endmacro -%}
 
 
-{#- Warns if good changes of an earlier version are gone. It is no error: of a raw table that was pruned, histories and
-    audits are right to keep what they know. -#}
+{#- Warns if good changes of an earlier version are gone. It is no error: which changes are right, the user knows. If the
+    raw table was pruned, that version is the only table that has them. -#}
 {%- macro _check_none_is_gone(target_relation, earlier) -%}
     {%- set gone = afterimage._value(
         'select count(*) from ' ~ target_relation ~ ' version as of ' ~ earlier ~ ' as earlier left anti join '
@@ -45,7 +45,8 @@
         {%- do exceptions.warn(
             'change_stream ' ~ model.name ~ ': ' ~ gone ~ ' changes that ' ~ target_relation ~ ' had are gone, and what'
             ~ ' came of them stays in ' ~ afterimage._kept_below() | join(', ') ~ '. If they were wrong, run `dbt run'
-            ~ ' --full-refresh --select ' ~ model.name ~ '+`. If the raw table was only pruned, do not.'
+            ~ ' --full-refresh --select ' ~ model.name ~ '+`. If the raw table was only pruned, go back to version '
+            ~ earlier ~ ' of the table before the next run: audits and some histories stop without these changes.'
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

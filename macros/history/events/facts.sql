@@ -42,7 +42,7 @@
     - `movable`: how many may be at another place later,
     - `sparse_columns`: which columns are absent in any,
     - `runs`: the runs that staged them; `is_time_of_reading`: whether the last of these is this very query,
-    - `min_seq`, `min_rejected_seq`: the first place, and the first of a rejected change that was a good one before;
+    - `min_seq`, `min_rejected_seq`: the first place, and the first of a rejected change that may have been good before;
       `last_tied`: the last of those that come behind others of their place. Only with a condition. -#}
 {%- macro _pending_changes(stream, condition, options) -%}
     {%- set ends_row = afterimage._ends_row_in_transaction(options.unique_key) -%}

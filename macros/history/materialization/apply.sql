@@ -12,6 +12,7 @@
         select
             if(rebuilt_versions.afterimage_is_known, 'closed', 'opened') as afterimage_action,
             rebuilt_versions.{{ meta.history_id }} as afterimage_id,
+            cast(null as string) as afterimage_left_seq,
             rebuilt_versions.*
 
         from ({{ versions }}) as rebuilt_versions
@@ -25,6 +26,13 @@
                 else 'rebuilt'
             end as afterimage_action,
             coalesce(rebuilt_versions.{{ meta.history_id }}, touched.history_id) as afterimage_id,
+            -- The place of a version that is no more, or where a row ended that now lives on.
+            case
+                when rebuilt_versions.{{ meta.history_id }} is null then touched.valid_from_seq
+                when touched.closed_by <> 'update'
+                    and coalesce(rebuilt_versions.{{ meta.valid_to_seq }} > touched.valid_to_seq, true)
+                    then touched.valid_to_seq
+            end as afterimage_left_seq,
             rebuilt_versions.*
 
         from ({{ versions }}) as rebuilt_versions
@@ -52,14 +60,15 @@
         'closed': "count_if(afterimage_action = 'closed')",
         'rebuilt': "count_if(afterimage_action = 'rebuilt')",
         'removed': "count_if(afterimage_action = 'removed')",
+        'left': 'count(afterimage_left_seq)',
     }) -%}
-    {%- if counts.removed > 0 and rebuilt.from_first_change and not afterimage._setting('afterimage_rebuild') -%}
+    {%- if counts.left > 0 and not afterimage._setting('afterimage_rebuild') -%}
         {%- set removed -%}
-            select touched.*, touched.valid_from_seq as known_seq
+            select touched.*, difference.afterimage_left_seq as known_seq
             from {{ rebuilt.touched }} as touched
             inner join {{ difference }} as difference
                 on touched.history_id = difference.afterimage_id
-            where touched.is_touched and difference.afterimage_action = 'removed'
+            where touched.is_touched and difference.afterimage_left_seq is not null
         {%- endset -%}
         {%- do afterimage._refuse_to_lose(
             target_relation, stream, options, removed, [difference, rebuilt.touched, facts.carried]
@@ -100,11 +109,12 @@ and (
 
 {#- Raises an error if rows would go because the stream begins later than it did: their place is before the first
     that their key has there now, and no change is at it. So it is if a staging table is built again, such as under
-    another name, from a raw table that was pruned. What was rejected or erased is still there, at its place.
-    `removed` is a query for the rows to remove, with `known_seq`; `scratch` are tables that the run drops later. -#}
+    another name, from a raw table that was pruned; loads, which are before all places, may have stayed. What was rejected
+    or erased is still there, at its place. `removed` is a query for the rows to remove, with `known_seq`: in a history
+    also rows that ended there, and would live on. `scratch` are tables that the run drops later. -#}
 {%- macro _refuse_to_lose(target_relation, stream, options, removed, scratch) -%}
     {%- set keys = afterimage._key_names(options.unique_key) | join(', ') -%}
-    {%- set place = afterimage._shared_place('removed.known_seq') -%}
+    {%- set place = afterimage._shared_place('change_seq') -%}
     {%- set is_same_key = afterimage._each(options.unique_key, 'removed.{key} <=> changes.`after`.{column}') -%}
     {%- set query -%}
         select count(*)
@@ -115,23 +125,32 @@ and (
                 removed.known_seq = changes.change_seq
                 and (removed.known_seq <> '' or ({{ is_same_key | join(' and ') }}))
         left outer join (
-            select {{ keys }}, min({{ afterimage._shared_place('change_seq') }}) as first_place
+            select
+                {{ keys }},
+                min(nullif({{ place }}, '')) as first_place,
+                -- A load may have become a delete, or have moved behind changes that landed late.
+                count_if(change_seq = '' or {{ afterimage._has_movable_place('change_seq') }}) > 0 as may_have_load
+
             from ({{ afterimage._touched_keys(stream, options.unique_key, 'reject_reason is null') }}) as touching
             group by {{ keys }}
-        ) as firsts
-            on {{ afterimage._each(options.unique_key, 'removed.{key} <=> firsts.{key}') | join(' and ') }}
+        ) as present
+            on {{ afterimage._each(options.unique_key, 'removed.{key} <=> present.{key}') | join(' and ') }}
         where
-            (firsts.first_place is null or {{ place }} < firsts.first_place)
+            if(
+                removed.known_seq = '',
+                not coalesce(present.may_have_load, false),
+                not coalesce({{ afterimage._shared_place('removed.known_seq') }} >= present.first_place, false)
+            )
             and not {{ afterimage._has_movable_place('removed.known_seq') }}
     {%- endset -%}
     {%- set lost = afterimage._value(query) | int -%}
     {%- if lost > 0 -%}
         {%- do afterimage._drop_scratch_tables(scratch) -%}
         {%- do exceptions.raise_compiler_error(
-            options.macro_name ~ ': ' ~ lost ~ ' rows of ' ~ target_relation ~ ' would be lost, because the stream'
-            ~ ' begins after the changes that they came from. If its staging table was built again from a raw table that'
-            ~ ' had been pruned, restore the earlier one in its place. To let the rows go, copy the table'
-            ~ ' first, and run `dbt run --full-refresh --select ' ~ model.name ~ '`.'
+            options.macro_name ~ ': ' ~ lost ~ ' rows of ' ~ target_relation ~ ' would be lost, or would not end, because'
+            ~ ' the stream begins after the changes that they came from. If its staging table was built again from a raw'
+            ~ ' table that had been pruned, roll it back, or restore the earlier one in its place. To let the rows go,'
+            ~ ' copy the table first, and run `dbt run --full-refresh --select ' ~ model.name ~ '`.'
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

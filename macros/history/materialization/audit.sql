@@ -40,9 +40,7 @@
     {%- do afterimage._check_audit_contract(stream, columns, options) -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
     {%- do afterimage._check_truncations(pending, options) -%}
-    {%- set remembered = dict(
-        afterimage._remember_all(stream, options, pending), types=afterimage._types_by_width(columns)
-    ) -%}
+    {%- set remembered = afterimage._with_columns(afterimage._remember_all(stream, options, pending), columns) -%}
     {%- set carried = afterimage._follow_rows(
         target_relation, stream, columns, options, afterimage._facts_of(remembered, pending=pending)
     ) -%}
@@ -98,6 +96,8 @@
     {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_audit_contract(stream, columns, options) -%}
+    {#- A table of an earlier release does not say which columns it was built of. -#}
+    {%- do afterimage._refuse_lost_columns(target_relation, taken_in.get('columns', []), columns, options) -%}
     {%- set widenings = afterimage._check_key_types(target_relation, columns, options) -%}
     {%- if widenings -%}
         {%- do afterimage._widen_columns(target_relation, widenings) -%}
@@ -105,8 +105,7 @@
         {%- set snapshot = afterimage._version(target_relation) -%}
         {%- set taken_in = afterimage._checked_bookkeeping(target_relation, stream, options, snapshot) -%}
     {%- endif -%}
-    {%- set types = afterimage._types_by_width(columns) -%}
-    {%- set is_reworded = afterimage._is_reworded(taken_in, types) -%}
+    {%- set is_reworded = afterimage._is_reworded(taken_in, columns) -%}
     {%- set condition = afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
     {%- do afterimage._check_times_are_stored(pending, options) -%}
@@ -119,8 +118,8 @@
     {%- set condition = afterimage._runs_condition(pending) -%}
 
     {#- This skips the query whether rows take each other's keys: it takes as long as assuming that they do. -#}
-    {%- set remembered = dict(
-        afterimage._remember(taken_in, pending, true, pending.sparse_moves > 0), types=types
+    {%- set remembered = afterimage._with_columns(
+        afterimage._remember(taken_in, pending, true, pending.sparse_moves > 0), columns
     ) -%}
     {#- A truncation touches every key. -#}
     {%- set touched = none if pending.truncates > 0 or is_reworded else afterimage._scratch_table(
@@ -234,26 +233,4 @@
         ) -%}
     {%- endfor -%}
     {{ return(widenings) }}
-{%- endmacro -%}
-
-
-{#- The types of columns with values whose text depends on the width, by name. An audit remembers these. -#}
-{%- macro _types_by_width(columns) -%}
-    {%- set types = {} -%}
-    {%- for column in columns if 'float' in column.type or 'double' in column.type -%}
-        {%- do types.update({column.name: column.type}) -%}
-    {%- endfor -%}
-    {{ return(types) }}
-{%- endmacro -%}
-
-
-{#- Whether values of earlier changes have another text now, because a float has become a double. A table of an earlier
-    release does not say which types it was built with. -#}
-{%- macro _is_reworded(taken_in, types) -%}
-    {%- for name, type in types.items() if 'double' in type -%}
-        {%- if type != taken_in.get('types', {name: 'float'}).get(name, type) -%}
-            {{ return(true) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(false) }}
 {%- endmacro -%}

@@ -113,6 +113,10 @@
     {%- endif -%}
 
     {%- set condition = condition if rebuild else afterimage._runs_condition(pending) -%}
+    {%- if afterimage._takes_back(pending, taken_in) -%}
+        {#- The time of a change that was taken back no longer counts, and that of any other may be the latest now. -#}
+        {%- set pending = dict(pending, min_time=-62135596800000000) -%}
+    {%- endif -%}
     {%- if pending.last_tied is not none -%}
         {%- set pending = dict(pending, min_time=afterimage._min_time_before_ties(stream, pending, options)) -%}
     {%- endif -%}

@@ -23,6 +23,12 @@
 {%- endmacro -%}
 
 
+{#- Whether the table may have taken in as good what is rejected now: the place is one that it knows. -#}
+{%- macro _takes_back(pending, taken_in) -%}
+    {{ return(pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq) }}
+{%- endmacro -%}
+
+
 {#- Raises an error if `ingested_at` is the time at which a query reads the rows. It is another one in each query of a
     run, which would take in nothing that is new. -#}
 {%- macro _check_times_are_stored(pending, options) -%}

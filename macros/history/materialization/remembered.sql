@@ -49,13 +49,19 @@
             afterimage._check_type_kept(target_relation, column, known[column.name | lower], options)
         ) -%}
     {%- endfor -%}
-    {%- for name in known if name not in names | map('lower') -%}
+    {%- do afterimage._refuse_lost_columns(target_relation, known, columns, options) -%}
+    {{ return({'added': names | map('lower') | reject('in', known) | list, 'widenings': widenings}) }}
+{%- endmacro -%}
+
+
+{#- Raises an error if the stream no longer has one of the columns `known` that the table was built of. -#}
+{%- macro _refuse_lost_columns(target_relation, known, columns, options) -%}
+    {%- for name in known if name | lower not in columns | map(attribute='name') | map('lower') -%}
         {%- do exceptions.raise_compiler_error(
             options.macro_name ~ ": the stream no longer has the column `" ~ name ~ "` of " ~ target_relation
             ~ ". Select it again, or run `dbt run --full-refresh --select " ~ model.name ~ "`."
         ) -%}
     {%- endfor -%}
-    {{ return({'added': names | map('lower') | reject('in', known) | list, 'widenings': widenings}) }}
 {%- endmacro -%}
 
 
@@ -102,6 +108,36 @@
         'afterimage.taken_in': afterimage._as_property(tojson(remembered)),
         'afterimage.options': afterimage._as_property(afterimage._options_text(options)),
     }) }}
+{%- endmacro -%}
+
+
+{#- What an audit remembers beside what a history does, since its own columns do not say it: which columns it was
+    built of, and the types of those with values whose text depends on the width, by name. -#}
+{%- macro _with_columns(remembered, columns) -%}
+    {{ return(dict(
+        remembered, columns=columns | map(attribute='name') | list, types=afterimage._types_by_width(columns)
+    )) }}
+{%- endmacro -%}
+
+
+{%- macro _types_by_width(columns) -%}
+    {%- set types = {} -%}
+    {%- for column in columns if 'float' in column.type or 'double' in column.type -%}
+        {%- do types.update({column.name: column.type}) -%}
+    {%- endfor -%}
+    {{ return(types) }}
+{%- endmacro -%}
+
+
+{#- Whether values of earlier changes have another text now, because a float has become a double. A table of an earlier
+    release does not say which types it was built with. -#}
+{%- macro _is_reworded(taken_in, columns) -%}
+    {%- for name, type in afterimage._types_by_width(columns).items() if 'double' in type -%}
+        {%- if type != taken_in.get('types', {name: 'float'}).get(name, type) -%}
+            {{ return(true) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(false) }}
 {%- endmacro -%}
 
 

@@ -143,7 +143,7 @@
         'a version is what a whole transaction did': options.grain == 'transaction',
         'all versions show the last values of some columns': plan.overwritten | length > 0,
         'a change has left its place': pending.movable > 0,
-        'a change was taken back': pending.min_rejected_seq is not none and pending.min_rejected_seq <= taken_in.max_seq,
+        'a truncation may have been taken back': pending.truncates > 0 and afterimage._takes_back(pending, taken_in),
         'rows took keys or columns along': key_changes.needs_all,
     } -%}
     {%- if reasons.values() | select | list -%}

@@ -37,6 +37,7 @@ from runs import (
     row,
 )
 
+AUDIT = {"materialized": "audit", "unique_key": ["id"]}
 # A warning of ours ends the run.
 STRICT = ("--warn-error-options", '{"error": ["JinjaLogWarning"]}')
 
@@ -1088,6 +1089,40 @@ def test_a_full_refresh_of_staging_alone_warns_of_changes_that_are_gone(
     (project.folder / "models/stream_history.sql").unlink()
     found = lake.rows(f"select name from {SCHEMA}.stream_history order by id, valid_from_seq")
     assert [one["name"] for one in found] == ["b", "loaded"]
+
+
+@pytest.mark.slow
+def test_the_version_before_a_full_refresh_brings_back_what_was_pruned(
+    project: Project, lake: Lake, runs: Runs, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The statements of the docs. What landed meanwhile is taken in."""
+    history_of_the_stream(project)
+    project.model("stream_audit", "select * from {{ ref('stg_stream') }}", **AUDIT)
+    project.dbt("run", "--select", "stream_audit", "--full-refresh")
+    kept = f"select * from {SCHEMA}.{{}} where {{}} <> '{at(4)}'"
+    tables = {"stream_history": "valid_from_seq", "stream_audit": "change_seq"}
+    before = {name: len(lake.rows(kept.format(name, column))) for name, column in tables.items()}
+    lake.spark.sql(f"delete from {SCHEMA}.{RAW} where header__change_seq in ('{at(1)}', '{at(2)}')")
+    runs.land(row(at(4), "U", "d"))
+    capfd.readouterr()
+    project.dbt("--no-quiet", "run", "--full-refresh", "--select", "stg_stream")
+    [version] = re.findall(r"go back to version\s+(\d+)", capfd.readouterr().out)
+    with pytest.raises(DbtError, match=r"audit stream_audit: 3 rows of .* would be lost"):
+        project.dbt("run", "--select", "stream_audit")
+    back = {
+        "iceberg": f"call system.set_current_snapshot('{TABLE}', {version})",
+        "delta": f"restore table {TABLE} to version as of {version}",
+    }
+    lake.spark.sql(back[FORMAT])
+    project.dbt("run", "--select", "stg_stream+")
+    for name in ("stream_history", "stream_audit"):
+        (project.folder / f"models/{name}.sql").unlink()
+    assert {
+        name: len(lake.rows(kept.format(name, column))) for name, column in tables.items()
+    } == before
+    assert [change["change_seq"] for change in runs.staged() if change["change_seq"]] == [
+        at(number) for number in (1, 2, 3, 4)
+    ]
 
 
 @pytest.mark.needs("iceberg")

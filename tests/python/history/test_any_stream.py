@@ -173,6 +173,70 @@ def test_a_truncation_that_is_taken_back(project: Project, lake: Lake) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "config",
+    [{"kind": "history"}, {"kind": "history", "grain": "transaction"}, {"kind": "audit"}],
+    ids=["history", "transactions", "audit"],
+)
+def test_what_ordinary_runs_take_back_is_no_loss(
+    config: dict[str, Any], project: Project, lake: Lake
+) -> None:
+    """Versions go, and rows live on, though the first change of their key is a later one now."""
+
+    def again(row: Row, run: int = 1, **other: Any) -> Row:
+        return row | {"ingested_at": DAY + timedelta(hours=run)} | other
+
+    def ids(rows: list[Row]) -> Row:
+        return {row["change_id"]: row for row in rows}
+
+    model(project, **config)
+    rejected = {"reject_reason": "not understood"}
+    loads = [placed("", n, "load", (n, "Ada", "Rome")) for n in (2, 3, 4, 5)]
+    changes = [
+        change(11, "insert", (1, "Ada", "Rome")),
+        change(12, "update", (2, "Ada", "Oslo")),
+        change(13, "update", (3, "Ada", "Oslo")),
+        change(16, "insert", (6, "Ada", "Rome")),
+        change(17, "delete", (6, "Ada", "Rome")),
+        change(19, "insert", (7, "Ada", "Rome")),
+    ]
+    late = [
+        placed("", 1, "load", (1, "Ada", "Bonn"), 1),
+        # Another load of the key came.
+        again(loads[0], **rejected),
+        placed("", 20, "load", (2, "Ada", "Bari"), 1),
+        # A log that has keys alone says now that the row is gone.
+        again(loads[3], operation="delete", before=(5, None, None), after=None),
+        again(changes[2], **rejected),
+        again(changes[4], **rejected),
+        again(changes[5], change_seq=f"{18:035d}"),
+    ]
+    # A load stands behind a change that has landed since.
+    moved = again(loads[2], 2, change_seq=f"{10:035d}.r{1:019d}", operation="update")
+    first = ids([*loads, *changes])
+    states = [first, first | ids(late), first | ids([*late, moved])]
+    assert_runs_give_a_rebuild(project, lake, *(list(rows.values()) for rows in states))
+
+
+@pytest.mark.slow
+def test_a_change_that_is_taken_back_leaves_the_time_of_an_earlier_one(
+    project: Project, lake: Lake
+) -> None:
+    """Neither of the two opened a version, and the source's clock was set back after them."""
+    model(project)
+    first = [
+        change(1, "insert", (1, "Ada", "Rome")) | at(0),
+        change(2, "update", (1, "Ada", "Rome")) | at(60),
+        change(3, "update", (1, "Ada", "Rome")) | at(120),
+        change(4, "update", (1, "Ada", "Oslo")) | at(30),
+    ]
+    late = at(120, ingested_at=DAY + timedelta(hours=1), reject_reason="not understood")
+    second = [*first[:2], first[2] | late, first[3]]
+    rebuilt = assert_runs_give_a_rebuild(project, lake, first, second)
+    assert times(rebuilt, 1) == [(0, 60), (60, None)]
+
+
+@pytest.mark.slow
 def test_a_truncation_delivered_again_moves_a_row_that_began_at_its_place(
     project: Project, lake: Lake
 ) -> None:

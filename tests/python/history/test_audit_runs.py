@@ -93,6 +93,49 @@ def test_rows_from_before_a_pruned_stream_are_not_lost(project: Project, lake: L
     assert lake.rows(f"show tables in {SCHEMA} like 'people_audit__scratch*'") == []
 
 
+@pytest.mark.slow
+def test_rows_that_a_pruned_stream_lacks_behind_a_load_are_not_lost(
+    project: Project, lake: Lake
+) -> None:
+    """The raw table keeps the copy of a load, and of the changes only the latest."""
+    ada, eva, ida, kim = (
+        change(5, "load", (1, "Ada"), 1) | {"change_seq": ""},
+        change(10, "update", (1, "Eva"), 1),
+        change(90, "update", (1, "Ida"), 1),
+        change(99, "update", (1, "Kim"), 3),
+    )
+    lake.create("audited_people", COLUMNS, [ada, eva, ida])
+    project.dbt("run", "--full-refresh")
+    known = names(lake)
+    assert known == [
+        (1, "load", None, "Ada"),
+        (1, "update", "Ada", "Eva"),
+        (1, "update", "Eva", "Ida"),
+    ]
+    lake.create("audited_people", COLUMNS, [ada, ida, kim])
+    with pytest.raises(
+        DbtError, match=r"1 rows of \S+ would be lost, .* --full-refresh --select p"
+    ):
+        project.dbt("run")
+    assert names(lake) == known
+
+
+@pytest.mark.slow
+def test_a_column_that_the_stream_no_longer_has_is_an_error(project: Project, lake: Lake) -> None:
+    """Its rows would go. A new column is none."""
+    wider = contract_columns("id: int, name: string, city: string")
+    ada = [(10, "insert", (1, "Ada", "Rome"), 1), (30, "update", (1, "Eva", "Rome"), 1)]
+    lake.create("audited_people", wider, [change(*one) for one in ada])
+    project.dbt("run")
+    ada += [(40, "update", (1, "Ida", "Rome"), 2)]
+    narrower = [change(number, kind, row[:2], run) for number, kind, row, run in ada]
+    lake.create("audited_people", COLUMNS, narrower)
+    with pytest.raises(DbtError, match=r"no longer has the column `city`.* --full-refresh"):
+        project.dbt("run")
+    project.dbt("run", "--full-refresh")
+    assert [new for _, _, _, new in names(lake)] == ["Ada", "Eva", "Ida"]
+
+
 def test_a_delete_shows_what_the_row_was(project: Project, lake: Lake) -> None:
     lake.append("audited_people", COLUMNS, [change(40, "delete", (1, None), 1)])
     project.dbt("run")

@@ -42,7 +42,7 @@ CASES = 50
 FEW = max(2, EXAMPLES * 2 // 5)
 
 # The ways that an incremental run can take, and what stream, options and batches must be like for
-# each: keys cut from their beginning, as options or a late rejected change ask for, or from the
+# each: keys cut from their beginning, as options or a rejected truncation ask for, or from the
 # place of their first new change on; and then with nothing behind that place, or with versions to
 # be held against. A table that was never truncated takes a shorter way in each.
 WAYS = ["from_the_beginning", "from_places", "in_order"]
@@ -164,6 +164,63 @@ def test_incremental_runs_equal_the_reference_after_each_batch(
                 history(so_far, stream.unique_key, stream.columns, **chosen),
                 replace(stream, changes=so_far),
             )
+
+
+@pytest.mark.minutes
+@given(data=st.data())
+@settings(fewer_checks, max_examples=FEW)
+def test_changes_that_are_taken_back_leave_no_trace(
+    data: st.DataObject, project: Project, lake: Lake
+) -> None:
+    """They come again, rejected, in a run with others that are late; keys are cut from places."""
+    cases = []
+    for name, (truncates, trades) in {
+        "back_plain": (False, False),
+        "back_truncated": (True, False),
+        "back_traded": (False, True),
+    }.items():
+        stream = data.draw(
+            merged_streams(CASES, truncates=truncates, from_places=not trades, trades=trades)
+        )
+        # Absent columns, or a truncation in the second run, ask for a cut from the beginning.
+        stream = stream if trades else whole(stream)
+        chosen = data.draw(options(stream, from_places=True))
+        fates = st.sampled_from(["stays", "stays", "stays", "stays", "is late", "is taken back"])
+        fate = {
+            change.change_id: "stays" if change.operation == "truncate" else data.draw(fates)
+            for change in stream.distinct
+        }
+        config = ", ".join(
+            ["materialized='history'", f"unique_key={stream.unique_key}", jinja(chosen)]
+        )
+        project.file(
+            f"models/{name}.sql",
+            f"{{{{ config({config}) }}}}\nselect * from {SCHEMA}.{name}_changes",
+        )
+        cases.append((name, stream, chosen, fate))
+
+    for run in (0, 1):
+        for name, stream, _, fate in cases:
+            rows = []
+            for change in stream.distinct:
+                row = as_row(change, stream) | {"ingested_at": DAY}
+                if run and fate[change.change_id] != "stays":
+                    row["ingested_at"] = DAY + timedelta(hours=run)
+                if run and fate[change.change_id] == "is taken back":
+                    row["reject_reason"] = "no"
+                if run or fate[change.change_id] != "is late":
+                    rows.append(row)
+            lake.create(f"{name}_changes", stream_columns(stream), rows)
+        select = ["--select", *(name for name, *_ in cases)]
+        project.dbt("run", *select, *([] if run else ["--full-refresh"]))
+
+    for name, stream, chosen, fate in cases:
+        left = [one for one in stream.distinct if fate[one.change_id] != "is taken back"]
+        assert_same_history(
+            lake.rows(f"select * from {SCHEMA}.{name}"),
+            history(left, stream.unique_key, stream.columns, **chosen),
+            replace(stream, changes=left),
+        )
 
 
 # Of each type a value, an equal one written otherwise where there is one, and another.

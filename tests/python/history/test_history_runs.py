@@ -212,6 +212,62 @@ def test_versions_from_before_a_pruned_stream_are_not_lost(unbuilt: Project, lak
     assert versions(lake) == [(1, "Ada", "Bonn", 1, None)]
 
 
+@pytest.mark.slow
+def test_what_a_pruned_stream_lacks_behind_a_load_is_not_lost(unbuilt: Project, lake: Lake) -> None:
+    """The raw table keeps the copy of a load, and of the changes only the latest."""
+
+    def stream(run: int, *numbers: int) -> None:
+        again = {"ingested_at": DAY + timedelta(hours=run)}
+        lake.create("changes", COLUMNS, [rows[number] | again for number in numbers])
+
+    place = {"change_seq": ""}
+    rows = {
+        1: change(1, "load", (1, "Ada", "Rome")) | place,
+        2: change(2, "load", (2, "Ben", "Bonn")) | place,
+        3: change(3, "update", (1, "Ada", "Oslo")),
+        4: change(4, "update", (1, "Ada", "Bari")),
+        5: change(5, "delete", (2, "Ben", "Bonn")),
+        6: change(6, "update", (1, "Ada", "Pisa")),
+    }
+    stream(0, *rows)
+    unbuilt.dbt("run", "--full-refresh")
+    cities = ("Rome", "update"), ("Oslo", "update"), ("Bari", "update"), ("Pisa", None)
+    ada = [(1, "Ada", city, n, end) for n, (city, end) in enumerate(cities, start=1)]
+    known = [*ada, (2, "Ben", "Bonn", 1, "delete")]
+    assert versions(lake) == known
+    # Without its delete Ben would be back.
+    for run, (lost, numbers) in enumerate([(2, (1, 2, 5, 6)), (1, (1, 2, 3, 4, 6))], start=1):
+        stream(run, *numbers)
+        with pytest.raises(
+            DbtError, match=rf"{lost} rows of \S+ would be lost, or would not end, .* --select p"
+        ):
+            unbuilt.dbt("run")
+        assert versions(lake) == known
+    stream(3, *rows)
+    unbuilt.dbt("run")
+    assert versions(lake) == known
+
+
+@pytest.mark.slow
+def test_a_rejected_change_leaves_the_versions_from_before_a_pruned_stream(
+    unbuilt: Project, lake: Lake
+) -> None:
+    """A staging table was built again, and has rejected changes of known and of other keys."""
+
+    def rejected(number: int, row: tuple[Any, ...], run: int) -> dict[str, Any]:
+        return change(number, "update", None, run) | {"before": row, "reject_reason": "no update"}
+
+    rome, oslo = (change(n, "update", (1, "Ada", city)) for n, city in [(1, "Rome"), (9, "Oslo")])
+    lake.create("changes", COLUMNS, [rome, oslo])
+    unbuilt.dbt("run", "--full-refresh")
+    again = oslo | {"ingested_at": DAY + timedelta(hours=1)}
+    others = [rejected(5, (1, "Ada", "Rome"), 1), rejected(6, (None, "Eva", None), 1)]
+    for rows in [[again, *others], [again, *others, rejected(7, (1, "Ada", "Rome"), 2)]]:
+        lake.create("changes", COLUMNS, rows)
+        unbuilt.dbt("run")
+        assert versions(lake) == [(1, "Ada", "Rome", 1, "update"), (1, "Ada", "Oslo", 2, None)]
+
+
 @pytest.mark.minutes
 def test_a_row_keeps_its_columns_from_key_to_key_in_a_later_run(
     project: Project, lake: Lake
