@@ -10,7 +10,7 @@
         log. -#}
     {%- set intake = afterimage._intake(
         'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_shape, whole=true,
-        read_by={'time_zone': time_zone}
+        made_by={'order of unique_key': keys | map('lower') | join(', ')}, read_by={'time_zone': time_zone}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

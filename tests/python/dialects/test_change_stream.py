@@ -398,6 +398,14 @@ def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
             f"db2_change_data({relation('made_cd')}, unique_key=['id'], condensed={{}})",
             *("false", "true"),
         ),
+        "stg_copied": (
+            f"dated_copies({relation('made_copies')}, ['id'], columns=['id'], copy_column={{}})",
+            *("'day'", "'loaded_at'"),
+        ),
+        "stg_keyed": (
+            f"db2_text_log({relation('made_keys')}, {{}}, base={relation('made_base')})",
+            *("['id', 'line']", "['line', 'id']"),
+        ),
         "stg_ordered": (
             f"dms_changes({relation('made_dms')}, ['id'], columns=['id'], order_by={{}})",
             *("['place']", "['number', 'place']"),
@@ -410,6 +418,11 @@ def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
     topic = {"value": "string", "head": "string", "part": "int", "place": "bigint"}
     lake.create("made_messages", topic, [])
     lake.create("made_openedge", {"_Change-Sequence": "int", "_Operation": "int", "id": "int"}, [])
+
+    lake.create("made_copies", {"id": "int", "day": "date", "loaded_at": "timestamp"}, [])
+    keys = {"OPERATION": "int", "TIME": "timestamp", "PK01": "int", "PK02": "int"}
+    lake.create("made_keys", keys, [])
+    lake.create("made_base", {"id": "int", "line": "int"}, [])
 
     def write(number: int) -> None:
         for name, (call, *values) in calls.items():
@@ -428,9 +441,11 @@ def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
     assert sorted(said) == [
         ("complete", "false", "true"),
         ("condensed", "false", "true"),
+        ("copy_column", "day", "loaded_at"),
         ("form of order_by", "text", "time"),
         ("future_events", "false", "true"),
         ("headers", "none", "given"),
+        ("order of unique_key", "id, line", "line, id"),
         ("order_by", "place", "number, place"),
         ("position", "none", "part, place"),
         ("source_table_number", "1", "2"),
