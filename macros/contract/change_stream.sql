@@ -125,7 +125,7 @@
             info=true
         ) -%}
     {%- endif -%}
-    {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
+    {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true, has_written=counts['rows'] > 0) -%}
     {%- do afterimage._drop_scratch_tables([staged]) -%}
     {%- do afterimage._compact_when_due(target_relation, 'staging', snapshot) -%}
 {%- endmacro -%}
@@ -219,11 +219,11 @@
 {#- The part of the log line about the rows read. -#}
 {%- macro _landed_text(intakes) -%}
     {%- set parts = [] -%}
-    {%- for table in afterimage._tables_read(intakes) -%}
+    {%- for table in intakes | sum(attribute='sides', start=[]) -%}
         {%- if table.reason -%}
             {%- set rows = 'rows' if table['count'] is none else table['count'] ~ ' rows' -%}
             {%- do parts.append('read all ' ~ rows ~ ' of ' ~ table.name ~ ' because ' ~ table.reason) -%}
-        {%- elif table['count'] -%}
+        {%- elif table['count'] and table.state is not none -%}
             {%- do parts.append(table['count'] ~ ' rows landed') -%}
         {%- endif -%}
     {%- endfor -%}

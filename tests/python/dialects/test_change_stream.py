@@ -1016,6 +1016,99 @@ def test_a_view_is_read_in_full_unless_a_look_back_is_set(
     landing.drop()
 
 
+LOOK_BACK = ("--vars", "afterimage_lookback_hours: 6")
+
+
+def see(lake: Lake, table: str) -> str:
+    """Make a view of a table, and return it as Jinja names it."""
+    view = f"spark_catalog.default.{table}_view"
+    lake.spark.sql(f"drop view if exists {view}")
+    lake.spark.sql(f"create view {view} as select * from {SCHEMA}.{table}")
+    return relation(f"{table}_view", "spark_catalog.default")
+
+
+@pytest.mark.minutes
+def test_a_view_that_was_not_read_before_is_read_whole_despite_a_look_back(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """It comes beside another, whose newest change is days later, or in its place."""
+    days = {"east": (1, 9), "west": (2, 3), "north": (4, 5)}
+    views = []
+    for key, (name, (first, second)) in enumerate(days.items(), 1):
+        rows = [row(at(first), "I", "first", key), row(at(second), "U", "second", key)]
+        lake.create(f"{name}__ct", COLUMNS, rows)
+        views.append(see(lake, f"{name}__ct"))
+    east, west, north = views
+    write_union(project, east)
+    runs.run("--full-refresh")
+    for relations, new in (((east, west), "west"), ((east, north), "north")):
+        write_union(project, *relations)
+        assert runs.run(*LOOK_BACK) == (
+            f"read all rows of spark_catalog.default.{new}__ct_view because there is no record of"
+            " what was read before, 2 changes: 2 new, 0 known, 0 rejected"
+        )
+        assert runs.run(*LOOK_BACK) == "nothing new"
+    for name in days:
+        lake.spark.sql(f"drop view spark_catalog.default.{name}__ct_view")
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.minutes
+def test_a_staging_table_rolled_back_reads_a_view_whole_despite_a_look_back(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    write_union(project, see(lake, RAW))
+    runs.run("--full-refresh")
+    [first] = runs.snapshot()
+    runs.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(4), "U", "d"))
+    assert runs.run() == "2 changes: 2 new, 0 known, 0 rejected"
+    staged = runs.staged()
+    lake.spark.sql(f"call system.rollback_to_snapshot('{TABLE}', {first['snapshot_id']})")
+    assert f"because {TABLE} was rolled back, 2 changes: 2 new" in runs.run(*LOOK_BACK)
+    assert runs.staged() == staged
+    assert runs.run(*LOOK_BACK) == "nothing new"
+    lake.spark.sql(f"drop view spark_catalog.default.{RAW}_view")
+
+
+@pytest.mark.minutes
+def test_a_new_column_of_a_view_is_read_from_all_rows_despite_a_look_back(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    write_union(project, see(lake, RAW), on_schema_change="append_new_columns")
+    runs.run("--full-refresh")
+    lake.spark.sql(
+        f"create or replace view spark_catalog.default.{RAW}_view as"
+        f" select *, concat('of ', name) as city from {SCHEMA}.{RAW}"
+    )
+    said = runs.run(*LOOK_BACK)
+    assert "because it has new columns, 4 changes: 0 new, 4 known, 0 rejected" in said
+    runs.assert_as_a_full_refresh()
+    lake.spark.sql(f"drop view spark_catalog.default.{RAW}_view")
+
+
+@pytest.mark.minutes
+def test_a_build_with_a_sample_of_a_view_is_no_record_for_a_look_back(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    now = datetime.now(timezone.utc).replace(tzinfo=None)
+    rows = [row(at(1), "I", "old"), row(at(9), "I", "recent", 2) | {"header__timestamp": now}]
+    lake.create("sampled__ct", COLUMNS, rows)
+    see(lake, "sampled__ct")
+    project.file(
+        "models/sampled_view.yml",
+        "sources: [{name: seen, schema: spark_catalog.default, tables: ["
+        "{name: sampled__ct_view, config: {event_time: header__timestamp}}]}]",
+    )
+    write_union(project, "source('seen', 'sampled__ct_view')")
+    runs.run("--full-refresh", "--sample", "1 day")
+    assert len(runs.staged()) == 1
+    assert "1 new" in runs.run(*LOOK_BACK)
+    assert len(runs.staged()) == 2
+    assert runs.run(*LOOK_BACK) == "nothing new"
+    lake.spark.sql("drop view spark_catalog.default.sampled__ct_view")
+    (project.folder / "models/sampled_view.yml").unlink()
+
+
 @pytest.mark.minutes
 def test_incremental_reads_rows_that_land_a_year_late(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
