@@ -52,9 +52,11 @@
 {%- endmacro -%}
 
 
-{#- Whether the table was built from several raw tables, each by a source macro of its own. -#}
-{%- macro _unites_tables() -%}
-    {{ return(afterimage._built_with() | length > 1) }}
+{#- Whether the table may have wider types than a raw table: it was built from several, each by a source macro of its
+    own, or from another one. `built_with` says so until a full refresh, also once the model reads one alone. -#}
+{%- macro _unites_tables(relation, built_with) -%}
+    {%- set others = built_with | rejectattr('name', 'equalto', relation | string) | list -%}
+    {{ return(built_with | length > 1 or (others + built_with | selectattr('united') | list) | length > 0) }}
 {%- endmacro -%}
 
 
@@ -124,6 +126,7 @@
         'run': invocation_id,
         'macro': intake.macro,
         'name': intake.sides[0].name,
+        'raw_table': (first if first is string else first.replace(limit=none, event_time_filter=none)) | string,
         'key': unique_key | map('lower') | sort,
         'made_by': made_by,
         'read_by': read_by,

@@ -4,7 +4,7 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set new_shape = afterimage._check_drift('db2_text_log', base, layout.columns) -%}
+    {%- set new_shape = afterimage._check_drift('db2_text_log', base, layout.columns, raw_table=relation) -%}
     {%- set keys = layout.unique_key -%}
     {#- Each key has one row. Every run that finds landed rows writes it again. The base may land before or after the
         log. -#}

@@ -681,12 +681,17 @@ def unite(
     west: dict[str, str] = COLUMNS,
     **config: Any,
 ) -> None:
-    """Write a model of two raw tables."""
-    parts = []
+    """Make two raw tables, and write a model of them."""
     for number, (name, columns) in enumerate({"east": east, "west": west}.items(), 1):
         lake.create(f"{name}__ct", columns, [row(at(number), "I", name, number)])
-        raw = relation(f"{name}__ct")
-        parts.append(f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})")
+    write_union(project, relation("east__ct"), relation("west__ct"), **config)
+
+
+def write_union(project: Project, *relations: str, **config: Any) -> None:
+    parts = [
+        f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})"
+        for raw in relations
+    ]
     union = " union all ".join(parts)
     project.model("stg_stream", union, materialized="change_stream", **config)
 
@@ -700,6 +705,23 @@ def test_a_model_may_unite_several_raw_tables(project: Project, lake: Lake, runs
     lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
     runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.minutes
+def test_a_further_raw_table_that_begins_later_is_no_gap_for_good(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """Of its own rows none was read, and the newest place is that of the other table."""
+    unite(project, lake)
+    write_union(project, relation("east__ct"))
+    runs.run("--full-refresh")
+    write_union(project, relation("east__ct"), relation("west__ct"))
+    strict = ("--vars", "{afterimage_on_gap: error}")
+    with pytest.raises(DbtError, match="for one run, if the table is a further one of the model"):
+        runs.run(*strict)
+    assert "1 new" in runs.run("--vars", "{afterimage_on_gap: ignore}")
+    lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
+    assert "1 new" in runs.run(*strict)
 
 
 @pytest.mark.needs("iceberg")
@@ -720,6 +742,41 @@ def test_raw_tables_that_a_model_unites_may_have_types_of_two_widths(
     assert "2 changes: 1 new, 1 known, 0 rejected" in runs.run()
     runs.assert_nothing_new()
     runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.minutes
+def test_a_narrower_raw_table_may_be_added_and_the_wider_one_taken_away(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    narrow = COLUMNS | {"price": "decimal(5,2)", "size": "int"}
+    wide = COLUMNS | {"id": "bigint", "price": "decimal(9,2)", "size": "bigint"}
+    unite(project, lake, narrow, wide)
+    east, west = relation("east__ct"), relation("west__ct")
+    write_union(project, west)
+    runs.run("--full-refresh")
+    write_union(project, west, east)
+    assert "1 changes: 1 new, 0 known, 0 rejected" in runs.run()
+    write_union(project, east)
+    for day in (3, 4):
+        news = {"price": Decimal("1.50"), "size": day}
+        lake.append("east__ct", narrow, [row(at(day), "U", f"day {day}") | news])
+        # What landed before comes again.
+        lake.append("east__ct", narrow, [row(at(1), "I", "east")])
+        assert runs.run() == "2 rows landed, 2 changes: 1 new, 1 known, 0 rejected"
+    runs.assert_nothing_new()
+    found = lake.rows(f"select after.name, after.size from {TABLE} order by change_seq")
+    assert [tuple(change.values()) for change in found] == [
+        ("east", None),
+        ("west", None),
+        ("day 3", 3),
+        ("day 4", 4),
+    ]
+    # A full refresh begins with the one raw table.
+    runs.run("--full-refresh")
+    lake.create("east__ct", narrow | {"price": "decimal(4,2)"}, [])
+    with pytest.raises(DbtError, match=r"price \(decimal\(5,2\), now decimal\(4,2\)\)"):
+        runs.run()
 
 
 @pytest.mark.minutes
