@@ -24,14 +24,17 @@
 {%- endmacro -%}
 
 
-{#- What is remembered, see _remembered_reads; `are_arguments_known` says whether just these are. If the raw table was
-    not `read_by` the same arguments before, nothing counts as read, and `has_new_rules` says so. These arguments leave
-    rows their ids. -#}
+{#- What is remembered, see _remembered_reads; `are_arguments_known` says whether just these are, `is_united` what
+    _unites_tables does. If the raw table was not `read_by` the same arguments before, nothing counts as read, and
+    `has_new_rules` says so. These arguments leave rows their ids. -#}
 {%- macro _remembered_by_rules(relation, made_by, read_by, new_shape) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- set of_table = remembered.built_with | selectattr('name', 'equalto', relation | string) | list -%}
     {%- set same = of_table | selectattr('made_by', 'equalto', made_by) | selectattr('read_by', 'equalto', read_by) -%}
-    {%- set remembered = dict(remembered, are_arguments_known=same | list | length > 0) -%}
+    {%- set remembered = dict(
+        remembered, are_arguments_known=same | list | length > 0,
+        is_united=afterimage._unites_tables(relation, remembered.built_with)
+    ) -%}
     {%- set changed = [] -%}
     {#- After a change of columns that has not come to its end, all rows are read anyway. -#}
     {%- for name, now in read_by.items() if 'altered' not in remembered.read -%}

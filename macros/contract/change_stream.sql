@@ -125,7 +125,7 @@
             info=true
         ) -%}
     {%- endif -%}
-    {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true) -%}
+    {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true, has_written=counts['rows'] > 0) -%}
     {%- do afterimage._drop_scratch_tables([staged]) -%}
     {%- do afterimage._compact_when_due(target_relation, 'staging', snapshot) -%}
 {%- endmacro -%}
@@ -201,15 +201,16 @@
 
 
 {#- A property: by which key and other arguments each raw table is read, what an erasure leaves of the columns that its
-    macro adds, which tables it reads, which of them hold no changes but what describes them, such as schemas, and
-    _parts_of_changes. -#}
+    macro adds, which tables it reads, which of them hold no changes but what describes them, such as schemas,
+    _parts_of_changes, and whether the model unites raw tables or once did (until a full refresh). -#}
 {%- macro _keys_text(intakes) -%}
     {%- set keys = [] -%}
     {%- for intake in intakes -%}
         {%- do keys.append({
-            'name': intake.name, 'key': intake.key, 'made_by': intake.made_by, 'read_by': intake.read_by,
+            'name': intake.raw_table, 'key': intake.key, 'made_by': intake.made_by, 'read_by': intake.read_by,
             'erased_columns': intake.erased_columns, 'without_changes': intake.without_changes, 'tables': intake.tables,
             'parts': intake.parts,
+            'united': intakes | length > 1 or intakes | selectattr('is_united') | list | length > 0,
         }) -%}
     {%- endfor -%}
     {{ return(afterimage._as_property(tojson(keys))) }}
@@ -219,11 +220,11 @@
 {#- The part of the log line about the rows read. -#}
 {%- macro _landed_text(intakes) -%}
     {%- set parts = [] -%}
-    {%- for table in afterimage._tables_read(intakes) -%}
+    {%- for table in intakes | sum(attribute='sides', start=[]) -%}
         {%- if table.reason -%}
             {%- set rows = 'rows' if table['count'] is none else table['count'] ~ ' rows' -%}
             {%- do parts.append('read all ' ~ rows ~ ' of ' ~ table.name ~ ' because ' ~ table.reason) -%}
-        {%- elif table['count'] -%}
+        {%- elif table['count'] and table.state is not none -%}
             {%- do parts.append(table['count'] ~ ' rows landed') -%}
         {%- endif -%}
     {%- endfor -%}

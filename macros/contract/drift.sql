@@ -12,11 +12,11 @@
     - `last_without`: by names, the last `ingested_at`, in microseconds, before an earlier run added the column,
     - `reason`: why all rows must be read again; none if what was read has the same values in the new shape.
 
-    `columns` is a list of names, typed as in `relation`, or of {name, type}; then `messages` is the first raw table, if
-    that is another, and `table` the source table whose rows count. `further_columns` are the columns that the macro adds
-    to the contract. `dbt docs generate` skips this check, so that one changed model does not keep the docs of all others
-    from being written. -#}
-{%- macro _check_drift(macro_name, relation, columns, further_columns=[], messages=none, table=none) -%}
+    `columns` is a list of names, typed as in `relation`, or of {name, type}; then `table` is the source table
+    whose rows count. `raw_table` is the first raw table, if that is another than `relation`. `further_columns` are the
+    columns that the macro adds to the contract. `dbt docs generate` skips this check, so that one changed model does
+    not keep the docs of all others from being written. -#}
+{%- macro _check_drift(macro_name, relation, columns, further_columns=[], raw_table=none, table=none) -%}
     {%- if flags.WHICH == 'generate' or not afterimage._is_incremental() -%}
         {{ return(none) }}
     {%- endif -%}
@@ -41,11 +41,11 @@
     {%- set built = afterimage._described('select `after`.* from ' ~ this) -%}
     {%- set known = built | map(attribute='name') | list -%}
     {%- set kept = columns | select('in', known) | list -%}
-    {%- set retyped = afterimage._retyped(kept, types, built) -%}
+    {%- set retyped = afterimage._retyped(kept, types, built, raw_table or relation) -%}
     {%- set altered = {} -%}
     {%- if not is_named and afterimage._tracks_reads() -%}
         {%- set read = afterimage._stored_reads(afterimage._table_properties(this)) -%}
-        {%- set remembered = read.get(afterimage._types_name(messages or relation, table)) -%}
+        {%- set remembered = read.get(afterimage._types_name(raw_table or relation, table)) -%}
         {%- do retyped.extend(afterimage._redeclared(remembered, kept, types)) -%}
         {%- if config.get('on_schema_change') == 'append_new_columns' -%}
             {%- do altered.update(fromjson(read.get('altered') or '{}')) -%}
@@ -88,14 +88,15 @@
     {%- do afterimage._refuse_drift(
         macro_name, relation, differences or ['in another order'],
         "Or set `on_schema_change: append_new_columns`." if can_follow
-        else "All raw tables that the model unites must have the same columns." if afterimage._unites_tables()
+        else "All raw tables that the model unites must have the same columns."
+        if afterimage._unites_tables(raw_table or relation, afterimage._built_with())
     ) -%}
 {%- endmacro -%}
 
 
 {#- The columns that have another type in the raw table than in the staging table, which was `built` with some: a list
     of {name, built, found, widenings}; see _widenings. -#}
-{%- macro _retyped(columns, types, built) -%}
+{%- macro _retyped(columns, types, built, raw_table) -%}
     {%- set built = afterimage._column_types(built) -%}
     {#- In Spark's words, as a model may call an int `integer`. -#}
     {%- set row = 'select cast(null as ' ~ afterimage._row_type(columns, types) ~ ') as value' -%}
@@ -106,7 +107,7 @@
     {%- for name in columns if afterimage._stored_type(built[name]) != afterimage._stored_type(found[name]) -%}
         {%- set widenings = afterimage._widenings(built[name], found[name], [name]) -%}
         {#- A model that unites raw tables has the widest of their types. -#}
-        {%- set is_united = widenings is none and afterimage._unites_tables()
+        {%- set is_united = widenings is none and afterimage._unites_tables(raw_table, afterimage._built_with())
             and afterimage._widenings(found[name], built[name], [name]) is not none -%}
         {%- do retyped.append({
             'name': name, 'built': built[name], 'found': found[name], 'widenings': widenings,
@@ -203,8 +204,9 @@
     {%- if newer is not none -%}
         {%- do afterimage._report_gap(
             macro_name ~ ": " ~ relation ~ " begins at " ~ newer ~ ", but " ~ this ~ " has only read up to " ~ known
-            ~ ". Rows between them may have been deleted before they were read. Land them again, or, if the table is"
-            ~ " emptied after each run on purpose, set the var afterimage_on_gap to 'ignore'."
+            ~ ". Rows between them may have been deleted before they were read. Land them again. Or set the var"
+            ~ " afterimage_on_gap to 'ignore', if the table is emptied after each run on purpose; for one run, if the table is"
+            ~ " a further one of the model."
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

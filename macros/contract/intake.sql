@@ -21,7 +21,7 @@
     - `new_shape`, `erased_columns`: as given; `added`: the columns that are new, or were so in a run that did not end,
     - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that; `are_arguments_known`: likewise;
       `types`, `are_types_known`: those that are declared, see _redeclared; `types_name`: the name that they have there,
-    - `idle`: the model's query if there is nothing to read; `is_united`: whether the model has further intakes. -#}
+    - `idle`: the model's query if there is nothing to read; `is_united`: see _unites_tables. -#}
 {%- macro _intake(
     macro_name, unique_key, sides, new_shape=none, also=[], whole=false, further_columns=[],
     erased_columns={}, waits_for_time=false, reads=[], declared=none, made_by={}, read_by={}
@@ -80,7 +80,7 @@
         'has_unplaced': has_unplaced,
         'known_within': afterimage._known_within(read.sides[0], ranges, has_unplaced) if kind == 'new' else none,
         'is_woken': read.is_woken, 'are_arguments_known': remembered.are_arguments_known,
-        'new_shape': new_shape, 'has_new_rules': remembered.has_new_rules, 'is_united': remembered.built_with | length > 1,
+        'new_shape': new_shape, 'has_new_rules': remembered.has_new_rules, 'is_united': remembered.is_united,
         'added': (new_shape or fromjson(remembered.read.get('altered') or '{}')).get('added', []),
         'erased_columns': erased_columns,
         'asks': asks,

@@ -1,6 +1,6 @@
 {#- What has landed in one raw table since the last run, as _landed lists it. Iceberg and Delta tables find landed rows
     by version, files by modification time. Any other relation is read in full, unless `afterimage_lookback_hours`
-    says how far to look back by the source's clock. -#}
+    says how far to look back by the source's clock, and an earlier run has read it. -#}
 {%- macro _landed_since(side, remembered) -%}
     {%- set relation = side.relation -%}
     {%- set is_incremental = afterimage._is_incremental() -%}
@@ -15,7 +15,7 @@
         {%- set read = afterimage._read_before(relation | string, remembered) if is_incremental else {} -%}
         {{ return(afterimage._of_format(format, 'landed')(side, read, is_incremental)) }}
     {%- elif is_incremental and side.time -%}
-        {{ return(afterimage._landed_by_time(relation, side.time)) }}
+        {{ return(afterimage._landed_by_time(relation, side.time, remembered)) }}
     {%- endif -%}
     {{ return(afterimage._landed(relation, 'all')) }}
 {%- endmacro -%}
@@ -72,14 +72,17 @@
 {%- endmacro -%}
 
 
-{#- The rows from `afterimage_lookback_hours` before the newest change in the model's table; nothing if the project
-    does not set it. -#}
-{%- macro _landed_by_time(relation, time) -%}
+{#- The rows from `afterimage_lookback_hours` before the newest change in the model's table; all rows if the project does
+    not set it, or if nothing says that an earlier run has read them. -#}
+{%- macro _landed_by_time(relation, time, remembered) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- if hours is none -%}
         {{ return(afterimage._landed(relation, 'all')) }}
     {%- endif -%}
     {%- do afterimage._check_number('source macros', 'var afterimage_lookback_hours', hours) -%}
+    {%- if afterimage._tracks_reads() and not afterimage._was_read(relation, remembered) -%}
+        {{ return(afterimage._landed(relation, 'all', reason=remembered.reason)) }}
+    {%- endif -%}
     {%- set query -%}
         select cast(max(changed_at) - interval {{ hours }} hours as string)
         from {{ this }}
@@ -92,6 +95,16 @@
     {{ return(afterimage._landed(
         relation, 'new', landed='(select * from ' ~ relation ~ ' where coalesce(' ~ time ~ " >= timestamp '" ~ start ~ "', true))"
     )) }}
+{%- endmacro -%}
+
+
+{#- Whether earlier runs have read a relation that has no state: they remember for which tables they asked. -#}
+{%- macro _was_read(relation, remembered) -%}
+    {%- set tables = [] -%}
+    {%- for name, asks in remembered.read.items() if name.endswith(' asks') -%}
+        {%- do tables.extend(fromjson(asks).tables) -%}
+    {%- endfor -%}
+    {{ return(relation | string in tables) }}
 {%- endmacro -%}
 
 

@@ -52,9 +52,11 @@
 {%- endmacro -%}
 
 
-{#- Whether the table was built from several raw tables, each by a source macro of its own. -#}
-{%- macro _unites_tables() -%}
-    {{ return(afterimage._built_with() | length > 1) }}
+{#- Whether the table may have wider types than a raw table: it was built from several, each by a source macro of its
+    own, or from another one. `built_with` says so until a full refresh, also once the model reads one alone. -#}
+{%- macro _unites_tables(relation, built_with) -%}
+    {%- set others = built_with | rejectattr('name', 'equalto', relation | string) | list -%}
+    {{ return(built_with | length > 1 or (others + built_with | selectattr('united') | list) | length > 0) }}
 {%- endmacro -%}
 
 
@@ -92,6 +94,10 @@
     {%- if not afterimage._tracks_reads() or flags.WHICH not in ['run', 'build'] -%}
         {{ return(none) }}
     {%- endif -%}
+    {%- set relations = intake.sides | map(attribute='relation') | list -%}
+    {%- set first = relations[0] -%}
+    {%- set is_partial = relations | selectattr('limit', 'number') | list | length > 0
+        or relations | selectattr('event_time_filter') | list | length > 0 -%}
     {#- Plain values only: if the run fails, dbt writes them into its manifest. -#}
     {%- set sides = [] -%}
     {%- for side in intake.sides -%}
@@ -107,7 +113,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- do sides.append({
-        'name': intake.sides[0].name ~ ' asks', 'state': intake.asks,
+        'name': intake.sides[0].name ~ ' asks', 'state': none if is_partial else intake.asks,
         'is_remembered': intake.is_asks_known and intake.are_arguments_known, 'count': 0, 'reason': none, 'views': [],
     }) -%}
     {%- if intake.types -%}
@@ -120,6 +126,7 @@
         'run': invocation_id,
         'macro': intake.macro,
         'name': intake.sides[0].name,
+        'raw_table': (first if first is string else first.replace(limit=none, event_time_filter=none)) | string,
         'key': unique_key | map('lower') | sort,
         'made_by': made_by,
         'read_by': read_by,
@@ -129,8 +136,8 @@
         'parts': afterimage._parts_of_changes(intake.sides),
         'sides': sides,
         'is_woken': intake.is_woken,
-        'is_partial': intake.sides | map(attribute='relation') | selectattr('limit', 'number') | list | length > 0
-            or intake.sides | map(attribute='relation') | selectattr('event_time_filter') | list | length > 0,
+        'is_partial': is_partial,
+        'is_united': intake.is_united,
         'new_shape': intake.new_shape,
         'idle': intake.idle,
     } -%}
@@ -219,10 +226,11 @@
 {%- endmacro -%}
 
 
-{#- Stores what was read and by which key, and the snapshot of the model's table for which that holds. -#}
-{%- macro _remember_read(target_relation, intakes, keeps_earlier) -%}
+{#- Stores what was read and by which key, and the snapshot of the model's table for which that holds. Of views alone
+    nothing is new, but a run that `has_written` must note its snapshot: else a rollback of it would not show. -#}
+{%- macro _remember_read(target_relation, intakes, keeps_earlier, has_written=false) -%}
     {%- set tables = afterimage._tables_read(intakes) -%}
-    {%- if tables | rejectattr('is_remembered') | list | length == 0 -%}
+    {%- if not has_written and tables | rejectattr('is_remembered') | list | length == 0 -%}
         {{ return(none) }}
     {%- endif -%}
     {#- A run with `--empty` or `--sample` leaves rows out. To write the earlier states again, with the snapshot of now,

@@ -35,7 +35,7 @@
         'reach': 26,
         'column': column,
         'removals': true,
-    }], new_shape) -%}
+    }], new_shape, made_by={'copy_column': date | lower}) -%}
     {%- set own = afterimage._noted_intakes() | selectattr('macro', 'equalto', macro_name) | list -%}
     {%- if own | length > 1 -%}
         {#- What the model's table has of a copy could be of either. -#}

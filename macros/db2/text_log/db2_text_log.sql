@@ -4,13 +4,13 @@
     {%- if layout is none -%}
         {{ return(afterimage._placeholder_query()) }}
     {%- endif -%}
-    {%- set new_shape = afterimage._check_drift('db2_text_log', base, layout.columns) -%}
+    {%- set new_shape = afterimage._check_drift('db2_text_log', base, layout.columns, raw_table=relation) -%}
     {%- set keys = layout.unique_key -%}
     {#- Each key has one row. Every run that finds landed rows writes it again. The base may land before or after the
         log. -#}
     {%- set intake = afterimage._intake(
         'db2_text_log', keys, [{'relation': relation}, {'relation': base}], new_shape, whole=true,
-        read_by={'time_zone': time_zone}
+        made_by={'order of unique_key': keys | map('lower') | join(', ')}, read_by={'time_zone': time_zone}
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

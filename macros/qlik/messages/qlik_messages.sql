@@ -22,7 +22,7 @@
     {%- set names = columns | map(attribute='name') | list -%}
     {%- do afterimage._check_known('qlik_messages', 'unique_key', unique_key, names) -%}
     {%- set new_shape = afterimage._check_drift(
-        'qlik_messages', metadata or relation, columns, messages=relation, table=table
+        'qlik_messages', metadata or relation, columns, raw_table=relation, table=table
     ) -%}
     {%- set keys = afterimage._in_column_order(unique_key, names) -%}
     {%- set further_columns = ['schema_id', 'message_position'] -%}

@@ -399,6 +399,14 @@ def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
             f"db2_change_data({relation('made_cd')}, unique_key=['id'], condensed={{}})",
             *("false", "true"),
         ),
+        "stg_copied": (
+            f"dated_copies({relation('made_copies')}, ['id'], columns=['id'], copy_column={{}})",
+            *("'day'", "'loaded_at'"),
+        ),
+        "stg_keyed": (
+            f"db2_text_log({relation('made_keys')}, {{}}, base={relation('made_base')})",
+            *("['id', 'line']", "['line', 'id']"),
+        ),
         "stg_ordered": (
             f"dms_changes({relation('made_dms')}, ['id'], columns=['id'], order_by={{}})",
             *("['place']", "['number', 'place']"),
@@ -411,6 +419,11 @@ def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
     topic = {"value": "string", "head": "string", "part": "int", "place": "bigint"}
     lake.create("made_messages", topic, [])
     lake.create("made_openedge", {"_Change-Sequence": "int", "_Operation": "int", "id": "int"}, [])
+
+    lake.create("made_copies", {"id": "int", "day": "date", "loaded_at": "timestamp"}, [])
+    keys = {"OPERATION": "int", "TIME": "timestamp", "PK01": "int", "PK02": "int"}
+    lake.create("made_keys", keys, [])
+    lake.create("made_base", {"id": "int", "line": "int"}, [])
 
     def write(number: int) -> None:
         for name, (call, *values) in calls.items():
@@ -429,9 +442,11 @@ def test_an_argument_that_ids_are_made_by_needs_a_full_refresh(
     assert sorted(said) == [
         ("complete", "false", "true"),
         ("condensed", "false", "true"),
+        ("copy_column", "day", "loaded_at"),
         ("form of order_by", "text", "time"),
         ("future_events", "false", "true"),
         ("headers", "none", "given"),
+        ("order of unique_key", "id, line", "line, id"),
         ("order_by", "place", "number, place"),
         ("position", "none", "part, place"),
         ("source_table_number", "1", "2"),
@@ -667,12 +682,17 @@ def unite(
     west: dict[str, str] = COLUMNS,
     **config: Any,
 ) -> None:
-    """Write a model of two raw tables."""
-    parts = []
+    """Make two raw tables, and write a model of them."""
     for number, (name, columns) in enumerate({"east": east, "west": west}.items(), 1):
         lake.create(f"{name}__ct", columns, [row(at(number), "I", name, number)])
-        raw = relation(f"{name}__ct")
-        parts.append(f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})")
+    write_union(project, relation("east__ct"), relation("west__ct"), **config)
+
+
+def write_union(project: Project, *relations: str, **config: Any) -> None:
+    parts = [
+        f"select * from ({{{{ qlik_change_table({raw}, unique_key=['id']) }}}})"
+        for raw in relations
+    ]
     union = " union all ".join(parts)
     project.model("stg_stream", union, materialized="change_stream", **config)
 
@@ -686,6 +706,23 @@ def test_a_model_may_unite_several_raw_tables(project: Project, lake: Lake, runs
     lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
     assert runs.run() == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
     runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.minutes
+def test_a_further_raw_table_that_begins_later_is_no_gap_for_good(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """Of its own rows none was read, and the newest place is that of the other table."""
+    unite(project, lake)
+    write_union(project, relation("east__ct"))
+    runs.run("--full-refresh")
+    write_union(project, relation("east__ct"), relation("west__ct"))
+    strict = ("--vars", "{afterimage_on_gap: error}")
+    with pytest.raises(DbtError, match="for one run, if the table is a further one of the model"):
+        runs.run(*strict)
+    assert "1 new" in runs.run("--vars", "{afterimage_on_gap: ignore}")
+    lake.append("west__ct", COLUMNS, [row(at(3), "U", "far west", 2)])
+    assert "1 new" in runs.run(*strict)
 
 
 @pytest.mark.needs("iceberg")
@@ -706,6 +743,41 @@ def test_raw_tables_that_a_model_unites_may_have_types_of_two_widths(
     assert "2 changes: 1 new, 1 known, 0 rejected" in runs.run()
     runs.assert_nothing_new()
     runs.assert_as_a_full_refresh()
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.minutes
+def test_a_narrower_raw_table_may_be_added_and_the_wider_one_taken_away(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    narrow = COLUMNS | {"price": "decimal(5,2)", "size": "int"}
+    wide = COLUMNS | {"id": "bigint", "price": "decimal(9,2)", "size": "bigint"}
+    unite(project, lake, narrow, wide)
+    east, west = relation("east__ct"), relation("west__ct")
+    write_union(project, west)
+    runs.run("--full-refresh")
+    write_union(project, west, east)
+    assert "1 changes: 1 new, 0 known, 0 rejected" in runs.run()
+    write_union(project, east)
+    for day in (3, 4):
+        news = {"price": Decimal("1.50"), "size": day}
+        lake.append("east__ct", narrow, [row(at(day), "U", f"day {day}") | news])
+        # What landed before comes again.
+        lake.append("east__ct", narrow, [row(at(1), "I", "east")])
+        assert runs.run() == "2 rows landed, 2 changes: 1 new, 1 known, 0 rejected"
+    runs.assert_nothing_new()
+    found = lake.rows(f"select after.name, after.size from {TABLE} order by change_seq")
+    assert [tuple(change.values()) for change in found] == [
+        ("east", None),
+        ("west", None),
+        ("day 3", 3),
+        ("day 4", 4),
+    ]
+    # A full refresh begins with the one raw table.
+    runs.run("--full-refresh")
+    lake.create("east__ct", narrow | {"price": "decimal(4,2)"}, [])
+    with pytest.raises(DbtError, match=r"price \(decimal\(5,2\), now decimal\(4,2\)\)"):
+        runs.run()
 
 
 @pytest.mark.minutes
@@ -1000,6 +1072,99 @@ def test_a_view_is_read_in_full_unless_a_look_back_is_set(
     assert runs.run() == "1 changes: 1 new, 0 known, 0 rejected"
     lake.spark.sql(f"drop view {view}")
     landing.drop()
+
+
+LOOK_BACK = ("--vars", "afterimage_lookback_hours: 6")
+
+
+def see(lake: Lake, table: str) -> str:
+    """Make a view of a table, and return it as Jinja names it."""
+    view = f"spark_catalog.default.{table}_view"
+    lake.spark.sql(f"drop view if exists {view}")
+    lake.spark.sql(f"create view {view} as select * from {SCHEMA}.{table}")
+    return relation(f"{table}_view", "spark_catalog.default")
+
+
+@pytest.mark.minutes
+def test_a_view_that_was_not_read_before_is_read_whole_despite_a_look_back(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """It comes beside another, whose newest change is days later, or in its place."""
+    days = {"east": (1, 9), "west": (2, 3), "north": (4, 5)}
+    views = []
+    for key, (name, (first, second)) in enumerate(days.items(), 1):
+        rows = [row(at(first), "I", "first", key), row(at(second), "U", "second", key)]
+        lake.create(f"{name}__ct", COLUMNS, rows)
+        views.append(see(lake, f"{name}__ct"))
+    east, west, north = views
+    write_union(project, east)
+    runs.run("--full-refresh")
+    for relations, new in (((east, west), "west"), ((east, north), "north")):
+        write_union(project, *relations)
+        assert runs.run(*LOOK_BACK) == (
+            f"read all rows of spark_catalog.default.{new}__ct_view because there is no record of"
+            " what was read before, 2 changes: 2 new, 0 known, 0 rejected"
+        )
+        assert runs.run(*LOOK_BACK) == "nothing new"
+    for name in days:
+        lake.spark.sql(f"drop view spark_catalog.default.{name}__ct_view")
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.minutes
+def test_a_staging_table_rolled_back_reads_a_view_whole_despite_a_look_back(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    write_union(project, see(lake, RAW))
+    runs.run("--full-refresh")
+    [first] = runs.snapshot()
+    runs.land(row(at(9).replace("2024", "2023"), "I", "late", 2), row(at(4), "U", "d"))
+    assert runs.run() == "2 changes: 2 new, 0 known, 0 rejected"
+    staged = runs.staged()
+    lake.spark.sql(f"call system.rollback_to_snapshot('{TABLE}', {first['snapshot_id']})")
+    assert f"because {TABLE} was rolled back, 2 changes: 2 new" in runs.run(*LOOK_BACK)
+    assert runs.staged() == staged
+    assert runs.run(*LOOK_BACK) == "nothing new"
+    lake.spark.sql(f"drop view spark_catalog.default.{RAW}_view")
+
+
+@pytest.mark.minutes
+def test_a_new_column_of_a_view_is_read_from_all_rows_despite_a_look_back(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    write_union(project, see(lake, RAW), on_schema_change="append_new_columns")
+    runs.run("--full-refresh")
+    lake.spark.sql(
+        f"create or replace view spark_catalog.default.{RAW}_view as"
+        f" select *, concat('of ', name) as city from {SCHEMA}.{RAW}"
+    )
+    said = runs.run(*LOOK_BACK)
+    assert "because it has new columns, 4 changes: 0 new, 4 known, 0 rejected" in said
+    runs.assert_as_a_full_refresh()
+    lake.spark.sql(f"drop view spark_catalog.default.{RAW}_view")
+
+
+@pytest.mark.minutes
+def test_a_build_with_a_sample_of_a_view_is_no_record_for_a_look_back(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    now = datetime.now(timezone.utc).replace(tzinfo=None)
+    rows = [row(at(1), "I", "old"), row(at(9), "I", "recent", 2) | {"header__timestamp": now}]
+    lake.create("sampled__ct", COLUMNS, rows)
+    see(lake, "sampled__ct")
+    project.file(
+        "models/sampled_view.yml",
+        "sources: [{name: seen, schema: spark_catalog.default, tables: ["
+        "{name: sampled__ct_view, config: {event_time: header__timestamp}}]}]",
+    )
+    write_union(project, "source('seen', 'sampled__ct_view')")
+    runs.run("--full-refresh", "--sample", "1 day")
+    assert len(runs.staged()) == 1
+    assert "1 new" in runs.run(*LOOK_BACK)
+    assert len(runs.staged()) == 2
+    assert runs.run(*LOOK_BACK) == "nothing new"
+    lake.spark.sql("drop view spark_catalog.default.sampled__ct_view")
+    (project.folder / "models/sampled_view.yml").unlink()
 
 
 @pytest.mark.minutes
