@@ -26,12 +26,16 @@
 
 {#- What is remembered, see _remembered_reads; `are_arguments_known` says whether just these are. If the raw table was
     not `read_by` the same arguments before, nothing counts as read, and `has_new_rules` says so. These arguments leave
-    rows their ids. -#}
+    rows their ids. `had_wakes`: see _intake. A copy of the table remembers nothing: it counts as the table. -#}
 {%- macro _remembered_by_rules(relation, made_by, read_by, new_shape) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- set of_table = remembered.built_with | selectattr('name', 'equalto', relation | string) | list -%}
     {%- set same = of_table | selectattr('made_by', 'equalto', made_by) | selectattr('read_by', 'equalto', read_by) -%}
-    {%- set remembered = dict(remembered, are_arguments_known=same | list | length > 0) -%}
+    {%- set had_none = (of_table or remembered.built_with) | rejectattr('woken_by') | list -%}
+    {%- set remembered = dict(
+        remembered, are_arguments_known=same | list | length > 0,
+        had_wakes=afterimage._tracks_reads() and had_none == []
+    ) -%}
     {%- set changed = [] -%}
     {#- After a change of columns that has not come to its end, all rows are read anyway. -#}
     {%- for name, now in read_by.items() if 'altered' not in remembered.read -%}
