@@ -120,6 +120,9 @@ with
         'has_names_of_content': false,
     }
 ) }}
+{% if held_back and not landing.unites %}
+{{ afterimage._qlik_released(intake, landing, hold_back_hours, further_columns) }}
+{% endif %}
 {%- endmacro -%}
 
 

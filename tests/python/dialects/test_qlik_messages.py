@@ -252,7 +252,7 @@ def read_unnamed(
 def test_a_message_that_names_no_schema_is_read_by_the_only_one(
     project: Project, lake: Lake
 ) -> None:
-    """Its masks count by that schema, not by the order of `columns`. It was not there by the first."""
+    """Its masks count by that schema, not by `columns`. It was not there by the first message."""
     messages = [
         unnamed(1, "2024-01-01T12:00:00", "04"),
         unnamed(2, "2024-01-03T12:00:00", "08"),
@@ -863,6 +863,55 @@ def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     lake.append("held", landing("json"), [event(3, 3, True)])
     project.dbt("run", "--select", "stg_held")
     assert reasons() == [None, None, None]
+
+
+@pytest.mark.slow
+def test_what_is_held_back_is_taken_in_though_its_message_has_left_the_raw_table(
+    project: Project, lake: Lake
+) -> None:
+    """As it is stored, once it is due. So is the rest of the transaction, which is there."""
+    project.stream(
+        "stg_left",
+        f"qlik_messages({relation('left_topic')}, unique_key=['ID'],"
+        f" columns={column_list(ID='int')}, complete_transactions=true)",
+    )
+    project.history("left_history", "stg_left", ["ID"])
+
+    def event(place: int, name: str, number: int, last: bool, time: str) -> dict[str, Any]:
+        more: dict[str, Any] = {"transactionEventCounter": number, "transactionLastEvent": last}
+        told = message("json", "v1", "INSERT", place, {"ID": place}, transactionId=name, **more)
+        return {**told, "value": told["value"].replace('"20240101120000', f'"{time}')}
+
+    def told(*flags: str) -> list[tuple[Any, ...]]:
+        project.dbt("run", "--select", "stg_left+", *flags)
+        rows = lake.rows(f"select * from {SCHEMA}.stg_left order by change_seq")
+        return [(row["after"]["ID"], row["reject_reason"], incomplete(row)) for row in rows]
+
+    def incomplete(row: Row) -> list[str]:
+        return [said for said in row["warnings"] or [] if "complete" in said]
+
+    begun = [event(1, "T", 1, False, "20240101120000"), event(2, "T", 2, False, "20240101120000")]
+    lake.create("left_topic", landing("json"), begun)
+    held = "held back: transaction T has 2 of more events"
+    assert told("--full-refresh") == [(1, held, []), (2, held, [])]
+    lake.spark.sql(f"delete from {SCHEMA}.left_topic where value like '%\"ID\":1}}%'")
+    lake.append("left_topic", landing("json"), [event(3, "U", 1, True, "20240101123000")])
+    held_now = "held back: transaction T has 1 of more events"
+    assert told() == [(1, held, []), (2, held_now, []), (3, None, [])]
+    lake.append("left_topic", landing("json"), [event(4, "V", 1, True, "20240109120000")])
+    why = "the transaction is not complete: "
+    released = [
+        (1, None, [f"{why}messages of it have left the raw table"]),
+        (2, None, [f"{why}1 of more events"]),
+        (3, None, []),
+        (4, None, []),
+    ]
+    assert told() == released
+    in_history = lake.rows(f"select ID from {SCHEMA}.left_history order by ID")
+    assert [row["ID"] for row in in_history] == [1, 2, 3, 4]
+    # It lands again, and is known.
+    lake.append("left_topic", landing("json"), begun[:1])
+    assert [one[:2] for one in told()] == [one[:2] for one in released]
 
 
 @pytest.mark.slow
