@@ -25,15 +25,18 @@
 
 
 {#- What is remembered, see _remembered_reads; `are_arguments_known` says whether just these are, `is_united` what
-    _unites_tables does. If the raw table was not `read_by` the same arguments before, nothing counts as read, and
-    `has_new_rules` says so. These arguments leave rows their ids. -#}
+    _unites_tables does; `had_wakes`: see _intake. A copy of the table remembers nothing: it counts as the table. If the
+    raw table was not `read_by` the same arguments before, nothing counts as read, and `has_new_rules` says so. These
+    arguments leave rows their ids. -#}
 {%- macro _remembered_by_rules(relation, made_by, read_by, new_shape) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
     {%- set of_table = remembered.built_with | selectattr('name', 'equalto', relation | string) | list -%}
     {%- set same = of_table | selectattr('made_by', 'equalto', made_by) | selectattr('read_by', 'equalto', read_by) -%}
+    {%- set had_none = (of_table or remembered.built_with) | rejectattr('woken_by') | list -%}
     {%- set remembered = dict(
         remembered, are_arguments_known=same | list | length > 0,
-        is_united=afterimage._unites_tables(relation, remembered.built_with)
+        is_united=afterimage._unites_tables(relation, remembered.built_with),
+        had_wakes=afterimage._tracks_reads() and had_none == []
     ) -%}
     {%- set changed = [] -%}
     {#- After a change of columns that has not come to its end, all rows are read anyway. -#}

@@ -17,7 +17,7 @@
     - `has_unplaced`: whether some landed rows have no place,
     - `known_within`: a condition on `known`, the rows of the model's table; it holds for every row the run can meet,
     - `is_woken`: whether everything is read because rows of earlier runs waited for what has landed,
-    - `has_new_rules`: whether it is because of `read_by`,
+    - `has_new_rules`: whether it is because of `read_by`; `had_wakes`: whether earlier runs had sides with `wakes`,
     - `new_shape`, `erased_columns`: as given; `added`: the columns that are new, or were so in a run that did not end,
     - `asks`, `is_asks_known`: see _asks, and whether the table remembers just that; `are_arguments_known`: likewise;
       `types`, `are_types_known`: those that are declared, see _redeclared; `types_name`: the name that they have there,
@@ -84,7 +84,7 @@
         'added': (new_shape or fromjson(remembered.read.get('altered') or '{}')).get('added', []),
         'erased_columns': erased_columns,
         'asks': asks,
-        'is_asks_known': remembered.read.get(read.sides[0].name ~ ' asks') == asks,
+        'is_asks_known': remembered.read.get(read.sides[0].name ~ ' asks') == asks, 'had_wakes': remembered.had_wakes,
         'types': types, 'types_name': types_name, 'are_types_known': remembered.read.get(types_name) == types,
         'idle': afterimage._no_new_changes(further_columns) if kind == 'nothing' else none,
     } -%}

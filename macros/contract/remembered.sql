@@ -133,6 +133,7 @@
         'erased_columns': intake.erased_columns,
         'without_changes': intake.sides | rejectattr('holds_changes') | map(attribute='name') | list,
         'tables': fromjson(intake.asks).tables + fromjson(intake.asks).others,
+        'woken_by': fromjson(intake.asks).woken_by,
         'parts': afterimage._parts_of_changes(intake.sides),
         'sides': sides,
         'is_woken': intake.is_woken,

@@ -157,7 +157,7 @@ classified as (
                 null
             ),
             if(
-                is_chosen_of_several,
+                is_doubtful,
                 concat(
                     'the message names no schema: it is read by ', chosen_schema_id,
                     if(is_newest, ', the newest of its table by then', ', the first of its table')

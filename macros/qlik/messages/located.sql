@@ -50,7 +50,7 @@ located as (
         tables,
         chosen_schema_id,
         is_newest,
-        array_size(table_schemas) > 1 as is_chosen_of_several,
+        array_size(table_schemas) > 1 or not is_newest as is_doubtful,
         message_schemas.schema_id is not null as has_schema,
         -- A chosen schema does not say which table the message is of.
         coalesce(if(needs_schema, null, message_schemas.schema_name), {{ named.schema }}) as schema_name,
@@ -78,9 +78,9 @@ located as (
 
 
 {#- The CTEs `schemas_of_tables` and `addressed`. A message may have a mask but name no schema. If its table has one
-    schema, that one reads it. If the table has several, the newest one published by the message's time does. If the message
-    does not name its table either, it is of the only table that the metadata messages describe. `named` has SQL for what
-    a message names.
+    schema, that one reads it. If it has several, the newest one published by the message's time does. If none was
+    there by then, the first one does: the right one may be gone. If the message does not name its table either, it is
+    of the only table that the metadata messages describe. `named` has SQL for what a message names.
 
     `addressed` adds to `opened_messages`:
     - `needs_schema`: the message has a mask and names no schema,

@@ -120,12 +120,15 @@ with
         'has_names_of_content': false,
     }
 ) }}
+{% if held_back and not landing.unites %}
+{{ afterimage._qlik_released(intake, landing, hold_back_hours, further_columns) }}
+{% endif %}
 {%- endmacro -%}
 
 
 {#- The condition that a change that was taken in stays as it is: what is missing now, events of its transaction or its
-    schema, was there then. (A message in JSON is read without one, too. If the model asked for other tables before, its
-    schema may never have been known.) -#}
+    schema, was there then. (A message in JSON is read without one, too, and one that names no schema by another. If
+    earlier runs were given no metadata, its schema was never known.) -#}
 {%- macro _qlik_stays_if(intake, layout) -%}
     {%- set lacks = [] -%}
     {%- if layout.complete_transactions -%}
@@ -133,12 +136,13 @@ with
     {%- endif -%}
     {%- if layout.schema_rows is not none -%}
         {%- set no_schema = 'concat(' ~ afterimage._qlik_no_schema() ~ ', changes.schema_id)' -%}
-        {%- if intake.is_asks_known -%}
-            {%- do lacks.append(
-                '(array_contains(changes.warnings, ' ~ no_schema
-                ~ ') and not coalesce(array_contains(known.warnings, ' ~ no_schema ~ '), false))'
-            ) -%}
-        {%- endif -%}
+        {%- set by_the_first = "w -> w like 'the message names no schema: %, the first of its table'" -%}
+        {%- for warns in [
+            'array_contains(<row>.warnings, ' ~ no_schema ~ ')', 'exists(<row>.warnings, ' ~ by_the_first ~ ')'
+        ] if intake.is_asks_known or intake.had_wakes -%}
+            {%- do lacks.append('(' ~ warns | replace('<row>', 'changes') ~ ' and not coalesce('
+                ~ warns | replace('<row>', 'known') ~ ', false))') -%}
+        {%- endfor -%}
         {%- do lacks.append('changes.reject_reason = ' ~ no_schema) -%}
         {%- do lacks.append("changes.reject_reason rlike '^(the metadata message has no dataSchema:"
             ~ "|the message names no schema, and no metadata message describes its table$)'") -%}

@@ -89,3 +89,40 @@ settled_transactions as (
 
 ),
 {%- endmacro -%}
+
+
+{#- Changes that were held back, and whose messages have left the raw table since: no run reads them again. Once they
+    have waited long enough, they are taken in as they are stored. (Which raw table they were of, a model of several does
+    not say.) -#}
+{%- macro _qlik_released(intake, landing, hours, further_columns) -%}
+{%- set newest = [afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) or ''] -%}
+{%- for _beginning, _first, last in intake.extents if last <= afterimage._qlik_latest_seq() -%}
+    {%- do newest.append(last) -%}
+{%- endfor -%}
+{%- set released = {'reject_reason': 'cast(null as string)', 'ingested_at': afterimage._ingested_at()} -%}
+{%- if hours is not none -%}
+    {%- do released.update({
+        'warnings': 'concat(coalesce(known.warnings, cast(array() as array<string>)), '
+            ~ "array('the transaction is not complete: messages of it have left the raw table'))"
+    }) -%}
+{%- endif -%}
+union all
+select
+    {%- for column in afterimage._contract_columns() + ['ingested_at'] + further_columns %}
+    {{ released.get(column, 'known.' ~ afterimage._quote(column)) }} as {{ afterimage._quote(column) }}
+    {{- ',' if not loop.last }}
+    {%- endfor %}
+    {{- ', known.change_seq as afterimage_known_seq' if afterimage._tracks_reads() }}
+
+from {{ this }} as known
+left anti join {{ intake.sides[0].rows }} as landed
+    on left(known.change_id, 32) = md5(landed.{{ landing.value }})
+where
+    known.reject_reason like 'held back:%'
+    -- The id of an erased change does not say its message.
+    and not startswith(known.change_id, 'erased-')
+    {%- if hours is not none %}
+    and {{ afterimage._sequence_time('known.change_seq') | indent(4) }}
+    < {{ afterimage._sequence_time(afterimage._literal(newest | max)) | indent(4) }} - interval {{ hours }} hours
+    {%- endif %}
+{%- endmacro -%}

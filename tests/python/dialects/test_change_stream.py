@@ -624,6 +624,34 @@ def test_the_arguments_of_a_model_over_a_view_are_noted_each_time(
     (project.folder / "models/noted.yml").unlink()
 
 
+@pytest.mark.slow
+def test_an_argument_given_later_over_a_view_must_stay(project: Project, lake: Lake) -> None:
+    """Files of a full load have no order. No types are declared, so nothing else is to note."""
+    lake.create(
+        "ordered_later",
+        {"id": "int", "Op": "string", "place": "string", "number": "int"},
+        [{"id": 1, "Op": "I", "place": "1", "number": 1}],
+    )
+
+    def run(columns: str, order_by: str, *arguments: str) -> None:
+        view = "spark_catalog.default.ordered_later_view"
+        lake.spark.sql(f"drop view if exists {view}")
+        lake.spark.sql(f"create view {view} as select {columns} from {SCHEMA}.ordered_later")
+        project.stream(
+            "stg_ordered_later",
+            f"dms_changes({relation('ordered_later_view', 'spark_catalog.default')}, ['id'],"
+            f" columns=['id'], order_by={order_by})",
+        )
+        project.dbt("run", "--select", "stg_ordered_later", *arguments)
+
+    run("id", "none", "--full-refresh")
+    run("*", "['place']")
+    with pytest.raises(DbtError, match=r"the `order_by` of .*Built with: place\. Got: number"):
+        run("*", "['number']")
+    lake.spark.sql("drop view spark_catalog.default.ordered_later_view")
+    (project.folder / "models/stg_ordered_later.sql").unlink()
+
+
 @pytest.mark.minutes
 def test_incremental_needs_a_full_refresh_for_a_new_column(
     project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]

@@ -252,14 +252,14 @@ def read_unnamed(
 def test_a_message_that_names_no_schema_is_read_by_the_only_one(
     project: Project, lake: Lake
 ) -> None:
-    """Its masks count by that schema, not by the order of `columns`."""
+    """Its masks count by that schema, not by `columns`. It was not there by the first message."""
     messages = [
         unnamed(1, "2024-01-01T12:00:00", "04"),
         unnamed(2, "2024-01-03T12:00:00", "08"),
         unnamed(3, "2024-01-03T12:00:00", ""),
     ]
     assert read_unnamed(project, lake, messages, [described("json", "v2")]) == [
-        (["EMAIL"], None, None),
+        (["EMAIL"], [f"{NO_SCHEMA} v2, the first of its table"], None),
         (["BALANCE"], None, None),
         (None, None, None),
     ]
@@ -391,7 +391,9 @@ def test_what_names_no_schema_is_read_alike_whenever_its_metadata_come(
     lake.append(schemas, landing("json"), [described("json", versions[0])])
     by_first = found()
     column = {"v1": "BALANCE", "v2": "EMAIL"}[versions[0]]
-    assert changes(by_first) == [([column], None, None)] * 2
+    # The second version was not there by the first message.
+    doubt = [f"{NO_SCHEMA} v2, the first of its table"] if versions[0] == "v2" else None
+    assert changes(by_first) == [([column], doubt, None), ([column], None, None)]
     assert found() == by_first
     lake.append(schemas, landing("json"), [described("json", versions[1])])
     by_both = found()
@@ -488,6 +490,91 @@ def test_what_was_read_by_a_schema_stays_where_that_is_gone(
     assert [row for row in found() if row["schema_id"] != "v2"] == at_first
     lake.append("lasting_metadata", landing(form), [described(form, one) for one in VERSIONS])
     assert found() == found("--full-refresh")
+
+
+@pytest.mark.slow
+def test_what_names_no_schema_stays_as_the_one_of_its_time_read_it(
+    project: Project, lake: Lake
+) -> None:
+    """By a later one, which is all that is left, its masks would mean other columns."""
+    project.stream(
+        "stg_outlived",
+        f"qlik_messages({relation('outlived')}, unique_key=['ID'], columns={OTHER_ORDER},"
+        f" metadata={relation('outlived_metadata')})",
+    )
+
+    def found(*arguments: str) -> list[dict[str, Any]]:
+        project.dbt("run", "--select", "stg_outlived", *arguments)
+        rows = staged(lake, "stg_outlived")
+        return sorted(rows, key=lambda row: str(row["change_seq"]))
+
+    lake.create("outlived", landing("json"), [unnamed(1, "2024-01-01T12:00:00", "04")])
+    lake.create("outlived_metadata", landing("json"), [described("json", "v1")])
+    at_first = found("--full-refresh")
+    assert [(row["changed_columns"], row["warnings"]) for row in at_first] == [(["BALANCE"], None)]
+    lake.create("outlived_metadata", landing("json"), [described("json", "v2")])
+    assert found() == at_first
+    # What lands without the schema of its time is read by the later one, until its own is back.
+    lake.append("outlived", landing("json"), [unnamed(2, "2024-01-01T12:00:00", "04")])
+    [first, second] = found()
+    assert [first] == at_first
+    doubt = [f"{NO_SCHEMA} v2, the first of its table"]
+    assert (second["changed_columns"], second["warnings"]) == (["EMAIL"], doubt)
+    lake.append("outlived_metadata", landing("json"), [described("json", "v1")])
+    by_both = found()
+    assert [row["changed_columns"] for row in by_both] == [["BALANCE"]] * 2
+    assert found("--full-refresh") == by_both
+
+
+@pytest.mark.minutes
+def test_what_was_read_by_a_schema_stays_whatever_has_all_rows_read_again(
+    project: Project, lake: Lake
+) -> None:
+    """A record of what was read that is gone, a copy of the table, another relation, a column."""
+    raw = relation("lasting_on")
+
+    def run(columns: Any, schemas: str, *models: str, **config: str) -> list[dict[str, Any]]:
+        project.stream(
+            "stg_lasting_on",
+            f"qlik_messages({raw}, unique_key=['ID'], columns={columns}, metadata={schemas})",
+            **config,
+        )
+        project.dbt("run", "--select", "stg_lasting_on", *models, *flags)
+        return staged(lake, "stg_lasting_on")
+
+    landed, kept = relation("lasting_on_metadata"), "ref('lasting_on_schemas')"
+    narrow = column_list(**ACCOUNT)
+    lake.create("lasting_on", landing("json"), of_version_1("json"))
+    lake.create("lasting_on_metadata", landing("json"), [described("json", "v1")])
+    flags = ["--full-refresh"]
+    at_first = run(narrow, landed)
+    assert [row["warnings"] for row in at_first] == [None] * 3
+    flags = []
+    lake.create("lasting_on_metadata", landing("json"), [described("json", "v2")])
+
+    # As a run leaves it that another one has overtaken.
+    staging = f"{SCHEMA}.stg_lasting_on"
+    lake.spark.sql(f"alter table {staging} set tblproperties ('afterimage.read' = '')")
+    assert run(narrow, landed) == at_first
+    copied = lake.spark.table(staging).collect()
+    types = lake.spark.table(staging).schema
+    lake.spark.sql(f"drop table {staging}")
+    copy = lake.spark.createDataFrame(copied, types)
+    copy.writeTo(staging).using(FORMAT).create()
+    assert run(narrow, landed) == at_first
+    call = f"{{{{ qlik_message_schemas({landed}) }}}}"
+    project.model("lasting_on_schemas", call, materialized="table", file_format=FORMAT)
+    assert run(narrow, kept, "lasting_on_schemas") == at_first
+    # By the order of these columns BALANCE would be EMAIL.
+    wide = column_list(ID="int", NAME="string", EMAIL="string", **BALANCE)
+    widened = run(wide, kept, on_schema_change="append_new_columns")
+    assert [row["changed_columns"] for row in widened] == [
+        row["changed_columns"] for row in at_first
+    ]
+    assert [row["absent_columns"] for row in widened] == [None] * 3
+    assert [row["after"] for row in widened] == [
+        {**row["after"], "EMAIL": None} for row in at_first
+    ]
 
 
 @pytest.mark.slow
@@ -776,6 +863,55 @@ def test_transaction_that_was_held_back_is_read_once_it_is_complete(
     lake.append("held", landing("json"), [event(3, 3, True)])
     project.dbt("run", "--select", "stg_held")
     assert reasons() == [None, None, None]
+
+
+@pytest.mark.slow
+def test_what_is_held_back_is_taken_in_though_its_message_has_left_the_raw_table(
+    project: Project, lake: Lake
+) -> None:
+    """As it is stored, once it is due. So is the rest of the transaction, which is there."""
+    project.stream(
+        "stg_left",
+        f"qlik_messages({relation('left_topic')}, unique_key=['ID'],"
+        f" columns={column_list(ID='int')}, complete_transactions=true)",
+    )
+    project.history("left_history", "stg_left", ["ID"])
+
+    def event(place: int, name: str, number: int, last: bool, time: str) -> dict[str, Any]:
+        more: dict[str, Any] = {"transactionEventCounter": number, "transactionLastEvent": last}
+        told = message("json", "v1", "INSERT", place, {"ID": place}, transactionId=name, **more)
+        return {**told, "value": told["value"].replace('"20240101120000', f'"{time}')}
+
+    def told(*flags: str) -> list[tuple[Any, ...]]:
+        project.dbt("run", "--select", "stg_left+", *flags)
+        rows = lake.rows(f"select * from {SCHEMA}.stg_left order by change_seq")
+        return [(row["after"]["ID"], row["reject_reason"], incomplete(row)) for row in rows]
+
+    def incomplete(row: Row) -> list[str]:
+        return [said for said in row["warnings"] or [] if "complete" in said]
+
+    begun = [event(1, "T", 1, False, "20240101120000"), event(2, "T", 2, False, "20240101120000")]
+    lake.create("left_topic", landing("json"), begun)
+    held = "held back: transaction T has 2 of more events"
+    assert told("--full-refresh") == [(1, held, []), (2, held, [])]
+    lake.spark.sql(f"delete from {SCHEMA}.left_topic where value like '%\"ID\":1}}%'")
+    lake.append("left_topic", landing("json"), [event(3, "U", 1, True, "20240101123000")])
+    held_now = "held back: transaction T has 1 of more events"
+    assert told() == [(1, held, []), (2, held_now, []), (3, None, [])]
+    lake.append("left_topic", landing("json"), [event(4, "V", 1, True, "20240109120000")])
+    why = "the transaction is not complete: "
+    released = [
+        (1, None, [f"{why}messages of it have left the raw table"]),
+        (2, None, [f"{why}1 of more events"]),
+        (3, None, []),
+        (4, None, []),
+    ]
+    assert told() == released
+    in_history = lake.rows(f"select ID from {SCHEMA}.left_history order by ID")
+    assert [row["ID"] for row in in_history] == [1, 2, 3, 4]
+    # It lands again, and is known.
+    lake.append("left_topic", landing("json"), begun[:1])
+    assert [one[:2] for one in told()] == [one[:2] for one in released]
 
 
 @pytest.mark.slow
