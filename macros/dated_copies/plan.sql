@@ -28,6 +28,7 @@
     {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
     {%- set taken_out = afterimage._copies_taken_out(side, known, candidates.read | reject('in', sizes) | list) -%}
     {%- if taken_out -%}
+        {%- do afterimage._copies_report_taken_out(macro_name, side.relation, taken_out) -%}
         {%- set known = known | reject('in', taken_out) | list -%}
         {%- set landed = landed | reject('in', taken_out) | list -%}
         {%- set candidates = afterimage._copies_beside(known, landed) -%}
@@ -178,6 +179,19 @@ known.change_id between '{{ first }}' and '{{ last }}~' or known.change_id betwe
         macro_name ~ ": the copy of " ~ place ~ " in " ~ relation ~ " has " ~ sizes[place] ~ " rows, and the one before"
         ~ " it " ~ sizes[previous] ~ ". Rows that it lacks count as deleted. Replace the copy if it is broken, or set the"
         ~ " var afterimage_on_gap to 'ignore'."
+    ) -%}
+{%- endmacro -%}
+
+
+{#- Warns that copies were taken out: if they were only pruned, what they showed is lost. -#}
+{%- macro _copies_report_taken_out(macro_name, relation, places) -%}
+    {%- if afterimage._ignores_gaps(macro_name) or flags.WHICH not in ['run', 'build'] -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- do afterimage._report_gap(
+        macro_name ~ ": " ~ relation ~ " no longer has the copies of " ~ places | join(', ') ~ ", and none behind them. What"
+        ~ " they showed is superseded. Land the last of them again if it was right, or set the var afterimage_on_gap to"
+        ~ " 'ignore'."
     ) -%}
 {%- endmacro -%}
 

@@ -126,7 +126,7 @@ class Table:
                 self._target.remember(memory)
         return new, [
             f"not loaded again: {count} file{'s'[: count != 1]} that came from {visible(other)}"
-            " (the same name, size and content)"
+            " (the same name, size, time and content)"
             for other, count in Counter(moved.values()).items()
         ]
 
@@ -418,14 +418,15 @@ class Table:
 def _moved(files: Sequence[File], memory: Memory) -> dict[File, str]:
     """Return those of unknown files that were loaded from another landed path, each with that path.
 
-    A container may mount the folder elsewhere, or a link may lead to it.
+    A container may mount the folder elsewhere, or a link may lead to it. The next delivery may have
+    the same name and content, but not the same time.
     """
     return {
         file: landed
         for file in files
         for landed, names in memory.files.items()
         if (known := names.get(file.name)) is not None
-        and known[0] == file.size
+        and known[:2] == [file.size, file.modified]
         and known[2] == file.content()
     }
 

@@ -124,8 +124,8 @@ def draft(
             f" their signs:\n{known_by()}\nIt has:"
             f" {', '.join(tables.names_of(landed.columns))}"
         )
-        # What showed it may have been taken in and deleted.
-        for system in SYSTEMS:
+        # The rows that showed it may have been taken in and deleted.
+        for system in (one for one in SYSTEMS if one.is_shown_by_rows):
             existing = _Existing(project, landed, Found(system, [], [], {}), entry)
             if existing.is_staged_by_us:
                 raise Stays(said, existing.models)
@@ -225,12 +225,16 @@ class _Existing:
         nodes = project.models()
         self._project, self._prefix = project, f"stg_{found.system.folder}__"
         self._folders = _folders(project, found.system.folder)
+        name = model_name(entry.name) if entry.name else None
         callers = _callers(nodes, found.system.macro)
         self.streams = self._streams(callers, landed.nodes, landed, entry)
         self._reads_through = not self.streams
         if callers and self._reads_through:
-            self.streams = self._streams(callers, _holders(nodes, landed.nodes), landed, entry)
-        name = model_name(entry.name) if entry.name else None
+            through = self._streams(callers, _holders(nodes, landed.nodes), landed, entry)
+            # Another name asks for models of its own.
+            self.streams = [
+                node for node in through if name is None or node.name == f"{self._prefix}{name}"
+            ]
         self.staging = self._chosen("staging", self.streams, f"{self._prefix}{name}")
         self.name = self._name_by_us(self.staging) if self.staging is not None else None
         if name is None and self.staging is not None:

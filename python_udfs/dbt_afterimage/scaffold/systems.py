@@ -34,6 +34,13 @@ class System:
     needed: tuple[tuple[str, ...], ...]
     signs: Mapping[str, str | None]
 
+    @property
+    def is_shown_by_rows(self) -> bool:
+        """Whether a sign that must be there is found in the rows, and goes with them."""
+        return not {ENVELOPE, DEBEZIUM_MESSAGE, OPERATION}.isdisjoint(
+            name for names in self.needed for name in names
+        )
+
 
 def _prefixed(prefix: str, names: str) -> dict[str, str | None]:
     return {prefix + name: name for name in names.split()}

@@ -570,10 +570,11 @@ def test_a_folder_that_has_another_path_is_not_loaded_again(landings: Landings) 
     """By hand on the host, then in a container that mounts the folder elsewhere."""
     first = landings.csv("host/prices/1.csv", "id\n1\n").parent
     landings.csv("host/prices/2.csv", "id\n2\n")
+    written = (first / "1.csv").stat().st_mtime_ns
     landings.land(first, "--as", "raw.prices")
     mounted = landings.folder / "mounted"
     mounted.symlink_to(first)
-    came_from = f"that came from {first} (the same name, size and content)"
+    came_from = f"that came from {first} (the same name, size, time and content)"
     said = landings.land(mounted, "--as", "raw.prices")
     assert "raw.prices: CSV, 2 files, nothing new" in said
     assert f"  not loaded again: 2 files {came_from}" in said
@@ -586,14 +587,16 @@ def test_a_folder_that_has_another_path_is_not_loaded_again(landings: Landings) 
     landings.csv("host/prices/1.csv", "id\n5\n")
     error = landings.refused(mounted, "--as", "raw.prices")
     assert f"{mounted / '1.csv'} has changed since it was loaded into raw.prices" in error
-    # Elsewhere again, with a new file, and one that has only the name of a known one.
-    landings.csv("later/1.csv", "id\n1\n")
-    landings.csv("later/2.csv", "id\n7\n")
+    # Elsewhere again, with a new file, one that has only the name of a known one, and one that has
+    # its rows too, but another time.
+    copied = landings.csv("later/1.csv", "id\n1\n")
+    os.utime(copied, ns=(written, written))
+    landings.csv("later/2.csv", "id\n2\n")
     later = landings.csv("later/3.csv", "id\n3\n").parent
     said = landings.land(later, "--as", "raw.prices")
     assert "raw.prices: CSV, 3 files, 2 files loaded" in said
     assert "  not loaded again: 1 file that came from " in said
-    assert landings.rows("raw.prices") == [{"id": 1}, {"id": 2}, {"id": 3}, {"id": 7}]
+    assert landings.rows("raw.prices") == [{"id": 1}, {"id": 2}, {"id": 2}, {"id": 3}]
     assert "nothing new" in landings.land(later, "--as", "raw.prices")
 
 
