@@ -272,7 +272,7 @@ def test_a_last_copy_that_is_taken_out_was_none(
     project.dbt(*run)
     lake.spark.sql(f"delete from {SCHEMA}.parts_copies where copied_on = date'{wrong:%Y-%m-%d}'")
     if wrong == day(2):
-        with pytest.raises(DbtError, match=r"no longer has the copies of 2024-\S+, and none behind"):
+        with pytest.raises(DbtError, match="no longer has the copies of 20"):
             project.dbt(*run, "--vars", "{afterimage_on_gap: error}")
         project.dbt(*run)
         assert found(lake, "parts") == expected(copies)
