@@ -34,8 +34,8 @@
 {%- endmacro -%}
 
 
-{#- Warns if good changes of an earlier version are gone. It is no error: which changes are right, the user knows. If the
-    raw table was pruned, that version is the only table that has them. -#}
+{#- Warns if good changes of an earlier version are gone. It is no error: the user knows which changes are right. If
+    the raw table was pruned, that version is the only table that has them. -#}
 {%- macro _check_none_is_gone(target_relation, earlier) -%}
     {%- set gone = afterimage._value(
         'select count(*) from ' ~ target_relation ~ ' version as of ' ~ earlier ~ ' as earlier left anti join '

@@ -72,8 +72,8 @@
 {%- endmacro -%}
 
 
-{#- The rows from `afterimage_lookback_hours` before the newest change in the model's table; all rows if the project does
-    not set it, or if nothing says that an earlier run has read them. -#}
+{#- The rows from `afterimage_lookback_hours` before the newest change in the model's table; all rows if the project
+    does not set it, or if nothing says that an earlier run has read them. -#}
 {%- macro _landed_by_time(relation, time, remembered) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- if hours is none -%}

@@ -22,7 +22,8 @@
     {%- endif -%}
     {%- set further_columns = ['tracking'] if layout.tracks else [] -%}
     {%- set new_shape = afterimage._check_drift(
-        'openedge_change_table', relation, layout.columns, further_columns
+        'openedge_change_table', relation, layout.columns, further_columns,
+        raw_table=relation if layout.has_changes else layout.tracking_relation
     ) -%}
     {%- set intake = afterimage._intake(
         'openedge_change_table', layout.unique_key, afterimage._openedge_sides(layout), new_shape,

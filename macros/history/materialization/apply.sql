@@ -113,17 +113,28 @@ and (
     or erased is still there, at its place. `removed` is a query for the rows to remove, with `known_seq`: in a history
     also rows that ended there, and would live on. `scratch` are tables that the run drops later. -#}
 {%- macro _refuse_to_lose(target_relation, stream, options, removed, scratch) -%}
+    {#- The stream is a part of itself then. What a sample takes away, the next run brings back. -#}
+    {%- if invocation_args_dict.sample -%}
+        {{ return(none) }}
+    {%- endif -%}
     {%- set keys = afterimage._key_names(options.unique_key) | join(', ') -%}
     {%- set place = afterimage._shared_place('change_seq') -%}
     {%- set is_same_key = afterimage._each(options.unique_key, 'removed.{key} <=> changes.`after`.{column}') -%}
-    {%- set query -%}
-        select count(*)
-        from ({{ removed }}) as removed
+    {%- set missing -%}
+        ({{ removed }}) as removed
         {#- Loads, and what was rejected without a place, share the empty one. #}
         left anti join {{ stream }} as changes
             on
                 removed.known_seq = changes.change_seq
                 and (removed.known_seq <> '' or ({{ is_same_key | join(' and ') }}))
+    {%- endset -%}
+    {#- Most changes that a run takes back are still there: then the keys of the stream need not be read. -#}
+    {%- if not afterimage._value('select count(*) from ' ~ missing) | int -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set query -%}
+        select count(*)
+        from {{ missing }}
         left outer join (
             select
                 {{ keys }},
@@ -149,8 +160,8 @@ and (
         {%- do exceptions.raise_compiler_error(
             options.macro_name ~ ': ' ~ lost ~ ' rows of ' ~ target_relation ~ ' would be lost, or would not end, because'
             ~ ' the stream begins after the changes that they came from. If its staging table was built again from a raw'
-            ~ ' table that had been pruned, roll it back, or restore the earlier one in its place. To let the rows go,'
-            ~ ' copy the table first, and run `dbt run --full-refresh --select ' ~ model.name ~ '`.'
+            ~ ' table that had been pruned, roll it back, or restore the earlier one in its place. To let the rows go, as'
+            ~ ' where the stream leaves out what staging has rejected since, copy the table first, and run `dbt run --full-refresh --select ' ~ model.name ~ '`.'
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

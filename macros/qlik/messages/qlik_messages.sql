@@ -120,8 +120,8 @@ with
         'has_names_of_content': false,
     }
 ) }}
-{% if held_back and not landing.unites %}
-{{ afterimage._qlik_released(intake, landing, hold_back_hours, further_columns) }}
+{% if held_back and not landing.unites and not intake.is_united %}
+{{ afterimage._qlik_released(intake, landing, layout, hold_back_hours, further_columns) }}
 {% endif %}
 {%- endmacro -%}
 

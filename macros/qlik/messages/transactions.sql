@@ -94,7 +94,10 @@ settled_transactions as (
 {#- Changes that were held back, and whose messages have left the raw table since: no run reads them again. Once they
     have waited long enough, they are taken in as they are stored. (Which raw table they were of, a model of several does
     not say.) -#}
-{%- macro _qlik_released(intake, landing, hours, further_columns) -%}
+{%- macro _qlik_released(intake, landing, layout, hours, further_columns) -%}
+{%- set erasures = afterimage._erasures_of(
+    model.name, layout.unique_key, afterimage._column_types(layout.columns)
+) if execute else none -%}
 {%- set newest = [afterimage._newest_place(35, at_most=afterimage._qlik_latest_seq()) or ''] -%}
 {%- for _beginning, _first, last in intake.extents if last <= afterimage._qlik_latest_seq() -%}
     {%- do newest.append(last) -%}
@@ -121,6 +124,10 @@ where
     known.reject_reason like 'held back:%'
     -- The id of an erased change does not say its message.
     and not startswith(known.change_id, 'erased-')
+    {%- for image in ['known.`before`.', 'known.`after`.'] if erasures %}
+    -- Nor may one that is listed since count before `erase` has run.
+    and not coalesce({{ afterimage._key_text_of(image, layout.unique_key, erasures) }} in ({{ erasures.key_texts }}), false)
+    {%- endfor %}
     {%- if hours is not none %}
     and {{ afterimage._sequence_time('known.change_seq') | indent(4) }}
     < {{ afterimage._sequence_time(afterimage._literal(newest | max)) | indent(4) }} - interval {{ hours }} hours

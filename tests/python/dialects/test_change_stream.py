@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -626,11 +627,11 @@ def test_the_arguments_of_a_model_over_a_view_are_noted_each_time(
 
 @pytest.mark.slow
 def test_an_argument_given_later_over_a_view_must_stay(project: Project, lake: Lake) -> None:
-    """Files of a full load have no order. No types are declared, so nothing else is to note."""
+    """Files of a full load have no order. Nothing has landed, so nothing else is to note."""
     lake.create(
         "ordered_later",
         {"id": "int", "Op": "string", "place": "string", "number": "int"},
-        [{"id": 1, "Op": "I", "place": "1", "number": 1}],
+        [],
     )
 
     def run(columns: str, order_by: str, *arguments: str) -> None:
@@ -1381,6 +1382,30 @@ def test_a_sample_of_a_history_leaves_nothing_out_for_good(
     project.dbt("run", "--select", "stream_history")
     (project.folder / "models/stream_history.sql").unlink()
     assert len(lake.rows(f"select * from {SCHEMA}.stream_history where id in (97, 98)")) == 2
+
+
+@pytest.mark.slow
+def test_a_sample_of_an_audit_leaves_nothing_out_for_good(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """The sample lacks the changes before, and so do rows of the audit, until the next run."""
+    model(project, f"{STREAM}, event_time='changed_at'")
+    runs.land(row(at(9), "I", "old", 98))
+    runs.run("--full-refresh")
+    project.model("stream_audit", "select * from {{ ref('stg_stream') }}", **AUDIT)
+    audit = partial(project.dbt, "run", "--select", "stream_audit")
+    audit("--full-refresh")
+    recent = f"{datetime.now(timezone.utc) - timedelta(hours=1):%Y%m%d%H%M%S}00{1:019}"
+    runs.land(row(recent, "U", "recent", 98))
+    runs.run()
+    audit("--sample", "1 day")
+    audit()
+    found = f"select change_seq, column_name, old_value, new_value from {SCHEMA}.stream_audit"
+    rows = lake.rows(f"{found} where id = 98 order by 1, 2")
+    audit("--full-refresh")
+    assert rows == lake.rows(f"{found} where id = 98 order by 1, 2")
+    assert [row["new_value"] for row in rows][-1] == "recent"
+    (project.folder / "models/stream_audit.sql").unlink()
 
 
 @pytest.mark.slow

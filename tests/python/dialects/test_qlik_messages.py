@@ -866,8 +866,9 @@ def test_transaction_that_was_held_back_is_read_once_it_is_complete(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_erased", [False, True], ids=["", "but for an erased key"])
 def test_what_is_held_back_is_taken_in_though_its_message_has_left_the_raw_table(
-    project: Project, lake: Lake
+    is_erased: bool, project: Project, lake: Lake
 ) -> None:
     """As it is stored, once it is due. So is the rest of the transaction, which is there."""
     project.stream(
@@ -899,6 +900,10 @@ def test_what_is_held_back_is_taken_in_though_its_message_has_left_the_raw_table
     held_now = "held back: transaction T has 1 of more events"
     assert told() == [(1, held, []), (2, held_now, []), (3, None, [])]
     lake.append("left_topic", landing("json"), [event(4, "V", 1, True, "20240109120000")])
+    if is_erased:
+        columns = dict.fromkeys(("model", "erased_key", "reference"), "string")
+        listed = {"model": "stg_left", "erased_key": '{"ID": "1"}', "requested_at": datetime.now()}
+        lake.create("afterimage_erasures", columns | {"requested_at": "timestamp"}, [listed])
     why = "the transaction is not complete: "
     released = [
         (1, None, [f"{why}messages of it have left the raw table"]),
@@ -906,6 +911,10 @@ def test_what_is_held_back_is_taken_in_though_its_message_has_left_the_raw_table
         (3, None, []),
         (4, None, []),
     ]
+    if is_erased:
+        assert told() == [(1, held, []), *released[1:]]
+        lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+        return
     assert told() == released
     in_history = lake.rows(f"select ID from {SCHEMA}.left_history order by ID")
     assert [row["ID"] for row in in_history] == [1, 2, 3, 4]

@@ -31,8 +31,8 @@ NODES = {
 MEANT = {
     # The rows are shuffled once and read thrice: for the plain rows, to find the groups of the
     # others, and to take these out by a join, which does not read them where there are none. The
-    # plain rows take one sort, the join two; the others' four have little to do. Another scan, the
-    # other shuffle, which is small, and the Python step are for the masks.
+    # plain rows take one sort, the join two; the others' four have little to do. Another scan, and
+    # the other shuffle, which is small, are for the masks.
     "stg_planned": {
         "scans": 2,
         "shuffles": 2,
@@ -41,7 +41,6 @@ MEANT = {
         "merge joins": 1,
         "sorts": 7,
         "windows": 8,
-        "Python": 1,
     },
     # The second scan, of a few columns, is for the key changes.
     "planned_history": {"scans": 2, "shuffles": 1, "sorts": 1, "windows": 3},
