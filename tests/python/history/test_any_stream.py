@@ -190,7 +190,7 @@ def test_what_ordinary_runs_take_back_is_no_loss(
         return {row["change_id"]: row for row in rows}
 
     model(project, **config)
-    rejected = {"reject_reason": "not understood"}
+    rejected: dict[str, Any] = {"reject_reason": "not understood"}
     loads = [placed("", n, "load", (n, "Ada", "Rome")) for n in (2, 3, 4, 5)]
     changes = [
         change(11, "insert", (1, "Ada", "Rome")),
