@@ -212,18 +212,18 @@ def _land_topics(
                 try:
                     _land_topic(project, broker, topic, shown_name, how)
                 except CreatedAgain as error:
-                    anew = _landed_anew(project, error.topic) if name is None else None
-                    if anew is None:
+                    other = _landed_again(project, error.topic) if name is None else None
+                    if other is None:
                         raise
-                    _land_topic(project, broker, topic, anew, how)
-                    shown_name = anew
+                    _land_topic(project, broker, topic, other, how)
+                    shown_name = other
                 landed.append(shown_name)
         return landed
     finally:
         broker.close()
 
 
-def _landed_anew(project: Project, topic: Topic) -> str | None:
+def _landed_again(project: Project, topic: Topic) -> str | None:
     """Return the source's table that a topic which was created again has landed into, if any."""
     tables = {
         str(one.relation_name): f"{one.schema}.{one.identifier}"
