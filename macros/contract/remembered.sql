@@ -96,8 +96,6 @@
     {%- endif -%}
     {%- set relations = intake.sides | map(attribute='relation') | list -%}
     {%- set first = relations[0] -%}
-    {%- set is_partial = relations | selectattr('limit', 'number') | list | length > 0
-        or relations | selectattr('event_time_filter') | list | length > 0 -%}
     {#- Plain values only: if the run fails, dbt writes them into its manifest. -#}
     {%- set sides = [] -%}
     {%- for side in intake.sides -%}
@@ -113,7 +111,7 @@
         {%- endif -%}
     {%- endfor -%}
     {%- do sides.append({
-        'name': intake.sides[0].name ~ ' asks', 'state': none if is_partial else intake.asks,
+        'name': intake.sides[0].name ~ ' asks', 'state': intake.asks,
         'is_remembered': intake.is_asks_known and intake.are_arguments_known, 'count': 0, 'reason': none, 'views': [],
     }) -%}
     {%- if intake.types -%}
@@ -137,7 +135,8 @@
         'parts': afterimage._parts_of_changes(intake.sides),
         'sides': sides,
         'is_woken': intake.is_woken,
-        'is_partial': is_partial,
+        'is_partial': relations | selectattr('limit', 'number') | list | length > 0
+            or relations | selectattr('event_time_filter') | list | length > 0,
         'is_united': intake.is_united,
         'new_shape': intake.new_shape,
         'idle': intake.idle,
