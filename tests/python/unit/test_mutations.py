@@ -6,7 +6,7 @@ import pytest
 
 from conftest import ROOT
 from examples import UNIT_TESTS
-from mutate import FOR_MACHINES, Mutation, mutations
+from mutate import DOES_NOT_COMPILE, FOR_MACHINES, Mutation, mutations
 
 ALL = mutations()
 THEIRS = mutations(FOR_MACHINES)
@@ -32,3 +32,20 @@ def test_the_tests_of_a_mutation_exist(mutation: Mutation) -> None:
         assert f"def {name}(" in (ROOT / file).read_text()
         if file.endswith("unit_test_alone.py"):
             assert case in UNIT_TESTS
+
+
+@pytest.mark.parametrize(
+    ("said", "is_broken"),
+    [
+        ("Compilation Error in model a (models/a.sql)\n  'known' is undefined", True),
+        ("E   Compilation Error in model a (models/a.sql)\nE     macro 'x' takes no 'y'", True),
+        ("E   Compilation Error in model a (models/a.sql)\nE     history a: 1 rows", False),
+        ("Compilation Error in model a (models/a.sql)\n  dms_changes: the columns", False),
+        ("FAILED b - DbtError: a: Compilation Error in model a\n!!!!!! stopping", False),
+        ("[UNRESOLVED_COLUMN.WITH_SUGGESTION] A column", True),
+    ],
+)
+def test_sql_that_does_not_compile_is_told_from_errors_of_the_macros(
+    said: str, is_broken: bool
+) -> None:
+    assert (DOES_NOT_COMPILE.search(said) is not None) == is_broken
