@@ -122,7 +122,7 @@ def test_rows_that_a_pruned_stream_lacks_behind_a_load_are_not_lost(
 
 @pytest.mark.slow
 def test_a_column_that_the_stream_no_longer_has_is_an_error(project: Project, lake: Lake) -> None:
-    """Its rows would go. A new column is none."""
+    """Its rows would be deleted. A column that is added is no error."""
     wider = contract_columns("id: int, name: string, city: string")
     ada = [(10, "insert", (1, "Ada", "Rome"), 1), (30, "update", (1, "Eva", "Rome"), 1)]
     lake.create("audited_people", wider, [change(*one) for one in ada])
