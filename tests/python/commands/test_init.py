@@ -1512,7 +1512,7 @@ def test_a_table_that_is_staged_with_its_full_load_keeps_its_models(
     whole = [(1, "Ada", "update"), (1, "Eva", None), (2, "Ben", "delete"), (3, "Cid", None)]
     assert versions() == whole
 
-    # A second change table, such as one of a task that was set up again, gets no history of its own.
+    # A second change table, such as that of a new task, gets no history of its own.
     land_table(lake, "customers_2__ct", HEADER | data, [change(3, "U", 3, "Kim")], schema="raw")
     landed.append("raw.customers_2__ct")
     both = "{name: customers_loaded}, {name: customers_2__ct}"
