@@ -161,7 +161,8 @@ and (
             options.macro_name ~ ': ' ~ lost ~ ' rows of ' ~ target_relation ~ ' would be lost, or would not end, because'
             ~ ' the stream begins after the changes that they came from. If its staging table was built again from a raw'
             ~ ' table that had been pruned, roll it back, or restore the earlier one in its place. To let the rows go, as'
-            ~ ' where the stream leaves out what staging has rejected since, copy the table first, and run `dbt run --full-refresh --select ' ~ model.name ~ '`.'
+            ~ ' where the stream leaves out what staging has rejected since, copy the table first, and run'
+            ~ ' `dbt run --full-refresh --select ' ~ model.name ~ '`.'
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

@@ -404,11 +404,11 @@ def test_a_topic_made_anew(
     topics.send(name, numbered([11]))
     landings.refused(name)
     # Once staging reads that table, it goes on without its name.
-    landings.project.file("models/anew.yml", SOURCE.format(name=f"{name}_2"))
+    landings.project.file("models/again.yml", SOURCE.format(name=f"{name}_2"))
     try:
         assert f"raw.{name}_2: Kafka, topic {name}, 1 message loaded" in landings.land(name)
     finally:
-        (landings.project.folder / "models/anew.yml").unlink()
+        (landings.project.folder / "models/again.yml").unlink()
     assert landings.values(f"raw.{name}_2") == texts(7, 8, 9, 10, 11)
 
 
