@@ -115,7 +115,7 @@ with
     further_columns=further_columns,
     known={
         'within': afterimage._qlik_known_within(intake, has_reloads, hold_back_hours),
-        'unchanged_if': afterimage._qlik_stays_if(intake, layout),
+        'unchanged_if': afterimage._qlik_stays_if(intake, layout, landing),
         'kept': afterimage._qlik_kept(landing, complete_transactions) if afterimage._is_incremental() else {},
         'has_names_of_content': false,
     }
@@ -126,22 +126,36 @@ with
 {%- endmacro -%}
 
 
-{#- The condition that a change that was taken in stays as it is: what is missing now, events of its transaction or its
-    schema, was there then. (A message in JSON is read without one, too, and one that names no schema by another. If
-    earlier runs were given no metadata, its schema was never known.) -#}
-{%- macro _qlik_stays_if(intake, layout) -%}
+{#- The condition that a change that was taken in stays as it is: what is missing now, events of its transaction, its
+    schema or its first message, was there then. (A message in JSON is read without a schema, too, and one that names none
+    by another, a copy by that of its own time. If earlier runs were given no metadata, its schema was never known.) -#}
+{%- macro _qlik_stays_if(intake, layout, landing) -%}
     {%- set lacks = [] -%}
     {%- if layout.complete_transactions -%}
         {%- do lacks.append("changes.reject_reason like 'held back:%'") -%}
     {%- endif -%}
     {%- if layout.schema_rows is not none -%}
         {%- set no_schema = 'concat(' ~ afterimage._qlik_no_schema() ~ ', changes.schema_id)' -%}
-        {%- set by_the_first = "w -> w like 'the message names no schema: %, the first of its table'" -%}
-        {%- for warns in [
-            'array_contains(<row>.warnings, ' ~ no_schema ~ ')', 'exists(<row>.warnings, ' ~ by_the_first ~ ')'
+        {%- set warns_of_id = 'array_contains(<row>.warnings, ' ~ no_schema ~ ')' -%}
+        {%- set warns_of_first -%}
+exists(<row>.warnings, w -> w like 'the message names no schema: %, the first of its table')
+        {%- endset -%}
+        {%- set is_read_by_another -%}
+changes.schema_id is null
+        and changes.changed_columns is not null
+        and not (
+            changes.changed_columns <=> known.changed_columns and changes.absent_columns <=> known.absent_columns
+        )
+        and {{ afterimage._qlik_lacks_first(landing) }}
+        {%- endset -%}
+        {%- for condition, warns in [
+            (warns_of_id | replace('<row>', 'changes'), warns_of_id),
+            (warns_of_first | replace('<row>', 'changes'), warns_of_first),
+            (is_read_by_another, warns_of_first),
         ] if intake.is_asks_known or intake.had_wakes -%}
-            {%- do lacks.append('(' ~ warns | replace('<row>', 'changes') ~ ' and not coalesce('
-                ~ warns | replace('<row>', 'known') ~ ', false))') -%}
+            {%- do lacks.append(
+                '(' ~ condition ~ ' and not coalesce(' ~ warns | replace('<row>', 'known') ~ ', false))'
+            ) -%}
         {%- endfor -%}
         {%- do lacks.append('changes.reject_reason = ' ~ no_schema) -%}
         {%- do lacks.append("changes.reject_reason rlike '^(the metadata message has no dataSchema:"
@@ -155,18 +169,14 @@ with
 
 
 {#- What a change keeps of its stored row when fewer of its messages are landed: its first offset, by which reloads have
-    their places, and that its transaction was complete. -#}
+    their places, the time of a reload, which may be that of its landing, and that its transaction was complete. -#}
 {%- macro _qlik_kept(landing, complete_transactions) -%}
-    {%- set position -%}
-if(
-        known.message_position.`offset` <= changes.message_position.`offset`
-        and known.message_position.`partition` = changes.message_position.`partition`
-        and {{ afterimage._qlik_known_topic(landing, 'known') }} <=> changes.message_position.topic,
-        known.message_position,
-        changes.message_position
-    )
-    {%- endset -%}
-    {%- set kept = {'message_position': position} -%}
+    {%- set lacks_first = afterimage._qlik_lacks_first(landing) -%}
+    {%- set kept = {
+        'message_position': 'if(' ~ lacks_first ~ ', known.message_position, changes.message_position)',
+        'changed_at': 'if(' ~ lacks_first ~ ' and ' ~ afterimage._has_movable_place('known.change_seq')
+            ~ ', known.changed_at, changes.changed_at)',
+    } -%}
     {%- if complete_transactions -%}
         {%- set is_incomplete = "w -> startswith(w, 'the transaction is not complete:')" -%}
         {%- set warnings -%}
@@ -181,6 +191,14 @@ if(
         {%- do kept.update({'warnings': warnings}) -%}
     {%- endif -%}
     {{ return(kept) }}
+{%- endmacro -%}
+
+
+{#- The condition that the first message of a change is no longer landed, but a later one of its partition is. -#}
+{%- macro _qlik_lacks_first(landing) -%}
+known.message_position.`offset` < changes.message_position.`offset`
+        and known.message_position.`partition` = changes.message_position.`partition`
+        and {{ afterimage._qlik_known_topic(landing, 'known') }} <=> changes.message_position.topic
 {%- endmacro -%}
 
 

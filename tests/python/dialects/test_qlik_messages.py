@@ -526,6 +526,45 @@ def test_what_names_no_schema_stays_as_the_one_of_its_time_read_it(
     assert found("--full-refresh") == by_both
 
 
+@pytest.mark.slow
+def test_what_names_no_schema_stays_as_its_first_message_was_read(
+    project: Project, lake: Lake
+) -> None:
+    """The task has written it again, after a new version of the table, and only that is landed."""
+    columns = column_list(ID="int", NAME="string", EMAIL="string", **BALANCE)
+    project.stream(
+        "stg_resent",
+        f"qlik_messages({relation('resent')}, unique_key=['ID'], columns={columns},"
+        f" metadata={relation('resent_metadata')})",
+    )
+
+    def sent(offset: int, day: int) -> dict[str, Any]:
+        head = headers(
+            "UPDATE", changeSequence=f"2024010112{1:025d}", changeMask="04", columnMask="07"
+        )
+        body = {"data": {"ID": 1, "NAME": "Ada", "BALANCE": None}, "headers": head}
+        landed = {"topic": "t", "partition": 0, "timestamp": datetime(2024, 1, day, 12)}
+        return {"value": json.dumps(body), "offset": offset, **landed}
+
+    def changes(*arguments: str) -> list[tuple[Any, ...]]:
+        project.dbt("run", "--select", "stg_resent", *arguments)
+        rows = staged(lake, "stg_resent")
+        return [(row["changed_columns"], row["absent_columns"]) for row in rows]
+
+    # BALANCE was set to NULL. Later the bit is that of EMAIL, and BALANCE has none in columnMask.
+    as_sent = [(["BALANCE"], ["EMAIL"])]
+    lake.create("resent", landing("json"), [sent(offset=5, day=1)])
+    lake.create("resent_metadata", landing("json"), [described("json", "v1")])
+    assert changes("--full-refresh") == as_sent
+    lake.append("resent_metadata", landing("json"), [described("json", "v2")])
+    assert changes() == as_sent
+    lake.create("resent", landing("json"), [sent(offset=9, day=2)])
+    assert changes() == as_sent
+    # The old version may leave with the messages of its time.
+    lake.create("resent_metadata", landing("json"), [described("json", "v2")])
+    assert changes() == as_sent
+
+
 @pytest.mark.minutes
 def test_what_was_read_by_a_schema_stays_whatever_has_all_rows_read_again(
     project: Project, lake: Lake
@@ -1354,6 +1393,36 @@ def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
         project.dbt("run", "--select", *models, *(["--full-refresh"] if number == 0 else []))
         found = lake.rows(f"select NAME from {SCHEMA}.pruned_history order by version")
         assert [row["NAME"] for row in found] == ["a", "b", "c", "a", "d", "a"][: 2 * number + 2]
+
+
+@pytest.mark.slow
+def test_a_reload_keeps_the_time_of_a_message_that_is_no_longer_landed(
+    project: Project, lake: Lake
+) -> None:
+    """The load was restarted. The change behind it is older than the second copy: it was cached."""
+    models = version_models(project, "restarted")
+    first, second = (f"2024010112{number:025d}" for number in (1, 2))
+    changed = at_offset(0, "UPDATE", first, data={"ID": 1, "NAME": "b"})
+    loaded, again = (
+        at_offset(place, "REFRESH", None, data={"ID": 1, "NAME": "c"}) for place in (5, 30)
+    )
+    head = {"timestamp": "2024-01-02T09:10:00"}
+    cached = at_offset(31, "UPDATE", second, data={"ID": 1, "NAME": "d"}, headers=head)
+    for batches in [
+        [[changed, loaded, again, cached], [again, cached]],
+        [[changed, loaded], [again, cached]],
+    ]:
+        flags = ["--full-refresh"]
+        for batch in batches:
+            lake.create("restarted", landing("json"), batch)
+            project.dbt("run", "--select", *models, *flags)
+            flags = []
+        found = lake.rows(f"select * from {SCHEMA}.restarted_history order by version")
+        assert [(row["NAME"], row["valid_from"]) for row in found] == [
+            ("b", datetime(2024, 1, 1, 12)),
+            ("c", datetime(2024, 1, 2, 9, 5)),
+            ("d", datetime(2024, 1, 2, 9, 10)),
+        ]
 
 
 @pytest.mark.minutes
