@@ -418,7 +418,7 @@ def test_an_empty_header_prefix_means_qliks_own_names(project: Project, lake: La
     assert row["warnings"] is None
 
 
-def landed(number: int, letter: str, bits: bytes | None, **values: str) -> dict[str, Any]:
+def landed(number: int, letter: str, bits: bytes | None, **values: str | None) -> dict[str, Any]:
     return {
         "header__change_seq": f"2024010112010000{number:019}",
         "header__change_oper": letter,
@@ -436,6 +436,43 @@ def test_a_null_that_an_insert_does_not_flag_is_a_null(project: Project, lake: L
     assert row["after"] == dict.fromkeys(DATA) | {"c01": "1"}
     assert (row["changed_columns"], row["absent_columns"]) == (["c01", "c03"], None)
     assert row["warnings"] is None
+
+
+@pytest.mark.slow
+def test_a_table_that_gets_its_mask_later_keeps_what_is_not_captured_from_then_on(
+    project: Project, lake: Lake
+) -> None:
+    """Before that NULL counts as the value, as the docs say; a before-image does not show it."""
+    project.stream(
+        "stg_unmasked", f"qlik_change_table({relation('unmasked__ct')}, unique_key=['c01'])"
+    )
+    project.history("unmasked_history", "stg_unmasked", ["c01"])
+    mask = "header__change_mask"
+    types = HEADER | dict.fromkeys(DATA, "string")
+    unmasked = {name: kind for name, kind in types.items() if name != mask}
+
+    def told(place: int, letter: str, name: str, text: str | None, *flagged: str) -> dict[str, Any]:
+        bits = flags(list(flagged)) if flagged else None
+        return landed(place, letter, bits, c01="1", c02=name, c03=text)
+
+    def texts(*arguments: str) -> list[tuple[str, str | None]]:
+        project.dbt("run", "--select", "stg_unmasked", "unmasked_history", *arguments)
+        rows = lake.rows(f"select * from {SCHEMA}.unmasked_history order by version")
+        return [(row["c02"], row["c03"]) for row in rows]
+
+    rows = [
+        told(1, "I", "a", "long"),
+        told(2, "B", "a", None),
+        told(2, "U", "b", None),
+        told(3, "U", "b", "longer"),
+    ]
+    lake.create("unmasked__ct", unmasked, rows)
+    lost = [("a", "long"), ("b", None), ("b", "longer")]
+    assert texts("--full-refresh") == lost
+    lake.spark.sql(f"alter table {SCHEMA}.unmasked__ct add columns ({mask} binary)")
+    lake.append("unmasked__ct", types, [told(4, "U", "c", None, "c02")])
+    for arguments in [], ["--full-refresh"]:
+        assert texts(*arguments) == [*lost, ("c", "longer")]
 
 
 DELETE_MASKS: list[tuple[bytes | None, str | None]] = [
