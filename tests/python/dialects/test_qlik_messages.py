@@ -1514,6 +1514,40 @@ def test_a_table_keeps_its_offsets_when_a_model_gets_another_or_loses_one(
     assert run("second") == expected
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("are_gone", [False, True])
+def test_a_raw_table_may_get_a_topic_if_its_earlier_rows_get_it_or_none_is_read(
+    are_gone: bool, project: Project, lake: Lake
+) -> None:
+    """A reload is then behind the changes that had none."""
+    models = version_models(project, "titled")
+    columns = {name: kind for name, kind in landing("json").items() if name != "topic"}
+    place = f"2024010112{1:025d}"
+    messages = [
+        at_offset(0, "REFRESH", None, data={"ID": 1, "NAME": "a"}),
+        at_offset(1, "UPDATE", place, data={"ID": 1, "NAME": "b"}),
+        at_offset(2, "REFRESH", None, data={"ID": 1, "NAME": "c"}),
+    ]
+    lake.create("titled", columns, messages[:2])
+    project.dbt("run", "--select", *models, "--full-refresh")
+    lake.spark.sql(f"alter table {SCHEMA}.titled add columns (topic string)")
+    if are_gone:
+        lake.spark.sql(f"delete from {SCHEMA}.titled")
+        kept = ", ".join(f"`{name}`" for name in columns)
+        bare = f"select {kept} from {{{{ {relation('titled')} }}}}"
+        project.model("titled_bare", bare, materialized="table", file_format=FORMAT)
+        call = f"qlik_messages(ref('titled_bare'), unique_key=['ID'], columns={ROW})"
+        project.stream("stg_titled", call)
+        models = ("titled_bare", *models)
+    else:
+        lake.spark.sql(f"update {SCHEMA}.titled set topic = 't'")
+    lake.append("titled", {**columns, "topic": "string"}, messages[2:])
+    for flags in [[]] if are_gone else [[], ["--full-refresh"]]:
+        project.dbt("run", "--select", *models, *flags)
+        found = lake.rows(f"select * from {SCHEMA}.titled_history order by version")
+        assert [row["NAME"] for row in found] == ["a", "b", "c"]
+
+
 def test_a_place_in_the_future_moves_no_reload(project: Project, lake: Lake) -> None:
     """Whether its change is good or rejected: else what follows would stand before the reload."""
     first, second = (f"2024010112{number:025d}" for number in (1, 2))
