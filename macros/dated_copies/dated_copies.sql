@@ -51,6 +51,8 @@
     {%- set plan = none -%}
     {%- if afterimage._is_incremental() -%}
         {%- set plan = afterimage._copies_plan(macro_name, intake, types[date], unique_key) -%}
+    {%- else -%}
+        {%- do afterimage._copies_check_sizes(macro_name, intake.sides[0], unique_key) -%}
     {%- endif %}
 with
 

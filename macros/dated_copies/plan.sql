@@ -44,6 +44,7 @@
             afterimage._copies_state(place, unique_key), 'place', 'true', afterimage._quoted(unique_key, 'image.')
         )) -%}
     {%- endfor -%}
+    {%- set small = [] -%}
     {%- for place in plan.read -%}
         {%- if place in landed and not loop.first and flags.WHICH in ['run', 'build']
             and sizes[place] * 2 < sizes.get(loop.previtem, 0) -%}
@@ -52,10 +53,11 @@
                 afterimage._copies_state(place, unique_key), 'place', 'true', afterimage._quoted(unique_key, 'image.')
             ) if place in known else {} -%}
             {%- if place not in known or sizes[place] < before.get(place, 0) -%}
-                {%- do afterimage._copies_report_size(macro_name, side.relation, place, sizes, loop.previtem) -%}
+                {%- do small.append([place, loop.previtem]) -%}
             {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
+    {%- do afterimage._copies_report_small(macro_name, side.relation, small, sizes) -%}
 
     {%- set ids = ["known.change_id like 'rejected-%'"] -%}
     {%- set revised = (plan.compared + taken_out) | sort -%}
@@ -155,31 +157,6 @@ known.change_id between '{{ first }}' and '{{ last }}~' or known.change_id betwe
         where landed.row_count < known.row_count
     {%- endset -%}
     {{ return(run_query(query).columns[0].values() | list) }}
-{%- endmacro -%}
-
-
-{#- The number of keys of each copy. Rows that landed twice count once, and rows without a key not at all. -#}
-{%- macro _copies_sizes(rows, place, condition, keys) -%}
-    {%- set sizes = {} -%}
-    {%- set query = 'select ' ~ place ~ ', count(distinct ' ~ keys | join(', ') ~ ') from ' ~ rows
-        ~ ' as copies where ' ~ condition ~ ' group by 1' -%}
-    {%- for row in run_query(query).rows if row[0] is not none -%}
-        {%- do sizes.update({row[0]: row[1] | int}) -%}
-    {%- endfor -%}
-    {{ return(sizes) }}
-{%- endmacro -%}
-
-
-{#- Warns that a copy has less than half the keys of the one before: a broken copy would delete the rest. -#}
-{%- macro _copies_report_size(macro_name, relation, place, sizes, previous) -%}
-    {%- if afterimage._ignores_gaps(macro_name) -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- do afterimage._report_gap(
-        macro_name ~ ": the copy of " ~ place ~ " in " ~ relation ~ " has " ~ sizes[place] ~ " rows, and the one before"
-        ~ " it " ~ sizes[previous] ~ ". Rows that it lacks count as deleted. Replace the copy if it is broken, or set the"
-        ~ " var afterimage_on_gap to 'ignore'."
-    ) -%}
 {%- endmacro -%}
 
 

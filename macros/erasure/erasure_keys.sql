@@ -26,6 +26,23 @@
 {%- endmacro -%}
 
 
+{#- Where staging does not remember its key, the histories and audits that read it have it in their configs. -#}
+{%- macro _check_is_whole(unique_key, staging, nodes) -%}
+    {%- set given = unique_key | map('lower') | list -%}
+    {%- for node in nodes if node.config.materialized in ['history', 'audit']
+        and staging.unique_id in node.depends_on.nodes -%}
+        {%- set own = afterimage._key_in_config(node) -%}
+        {%- set more = own | map('lower') | reject('in', given) | list -%}
+        {%- if more and own | length == more | length + given | length -%}
+            {%- do exceptions.raise_compiler_error(
+                'erase: `keys` must name the whole key of ' ~ staging.name ~ ', as ' ~ node.name ~ ' has it: '
+                ~ own | join(', ') ~ '. Got: ' ~ unique_key | join(', ')
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
 {#- The keys of the list (see _erasures_of) that the stream has rows of, as lists of texts. -#}
 {%- macro _listed_texts(stream, unique_key, erasures) -%}
     {%- if not erasures -%}

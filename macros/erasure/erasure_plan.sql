@@ -33,6 +33,9 @@
     ) or '[]') -%}
     {%- set kept = afterimage._kept_columns(keep_intervals, types.keys() | list) -%}
     {%- set unique_key = afterimage._key_of_erasure(stream, keys, listed, types.keys() | list, known) -%}
+    {%- if not known -%}
+        {%- do afterimage._check_is_whole(unique_key, node, nodes) -%}
+    {%- endif -%}
     {%- set erasures = afterimage._erasures_of(staging, unique_key, types) if listed else none -%}
     {%- set texts = afterimage._listed_texts(stream, unique_key, erasures) if listed
         else afterimage._key_texts(keys, unique_key, types) -%}
@@ -114,12 +117,16 @@
     model must name the same key in its config, as histories and audits do. What has rows from elsewhere too may still
     mean the key of those. -#}
 {%- macro _has_this_key(node, unique_key) -%}
-    {%- set own = node.config.unique_key or [] -%}
-    {%- set own = [own] if own is string else own -%}
     {{ return(
         node.config.materialized == 'table'
-        or own | map('lower') | sort | list == unique_key | map('lower') | sort | list
+        or afterimage._key_in_config(node) | map('lower') | sort | list == unique_key | map('lower') | sort | list
     ) }}
+{%- endmacro -%}
+
+
+{%- macro _key_in_config(node) -%}
+    {%- set own = node.config.unique_key or [] -%}
+    {{ return([own] if own is string else own) }}
 {%- endmacro -%}
 
 

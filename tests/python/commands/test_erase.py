@@ -772,6 +772,42 @@ def test_what_may_be_of_others_is_left_alone_and_named(
 
 
 @pytest.mark.slow
+def test_half_a_key_is_none_where_staging_does_not_remember_its_key(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Row 42 of one company is not row 42 of another one."""
+    project = make_project("erase_half_a_key")
+    columns = {name: kind for name, kind in COLUMNS.items() if name != "code"}
+    columns |= {"company": "string", "id": "int"}
+    project.model(
+        "stg_staff",
+        f"{{{{ qlik_change_table({relation('staff__ct')}, unique_key=['company', 'id']) }}}}",
+        materialized="incremental",
+        incremental_strategy="merge",
+        unique_key="change_id",
+        file_format=FORMAT,
+    )
+    project.history("staff_history", "stg_staff", ["company", "id"])
+    staff = [
+        row(number, "I", "", f"One of {company}") | {"company": company, "id": 42}
+        for number, company in enumerate(("ours", "theirs"))
+    ]
+    lake.create("staff__ct", columns, staff)
+    project.dbt("run", "--full-refresh")
+    before = lake.contents("stg_staff", "staff_history")
+    with pytest.raises(DbtError):
+        erase(project, staging="stg_staff", keys=[{"ID": 42}])
+    assert "whole key of stg_staff, as staff_history has it: company, id. Got: id" in (
+        capfd.readouterr().out
+    )
+    assert lake.contents("stg_staff", "staff_history") == before
+    erase(project, staging="stg_staff", keys=[{"ID": 42, "company": "ours"}])
+    assert lake.rows(f"select company, id from {SCHEMA}.staff_history") == [
+        {"company": "theirs", "id": 42}
+    ]
+
+
+@pytest.mark.slow
 def test_what_may_be_of_a_source_or_a_seed_is_left_alone_and_named(
     make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:

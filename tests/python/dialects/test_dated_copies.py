@@ -409,9 +409,9 @@ def test_a_small_copy_that_is_known_stops_no_run(project: Project, lake: Lake) -
     """A recreated table is read as a whole, and `dbt compile` reads any table as a whole."""
     strict = ("--vars", "{afterimage_on_gap: error}")
     rows = [row for date, copy in BROKEN.items() for row in rows_of(date, copy)]
-    for refresh in (["--full-refresh"], []):
+    for options in (["--full-refresh"], strict):
         lake.create("parts_copies", COLUMNS, rows)
-        project.dbt("run", "--select", "+parts_history", *refresh, *strict)
+        project.dbt("run", "--select", "+parts_history", *options)
     project.dbt("compile", "--select", "stg_parts", *strict)
     rows += rows_of(day(2), {7: ["a"], 8: ["a"], 9: ["a"]})
     lake.append("parts_copies", COLUMNS, rows[-3:])
@@ -452,6 +452,48 @@ def test_a_broken_copy_is_reported_and_its_deletes_are_marked(
     warning = "the copy has less than half of the rows of the one before"
     assert sorted(row["id"] for row in marked) == [1, 3]
     assert {tuple(row["warnings"]) for row in marked} == {(warning,)}
+
+
+@pytest.mark.slow
+def test_a_build_reports_all_broken_copies_at_once(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Also a full refresh. What every run builds reports the newest copy alone."""
+    copies = BROKEN | {day(2): BROKEN[day(0)], day(3): {1: ["a"]}}
+    rows = [row for date, copy in copies.items() for row in rows_of(date, copy)]
+    both = (
+        f"the copy of {day(1)}.000000 has 1 rows, and the one before it 3;"
+        f" the copy of {day(3)}.000000 has 1 rows, and the one before it 3. Rows"
+    )
+    strict = ("--vars", "{afterimage_on_gap: error}")
+    run = ("--no-quiet", "run", "--full-refresh", "--select", "+parts_history")
+    lake.create("parts_copies", COLUMNS, rows_of(day(0), copies[day(0)]))
+    project.dbt(*run)
+    before = lake.contents("stg_parts", "parts_history")
+    lake.create("parts_copies", COLUMNS, rows)
+    with pytest.raises(DbtError, match=re.escape(both)):
+        project.dbt(*run, *strict)
+    assert lake.contents("stg_parts", "parts_history") == before
+    capfd.readouterr()
+    project.dbt(*run, "--vars", "{afterimage_on_gap: ignore}")
+    assert "the copy of" not in capfd.readouterr().out
+    project.dbt(*run)
+    assert both in " ".join(capfd.readouterr().out.split())
+    assert found(lake, "parts") == expected(copies)
+
+    project.model(
+        "parts_each_time",
+        f"{{{{ dated_copies({relation('parts_copies')}, ['id'], 'copied_on') }}}}",
+        materialized="table",
+        file_format=FORMAT,
+    )
+    build = ("run", "--select", "parts_each_time")
+    with pytest.raises(DbtError, match=rf"in \S+ the copy of {day(3)}\.000000 has 1 rows"):
+        project.dbt(*build, *strict)
+    project.dbt(*build)
+    lake.append("parts_copies", COLUMNS, rows_of(day(4), copies[day(0)]))
+    project.dbt(*build, *strict)
+    (project.folder / "models/parts_each_time.sql").unlink()
 
 
 @pytest.mark.slow

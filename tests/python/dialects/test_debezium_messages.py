@@ -316,6 +316,57 @@ def test_what_is_sent_again_keeps_its_place_if_its_first_message_is_gone(
     assert sorted(row["source_rows"] for row in after["stg_things"]) == [1, 1, 1, 2, 2]
 
 
+@pytest.mark.minutes
+@pytest.mark.parametrize("is_pruned", [False, True], ids=["all is landed", "pruned"])
+def test_a_second_snapshot_that_was_read_can_be_taken_back(
+    is_pruned: bool, project: Project, lake: Lake
+) -> None:
+    """As the docs say. Without that, the history has `b` alone, from the beginning on."""
+    models(project, "read_twice", ", position=['partition', 'offset']")
+    project.model(
+        "things_audit",
+        "select * from {{ ref('stg_things') }}",
+        materialized="audit",
+        unique_key=["id"],
+    )
+    below = ("things_history", "things_audit")
+    rows = [
+        landed(0, envelope("r", 1, None, thing(1, "a"))),
+        landed(10, envelope("u", 20, None, thing(1, "b"))),
+    ]
+    lake.create("read_twice", LANDING, rows)
+    project.dbt("run", "--select", "stg_things+", "--full-refresh")
+    before = lake.contents(*below)
+    version = {
+        "iceberg": f"select snapshot_id as v from {SCHEMA}.stg_things.refs",
+        "delta": f"select max(version) as v from (describe history {SCHEMA}.stg_things)",
+    }
+    [known] = lake.rows(version[FORMAT])
+    if is_pruned:
+        lake.spark.sql(f"delete from {SCHEMA}.read_twice where offset = 0")
+    again = landed(900, envelope("r", 90, None, thing(1, "b")))
+    later = landed(901, envelope("c", 91, None, thing(2, "c")))
+    lake.append("read_twice", LANDING, [again, later])
+    project.dbt("run", "--select", "stg_things+")
+    [counted] = lake.rows(f"select count(*) as n from {SCHEMA}.things_history where id = 1")
+    assert counted["n"] == 1
+    lake.spark.sql(f"delete from {SCHEMA}.read_twice where offset = 900")
+    if is_pruned:
+        back = {
+            "iceberg": f"call system.set_current_snapshot('{SCHEMA}.stg_things', {known['v']})",
+            "delta": f"restore table {SCHEMA}.stg_things to version as of {known['v']}",
+        }
+        lake.spark.sql(back[FORMAT])
+        project.dbt("run", "--select", "stg_things")
+        project.dbt("run", "--full-refresh", "--select", *below)
+    else:
+        project.dbt("run", "--full-refresh", "--select", "stg_things+")
+    (project.folder / "models/things_audit.sql").unlink()
+    for name, found in lake.contents(*below).items():
+        assert [row for row in found if row["id"] == 1] == before[name], name
+        assert [row["id"] for row in found].count(2) == 1 + (name == "things_audit"), name
+
+
 # A key change in two partitions: PostgreSQL's connector does not send the long value again.
 MOVED: list[Row] = [
     landed(0, of_postgresql("c", 10, None, thing(1, "long"))),
