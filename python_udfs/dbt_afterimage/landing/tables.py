@@ -30,7 +30,8 @@ from dbt_afterimage.runtime.state import state_folder
 from dbt_afterimage.text import visible
 
 # The texts that may become values of a type: those that can be turned back without a difference,
-# apart from zeros at the end of a fraction. Leading zeros, signs and exponents stay text.
+# apart from zeros at the end of fractions of one length. Leading zeros, signs and exponents stay
+# text.
 _WHOLE = "-?[1-9][0-9]{0,18}|0"
 _TYPES = {
     "boolean": "(?i)true|false",
@@ -40,6 +41,8 @@ _TYPES = {
     "timestamp": r"[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.][0-9]{1,6})?)?"
     r"(?:Z|[+-][0-9]{2}:[0-9]{2})?",
 }
+# The fraction of a number. A lone 0 is none: some writers put one behind each whole number.
+_FRACTION = "[.](0[0-9]+|[1-9][0-9]*)$"
 # Spark would take the partition `code=007` for the number 7.
 _PARTITIONS_ARE_TEXTS = {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}
 # The lines of JSON that show the order of the columns.
@@ -300,6 +303,8 @@ class Table:
         """
         fits: dict[str, set[str]] = {}
         seen: set[str] = set()
+        lengths: dict[str, set[int]] = {}
+        padded: set[str] = set()
         for group, _ in read:
             names = {name.lower() for name in group.texts}
             texts = _TEXTS_OF_EVENTS if names >= _EVENT_LOG else set()
@@ -309,28 +314,43 @@ class Table:
                 for name in group.texts
                 if not name.lower().endswith("mask") and name.lower() not in texts | {*known}
             ]
-            for name, has_values, *counts in self._counted(group, new):
+            for name, has_values, zeros, shortest, longest, *counts in self._counted(group, new):
+                key = name.lower()
                 misfits = dict(zip(_TYPES, counts, strict=True))
                 fitting = {kind for kind, count in misfits.items() if not count}
-                fits[name.lower()] = fits.get(name.lower(), set(_TYPES)) & fitting
+                fits[key] = fits.get(key, set(_TYPES)) & fitting
+                lengths.setdefault(key, set()).update({shortest, longest} - {None})
+                if zeros:
+                    padded.add(key)
                 if has_values:
-                    seen.add(name.lower())
+                    seen.add(key)
+        for name in padded:
+            # Amounts have as many digits each. Codes do not: 1.10 is not 1.1.
+            if len(lengths[name]) > 1:
+                fits[name].discard("double")
         return {
             name: next((kind for kind in _TYPES if kind in fitting and name in seen), "string")
             for name, fitting in fits.items()
         }
 
     def _counted(self, group: Group, names: Sequence[str]) -> list[tuple[Any, ...]]:
-        """Return for each text column how many values it has, and how many fit no type."""
+        """Return for each text column how many values it has, and how many misfit each type.
+
+        In between: how many end in a zero of a fraction, and the lengths of the shortest and of the
+        longest fraction.
+        """
         if not names:
             return []
         counts = []
         for name in names:
             text = quote(name)
+            fraction = f"length(nullif(regexp_extract({text}, '{_FRACTION}', 1), ''))"
             counts.append(f"count(nullif({text}, ''))")
+            counts.append(f"count_if({text} rlike '[.][0-9]+0$')")
+            counts += [f"min({fraction})", f"max({fraction})"]
             counts += [f"count_if({text} <> '' and not {_fits(text, kind)})" for kind in _TYPES]
         [row] = self._project.rows(f"select {', '.join(counts)} from {_source(group)}")
-        width = len(_TYPES) + 1
+        width = len(_TYPES) + 4
         return [
             (name, *row[number * width : (number + 1) * width]) for number, name in enumerate(names)
         ]

@@ -380,9 +380,8 @@ class TopicTable(Table):
             return contents(is_in=True)
 
         def check() -> None:
-            now = broker.topic(topic.name)
-            gone = [n for n, (start, _) in wanted.items() if now.first.get(n, start + 1) > start]
-            if now.id != topic.id or gone:
+            # Messages that are gone by now were read before: Spark refuses a range with a gap.
+            if broker.topic(topic.name).id != topic.id:
                 raise lost(topic.name)
 
         with self._view(broker, topic, wanted) as (view, size):

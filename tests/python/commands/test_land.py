@@ -342,6 +342,35 @@ def test_csv_columns_take_a_type_that_loses_nothing(landings: Landings) -> None:
     assert (third["quoted"], third["quoted_number"], third["empty"]) == (None, None, None)
 
 
+def test_numbers_in_csv_that_differ_by_zeros_alone_are_text(landings: Landings) -> None:
+    """As sections have them. Amounts have as many digits each, or no zeros at the end."""
+    cells = {
+        "id": ["1", "2", "3"],
+        "section": ["1.1", "1.2", "1.10"],
+        "amount": ["1.50", "-0.25", "10"],
+        "shortest": ["1.5", "0.25", "-10"],
+        "of_python": ["1.0", "0.25", "10.0"],
+        "zeros": ["1.00", "2.00", "3.00"],
+        "release": ["2.0", "2.00", "2.1"],
+        "signed": ["-1.1", "-1.10", ""],
+    }
+    lines = [",".join(cells), *(",".join(row) for row in zip(*cells.values(), strict=True))]
+    landings.csv("codes.csv", "\n".join(lines))
+    landings.land(landings.folder / "codes.csv")
+    types = landings.types("raw.codes")
+    assert {name for name, kind in types.items() if kind == "string"} == {
+        *("section", "release", "signed"),
+    }
+    assert {types[name] for name in ("amount", "shortest", "of_python", "zeros")} == {"double"}
+    assert [row["section"] for row in landings.rows("raw.codes")] == ["1.1", "1.2", "1.10"]
+    # Also if files of different columns have them, or the names of folders.
+    landings.csv("parts/version=1.1/a.csv", "id,code\n1,2.1\n2,2.3\n")
+    landings.csv("parts/version=1.10/a.csv", "code,id,more\n2.10,3,x\n2.30,4,y\n")
+    landings.land(landings.folder / "parts")
+    found = [(row["code"], row["version"]) for row in landings.rows("raw.parts")]
+    assert found == [("2.1", "1.1"), ("2.3", "1.1"), ("2.10", "1.10"), ("2.30", "1.10")]
+
+
 def test_masks_in_csv_are_text_even_if_they_have_no_letter_yet(landings: Landings) -> None:
     head = "header__change_seq,header__change_oper,header__change_mask,id,name,city\n"
     landings.csv("gates__ct/1.csv", f"{head}{'1' * 35},U,10,1,a,b\n{'2' * 35},U,20,1,a,c\n")
@@ -453,6 +482,22 @@ def test_columns_of_copied_json_keep_their_order(landings: Landings) -> None:
     third = landings.rows("raw.tasks")[3]
     assert list(third) == ["id", "title", "status", "Zone", "day", "size", "owner"]
     assert (third["size"], third["owner"], third["day"]) == (5, "Ada", 2)
+
+
+def test_numbers_in_json_that_are_strings_keep_their_digits(landings: Landings) -> None:
+    """As numbers they would not: Spark makes a double of them."""
+    amount, rate = "123456789012345.6789", "0.3333333333333333333333333333"
+    lines = [
+        f'{{"id": 1, "amount": "{amount}", "number": {amount}, "mixed": 9007199254740993}}',
+        f'{{"id": 2, "amount": "{rate}", "number": {rate}, "mixed": 1.5}}',
+    ]
+    landings.file("rates/1.json", "\n".join(lines).encode())
+    landings.land(landings.folder / "rates")
+    landings.land(landings.folder / "rates", "--copy", "--as", "raw.copied")
+    for rows in (landings.source("rates"), landings.rows("raw.copied")):
+        assert [row["amount"] for row in rows] == [amount, rate]
+        assert [row["number"] for row in rows] == [123456789012345.67, 0.3333333333333333]
+        assert [row["mixed"] for row in rows] == [9007199254740992.0, 1.5]
 
 
 @pytest.mark.slow
