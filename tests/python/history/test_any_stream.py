@@ -327,6 +327,32 @@ def test_a_change_at_a_known_place_leaves_the_earlier_one_its_time(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("grain", ["change", "transaction"])
+def test_a_transaction_id_that_is_used_again_in_a_later_run(
+    grain: str, project: Project, lake: Lake
+) -> None:
+    """A late change between two that were an hour apart makes one transaction of them."""
+    model(project, grain=grain)
+    one = {"transaction_id": "t"}
+    first = [
+        change(1, "insert", (1, "Ada", "Rome")) | at(0, **one),
+        change(2, "insert", (2, "Ben", "Bonn")) | at(0, **one),
+    ]
+    second = [
+        change(5, "update", (1, "Ada", "Bari"), 1) | at(61, **one),
+        # A change was lost upstream.
+        change(6, "delete", (2, "Ben", "Oslo"), 1) | at(61, **one),
+    ]
+    late = [change(4, "update", (1, "Ada", "Oslo"), 2) | at(30, **one)]
+    rebuilt = assert_runs_give_a_rebuild(
+        project, lake, first, [*first, *second], [*first, *second, *late]
+    )
+    steps = [(0, 30), (30, 61), (61, None)]
+    assert times(rebuilt, 1) == (steps if grain == "change" else steps[-1:])
+    assert times(rebuilt, 2) == [(0, 61)]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("is_applied", [False, True])
 def test_a_run_with_a_truncation_and_a_rejected_change(
     is_applied: bool, project: Project, lake: Lake
