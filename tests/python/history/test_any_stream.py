@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, contract_columns
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
 from histories import DAY, change
 from reference import Row
 
@@ -122,6 +122,25 @@ def test_a_part_of_a_key_may_be_null(kind: str, project: Project, lake: Lake) ->
     first = [change(1, "insert", (1, None, "Rome"))]
     second = [change(2, "update", (1, None, "Oslo"), 1)]
     assert assert_runs_give_a_rebuild(project, lake, first, first + second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["history", "audit"])
+def test_a_key_that_is_not_always_captured_is_refused(
+    kind: str, project: Project, lake: Lake
+) -> None:
+    """All rows whose name is unknown would have the key NULL. A rejected change has no key."""
+    model(project, kind, unique_key=["NAME"])
+    sparse = change(3, "update", (1, None, "Oslo"), 1) | {"absent_columns": ["city", "name"]}
+    rejected = change(2, "update", (1, None, "Bari")) | {"absent_columns": ["name"]}
+    rows = [change(1, "insert", (1, "Ada", "Rome")), rejected | {"reject_reason": "no key"}]
+    lake.create("any_stream", COLUMNS, rows)
+    project.dbt("run", "--full-refresh")
+    lake.append("any_stream", COLUMNS, [sparse])
+    for command in (["run"], ["run", "--full-refresh"]):
+        with pytest.raises(DbtError) as error:
+            project.dbt(*command)
+        assert f"{kind} any_table: 1 changes did not capture the column `name`" in str(error.value)
 
 
 def test_a_row_leaves_a_key_with_a_null_part(project: Project, lake: Lake) -> None:
