@@ -70,7 +70,7 @@ effective as (
         not coalesce(
             ensuing_change_seq = change_seq
             {%- if options.grain == 'transaction' %}
-            or ensuing_transaction_id = transaction_id
+            or {{ afterimage._are_of_one_transaction('', 'ensuing_') }}
             {%- endif %},
             false
         ) as is_outcome

@@ -3,8 +3,8 @@
     `events` has one row for each thing that happened to a key: a change of its own, its departure (`key_change`: an
     update gave the row another key) and each truncation of the table while it may have lived. `states` adds whether the
     key lived just before (`was_alive`), what its row looks like after (`state`, with absent columns filled), and
-    `valid_at`, the running maximum of the change times. `ensuing_change_seq` and `ensuing_transaction_id` are those of
-    the key's next event that has an effect.
+    `valid_at`, the running maximum of the change times. `ensuing_change_seq` and its like are those of the key's next
+    event that has an effect.
 
     Args: changes (a relation, or SQL for a FROM clause), unique_key, columns (each {name, type}), load_valid_from, and `rebuilt`. With
     `rebuilt`, an incremental run of the history materialization rebuilds only some keys, each from a place on; what the
@@ -47,7 +47,7 @@ lives as (
         coalesce(lag(is_row) over ({{ w }}), false) as was_alive,
         -- The event after a row always has an effect. After an end the next effective event is the next row; further
         -- ends do nothing.
-        {%- for column in ['change_seq', 'transaction_id'] %}
+        {%- for column in ['change_seq', 'transaction_id', 'changed_at'] %}
         if(
             is_row,
             lead({{ column }}) over ({{ w }}),
@@ -165,6 +165,17 @@ last(
 {#- The order of a key's events, as a window. -#}
 {%- macro _event_window(keys) -%}
     {{ return('partition by ' ~ keys | join(', ') ~ ' order by change_seq, event_rank, load_time, change_id') }}
+{%- endmacro -%}
+
+
+{#- The condition that two events of a key are of one transaction; NULL if one has none. `earlier` and `later` are what
+    their columns begin with. Sources use ids again: what comes more than an hour later is of another transaction. A
+    time that is missing, or runs backward, says nothing. -#}
+{%- macro _are_of_one_transaction(earlier, later) -%}
+    {{ return(
+        '(' ~ later ~ 'transaction_id = ' ~ earlier ~ 'transaction_id and coalesce('
+        ~ later ~ 'changed_at <= ' ~ earlier ~ 'changed_at + interval 1 hour, true))'
+    ) }}
 {%- endmacro -%}
 
 

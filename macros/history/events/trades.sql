@@ -11,16 +11,18 @@
 {%- macro _ends_of_earlier_rows(keys, types, trading=none) -%}
 {%- set w = afterimage._event_window(keys) -%}
 {%- set before = w ~ ' rows between unbounded preceding and 1 preceding' -%}
-{%- set is_end = "coalesce(ended_by in ('delete', 'key_change'), false)" -%}
+{%- set meets_arrival = "coalesce(ended_by in ('delete', 'key_change') and last_row.has_arrived and "
+    ~ afterimage._are_of_one_transaction('last_row.', '') ~ ', false)' -%}
 {#- Spark works out what occurs twice before all else, for every row, even behind an `and`, but not within an `if`. To
     compare two rows takes long, and few need it. -#}
 {%- set shows_other_row -%}
 if(
-            {{ is_end }} and coalesce(last_row.has_arrived and transaction_id = last_row.transaction_id, false),
+            {{ meets_arrival }},
             {{ afterimage._contradicts('last_row', types) | indent(12) }},
             false
         )
 {%- endset -%}
+{%- set may_end_arrival = meets_arrival ~ ' and not ' ~ shows_other_row -%}
 looking_back as (
 
     select
@@ -32,7 +34,7 @@ looking_back as (
                 -- Windows copy what they look at, and other keys have no use for it.
                 and {{ afterimage._hash_of_values(keys) | indent(16) }} in ({{ trading | join(', ') }})
                 {%- endif %},
-                struct(transaction_id, image, unknown_columns, arrived_by is not null as has_arrived),
+                struct(transaction_id, changed_at, image, unknown_columns, arrived_by is not null as has_arrived),
                 null
             ),
             true
@@ -49,15 +51,8 @@ compared_events as (
         {{ shows_other_row }} as shows_other_row,
         -- At an end directly behind an arrival: the last row before that arrival.
         lag(last_row) over ({{ w }}) as found_row,
-        {{ is_end }}
-        and not ({{ shows_other_row }})
-        and coalesce(
-            lag(if(arrived_by is not null, transaction_id, null)) over ({{ w }}) = transaction_id, false
-        ) as is_behind_arrival,
-        arrived_by is not null and coalesce(
-            lead(if({{ is_end }} and not ({{ shows_other_row }}), transaction_id, null)) over ({{ w }}) = transaction_id,
-            false
-        ) as is_before_end
+        coalesce(lag(arrived_by is not null) over ({{ w }}), false) and {{ may_end_arrival }} as is_behind_arrival,
+        arrived_by is not null and coalesce(lead({{ may_end_arrival }}) over ({{ w }}), false) as is_before_end
 
     from looking_back
 

@@ -39,6 +39,7 @@
     {%- set columns = afterimage._stream_columns(options.macro_name, stream, needed=['ingested_at']) -%}
     {%- do afterimage._check_audit_contract(stream, columns, options) -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- do afterimage._check_key_is_captured(stream, none, pending, options) -%}
     {%- do afterimage._check_truncations(pending, options) -%}
     {%- set remembered = afterimage._with_columns(afterimage._remember_all(stream, options, pending), columns) -%}
     {%- set carried = afterimage._follow_rows(
@@ -109,6 +110,7 @@
     {%- set condition = afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
     {%- do afterimage._check_times_are_stored(pending, options) -%}
+    {%- do afterimage._check_key_is_captured(stream, condition, pending, options) -%}
     {%- do afterimage._check_truncations(pending, options) -%}
     {%- if pending.changes == 0 and not is_reworded -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}

@@ -56,6 +56,7 @@
     {%- do afterimage._check_history_contract(stream, columns, options) -%}
     {%- set renamed = options.meta_column_names or {} -%}
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
+    {%- do afterimage._check_key_is_captured(stream, none, pending, options) -%}
     {%- do afterimage._check_truncations(pending, options) -%}
     {%- set remembered = afterimage._remember_all(stream, options, pending) -%}
     {%- set carried = afterimage._follow_rows(
@@ -104,6 +105,7 @@
     {%- set condition = rebuild or afterimage._pending_condition(taken_in) -%}
     {%- set pending = afterimage._pending_changes(stream, condition, options) -%}
     {%- do afterimage._check_times_are_stored(pending, options) -%}
+    {%- do afterimage._check_key_is_captured(stream, condition, pending, options) -%}
     {%- do afterimage._check_truncations(pending, options) -%}
 
     {%- if pending.changes == 0 -%}

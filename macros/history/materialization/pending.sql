@@ -42,6 +42,26 @@
 {%- endmacro -%}
 
 
+{#- Raises an error if a change did not capture a column of the key: its row would have the key NULL, with all others
+    like it. The key of the staging model is in each change. -#}
+{%- macro _check_key_is_captured(stream, condition, pending, options) -%}
+    {%- for name in pending.sparse_columns if name | lower in options.unique_key | map('lower') -%}
+        {%- set changes = afterimage._value(
+            'select count(*) from ' ~ stream ~ ' as changes where (' ~ (condition or 'true') ~ ')'
+            ~ ' and reject_reason is null and `after` is not null and `after`.' ~ afterimage._quote(name) ~ ' is null'
+            ~ ' and array_contains(absent_columns, ' ~ afterimage._literal(name) ~ ')'
+        ) | int -%}
+        {%- if changes > 0 -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ': ' ~ changes ~ ' changes did not capture the column `' ~ name
+                ~ '` of `unique_key`, so nobody knows of which row they are. Use the `unique_key` of the staging model,'
+                ~ ' which each change has, and run `dbt run --full-refresh --select ' ~ model.name ~ '`. Got: ' ~ options.unique_key
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
 {#- Warns of a truncation in a stream of several staging models: the stream does not say of which table it is. -#}
 {%- macro _check_truncations(pending, options) -%}
     {%- set streams = afterimage._streams_above() if pending.truncates > 0 else [] -%}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, contract_columns
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
 from histories import DAY, change
 from reference import Row
 
@@ -122,6 +122,25 @@ def test_a_part_of_a_key_may_be_null(kind: str, project: Project, lake: Lake) ->
     first = [change(1, "insert", (1, None, "Rome"))]
     second = [change(2, "update", (1, None, "Oslo"), 1)]
     assert assert_runs_give_a_rebuild(project, lake, first, first + second)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["history", "audit"])
+def test_a_key_that_is_not_always_captured_is_refused(
+    kind: str, project: Project, lake: Lake
+) -> None:
+    """All rows whose name is unknown would have the key NULL. A rejected change has no key."""
+    model(project, kind, unique_key=["NAME"])
+    sparse = change(3, "update", (1, None, "Oslo"), 1) | {"absent_columns": ["city", "name"]}
+    rejected = change(2, "update", (1, None, "Bari")) | {"absent_columns": ["name"]}
+    rows = [change(1, "insert", (1, "Ada", "Rome")), rejected | {"reject_reason": "no key"}]
+    lake.create("any_stream", COLUMNS, rows)
+    project.dbt("run", "--full-refresh")
+    lake.append("any_stream", COLUMNS, [sparse])
+    for command in (["run"], ["run", "--full-refresh"]):
+        with pytest.raises(DbtError) as error:
+            project.dbt(*command)
+        assert f"{kind} any_table: 1 changes did not capture the column `name`" in str(error.value)
 
 
 def test_a_row_leaves_a_key_with_a_null_part(project: Project, lake: Lake) -> None:
@@ -324,6 +343,32 @@ def test_a_change_at_a_known_place_leaves_the_earlier_one_its_time(
     first[-1]["change_seq"], tied["change_seq"] = "9.1", "9.234"
     rebuilt = assert_runs_give_a_rebuild(project, lake, first, [*first, tied])
     assert times(rebuilt, 1) == [(0, 120), (120, 180), (180, None)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("grain", ["change", "transaction"])
+def test_a_transaction_id_that_is_used_again_in_a_later_run(
+    grain: str, project: Project, lake: Lake
+) -> None:
+    """A late change between two that were an hour apart makes one transaction of them."""
+    model(project, grain=grain)
+    one = {"transaction_id": "t"}
+    first = [
+        change(1, "insert", (1, "Ada", "Rome")) | at(0, **one),
+        change(2, "insert", (2, "Ben", "Bonn")) | at(0, **one),
+    ]
+    second = [
+        change(5, "update", (1, "Ada", "Bari"), 1) | at(61, **one),
+        # A change was lost upstream.
+        change(6, "delete", (2, "Ben", "Oslo"), 1) | at(61, **one),
+    ]
+    late = [change(4, "update", (1, "Ada", "Oslo"), 2) | at(30, **one)]
+    rebuilt = assert_runs_give_a_rebuild(
+        project, lake, first, [*first, *second], [*first, *second, *late]
+    )
+    steps = [(0, 30), (30, 61), (61, None)]
+    assert times(rebuilt, 1) == (steps if grain == "change" else steps[-1:])
+    assert times(rebuilt, 2) == [(0, 61)]
 
 
 @pytest.mark.slow

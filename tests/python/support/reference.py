@@ -25,11 +25,13 @@ comments ("rule 5") are those of the list below.
 9.  With `deletes="version"` the end of a life opens a version marked as deleted.
 10. Times are the running maximum of `changed_at` over the key's events. A truncate is an event of a
     key only if the key was alive just before it; all other events count whatever they did.
-11. With `grain="transaction"` neighbouring events of one transaction count as one.
+11. With `grain="transaction"` neighbouring events of one transaction count as one. Sources use ids
+    again: an event more than an hour after the one before it is of another transaction, whatever
+    its id. A time that is missing, or earlier than the one before, says nothing.
 12. Versions are numbered from 1 within a key.
 13. Rows may take each other's keys within a transaction. An end that is no truncate is that of an
     earlier row of the key, and does nothing, where the key's last upsert is an arrival (an insert,
-    or an update that brings a row from another key) of the same transaction, and
+    or an update that brings a row from another key) of the same transaction (as in rule 11), and
     (a) the before-image holds a value (not NULL) other than that arrival says; or
     (b) the arrival is the event just before it, the key was taken when the row came, and the
         before-image holds no value other than the last upsert before the arrival said.
@@ -47,7 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 Row = dict[str, Any]
@@ -430,11 +432,11 @@ def _take_step(
 
 def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> bool:
     """Return whether an end belongs to an earlier row of the key (rule 13)."""
-    arrival, upsert, own = life.arrival, life.upsert, end.transaction_id
-    if arrival is None or upsert is None or own is None:
+    arrival, upsert = life.arrival, life.upsert
+    if arrival is None or upsert is None:
         life.takers.append(False)
         return False
-    if upsert is arrival and own == arrival.transaction_id:
+    if upsert is arrival and _are_of_one_transaction(arrival, end):
         if _contradicts(end, life.said):
             return True
         if previous is arrival:
@@ -444,6 +446,15 @@ def _is_of_an_earlier_row(life: Life, end: Change, previous: Change | None) -> b
                 return True
     life.takers.append(False)
     return False
+
+
+def _are_of_one_transaction(first: Change, second: Change) -> bool:
+    """Return whether two changes of a key, in their order, are of one transaction (rule 11)."""
+    if first.transaction_id is None or first.transaction_id != second.transaction_id:
+        return False
+    if first.changed_at is None or second.changed_at is None:
+        return True
+    return second.changed_at <= first.changed_at + timedelta(hours=1)
 
 
 def _contradicts(end: Change, said: Row) -> bool:
@@ -491,11 +502,7 @@ def _runs(steps: Sequence[Step], grain: Grain) -> list[list[Step]]:
         last = runs[-1][-1].event.change if runs else None
         if last is not None and (
             change.change_seq == last.change_seq
-            or (
-                grain == "transaction"
-                and change.transaction_id is not None
-                and change.transaction_id == last.transaction_id
-            )
+            or (grain == "transaction" and _are_of_one_transaction(last, change))
         ):
             runs[-1].append(step)
         else:

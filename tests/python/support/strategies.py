@@ -260,7 +260,9 @@ class _Source:
                 self.number += 1  # one that is not honest may use a place twice
             change = self.stamp(self.upsert("update", dict(old), new, []))
             first = changes[0].transaction_id if changes else change.transaction_id
-            changes.append(replace(change, transaction_id=first or f"tx{self.transaction}"))
+            change = replace(change, transaction_id=first or f"tx{self.transaction}")
+            # More than an hour between two changes of a statement would part them.
+            changes.append(replace(change, changed_at=self.clock) if self.honest else change)
         return changes
 
     def delete(self) -> Change | None:
