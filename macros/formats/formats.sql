@@ -67,11 +67,13 @@
 {%- endmacro -%}
 
 
-{#- The format of a table in dbt's list of its schema, so that this asks Spark nothing; none if the list does not say,
-    or says `hive`: so Spark lists Iceberg tables of its session catalog. -#}
+{#- The format of a table in dbt's list of its schema, so that this asks Spark nothing; none if the list does not say.
+    Spark lists an Iceberg table of its session catalog as one of Hive, with a property that says what it is. -#}
 {%- macro _listed_format(relation) -%}
+    {%- set text = relation.information or '' -%}
     {%- set listed = (relation.metadata or {}).get('Provider') if target.type == 'databricks'
-        else modules.re.findall('(?m)^Provider: (\\w+)', relation.information or '') | last -%}
+        else 'iceberg' if 'table_type=ICEBERG' in text
+        else modules.re.findall('(?m)^Provider: (\\w+)', text) | last -%}
     {%- set format = (listed or '') | lower -%}
     {{ return(format if format in ['iceberg', 'delta', 'hudi'] + afterimage._file_formats() else none) }}
 {%- endmacro -%}

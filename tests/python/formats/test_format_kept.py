@@ -79,6 +79,22 @@ def test_a_format_in_capitals_is_the_same_format(project: Project, lake: Lake, r
     assert [len(after[name]) - len(before[name]) for name in TABLES] == [1, 1, 1]
 
 
+def test_dbts_list_of_a_schema_says_which_format_a_table_has(project: Project) -> None:
+    """As Spark 3.5 lists tables; one of Iceberg in its session catalog is listed as one of Hive."""
+    listed = {
+        "Type: MANAGED\nProvider: PARQUET\nOwner: me\n": "parquet",
+        "Provider: string\nType: MANAGED\nProvider: delta\n": "delta",
+        "Provider: hive\nTable Properties: [EXTERNAL=TRUE, table_type=ICEBERG]\n": "iceberg",
+        "Type: MANAGED\nProvider: hive\n": "None",
+        "Type: MANAGED\n": "None",
+    }
+    tables = [
+        f"api.Relation.create(schema='a', identifier='b', information={text!r})" for text in listed
+    ]
+    said = project.sqls(f"_listed_format({table})" for table in tables)
+    assert [text.strip() for text in said] == list(listed.values())
+
+
 @pytest.mark.needs("delta")
 @pytest.mark.slow
 def test_tables_of_files_become_tables_of_delta(project: Project, lake: Lake, runs: Runs) -> None:
