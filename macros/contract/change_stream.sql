@@ -8,6 +8,7 @@
     {%- set target_relation = this.incorporate(type='table') -%}
     {%- set existing_relation = load_relation(this) -%}
     {%- set intakes = afterimage._noted_intakes() -%}
+    {%- do afterimage._check_format_kept(existing_relation) -%}
 
     {{ run_hooks(pre_hooks) }}
     {%- do afterimage._drop_old_scratch_tables(target_relation) -%}

@@ -24,7 +24,8 @@
 {%- macro _kept_below() -%}
     {%- set kept = [] -%}
     {%- for node in graph.nodes.values() if node.config.materialized in ['history', 'audit'] -%}
-        {%- if not (flags.FULL_REFRESH and node.unique_id in selected_resources)
+        {%- set is_refreshed = flags.FULL_REFRESH if node.config.full_refresh is none else node.config.full_refresh -%}
+        {%- if not (is_refreshed and node.unique_id in selected_resources)
             and afterimage._is_above(model.unique_id, node)
             and afterimage._load_relation(afterimage._relation_of_node(node)) is not none -%}
             {%- do kept.append(node.name) -%}
@@ -35,12 +36,21 @@
 
 
 {#- Warns if good changes of an earlier version are gone. It is no error: the user knows which changes are right. If
-    the raw table was pruned, that version is the only table that has them. -#}
+    the raw table was pruned, that version is the only table that has them. Those whose key was erased since are there,
+    by another id. -#}
 {%- macro _check_none_is_gone(target_relation, earlier) -%}
-    {%- set gone = afterimage._value(
-        'select count(*) from ' ~ target_relation ~ ' version as of ' ~ earlier ~ ' as earlier left anti join '
-        ~ target_relation ~ ' as present on earlier.change_id = present.change_id where earlier.reject_reason is null'
-    ) if earlier else 0 -%}
+    {%- set query -%}
+        select count(*)
+        from {{ target_relation }} version as of {{ earlier }} as earlier
+        left anti join {{ target_relation }} as present
+            on earlier.change_id = present.change_id
+        left anti join (
+            select change_id from {{ target_relation }} where startswith(change_id, 'erased-')
+        ) as erased
+            on concat('erased-', md5(earlier.change_id)) = erased.change_id
+        where earlier.reject_reason is null
+    {%- endset -%}
+    {%- set gone = afterimage._value(query) if earlier else 0 -%}
     {%- if gone | int > 0 -%}
         {%- do exceptions.warn(
             'change_stream ' ~ model.name ~ ': ' ~ gone ~ ' changes that ' ~ target_relation ~ ' had are gone, and what'

@@ -26,6 +26,8 @@
     {%- if not (afterimage._tracks_reads() and afterimage._is_incremental()) or flags.WHICH not in ['run', 'build'] -%}
         {{ return({'read': {}, 'built_with': [], 'reason': none}) }}
     {%- endif -%}
+    {#- The materialization checks this too, but Spark would refuse what is asked below. -#}
+    {%- do afterimage._check_format_kept(load_relation(this)) -%}
     {%- set properties = afterimage._table_properties(this) -%}
     {%- set read = afterimage._stored_reads(properties) -%}
     {%- set reason = 'there is no record of what was read before' -%}

@@ -40,9 +40,42 @@
 {%- endmacro -%}
 
 
-{#- dbt-databricks makes Delta tables where nothing is said. -#}
+{#- dbt-databricks makes Delta tables where nothing is said. Spark knows a format in any letters. -#}
 {%- macro _model_format() -%}
-    {{ return(model.config.get('file_format') or ('delta' if target.type == 'databricks' else none)) }}
+    {%- set format = model.config.get('file_format') or ('delta' if target.type == 'databricks' else none) -%}
+    {{ return(format | lower if format else none) }}
+{%- endmacro -%}
+
+
+{#- Raises an error if earlier runs have built the model's table in another format, and no full refresh was asked for.
+    To rebuild it would lose what it alone still has, and no run can add to a table of another format. Between formats
+    that every run rebuilds nothing is lost. -#}
+{%- macro _check_format_kept(existing_relation) -%}
+    {%- if existing_relation is none or existing_relation.type != 'table' or should_full_refresh() -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set built = afterimage._listed_format(existing_relation) -%}
+    {%- set format = afterimage._model_format() -%}
+    {%- if built not in [none, format] and (built not in afterimage._file_formats() or afterimage._can_merge()) -%}
+        {%- do exceptions.raise_compiler_error(
+            model.config.materialized ~ ' ' ~ model.name ~ ": `file_format` must be '" ~ built ~ "', as it was when "
+            ~ existing_relation ~ ' was built. For another one run `dbt run --full-refresh --select ' ~ model.name
+            ~ '`; copy the table first if rows of the tables that it reads have been deleted. Got: '
+            ~ (format or 'none')
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- The format of a table in dbt's list of its schema, so that this asks Spark nothing; none if the list does not say.
+    Spark lists an Iceberg table of its session catalog as one of Hive, with a property that says what it is. -#}
+{%- macro _listed_format(relation) -%}
+    {%- set text = relation.information or '' -%}
+    {%- set listed = (relation.metadata or {}).get('Provider') if target.type == 'databricks'
+        else 'iceberg' if 'table_type=ICEBERG' in text
+        else modules.re.findall('(?m)^Provider: (\\w+)', text) | last -%}
+    {%- set format = (listed or '') | lower -%}
+    {{ return(format if format in ['iceberg', 'delta', 'hudi'] + afterimage._file_formats() else none) }}
 {%- endmacro -%}
 
 

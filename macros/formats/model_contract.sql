@@ -2,15 +2,16 @@
 
 
 {#- Compares the columns that a model yields with its contract, if that is enforced: the error is dbt's own. Constraints
-    that the format cannot have are a warning, which dbt-spark leaves out. -#}
+    that the format cannot have are a warning, which dbt-spark leaves out. It adds none where the word has capitals. -#}
 {%- macro _check_model_contract(sql) -%}
     {%- if config.get('contract').enforced -%}
         {%- do get_assert_columns_equivalent(sql) -%}
-        {%- set unsupported = [] if afterimage._model_format() == 'delta' else afterimage._constraint_names(model) -%}
+        {%- set is_delta = afterimage._model_format() == 'delta' and config.get('file_format', 'delta') == 'delta' -%}
+        {%- set unsupported = [] if is_delta else afterimage._constraint_names(model) -%}
         {%- if unsupported -%}
             {%- do exceptions.warn(
-                model.name ~ ': constraints are added to Delta tables alone. Not added: ' ~ unsupported | join(', ')
-                ~ '. Use data tests, or set `warn_unsupported: false` on each constraint.'
+                model.name ~ ': constraints are added to Delta tables (`file_format: delta`) alone. Not added: '
+                ~ unsupported | join(', ') ~ '. Use data tests, or set `warn_unsupported: false` on each constraint.'
             ) -%}
         {%- endif -%}
     {%- endif -%}

@@ -112,3 +112,16 @@ def test_a_second_run_replaces_no_table(shop: Warehouse) -> None:
     assert shop.sent(r"^(create or replace|drop) table `main`\.`cdc`\.`[a-z_]+`( |$)") == []
     assert shop.sent(r"^set ") == []
     assert shop.sent(r" purge$") == []
+
+
+def test_a_table_of_another_format_is_not_built_again(shop: Warehouse) -> None:
+    """Unity Catalog lists the format of each table."""
+    shop.answers = [(LIST, LISTED, [RAW_TABLE, ["orders_audit", *RAW_TABLE[1:]]])]
+    shop.file(
+        "models/orders_audit.sql",
+        "{{ config(materialized='audit', unique_key=['id'], file_format='parquet') }}"
+        "select * from {{ ref('stg_orders') }}",
+    )
+    with pytest.raises(AssertionError, match=r"`file_format` must be 'delta'.*Got: parquet"):
+        shop.dbt("run", "--select", "orders_audit")
+    assert shop.sent(r"(drop|create) .*orders_audit") == []

@@ -17,6 +17,7 @@
     {%- set options = afterimage._history_options(
         macro_name, config.get('unique_key'), none, none, none, 'change', 'close', none, none
     ) -%}
+    {%- do afterimage._check_format_kept(existing_relation) -%}
 
     {{ run_hooks(pre_hooks) }}
     {%- do afterimage._drop_old_scratch_tables(target_relation) -%}

@@ -26,12 +26,13 @@
         config.get('load_valid_from'),
         config.get('valid_to_current')
     ) -%}
-    {%- if config.get('file_format') == 'hudi' -%}
+    {%- if afterimage._model_format() == 'hudi' -%}
         {%- do exceptions.raise_compiler_error(
             'history ' ~ model.name ~ ": `file_format` must be one of ['iceberg', 'delta'], or a format that every run"
             ~ " rebuilds, such as 'parquet'. A Hudi table would keep one version per key. Got: hudi"
         ) -%}
     {%- endif -%}
+    {%- do afterimage._check_format_kept(existing_relation) -%}
 
     {{ run_hooks(pre_hooks) }}
     {%- do afterimage._drop_old_scratch_tables(target_relation) -%}

@@ -1286,6 +1286,36 @@ def test_a_full_refresh_of_staging_alone_warns_of_changes_that_are_gone(
 
 
 @pytest.mark.slow
+def test_a_full_refresh_warns_for_a_history_that_is_never_rebuilt(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """dbt's own `full_refresh: false` goes before the flag."""
+    lake.spark.sql(f"drop table if exists {SCHEMA}.locked_history")
+    project.history("locked_history", "stg_stream", full_refresh=False)
+    project.dbt("run", "--select", "locked_history")
+    lake.spark.sql(f"delete from {SCHEMA}.{RAW} where header__change_seq = '{at(3)}'")
+    with pytest.raises(DbtError, match=r"1 changes that .* stays in locked_history\. "):
+        project.dbt(*STRICT, "run", "--full-refresh", "--select", "stg_stream+")
+    (project.folder / "models/locked_history.sql").unlink()
+
+
+@pytest.mark.slow
+def test_changes_of_an_erased_key_are_not_gone(project: Project, lake: Lake, runs: Runs) -> None:
+    """Somebody has listed the key 1, which has three changes. They are still there, erased."""
+    history_of_the_stream(project)
+    columns = dict.fromkeys(("model", "erased_key", "reference"), "string")
+    listed = {"model": "stg_stream", "erased_key": '{"id": "1"}'}
+    lake.create("listed_by_hand", columns | {"requested_at": "timestamp"}, [listed])
+    lake.spark.sql(f"delete from {SCHEMA}.{RAW} where id = 7")
+    refresh = ("run", "--full-refresh", "--vars", f"afterimage_erasures: {SCHEMA}.listed_by_hand")
+    with pytest.raises(DbtError, match=r"stg_stream: 1 changes that .* are gone"):
+        project.dbt(*STRICT, *refresh, "--select", "stg_stream")
+    (project.folder / "models/stream_history.sql").unlink()
+    reasons = [change["reject_reason"] for change in runs.staged()]
+    assert reasons == ["erased"] * 3
+
+
+@pytest.mark.slow
 def test_the_version_before_a_full_refresh_brings_back_what_was_pruned(
     project: Project, lake: Lake, runs: Runs, capfd: pytest.CaptureFixture[str]
 ) -> None:
