@@ -72,6 +72,7 @@ named_events as (
 {#- The CTEs from `named_events` to `remembered`: the results of earlier runs for the events. -#}
 {%- macro _netiq_remembered_events(layout, has_erasures, new_shape) -%}
 {%- set had_no_key = "coalesce(known_reason like 'table_key does not cast:%', false)" -%}
+{%- set has_text_alone = "known_reason rlike '^(malformed table_key|table_key (has not the columns|does not cast))'" -%}
 {#- A key that fits now is another object than its text was. -#}
 {%- set same_object = 'named_events.object_id = known_events.known_object'
     ~ (' or known_events.had_no_key' if new_shape and new_shape.widened else '') -%}
@@ -82,9 +83,9 @@ known_events as (
         *,
         count_if(was_taken_in) over (partition by known_key) as events_taken_in,
         {{ had_no_key }} as had_no_key,
-        -- A key that does not cast is named by its text, as in the event.
+        -- A key that cannot be read is named by its text, as in the event.
         if(
-            {{ had_no_key }}, concat('? ', substring(known_event, instr(known_event, '-') + 1)), known_key
+            {{ has_text_alone }}, concat('? ', substring(known_event, instr(known_event, '-') + 1)), known_key
         ) as known_object
 
     from (

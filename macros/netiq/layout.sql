@@ -30,12 +30,14 @@
     {%- endfor -%}
 
     {%- set unique_key = afterimage._match_column_case(unique_key, names) -%}
+    {%- set key_columns = columns | selectattr('name', 'in', unique_key) | list -%}
+    {%- do afterimage._check_netiq_key_types(macro_name, key_columns, base_types) -%}
     {{ return(dict(rules, **{
         'relation': relation,
         'rows': relation,
         'condition': none,
         'unique_key': unique_key,
-        'key_columns': columns | selectattr('name', 'in', unique_key) | list,
+        'key_columns': key_columns,
         'table': table,
         'columns': columns,
         'data_columns': columns | rejectattr('name', 'in', unique_key) | list,
@@ -45,6 +47,22 @@
         'log': log,
         'time_zone': time_zone,
     })) }}
+{%- endmacro -%}
+
+
+{#- Checks that a key that is compared as text reads in `base` as in the log: a trigger logs 1 where a decimal with
+    places reads 1.0000000000, and a double 1.0. -#}
+{%- macro _check_netiq_key_types(macro_name, key_columns, base_types) -%}
+    {%- for column in key_columns if column.type == 'string' -%}
+        {%- set type = base_types.get(column.name | lower, '') | replace(' ', '') -%}
+        {%- if modules.re.fullmatch('float|double|decimal[(][0-9]+,[1-9][0-9]*[)]', type) -%}
+            {%- do exceptions.raise_compiler_error(
+                macro_name ~ ": `columns` must have the type of the key column '" ~ column.name ~ "'. In `base` it is "
+                ~ type ~ ", whose text differs from the log's (1.0 and 1), so no row would match. Declare it as bigint"
+                ~ " if its values are whole numbers, else as " ~ type ~ ". Got: string"
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
 {%- endmacro -%}
 
 

@@ -43,11 +43,15 @@ with
 {{ afterimage._db2_described(condensed) }},
 
 {#- A row of a condensed table that was sent before does not take the place of a later one. Only a load has no
-    commit; with another time zone, the same load may have an earlier time. -#}
+    commit: a commit is newer than a known load, whatever their times. With another time zone, the same load may have
+    an earlier time. -#}
 {%- set is_older_state -%}
 known.reject_reason is null
     and changes.reject_reason is null
-    and coalesce(known.transaction_id > changes.transaction_id, {{ not intake.has_new_rules }})
+    and coalesce(
+        known.transaction_id > changes.transaction_id,
+        changes.transaction_id is null and {{ not intake.has_new_rules }}
+    )
     and known.changed_at > changes.changed_at
 {%- endset -%}
 {%- set other_half = afterimage._keep_other_half(layout.unique_key) %}

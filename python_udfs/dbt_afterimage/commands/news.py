@@ -17,6 +17,7 @@ from dbt_afterimage.landing.memory import Contents, memory_in
 from dbt_afterimage.landing.topics import behind, spark_of, table_name
 from dbt_afterimage.runtime import jars
 from dbt_afterimage.runtime.project import Project, Where, quote, step
+from dbt_afterimage.scaffold.entries import FILE
 
 # As `afterimage serve --status` has it: no error, but not that either.
 NO_NEWS = 3
@@ -70,6 +71,9 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
         edited = building.work(project, kept, readers, everything=False).built
         if edited:
             print(f"edited since the last run, or new: {_some(edited)}")
+            return 0
+        if kept.listing != record.checksum_of_file(project.folder / FILE):
+            print(f"{FILE} was edited since the last run, or has open questions")
             return 0
     return NO_NEWS
 

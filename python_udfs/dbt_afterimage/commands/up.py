@@ -32,16 +32,16 @@ def command(
 
     Lands files and topics, writes models for all change tables, builds them, and writes a health
     page. PATH is a file, a folder of one table, or a topic, as for `land`. Without it: the tables
-    of the project's sources, of the catalog, and of afterimage.yml. In an empty folder it creates a
-    dbt project. Everything runs in one Spark session.
+    of the project's sources, of the catalog, and of afterimage.yml. In an empty folder, or with
+    PATH, it creates a dbt project if there is none. Everything runs in one Spark session.
 
     Run it again to take in what has landed since: it builds the models whose raw tables have news,
     those that failed or were edited, and all below them, and leaves the others alone. The exit code
-    is 1 if a table has an open question, a test fails, a path cannot be landed, or a table cannot
-    be asked for the page.
+    is 1 if a table has an open question, a test fails, a path cannot be landed, a table cannot be
+    asked for the page, or there is no change table at all.
     """
     if where.project_dir is None and not Path("dbt_project.yml").is_file():
-        init.begin(Path.cwd())
+        _begin(Path.cwd(), paths)
     left_out = land.land_all(where, paths, None, how, copy=False)[1] if paths else []
     for reason in left_out:
         print(f"not landed: {reason}")
@@ -49,6 +49,29 @@ def command(
     with record.of(project).taken():
         code = _take_in(project, where, everything=everything, accept_keys=accept_keys)
     return code or int(bool(left_out))
+
+
+def _begin(here: Path, paths: Sequence[str]) -> None:
+    """Begin a project, unless the folder seems to be the wrong one, as a scheduler's may be.
+
+    Args:
+        here: A folder without a project.
+        paths: What the user wants landed.
+
+    Raises:
+        AfterimageError: The folder is within a project, or nothing says that one shall begin here.
+    """
+    lacks = f"{here} has no dbt_project.yml"
+    for folder in here.parents:
+        if (folder / "dbt_project.yml").is_file():
+            raise AfterimageError(f"{lacks}, and {folder} has: run this there")
+    # A virtual environment or a repository may be there already.
+    if not paths and not all(path.name.startswith(".") for path in here.iterdir()):
+        raise AfterimageError(
+            f"{lacks}, and is not empty: run this in your project's folder, or begin a project here"
+            " with `afterimage init`"
+        )
+    init.begin(here)
 
 
 def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: bool) -> int:
@@ -70,6 +93,11 @@ def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: b
         code = _build(project, kept, found)
     else:
         kept.keep(project)
+        if not (found.left_alone or open_questions):
+            raise AfterimageError(
+                f"no change table was found, and no model in {project.folder} reads one: if your"
+                " project is in another folder, run this there"
+            )
         print(f"Nothing new in {_models(found.left_alone)}.")
     if open_questions:
         print(f"Answer the questions in {FILE}, then run this again.")

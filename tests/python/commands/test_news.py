@@ -189,6 +189,29 @@ def test_the_command_has_a_line_for_each_table_and_an_exit_code(
     fleet.build()
 
 
+def test_a_list_that_was_edited_is_news(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody has answered a question, and `up` would write models."""
+    fleet.build()
+    monkeypatch.chdir(fleet.project.folder)
+    listing = fleet.project.folder / "afterimage.yml"
+    kept = record.of(fleet.open())
+    try:
+        listing.write_text("tables: [{relation: raw.badges__ct, key: [no]}]\n")
+        assert main(["news", "--profiles-dir", "profiles"]) == 0
+        said = "afterimage.yml was edited since the last run, or has open questions\n"
+        assert capsys.readouterr().out.endswith(said)
+        # As `up` leaves it.
+        kept.listing = record.checksum_of_file(listing)
+        kept.keep(fleet.open())
+        assert main(["news", "--profiles-dir", "profiles"]) == 3
+    finally:
+        listing.unlink()
+    kept.listing = ""
+    kept.keep(fleet.open())
+
+
 def test_what_somebody_else_builds_before_up_has_ended_is_built_to_its_end(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:

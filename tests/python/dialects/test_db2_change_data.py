@@ -414,6 +414,37 @@ def test_a_row_of_a_condensed_table_takes_the_place_of_the_one_before(
     ] == [("b", 2, datetime(2024, 1, 6), True), ("c", 2, datetime(2024, 1, 7), True)]
 
 
+def test_a_commit_of_a_condensed_table_counts_though_its_load_has_a_later_time(
+    project: Project, lake: Lake
+) -> None:
+    """A load row may bear the time of the load's end, or of another clock than the source's."""
+    columns = {**DB2_HEADER, "IBMSNAP_LOGMARKER": "timestamp", "id": "string", "value": "int"}
+
+    def row(commit: int, letter: str, key: str, value: int, second: int) -> Row:
+        at = datetime(2024, 1, 1, 10, 0, second)
+        return {**landed(commit, commit, letter, key, value), "IBMSNAP_LOGMARKER": at}
+
+    project.stream(
+        "stg_loaded",
+        f"db2_change_data({relation('loaded_ccd')}, unique_key=['id'], condensed=true)",
+    )
+    project.history("loaded_history", "stg_loaded")
+    tables = ("stg_loaded", "loaded_history")
+    run = ("run", "--select", *tables)
+    lake.create("loaded_ccd", columns, [row(0, "I", key, 100, 40) for key in "abc"])
+    project.dbt(*run, "--full-refresh")
+    changed = [row(1, "U", "a", 120, 20), row(2, "D", "b", 100, 30)]
+    lake.create("loaded_ccd", columns, [*changed, row(0, "I", "c", 100, 40)])
+    project.dbt(*run)
+    found = lake.contents(*tables)
+    assert [(row["id"], row["value"], row["is_current"]) for row in found["loaded_history"]] == [
+        ("a", 120, True),
+        ("c", 100, True),
+    ]
+    project.dbt(*run, "--full-refresh")
+    assert lake.contents(*tables) == found
+
+
 def test_a_compile_may_come_before_the_table_of_commits(project: Project, lake: Lake) -> None:
     lake.create("early_cd", {**DB2_HEADER, "id": "int"}, [])
     call = f"unique_key=['id'], before_prefix=none, uow={relation('no_such_uow')}"

@@ -891,11 +891,22 @@ def test_changes_stay_when_the_driver_and_the_table_move_on(project: Project, la
 def test_an_event_that_was_rejected_may_be_read_once_the_driver_has_processed_it(
     project: Project, lake: Lake
 ) -> None:
-    """Its column was unknown. Rows that were no events, or of no table, are none now."""
+    """Its column was unknown. Rows that were no events, or of no table, are none now.
+
+    A row whose key cannot be read keeps that reason: nobody has mended its trigger.
+    """
     log = [
         event(5, 2, 1, "dept", new_value="HR"),
         event(6, 2, 2, "dept", new_value="IT", status="E"),
         event(7, 2, 3, "dept", new_value="IT", table_name=None),
+        event(8, 2, 4, "dept", new_value="IT", table_key="idu=4+x=2"),
+        event(9, 2, 4, "dept", new_value="IT", table_key="idu=4,2"),
+        event(10, 2, 4, "dept", new_value="IT", table_key=None),
+    ]
+    bad_keys = [
+        "table_key has not the columns of the key (idu): idu=4+x=2",
+        "malformed table_key: position 6: ',' in a value without quotes",
+        "malformed table_key: NULL",
     ]
 
     def listed(**columns: str) -> None:
@@ -913,13 +924,15 @@ def test_an_event_that_was_rejected_may_be_read_once_the_driver_has_processed_it
         'unknown column_name: "dept"',
         'not eligible: status "E"',
         "no table_name: NULL",
+        *bad_keys,
     ]
     lake.create("unlisted_log", LOG, [{**row, "status": "S", "table_name": "usr"} for row in log])
     listed(idu="int", fname="string", dept="string")
     project.dbt("run", "--select", "stg_unlisted")
     rows = lake.rows(f"select * from {SCHEMA}.stg_unlisted order by change_id")
     assert (rows[0]["after"]["dept"], rows[0]["reject_reason"]) == ("HR", None)
-    assert {row["reject_reason"] for row in rows[1:]} == {'not eligible: status "S"'}
+    assert {row["reject_reason"] for row in rows[1:3]} == {'not eligible: status "S"'}
+    assert [row["reject_reason"] for row in rows[3:]] == bad_keys
 
 
 @pytest.mark.minutes

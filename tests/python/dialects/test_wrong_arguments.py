@@ -29,6 +29,7 @@ TABLES: dict[str, dict[str, str]] = {
     "wrong_cd": {**DB2_HEADER, "key_no": "int", "v": "int", "Xv": "int"},
     "wrong_text_log": {"OPERATION": "int", "TIME": "timestamp", "PK01": "int", "PK02": "string"},
     "wrong_base": {"no": "int", "lang": "string", "text": "string"},
+    "wrong_numbered_base": {"id": "decimal(38,10)", "no": "double"},
     "wrong_ccd": {**CCD, "no": "int"},
     "wrong_cdc": {
         **CHANGE_COLUMNS,
@@ -160,6 +161,17 @@ WRONG: list[tuple[str, dict[str, str], list[tuple[str, ...]]]] = [
                 "base={wrong_plain}",
                 "relation={wrong_nine_columns}",
                 "column_names={'old_value': 'new_value'}",
+            ),
+            (
+                "must have the type of the key column 'id'. In `base` it is decimal(38,10)",
+                "base={wrong_numbered_base}",
+                "columns=[{'name': 'id', 'type': 'string'}]",
+            ),
+            (
+                "must have the type of the key column 'no'. In `base` it is double",
+                "base={wrong_numbered_base}",
+                "columns=[{'name': 'no', 'type': 'string'}]",
+                "unique_key=['no']",
             ),
         ],
     ),

@@ -14,7 +14,7 @@ import pytest
 
 from conftest import Project
 from dbt_afterimage.cli import main
-from dbt_afterimage.commands import up
+from dbt_afterimage.commands import init, up
 from dbt_afterimage.commands.news import _of_up, _unread
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, record
@@ -206,6 +206,51 @@ def test_the_version_of_a_staging_table_is_that_of_its_own_end(
     for version, nodes in (("5", set()), ("6", ids("stg_0", "below_0"))):
         readers = {key: Reader(opened.manifest.nodes[key], version=version)}
         assert building.work(opened, kept, readers, everything=False).nodes == nodes
+
+
+def test_up_begins_no_project_in_a_wrong_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where a scheduler has left it, or below a project."""
+
+    def begin(folder: Path) -> None:
+        raise AfterimageError(f"begun in {folder}")
+
+    monkeypatch.setattr(init, "begin", begin)
+
+    def said(folder: str, *paths: str) -> str:
+        monkeypatch.chdir(tmp_path / folder)
+        assert main(["up", *paths]) == 1
+        return capsys.readouterr().err
+
+    for folder in ("new/.venv", "full", "shop/models"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "full" / "up.log").touch()
+    (tmp_path / "shop" / "dbt_project.yml").touch()
+    assert f"begun in {tmp_path / 'new'}" in said("new")
+    assert "full has no dbt_project.yml, and is not empty: run this in your" in said("full")
+    assert f"begun in {tmp_path / 'full'}" in said("full", "landing/orders")
+    for paths in ([], ["landing/orders"]):
+        assert f"and {tmp_path / 'shop'} has: run this there" in said("shop/models", *paths)
+
+
+def test_up_without_any_change_table_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All that a scheduler finds in a wrong folder that is empty."""
+    project = Project(tmp_path)
+    # Spark is not wanted here.
+    monkeypatch.setattr(up, "Project", lambda where, asks: Opened(where))
+    monkeypatch.setattr(up, "_readers", lambda *_: {})
+    questions = [0]
+    monkeypatch.setattr(init, "add", lambda *_, **__: ([], questions[0]))
+    where = ["--project-dir", str(project.folder)]
+    where += ["--profiles-dir", str(project.folder / "profiles")]
+    assert main(["up", *where]) == 1
+    assert f"no change table was found, and no model in {tmp_path} reads" in capsys.readouterr().err
+    questions[0] = 1
+    assert main(["up", *where]) == 1
+    assert "Answer the questions in afterimage.yml" in capsys.readouterr().out
 
 
 def test_paths_that_cannot_be_landed_keep_up_from_nothing_else(
