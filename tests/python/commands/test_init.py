@@ -2027,6 +2027,48 @@ def test_a_name_that_needs_quotes_is_a_name(shop: Project, lake: Lake, init: Ini
     assert "unchanged files" in init.ok("hall.`crates-2024`")
 
 
+@pytest.mark.slow
+@pytest.mark.needs("iceberg")
+def test_a_schema_that_needs_quotes_is_one_like_the_others(
+    shop: Project, lake: Lake, init: Init, capsys: pytest.CaptureFixture[str]
+) -> None:
+    land_table(lake, "boxes__ct", *ORDERS["orders__ct"], schema="`hall-2`")
+    assert init.ok("hall-2.*").endswith("Next: dbt build --select stg_qlik__boxes+\n")
+    shop.dbt("build", "--select", "stg_qlik__boxes+")
+    lake.spark.sql("insert into `hall-2`.boxes__ct select * from `hall-2`.boxes__ct where id = 6")
+    row = {**ORDERS["orders__ct"][1][0], "header__change_seq": change_seq(9), "id": 7}
+    lake.frame(ORDERS["orders__ct"][0], [row]).writeTo("`hall-2`.boxes__ct").append()
+    cli.main(["news"])
+    assert re.search(r"hall_2\.boxes__ct +3 rows landed", capsys.readouterr().out)
+    shop.dbt("build", "--select", "stg_qlik__boxes+")
+    rows = lake.rows("select id, status from afterimage.boxes_current order by id")
+    assert rows == [{"id": 5, "status": "paid"}, {"id": 7, "status": "new"}]
+    assert "unchanged files" in init.ok("hall-?.*")
+    assert "unchanged files" in init.ok("`hall-2`.boxes__ct")
+
+
+def test_a_pattern_goes_on_behind_what_cannot_be_read(
+    shop: Project, lake: Lake, init: Init, tmp_path: Path
+) -> None:
+    """A file that Spark cannot read, and a source that nothing has landed for yet."""
+    lake.frame(*ORDERS["orders__ct"]).write.parquet(str(tmp_path / "cranes"))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "part-1.parquet").write_text("no parquet")
+    source = """sources:
+  - {name: docks, schema: parquet, quoting: {identifier: true}, tables: [%s]}
+  - {name: docks_to_come, schema: nowhere, tables: [{name: empty}]}
+"""
+    tables = [f'{{name: {n}, identifier: "{tmp_path / n}"}}' for n in ("cranes", "damaged")]
+    shop.file("models/docks.yml", source % ", ".join(tables))
+    output = init.ok("docks*.*")
+    assert "docks.damaged: left out, as it cannot be read. Spark failed: " in output
+    assert "docks_to_come.empty: left out, as it cannot be read. " in output
+    listed = "  - relation: docks.cranes\n    key: [id]\n"
+    assert (shop.folder / "afterimage.yml").read_text().endswith("tables:\n" + listed)
+    # Whoever names one is told.
+    assert "Spark failed: " in init.refused("docks.damaged")
+
+
 def test_what_a_test_keeps_is_no_change_table(shop: Project, lake: Lake, init: Init) -> None:
     text = dict.fromkeys(("finding", "change_id", "change_seq", "operation"), "string")
     land_table(lake, "afterimage_change_stream_is_clear_stg_shop", text, [], schema="kept_failures")

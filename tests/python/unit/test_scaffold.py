@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -68,6 +69,9 @@ class Project:
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> Iterator[Any]:
         return (task() for task in tasks)
+
+    def ask(self, statements: Sequence[str]) -> list[Any]:
+        return [self.rows(one) for one in statements]  # type: ignore[attr-defined]
 
 
 def found(name: str, *sources: Any) -> landed.Landed:
@@ -293,6 +297,106 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
     found = [one for one in yaml.safe_load(file.read_text())["tables"] if "table" in one]
     assert [one["table"] for one in found] == [*shown]
     assert [one["key"] for one in found] == keys
+
+
+class Shared(Project):
+    """A project in a catalog that others use too."""
+
+    models_folder = "models"
+    PRIVATE = "Spark failed: [INSUFFICIENT_PERMISSIONS] not yours\nsee there"
+    TABLES: ClassVar = {
+        "`hr-export`": ["pay__ct"],
+        "`raw`": ["orders__ct", "view_of_nothing", "damaged", "topic", "plain"],
+    }
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder, self.manifest = folder, SimpleNamespace(nodes={})
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        if sql == "show schemas":
+            # Spark quotes a name that needs it.
+            return [("`hr-export`",), ("private",), ("raw",)]
+        if sql.startswith("show tables in "):
+            schema = sql.removeprefix("show tables in ")
+            return [("", name, False) for name in self.TABLES[schema]]
+        raise AfterimageError("Spark failed: [FAILED_READ_FILE] not a file of messages")
+
+    def ask(self, statements: Sequence[str]) -> list[Any]:
+        private = AfterimageError(self.PRIVATE)
+        return [private if "`private`" in one else self.rows(one) for one in statements]
+
+    def columns_of(self, relation: str) -> Any:
+        if "damaged" in relation:
+            raise AfterimageError("Spark failed: [CANNOT_READ_FILE_FOOTER] damaged\nat a place")
+        if "topic" in relation:
+            return [Column("value", "string")]
+        if "__ct" in relation:
+            names = ("header__change_seq", "header__change_oper", "id")
+            return [Column(name, "string") for name in names]
+        return None if "nothing" in relation else [Column("id", "int")]
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
+        found = drafts.look(project, entry)[1]
+        if found is None:
+            raise drafts.NoChangeTable("no change table")
+        model = f"models/{landed.model_name(entry.relation)}.sql"
+        return drafts.Draft(entry, found, ["id"], "stg", Texts(entry.relation, {model: "select 1"}))
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    return Shared(tmp_path)
+
+
+def test_what_cannot_be_read_in_the_catalog_stops_nothing_and_asks_nothing(
+    shared: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other people's: a schema that may not be listed, a view without its base, lost files."""
+    assert init.add(shared, [], True, {}) == (["stg"], 0)
+    text = (shared.folder / "afterimage.yml").read_text()
+    # The name of a schema that needs quotes is as SQL has it.
+    listed = [one["relation"] for one in yaml.safe_load(text)["tables"]]
+    assert listed == ["`hr-export`.pay__ct", "raw.orders__ct"]
+    assert "# -" not in text
+    said = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
+    assert said == [
+        "private: left out, as it cannot be read. Spark failed: [INSUFFICIENT_PERMISSIONS] not"
+        " yours",
+        "raw.damaged: left out, as it cannot be read. Spark failed: [CANNOT_READ_FILE_FOOTER]"
+        " damaged",
+        "raw.topic: left out, as it cannot be read. Spark failed: [FAILED_READ_FILE] not a file"
+        " of messages",
+        "raw.view_of_nothing: left out, as it cannot be read. RELATION must be an existing table,"
+        " as schema.table, or its name alone in the schema shop. Got: raw.view_of_nothing",
+    ]
+
+
+def test_what_cannot_be_read_may_be_ignored_or_listed(
+    shared: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = shared.folder / "afterimage.yml"
+    ignored = "ignore: ['hr-export.*', private.*, raw.damaged, raw.topic, raw.view*]\n"
+    file.write_text(f"{ignored}tables: [raw.orders__ct]\n")
+    assert init.add(shared, [], True, {}) == (["stg"], 0)
+    assert "left out" not in capsys.readouterr().out
+    # A table that the list has is wanted.
+    file.write_text("tables:\n- relation: raw.damaged\n  key: [id]\n- raw.orders__ct\n")
+    assert init.add(shared, ["raw.[do]*"], False, {})[1] == 1
+    assert "raw.damaged: Spark failed: [CANNOT_READ_FILE_FOOTER]" in capsys.readouterr().out
+    # And so is a schema that somebody has named.
+    with pytest.raises(AfterimageError, match="INSUFFICIENT_PERMISSIONS"):
+        init.add(shared, ["private.*"], False, {})
+
+
+def test_metadata_are_found_beside_a_table_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(landed, "shows", lambda *_: True)
+    monkeypatch.setattr(landed, "holds_metadata", lambda *_: (True, True))
+    project: Any = Shared(tmp_path)
+    assert drafts.metadata_beside(project, "raw", "value") == ["raw.topic"]
 
 
 def test_two_schemas_do_not_share_a_file_of_sources(tmp_path: Path) -> None:
