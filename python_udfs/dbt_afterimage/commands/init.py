@@ -446,7 +446,7 @@ def add(
         return [], 0
     if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):
         raise _nothing_written(outcome, wanted)
-    found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=False)
+    found = _fitting(project, outcome, is_pattern=is_pattern)
     new = [
         replace(entry, key=made.key)
         for entry, made in outcome.drafts
@@ -462,6 +462,27 @@ def add(
     _write(project, found)
     stagings = list(dict.fromkeys(made.staging for _, made in outcome.drafts))
     return stagings, len(outcome.problems)
+
+
+def _fitting(project: Project, outcome: _Outcome, *, is_pattern: bool) -> list[Change]:
+    """Return the change of each file.
+
+    Under a pattern a table whose texts do not fit into the files is a problem of its own.
+    """
+    texts = [made.texts for _, made in outcome.drafts]
+    properties = project.property_files()
+    try:
+        return files.changes(project.folder, texts, whole=False, properties=properties)
+    except files.Refused as refused:
+        if not is_pattern:
+            raise
+        drawn = list(enumerate(outcome.drafts))
+        outcome.drafts = [one for place, one in drawn if place not in refused.reasons]
+        for place, (entry, _) in drawn:
+            if place in refused.reasons:
+                print(f"{entry.relation}: {refused.reasons[place]}", flush=True)
+                outcome.problems.append((entry, AfterimageError(refused.reasons[place])))
+    return _fitting(project, outcome, is_pattern=is_pattern)
 
 
 def _question(entry: Entry, problem: AfterimageError) -> entries.OpenQuestion:
@@ -529,7 +550,10 @@ def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     for node in outcome.stay:
         path = str(node.patch_path or "").partition("://")[2]
         still_read.setdefault(path, set()).add(node.name)
-    return files.changes(project.folder, texts, whole=True, still_read=still_read)
+    properties = project.property_files()
+    return files.changes(
+        project.folder, texts, whole=True, still_read=still_read, properties=properties
+    )
 
 
 def _check(project: Project, listing: entries.Listing) -> int:
