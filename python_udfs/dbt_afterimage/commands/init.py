@@ -19,13 +19,13 @@ from dbt_afterimage.commands.options import parse_csv, where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.files import Change
-from dbt_afterimage.runtime.project import Project, Where, quote, step
+from dbt_afterimage.runtime.project import Project, Where, step
 from dbt_afterimage.runtime.run_dbt import run_dbt
 from dbt_afterimage.scaffold import drafts, entries
 from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.keys import NoKey
-from dbt_afterimage.scaffold.landed import full_name
+from dbt_afterimage.scaffold.landed import NotReadable, full_name, in_sql
 from dbt_afterimage.scaffold.plans import SeveralTables
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
@@ -255,12 +255,15 @@ def _look(
     """
     every = {full_name(project, name) for name in _named(wanted)} if is_whole else None
 
+    def is_listed(entry: Entry) -> bool:
+        return is_whole or full_name(project, entry.relation) in known
+
     def draft(entry: Entry) -> Draft:
         return drafts.draft(
             project,
             entry,
             is_searched=is_pattern,
-            is_listed=is_whole or full_name(project, entry.relation) in known,
+            is_listed=is_listed(entry),
             every=every,
         )
 
@@ -292,10 +295,18 @@ def _look(
                 if is_whole:
                     print(f"{one.entry.relation}: its models stay as they are", flush=True)
                 continue
+            if is_pattern and isinstance(one.made, NotReadable) and not is_listed(one.entry):
+                _print_left_out(one.entry.relation, one.made)
+                continue
             _note(outcome, one, is_single=len(wanted) == 1, is_pattern=is_pattern)
     if len(wanted) > 1 or is_pattern:
         _print_keys(outcome)
     return outcome
+
+
+def _print_left_out(name: str, error: AfterimageError) -> None:
+    """Say that a table, or a schema, is passed over, which nobody has named."""
+    print(f"{name}: left out, as it cannot be read. {str(error).splitlines()[0]}", flush=True)
 
 
 def _note(outcome: _Outcome, drawn: _Drawn, *, is_single: bool, is_pattern: bool) -> None:
@@ -435,7 +446,7 @@ def add(
         return [], 0
     if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):
         raise _nothing_written(outcome, wanted)
-    found = files.changes(project.folder, [made.texts for _, made in outcome.drafts], whole=False)
+    found = _fitting(project, outcome, is_pattern=is_pattern)
     new = [
         replace(entry, key=made.key)
         for entry, made in outcome.drafts
@@ -451,6 +462,27 @@ def add(
     _write(project, found)
     stagings = list(dict.fromkeys(made.staging for _, made in outcome.drafts))
     return stagings, len(outcome.problems)
+
+
+def _fitting(project: Project, outcome: _Outcome, *, is_pattern: bool) -> list[Change]:
+    """Return the change of each file.
+
+    Under a pattern a table whose texts do not fit into the files is a problem of its own.
+    """
+    texts = [made.texts for _, made in outcome.drafts]
+    properties = project.property_files()
+    try:
+        return files.changes(project.folder, texts, whole=False, properties=properties)
+    except files.Refused as refused:
+        if not is_pattern:
+            raise
+        drawn = list(enumerate(outcome.drafts))
+        outcome.drafts = [one for place, one in drawn if place not in refused.reasons]
+        for place, (entry, _) in drawn:
+            if place in refused.reasons:
+                print(f"{entry.relation}: {refused.reasons[place]}", flush=True)
+                outcome.problems.append((entry, AfterimageError(refused.reasons[place])))
+    return _fitting(project, outcome, is_pattern=is_pattern)
 
 
 def _question(entry: Entry, problem: AfterimageError) -> entries.OpenQuestion:
@@ -518,7 +550,10 @@ def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     for node in outcome.stay:
         path = str(node.patch_path or "").partition("://")[2]
         still_read.setdefault(path, set()).add(node.name)
-    return files.changes(project.folder, texts, whole=True, still_read=still_read)
+    properties = project.property_files()
+    return files.changes(
+        project.folder, texts, whole=True, still_read=still_read, properties=properties
+    )
 
 
 def _check(project: Project, listing: entries.Listing) -> int:
@@ -548,9 +583,14 @@ def _unlisted(project: Project, listing: entries.Listing) -> list[str]:
     schemas = sorted({name.rpartition(".")[0] for name in named if "`" not in name} - {""})
     said = []
     for name in [name for one in schemas for name in _landed(project, one, listing.ignore)]:
-        if full_name(project, name) not in known:
+        if full_name(project, name) in known:
+            continue
+        try:
             _, found = drafts.look(project, Entry(name))
-            said += [f"{name}: {found.system.title}, and not in the list"] if found else []
+        except NotReadable as error:
+            _print_left_out(name, error)
+            continue
+        said += [f"{name}: {found.system.title}, and not in the list"] if found else []
     return said
 
 
@@ -565,7 +605,12 @@ def _left_over(project: Project, found: Sequence[Change], outcome: _Outcome) -> 
 
 
 def _any(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch(name, pattern) for pattern in patterns)
+    return any(fnmatch(_bare(name), _bare(pattern)) for pattern in patterns)
+
+
+def _bare(name: str) -> str:
+    """Return a name without the quotes that SQL needs."""
+    return name.replace("`", "")
 
 
 def _is_pattern(relation: str) -> bool:
@@ -585,7 +630,8 @@ def _expanded(
         if not schema:
             schema = str(project.credentials.schema)
         names = _landed(project, schema, ignore)
-        fitting = [name for name in names if fnmatch(name.lower(), f"{schema}.{pattern}".lower())]
+        wanted = f"{schema}.{pattern}".lower()
+        fitting = [name for name in names if fnmatch(_bare(name).lower(), wanted)]
         if not fitting and relation in relations:
             raise AfterimageError(f"no table matches {relation}")
         found += fitting
@@ -599,12 +645,18 @@ def _landed(project: Project, schema: str, ignore: Sequence[str]) -> list[str]:
     """
     schemas = [schema]
     if "." not in schema or _is_pattern(schema):
+        # Spark shows them as SQL has them.
         named = [str(row[0]) for row in project.rows("show schemas")]
-        schemas = sorted(one for one in named if fnmatch(one.lower(), schema.lower()))
+        schemas = sorted(one for one in named if fnmatch(_bare(one).lower(), schema.lower()))
+    shown = project.ask([f"show tables in {in_sql(one)}" for one in schemas])
     names = []
-    for one in schemas:
-        shown = project.rows(f"show tables in {'.'.join(map(quote, one.split('.')))}")
-        names += sorted(f"{one}.{row[1]}" for row in shown)
+    for one, answer in zip(schemas, shown, strict=True):
+        if not isinstance(answer, AfterimageError):
+            names += sorted(f"{one}.{row[1]}" for row in answer)
+        elif not _is_pattern(schema):
+            raise answer
+        elif not _any(f"{one}.*", ignore):
+            _print_left_out(one, answer)
     # A source of one of these tables is the same table.
     names += [
         f"{s.source_name}.{s.name}"

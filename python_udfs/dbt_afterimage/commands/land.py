@@ -32,7 +32,7 @@ from dbt_afterimage.landing.topics import (
     table_name,
 )
 from dbt_afterimage.runtime import files, jars
-from dbt_afterimage.runtime.files import Texts
+from dbt_afterimage.runtime.files import Change, Texts
 from dbt_afterimage.runtime.project import Column, Project, Where, quote, step
 from dbt_afterimage.scaffold.drafts import yaml_name
 from dbt_afterimage.scaffold.landed import shows
@@ -306,14 +306,16 @@ def land(project: Project, raws: Sequence[Raw], left_out: list[str], *, copy: bo
             if found is None:
                 copied.append(raw)
             else:
+                _sources(project, [raw])
                 columns[str(raw)] = found
                 in_place.append(raw)
-    written = _write_sources(project, in_place)
+    written = _sources(project, in_place)
+    files.write(project.folder, {change.path: change.new for change in written})
     for raw in in_place:
         relation = f"{raw.landing.format}.`{sql_path(raw.landing.path)}`"
         _say(project, raw, "read in place", relation, columns[str(raw)])
-    for path in written:
-        print(f"wrote  {path}")
+    for change in written:
+        print(f"wrote  {change.path}")
     landed = [str(raw) for raw in in_place]
     for raw in copied:
         with _noted(left_out):
@@ -417,8 +419,12 @@ def _is_this(source: Any, raw: Raw) -> bool:
     )
 
 
-def _write_sources(project: Project, raws: Sequence[Raw]) -> list[str]:
-    """Write sources for the paths that have none, and return the written files."""
+def _sources(project: Project, raws: Sequence[Raw]) -> list[Change]:
+    """Return the changes of files by which the paths that have no source get one.
+
+    Raises:
+        Refused: A file was edited, and takes no more.
+    """
     wanted = []
     for raw in raws:
         if project.source(raw.schema, raw.table) is None:
@@ -429,9 +435,7 @@ def _write_sources(project: Project, raws: Sequence[Raw]) -> list[str]:
             block = f"      - name: {yaml_name(raw.table)}\n        identifier: {identifier}\n"
             head = _SOURCE.format(name=yaml_name(raw.schema), format=raw.landing.format)
             wanted.append(Texts(str(raw), {}, {path: {raw.table: block}}, {path: head}))
-    found = files.changes(project.folder, wanted, whole=False)
-    files.write(project.folder, {change.path: change.new for change in found})
-    return [change.path for change in found]
+    return files.changes(project.folder, wanted, whole=False)
 
 
 def _template(text: str) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -32,12 +33,29 @@ _MODEL, _TABLE, _DOC = (
     re.compile(rf"^(?={sign})", re.MULTILINE)
     for sign in ("  - name: ", "      - name: ", r"\{% docs ")
 )
+# What names doc blocks: `doc('customers__fax')`.
+_NAMES_DOCS = re.compile(r"\bdoc\s*\(([^)]*)\)")
+# What is raised where somebody has written a text of properties in another form.
+_OTHER_FORM = (yaml.YAMLError, TypeError, KeyError, IndexError, ValueError, AttributeError)
 
 # What to do about two tables that would be one source.
 ANOTHER_NAME = (
     "Land it under a name of its own (afterimage land PATH --as SCHEMA.TABLE), or declare a source"
     " for it"
 )
+
+
+class Refused(AfterimageError):
+    """The texts of some tables do not fit into the files.
+
+    Attributes:
+        reasons: The place of each of these tables among the given ones -> why.
+    """
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        """Take the reasons."""
+        self.reasons = reasons
+        super().__init__("\n".join(reasons.values()))
 
 
 @dataclass
@@ -80,6 +98,7 @@ def changes(
     *,
     whole: bool,
     still_read: Mapping[str, Collection[str]] | None = None,
+    properties: Collection[str] = (),
 ) -> list[Change]:
     """Return the change of each file, in an order in which dbt can parse after each one.
 
@@ -90,53 +109,71 @@ def changes(
         texts: The tables.
         whole: Whether these are all tables, so that shared files hold no other blocks.
         still_read: Path -> the blocks that stay all the same, as what is left refers to them.
+        properties: The project's property files. Doc blocks that they name stay.
 
     Raises:
-        AfterimageError: Two of the tables would be one source, or an edited file takes no more.
+        Refused: Two of the tables would be one source, or an edited file takes no more.
     """
     models: dict[str, str] = {}
     blocks: dict[str, dict[str, str]] = {}
     heads: dict[str, str] = {}
-    for one in texts:
+    refused: dict[int, str] = {}
+    for place, one in enumerate(texts):
+        clash = _clash(one, heads, blocks)
+        if clash is not None:
+            refused[place] = clash
+            continue
         models |= one.models
         for path, own in one.blocks.items():
-            if "/_src_" in path:
-                _check_sources(one, path, heads.get(path), blocks.get(path, {}))
             blocks.setdefault(path, {}).update(own)
         heads |= one.heads
-    shared = {}
-    for path, own in blocks.items():
-        kept = (still_read or {}).get(path, ()) if whole or path.endswith(".md") else None
-        shared[path] = _shared(folder / path, heads[path], own, kept)
+    found = {path: _change(path, _text(folder / path), text, text) for path, text in models.items()}
 
-    docs = [path for path in shared if path.endswith(".md")]
-    sources = [path for path in shared if "/_src_" in path]
-    properties = [path for path in shared if path not in (*docs, *sources)]
-    order = [*docs, *sources, *models, *properties]
-    found = []
-    for path in order:
-        old = _text(folder / path)
-        if path in models:
-            found.append(_change(path, old, models[path], models[path]))
-        else:
-            found.append(_change(path, old, *shared[path]))
-    return found
+    docs = [path for path in blocks if path.endswith(".md")]
+    sources = [path for path in blocks if "/_src_" in path]
+    others = [path for path in blocks if path not in (*docs, *sources)]
+    for path in (*sources, *others):
+        old, head, own = _text(folder / path), heads[path], blocks[path]
+        lacking = _lacking(path, old, head, own)
+        if old is not None and lacking and not _takes(old, head, lacking):
+            for place, one in enumerate(texts):
+                mine = {name: lacking[name] for name in one.blocks.get(path, ()) if name in lacking}
+                if mine:
+                    refused[place] = refused.get(place, "") + (
+                        f"{path} was edited, so nothing can be added at its end."
+                        f" Add {', '.join(mine)} yourself:\n{_joined(mine)}"
+                    )
+        kept = (still_read or {}).get(path, ()) if whole else None
+        found[path] = _shared(path, old, head, own, lacking, kept)
+    if refused:
+        raise Refused(refused)
+
+    told = [change.new for change in found.values()]
+    told += [_text(folder / path) or "" for path in properties if path not in found]
+    named = set(re.findall(r"\w+", " ".join(_NAMES_DOCS.findall("\n".join(told)))))
+    for path in docs:
+        old, head, own = _text(folder / path), heads[path], blocks[path]
+        found[path] = _shared(path, old, head, own, _lacking(path, old, head, own), named)
+    return [found[path] for path in (*docs, *sources, *models, *others)]
 
 
-def _check_sources(one: Texts, path: str, head: str | None, there: Mapping[str, str]) -> None:
-    """Check that the sources of a table take the place of no other table's."""
-    # A file has one schema for all its tables.
-    if head is not None and head.lower() != one.heads[path].lower():
-        raise AfterimageError(
-            f"{one.table} and another table have sources of one name and of two schemas in {path}."
-            f" {ANOTHER_NAME}"
-        )
-    for name, block in one.blocks[path].items():
-        before, after = _identifier(there.get(name, block)), _identifier(block)
-        if before != after:
-            raise AfterimageError(
-                f"{name} in {path} would be both {before} and {after}. {ANOTHER_NAME}"
+def _clash(
+    one: Texts, heads: Mapping[str, str], blocks: Mapping[str, Mapping[str, str]]
+) -> str | None:
+    """Return how the sources of a table would take the place of another table's; none if not."""
+    for path in (path for path in one.blocks if "/_src_" in path):
+        # A file has one schema for all its tables.
+        if heads.get(path, one.heads[path]).lower() != one.heads[path].lower():
+            return (
+                f"{one.table} and another table have sources of one name and of two schemas in"
+                f" {path}. {ANOTHER_NAME}"
             )
+        there = blocks.get(path, {})
+        for name, block in one.blocks[path].items():
+            before, after = _identifier(there.get(name, block)), _identifier(block)
+            if before != after:
+                return f"{name} in {path} would be both {before} and {after}. {ANOTHER_NAME}"
+    return None
 
 
 def _identifier(block: str) -> str:
@@ -164,61 +201,83 @@ def _change(path: str, old: str | None, unsealed: str, merged: str) -> Change:
 
 
 def _shared(
-    path: Path, head: str, own: Mapping[str, str], kept: Collection[str] | None
-) -> tuple[str, str]:
-    """Return a shared file's new text if it was not edited, and if it was.
+    path: str,
+    old: str | None,
+    head: str,
+    own: Mapping[str, str],
+    lacking: Mapping[str, str],
+    kept: Collection[str] | None,
+) -> Change:
+    """Return the change of a shared file.
 
     Args:
         path: The file.
+        old: Its present text.
         head: The text before the blocks.
         own: The blocks to write.
+        lacking: Those that go to its end if it was edited.
         kept: Which other blocks stay; none if all do.
     """
-    old = _text(path)
-    if old is None:
-        return head + _joined(own), ""
-    there = _blocks(path, old)
-    others = there
+    others = there = _blocks(path, old or "")
     if kept is not None:
         stay = {name for name in there if name in kept and name not in own}
         # In the places that they have.
         others = {name: text for name, text in there.items() if stay and name in {*stay, *own}}
-    lacking = {name: text for name, text in own.items() if name not in there}
-    merged = old.rstrip("\n") + "\n" + ("\n" if lacking else "") + _joined(lacking)
-    if lacking and path.suffix == ".yml" and not _adds(old, merged, _joined(lacking)):
-        raise AfterimageError(
-            f"{path} was edited, so nothing can be added at its end. Add this yourself:\n"
-            + _joined(lacking)
-        )
-    return head + _joined({**others, **own}), merged if lacking else old
+    return _change(path, old, head + _joined({**others, **own}), _added(old or "", lacking))
+
+
+def _lacking(path: str, old: str | None, head: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the blocks that are not in a file which was edited."""
+    if old is None or is_sealed(old):
+        return {}
+    there = _blocks(path, old) if path.endswith(".md") else _names(old, head)
+    return {name: text for name, text in own.items() if name not in there}
+
+
+def _added(old: str, lacking: Mapping[str, str]) -> str:
+    return old.rstrip("\n") + "\n\n" + _joined(lacking) if lacking else old
 
 
 def _joined(blocks: Mapping[str, str]) -> str:
     return "\n".join(text.strip("\n") + "\n" for text in blocks.values())
 
 
-def _blocks(path: Path, text: str) -> dict[str, str]:
+def _blocks(path: str, text: str) -> dict[str, str]:
     """Return the blocks of a shared file by name."""
-    if path.suffix == ".md":
+    if path.endswith(".md"):
         return {block.split()[2]: block for block in _DOC.split(text)[1:]}
     found = {}
-    for block in (_TABLE if path.name.startswith("_src_") else _MODEL).split(text)[1:]:
+    for block in (_TABLE if "/_src_" in path else _MODEL).split(text)[1:]:
         # The user may have written one differently; what is added is checked later.
         with suppress(yaml.YAMLError, TypeError, KeyError):
             found[str(yaml.safe_load(block)[0]["name"])] = block
     return found
 
 
-def _adds(old: str, new: str, blocks: str) -> bool:
-    """Whether a text of properties is another one with blocks at the end of its list."""
+def _listed(properties: Any, head: str) -> Any:
+    """Return the list that has the blocks: the models, or the tables of the head's source."""
+    wanted = yaml.safe_load(head)
+    if "sources" not in wanted:
+        return properties["models"]
+    [source] = wanted["sources"]
+    return [one for one in properties["sources"] if one["name"] == source["name"]][-1]["tables"]
+
+
+def _names(text: str, head: str) -> set[str]:
+    """Return the names of the blocks in a text of properties, however somebody has written it."""
     try:
-        before, after, further = map(yaml.safe_load, (old, new, blocks))
-        if "sources" in before:
-            before["sources"][-1]["tables"] += further
-        else:
-            before["models"] += further
+        return {str(one["name"]) for one in _listed(yaml.safe_load(text), head)}
+    except _OTHER_FORM:
+        return set()
+
+
+def _takes(old: str, head: str, lacking: Mapping[str, str]) -> bool:
+    """Whether blocks at the end of a text of properties are at the end of their list."""
+    try:
+        before, after = yaml.safe_load(old), yaml.safe_load(_added(old, lacking))
+        _listed(before, head).extend(yaml.safe_load(_joined(lacking)))
         return bool(after == before)
-    except (yaml.YAMLError, TypeError, KeyError, IndexError):
+    except _OTHER_FORM:
         return False
 
 

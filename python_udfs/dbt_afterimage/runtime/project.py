@@ -328,6 +328,15 @@ class Project:
         own = self._manifest.metadata.project_name
         return str(node.original_file_path) if node.package_name == own else None
 
+    def property_files(self) -> list[str]:
+        """Return the project's own files of properties."""
+        own = self._manifest.metadata.project_name
+        return [
+            Path(file.original_file_path).as_posix()
+            for file in self._manifest.files.values()
+            if file.project_name == own and file.parse_file_type == "schema"
+        ]
+
     def doc_blocks(self) -> dict[str, str]:
         """Return the project's own doc blocks, each with its file."""
         own = self._manifest.metadata.project_name

@@ -6,8 +6,9 @@ import ast
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +77,18 @@ def look(
         every: All tables of the project, if they are known.
 
     Raises:
-        AfterimageError: There is no such table.
+        NotReadable: There is no such table, or Spark cannot read it.
+        AfterimageError: Its source would be that of another table, or there is no such system.
     """
     landed = tables.find(project, "RELATION", entry.relation, _own_sources(project), every)
-    found = recognise(
-        landed.columns,
-        entry.arguments,
-        entry.system,
-        partial(tables.shows, project, landed.relation),
-    )
-    return landed, found
+
+    def shows(sign: str, column: Column) -> bool:
+        try:
+            return tables.shows(project, landed.relation, sign, column)
+        except AfterimageError as error:
+            raise tables.NotReadable(str(error)) from None
+
+    return landed, recognise(landed.columns, entry.arguments, entry.system, shows)
 
 
 def _own_sources(project: Project) -> str:
@@ -114,7 +117,8 @@ def draft(
         NoChangeTable: It is not a change table.
         Stays: It has models, and what is landed now does not show what theirs are; or they are
             those of another table.
-        AfterimageError: There is no such table, or the user must say more about it.
+        NotReadable: There is no such table, or Spark cannot read it.
+        AfterimageError: The user must say more about it.
     """
     landed, found = look(project, entry, every)
     if found is None:
@@ -145,10 +149,14 @@ def draft(
     keeps_columns = written.get("written_columns") and not written["written_metadata"]
     if not keeps_columns or found.system.macro != "qlik_messages":
         entry = _with_metadata(project, entry, landed, found)
-    others = {
-        option: tables.find(project, f"--{option}", name, _own_sources(project), every)
-        for option, name in entry.others().items()
-    }
+    try:
+        others = {
+            option: tables.find(project, f"--{option}", name, _own_sources(project), every)
+            for option, name in entry.others().items()
+        }
+    except tables.NotReadable as error:
+        # The table itself can be read, so what it needs beside it is a question.
+        raise AfterimageError(str(error)) from None
     key, notes = list(entry.key), []
     known_key = existing.history and existing.history.config.unique_key
     if not key and known_key:
@@ -197,21 +205,26 @@ def metadata_beside(project: Project, schema: str, value: str) -> list[str]:
         schema: The schema.
         value: The column with the messages.
     """
-    place = ".".join(map(quote, schema.split(".")))
+    place = tables.in_sql(schema)
     try:
         listed = project.rows(f"show tables in {place}")
     except AfterimageError:
         return []  # The name of a source that is no schema.
     found = []
     for name in sorted(str(row[1]) for row in listed):
-        relation = f"{place}.{quote(name)}"
-        columns = project.columns_of(relation) or []
-        column = next((c for c in columns if c.name.lower() == value.lower()), None)
-        if column is None or not tables.shows(project, relation, ENVELOPE, column):
-            continue
-        if tables.holds_metadata(project, relation, column.name)[1]:
-            found.append(f"{schema}.{name}")
+        # A table that cannot be read is nothing to read beside others.
+        with suppress(AfterimageError):
+            if _has_only_metadata(project, f"{place}.{quote(name)}", value):
+                found.append(f"{schema}.{name}")
     return found
+
+
+def _has_only_metadata(project: Project, relation: str, value: str) -> bool:
+    columns = project.columns_of(relation) or []
+    column = next((c for c in columns if c.name.lower() == value.lower()), None)
+    if column is None or not tables.shows(project, relation, ENVELOPE, column):
+        return False
+    return tables.holds_metadata(project, relation, column.name)[1]
 
 
 class _Existing:

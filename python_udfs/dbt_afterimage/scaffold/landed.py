@@ -29,6 +29,10 @@ WAS_MOVED = (
 )
 
 
+class NotReadable(AfterimageError):
+    """Spark does not read a table: it is not there, not allowed, or damaged."""
+
+
 @dataclass(frozen=True)
 class Source:
     """A source to declare."""
@@ -84,7 +88,8 @@ def find(
             we have declared for none of them gives way.
 
     Raises:
-        AfterimageError: There is no such table, or the source to declare is another table.
+        NotReadable: There is no such table, or Spark cannot read it.
+        AfterimageError: The source to declare is another table.
     """
     files = _FILES.fullmatch(name)
     declared, schema, identifier = _place(project, name)
@@ -93,9 +98,12 @@ def find(
     else:
         schema = schema or str(project.credentials.schema)
         relation = project.relation(schema, identifier, quoted=not _PLAIN.fullmatch(identifier))
-    columns = project.columns_of(str(relation))
+    try:
+        columns = project.columns_of(str(relation))
+    except AfterimageError as error:
+        raise NotReadable(str(error)) from None
     if not columns:
-        raise AfterimageError(
+        raise NotReadable(
             f"{option} must be an existing table, as schema.table, or its name alone in the schema"
             f" {project.credentials.schema}. Got: {name}"
         )
@@ -147,6 +155,15 @@ def find(
         reference,
         None if elsewhere else source,
     )
+
+
+def in_sql(schema: str) -> str:
+    """Return a schema as SQL has it.
+
+    Args:
+        schema: The schema, after its catalog or without; it may be in quotes already.
+    """
+    return schema if "`" in schema else ".".join(map(quote, schema.split(".")))
 
 
 def full_name(project: Project, name: str) -> str:

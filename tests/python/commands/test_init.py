@@ -1632,6 +1632,38 @@ def test_a_column_that_came_later_is_added_to_docs_that_were_edited(
     shop.dbt("parse")
 
 
+def test_a_column_that_is_gone_stays_described_where_an_edited_file_names_it(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    """Else dbt parses nothing of the project any longer."""
+    init.ok("landing.orders__ct")
+    docs, mart, current = (
+        shop.folder / "models" / name
+        for name in ("docs/orders.md", "marts/marts.yml", "current/_current.yml")
+    )
+    mart.write_text(
+        "models: [{name: order_versions, description: \"{{ doc('orders__status') }}\"}]\n"
+    )
+    mine = current.read_text() + "    meta: {owner: me}\n"
+    current.write_text(mine)
+    columns, rows = ORDERS["orders__ct"]
+    fewer = {name: kind for name, kind in columns.items() if name != "status"}
+    land_table(lake, "orders__ct", fewer, rows)
+    init.ok("landing.orders__ct")
+    assert current.read_text() == mine
+    assert "{% docs orders__status %}" in docs.read_text()
+    shop.dbt("parse")
+    _, output, _ = init("--check")
+    said = [line for line in output.splitlines() if line.startswith("models/")]
+    assert said == ["models/current/_current.yml: was edited by hand, and is left alone"]
+    for file in (current, mart):
+        assert "{% docs orders__status %}" in docs.read_text()
+        file.unlink()
+        init.ok("landing.orders__ct")
+        shop.dbt("parse")
+    assert "orders__status" not in docs.read_text()
+
+
 def test_a_name_that_another_table_has_is_refused_before_anything_is_written(
     shop: Project, lake: Lake, init: Init
 ) -> None:
@@ -2027,6 +2059,48 @@ def test_a_name_that_needs_quotes_is_a_name(shop: Project, lake: Lake, init: Ini
     assert "unchanged files" in init.ok("hall.`crates-2024`")
 
 
+@pytest.mark.slow
+@pytest.mark.needs("iceberg")
+def test_a_schema_that_needs_quotes_is_one_like_the_others(
+    shop: Project, lake: Lake, init: Init, capsys: pytest.CaptureFixture[str]
+) -> None:
+    land_table(lake, "boxes__ct", *ORDERS["orders__ct"], schema="`hall-2`")
+    assert init.ok("hall-2.*").endswith("Next: dbt build --select stg_qlik__boxes+\n")
+    shop.dbt("build", "--select", "stg_qlik__boxes+")
+    lake.spark.sql("insert into `hall-2`.boxes__ct select * from `hall-2`.boxes__ct where id = 6")
+    row = {**ORDERS["orders__ct"][1][0], "header__change_seq": change_seq(9), "id": 7}
+    lake.frame(ORDERS["orders__ct"][0], [row]).writeTo("`hall-2`.boxes__ct").append()
+    cli.main(["news"])
+    assert re.search(r"hall_2\.boxes__ct +3 rows landed", capsys.readouterr().out)
+    shop.dbt("build", "--select", "stg_qlik__boxes+")
+    rows = lake.rows("select id, status from afterimage.boxes_current order by id")
+    assert rows == [{"id": 5, "status": "paid"}, {"id": 7, "status": "new"}]
+    assert "unchanged files" in init.ok("hall-?.*")
+    assert "unchanged files" in init.ok("`hall-2`.boxes__ct")
+
+
+def test_a_pattern_goes_on_behind_what_cannot_be_read(
+    shop: Project, lake: Lake, init: Init, tmp_path: Path
+) -> None:
+    """A file that Spark cannot read, and a source that nothing has landed for yet."""
+    lake.frame(*ORDERS["orders__ct"]).write.parquet(str(tmp_path / "cranes"))
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "part-1.parquet").write_text("no parquet")
+    source = """sources:
+  - {name: docks, schema: parquet, quoting: {identifier: true}, tables: [%s]}
+  - {name: docks_to_come, schema: nowhere, tables: [{name: empty}]}
+"""
+    tables = [f'{{name: {n}, identifier: "{tmp_path / n}"}}' for n in ("cranes", "damaged")]
+    shop.file("models/docks.yml", source % ", ".join(tables))
+    output = init.ok("docks*.*")
+    assert "docks.damaged: left out, as it cannot be read. Spark failed: " in output
+    assert "docks_to_come.empty: left out, as it cannot be read. " in output
+    listed = "  - relation: docks.cranes\n    key: [id]\n"
+    assert (shop.folder / "afterimage.yml").read_text().endswith("tables:\n" + listed)
+    # Whoever names one is told.
+    assert "Spark failed: " in init.refused("docks.damaged")
+
+
 def test_what_a_test_keeps_is_no_change_table(shop: Project, lake: Lake, init: Init) -> None:
     text = dict.fromkeys(("finding", "change_id", "change_seq", "operation"), "string")
     land_table(lake, "afterimage_change_stream_is_clear_stg_shop", text, [], schema="kept_failures")
@@ -2253,6 +2327,37 @@ def test_a_file_of_properties_that_was_edited_gets_the_new_model_at_its_end(
     assert "wrote  models/history/_history.yml (added at the end)" in output
     assert path.read_text().startswith(mine)
     assert "name: items_history" in path.read_text()
+    shop.dbt("parse")
+
+
+def test_a_file_that_takes_no_more_keeps_no_other_table_from_its_models(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    columns, rows = ORDERS["orders__ct"]
+    land_table(lake, "skiffs__ct", columns, rows, schema="slip")
+    init.ok("slip.skiffs__ct")
+    path = shop.folder / "models/staging/qlik/_stg_qlik.yml"
+    board = "exposures:\n  - {name: board, type: dashboard, owner: {name: me}}\n"
+    mine = path.read_text() + "\n" + board
+    path.write_text(mine)
+    # A new column of a table that is there is no reason to stop.
+    land_table(lake, "skiffs__ct", {**columns, "amount": "int"}, rows, schema="slip")
+    assert "kept   models/staging/qlik/_stg_qlik.yml (edited by hand)" in init.ok("slip.*")
+    assert "amount" in (shop.folder / "models/history/_history.yml").read_text()
+
+    land_table(lake, "yawls__ct", columns, rows, schema="slip")
+    land_table(lake, "bills_cd", *LOANS.tables["cd_loans"], schema="slip")
+    with (shop.folder / "afterimage.yml").open("a") as file:
+        file.write("  - relation: slip.bills_cd\n    key: [LOAN]\n")
+    code, output, errors = init("slip.*")
+    assert (code, errors) == (1, "")
+    said = "models/staging/qlik/_stg_qlik.yml was edited, so nothing can be added at its end."
+    assert f"slip.yawls__ct: {said} Add stg_qlik__yawls yourself:\n  - name: stg_q" in output
+    assert path.read_text() == mine
+    text = (shop.folder / "afterimage.yml").read_text()
+    assert f"# {said} Add stg_qlik__yawls yourself:\n  # - relation: slip.yawls__ct\n" in text
+    assert not list(shop.folder.rglob("*yawls*"))
+    assert (shop.folder / "models/staging/db2/stg_db2__bills.sql").is_file()
     shop.dbt("parse")
 
 

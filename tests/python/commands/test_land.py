@@ -237,7 +237,7 @@ def test_a_file_that_nothing_can_be_added_to_safely(tmp_path: Path) -> None:
     flow = "sources: [{name: raw, schema: parquet, tables: [{name: a, identifier: /a}]}]\n"
     for text in (flow, "models: []\n", "sources: {\n", "", "- a\n"):
         file.write_text(text)
-        with pytest.raises(AfterimageError, match=r"Add this yourself:\n      - name: b"):
+        with pytest.raises(AfterimageError, match=r"Add b yourself:\n      - name: b"):
             files.changes(tmp_path, [wanted], whole=False)
         assert file.read_text() == text
 
@@ -1233,6 +1233,24 @@ def test_what_cannot_be_landed_keeps_nothing_else_from_it(landings: Landings) ->
     assert re.search("(?m)^afterimage: .*new has no files yet", said)
     assert re.search("(?m)^afterimage: .*a.parquet is not valid parquet", said)
     assert [row["id"] for row in landings.rows("raw.whole")] == [1]
+
+
+def test_a_file_of_sources_that_takes_no_more_keeps_no_other_path_from_it(
+    landings: Landings,
+) -> None:
+    landings.land(landings.parquet("one/a.parquet", [{"id": 1}]).parent)
+    file = landings.project.folder / "models/sources/_src_raw_parquet.yml"
+    mine = file.read_text() + "\nexposures: []\n"
+    file.write_text(mine)
+    two = landings.parquet("two/a.parquet", [{"id": 2}]).parent
+    landings.csv("whole.csv", "id\n1\n")
+    code, said, errors = landings._run((two, landings.folder / "whole.csv"))
+    assert code == 1
+    assert "_src_raw_parquet.yml was edited, so nothing can be added at its end." in errors
+    assert "Add two yourself:\n      - name: two\n" in errors
+    assert file.read_text() == mine
+    assert [row["id"] for row in landings.rows("raw.whole")] == [1]
+    assert "raw.two" not in said
 
 
 def test_a_name_that_is_taken(landings: Landings) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import yaml
 
 from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.files import Texts, changes, sealed
+from dbt_afterimage.runtime.files import Refused, Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
 from dbt_afterimage.scaffold import drafts, landed, plans
 from dbt_afterimage.scaffold.entries import Entry, Listing
@@ -63,11 +64,17 @@ class Project:
     def relation(self, schema: str, identifier: str, *, quoted: bool) -> str:
         return f"{schema}.`{identifier}`"
 
+    def property_files(self) -> list[str]:
+        return []
+
     def columns_of(self, relation: str) -> list[Column]:
         return [Column("id", "int")]
 
     def side_by_side(self, tasks: Sequence[Callable[[], Any]]) -> Iterator[Any]:
         return (task() for task in tasks)
+
+    def ask(self, statements: Sequence[str]) -> list[Any]:
+        return [self.rows(one) for one in statements]  # type: ignore[attr-defined]
 
 
 def found(name: str, *sources: Any) -> landed.Landed:
@@ -295,6 +302,106 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
     assert [one["key"] for one in found] == keys
 
 
+class Shared(Project):
+    """A project in a catalog that others use too."""
+
+    models_folder = "models"
+    PRIVATE = "Spark failed: [INSUFFICIENT_PERMISSIONS] not yours\nsee there"
+    TABLES: ClassVar = {
+        "`hr-export`": ["pay__ct"],
+        "`raw`": ["orders__ct", "view_of_nothing", "damaged", "topic", "plain"],
+    }
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder, self.manifest = folder, SimpleNamespace(nodes={})
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        if sql == "show schemas":
+            # Spark quotes a name that needs it.
+            return [("`hr-export`",), ("private",), ("raw",)]
+        if sql.startswith("show tables in "):
+            schema = sql.removeprefix("show tables in ")
+            return [("", name, False) for name in self.TABLES[schema]]
+        raise AfterimageError("Spark failed: [FAILED_READ_FILE] not a file of messages")
+
+    def ask(self, statements: Sequence[str]) -> list[Any]:
+        private = AfterimageError(self.PRIVATE)
+        return [private if "`private`" in one else self.rows(one) for one in statements]
+
+    def columns_of(self, relation: str) -> Any:
+        if "damaged" in relation:
+            raise AfterimageError("Spark failed: [CANNOT_READ_FILE_FOOTER] damaged\nat a place")
+        if "topic" in relation:
+            return [Column("value", "string")]
+        if "__ct" in relation:
+            names = ("header__change_seq", "header__change_oper", "id")
+            return [Column(name, "string") for name in names]
+        return None if "nothing" in relation else [Column("id", "int")]
+
+
+@pytest.fixture
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
+        found = drafts.look(project, entry)[1]
+        if found is None:
+            raise drafts.NoChangeTable("no change table")
+        model = f"models/{landed.model_name(entry.relation)}.sql"
+        return drafts.Draft(entry, found, ["id"], "stg", Texts(entry.relation, {model: "select 1"}))
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    return Shared(tmp_path)
+
+
+def test_what_cannot_be_read_in_the_catalog_stops_nothing_and_asks_nothing(
+    shared: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other people's: a schema that may not be listed, a view without its base, lost files."""
+    assert init.add(shared, [], True, {}) == (["stg"], 0)
+    text = (shared.folder / "afterimage.yml").read_text()
+    # The name of a schema that needs quotes is as SQL has it.
+    listed = [one["relation"] for one in yaml.safe_load(text)["tables"]]
+    assert listed == ["`hr-export`.pay__ct", "raw.orders__ct"]
+    assert "# -" not in text
+    said = [line for line in capsys.readouterr().out.splitlines() if "left out" in line]
+    assert said == [
+        "private: left out, as it cannot be read. Spark failed: [INSUFFICIENT_PERMISSIONS] not"
+        " yours",
+        "raw.damaged: left out, as it cannot be read. Spark failed: [CANNOT_READ_FILE_FOOTER]"
+        " damaged",
+        "raw.topic: left out, as it cannot be read. Spark failed: [FAILED_READ_FILE] not a file"
+        " of messages",
+        "raw.view_of_nothing: left out, as it cannot be read. RELATION must be an existing table,"
+        " as schema.table, or its name alone in the schema shop. Got: raw.view_of_nothing",
+    ]
+
+
+def test_what_cannot_be_read_may_be_ignored_or_listed(
+    shared: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = shared.folder / "afterimage.yml"
+    ignored = "ignore: ['hr-export.*', private.*, raw.damaged, raw.topic, raw.view*]\n"
+    file.write_text(f"{ignored}tables: [raw.orders__ct]\n")
+    assert init.add(shared, [], True, {}) == (["stg"], 0)
+    assert "left out" not in capsys.readouterr().out
+    # A table that the list has is wanted.
+    file.write_text("tables:\n- relation: raw.damaged\n  key: [id]\n- raw.orders__ct\n")
+    assert init.add(shared, ["raw.[do]*"], False, {})[1] == 1
+    assert "raw.damaged: Spark failed: [CANNOT_READ_FILE_FOOTER]" in capsys.readouterr().out
+    # And so is a schema that somebody has named.
+    with pytest.raises(AfterimageError, match="INSUFFICIENT_PERMISSIONS"):
+        init.add(shared, ["private.*"], False, {})
+
+
+def test_metadata_are_found_beside_a_table_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(landed, "shows", lambda *_: True)
+    monkeypatch.setattr(landed, "holds_metadata", lambda *_: (True, True))
+    project: Any = Shared(tmp_path)
+    assert drafts.metadata_beside(project, "raw", "value") == ["raw.topic"]
+
+
 def test_two_schemas_do_not_share_a_file_of_sources(tmp_path: Path) -> None:
     with pytest.raises(AfterimageError, match="two schemas"):
         changes(tmp_path, [texts("a", "a"), texts("b", "a", schema="orc")], whole=True)
@@ -314,6 +421,7 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
         folder=tmp_path,
         models=lambda: WRITTEN,
         file_of=lambda node: node.original_file_path,
+        property_files=list,
         manifest=SimpleNamespace(
             sources={CUSTOMERS: source_node("raw", "customers__ct", "raw", "customers__ct", path)}
         ),
@@ -354,6 +462,7 @@ def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
         models_folder="models",
         models=lambda: [],
         file_of=lambda node: node.original_file_path,
+        property_files=list,
     )
     stays = model("b_history", "history", STAGING, materialized="history")
     stays.patch_path = f"shop://{path}"
@@ -377,6 +486,156 @@ def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
     ]
     assert [one["name"] for one in new] == ["a_history", "b_history", "d_history"]
     assert new[0]["columns"] == [{"name": "code"}]
+
+
+HISTORY, STAGED = "models/history/_history.yml", "models/staging/qlik/_stg_qlik.yml"
+DOCS = "models/docs/customers.md"
+
+
+def described(*columns: str) -> Texts:
+    """Return the texts of a table whose columns have doc blocks."""
+    docs = {
+        f"customers__{one}": f"{{% docs customers__{one} %}}\n{{% enddocs %}}" for one in columns
+    }
+    lines = [
+        f"""      - {{name: {one}, description: "{{{{ doc('customers__{one}') }}}}"}}\n"""
+        for one in columns
+    ]
+    blocks = {
+        path: {name: f"  - name: {name}\n    columns:\n{''.join(lines)}"}
+        for path, name in ((STAGED, "stg_qlik__customers"), (HISTORY, "customers_history"))
+    }
+    heads = dict.fromkeys(blocks, "models:\n") | {DOCS: "What the columns mean.\n\n"}
+    return Texts("customers", {}, {DOCS: docs, **blocks}, heads)
+
+
+def keep(folder: Path, *texts: Texts) -> None:
+    """Write the files of some tables."""
+    for change in changes(folder, texts, whole=True):
+        (folder / change.path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / change.path).write_text(change.new)
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_doc_block_stays_while_a_file_that_is_not_rewritten_names_it(
+    whole: bool, tmp_path: Path
+) -> None:
+    """dbt parses no project in which a property file names a doc block that is not there."""
+    keep(tmp_path, described("id", "fax", "pager", "telex", "phone"))
+    history, mart = tmp_path / HISTORY, "models/marts/mart.yml"
+    # The history's file was edited. One column of its four that are gone stays in it.
+    mine = re.sub(r".*(pager|telex|phone).*\n", "", history.read_text()) + "    meta: {}\n"
+    history.write_text(mine)
+    (tmp_path / mart).parent.mkdir()
+    (tmp_path / mart).write_text(
+        "models:\n  - name: mart\n    columns:\n"
+        """      - {name: a, description: "{{ doc('customers__pager') }}"}\n"""
+        """      - {name: b, description: '{{ doc("shop", "customers__telex") }}'}\n"""
+    )
+
+    def left() -> list[str]:
+        found = changes(
+            tmp_path, [described("id")], whole=whole, properties=[HISTORY, STAGED, mart]
+        )
+        for change in found:
+            (tmp_path / change.path).write_text(change.new)
+        return re.findall(r"docs customers__(\w+)", (tmp_path / DOCS).read_text())
+
+    assert left() == ["id", "fax", "pager", "telex"]
+    # A second time nothing changes.
+    assert left() == ["id", "fax", "pager", "telex"]
+    assert history.read_text() == mine
+    (tmp_path / mart).unlink()
+    assert left() == ["id", "fax"]
+
+
+BEHIND = "\nunit_tests:\n  - name: mine\n    model: customers_history\n"
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda text: text + BEHIND,
+        lambda text: re.sub("^  ", "", text, flags=re.MULTILINE),
+        lambda text: yaml.safe_dump(yaml.safe_load(text)),
+    ],
+    ids=["behind", "indent", "form"],
+)
+def test_a_table_is_found_in_a_file_of_any_form(edit: Callable[[str], str], tmp_path: Path) -> None:
+    """Somebody has written something behind the list, or has formatted the file."""
+    keep(tmp_path, described("id"))
+    mine = edit((tmp_path / HISTORY).read_text())
+    (tmp_path / HISTORY).write_text(mine)
+    found = {one.path: one for one in changes(tmp_path, [described("id", "fax")], whole=False)}
+    assert (found[HISTORY].state, found[HISTORY].new) == ("edited", mine)
+    assert found[STAGED].state == "behind"
+
+
+def test_a_table_of_another_source_in_the_file_is_not_ours(tmp_path: Path) -> None:
+    path, head = "models/staging/qlik/_src_raw.yml", "sources:\n  - name: raw\n    tables:\n"
+    file, block = tmp_path / path, "      - name: orders__ct\n"
+    file.parent.mkdir(parents=True)
+    wanted = Texts("orders", {}, {path: {"orders__ct": block}}, {path: head})
+    other = "  - name: crm\n    tables:\n      - name: orders__ct\n"
+    ours = "  - name: raw\n    tables:\n      - name: customers__ct\n"
+    file.write_text("sources:\n" + other + ours)
+    [change] = changes(tmp_path, [wanted], whole=False)
+    assert change.new == f"sources:\n{other}{ours}\n{block}"
+    # At the end of the file it would be one of the other source.
+    file.write_text("sources:\n" + ours + other)
+    with pytest.raises(Refused, match=r"_src_raw\.yml was edited, .* Add orders__ct yourself"):
+        changes(tmp_path, [wanted], whole=False)
+
+
+def test_a_table_that_an_edited_file_does_not_take_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    is_qlik: Any = SimpleNamespace(system=SimpleNamespace(macro="qlik", signs=[]), here=[])
+
+    def made(table: str, folder: str) -> Texts:
+        name, path = f"stg_{table}", f"models/staging/{folder}/_stg_{folder}.yml"
+        return Texts(
+            table,
+            {f"models/staging/{folder}/{name}.sql": "select 1"},
+            {path: {name: f"  - name: {name}\n    description: Of {table}.\n"}},
+            {path: "models:\n"},
+        )
+
+    every = {"raw.a": made("a", "qlik"), "raw.b": made("b", "qlik"), "raw.c": made("c", "db2")}
+
+    def draft(project: Any, entry: Entry, **_: Any) -> drafts.Draft:
+        return drafts.Draft(entry, is_qlik, ["id"], "stg", every[entry.relation])
+
+    monkeypatch.setattr(drafts, "draft", draft)
+    keep(tmp_path, every["raw.a"])
+    properties = tmp_path / "models/staging/qlik/_stg_qlik.yml"
+    properties.write_text(properties.read_text() + BEHIND)
+    listed = tmp_path / "afterimage.yml"
+    listed.write_text("tables:\n- relation: raw.a\n  key: [id]\n")
+    project: Any = Project()
+    project.folder, project.manifest = tmp_path, SimpleNamespace(nodes={})
+    project.rows = lambda sql: (
+        [("raw", "raw", False)][: sql == "show schemas"] or [("raw", name, False) for name in "abc"]
+    )
+    assert init.add(project, [], True, {}) == (["stg"], 1)
+    why = "models/staging/qlik/_stg_qlik.yml was edited, so nothing can be added at its end."
+    block = "  - name: stg_b\n    description: Of b.\n"
+    assert f"raw.b: {why} Add stg_b yourself:\n{block}" in capsys.readouterr().out
+    assert f"# {why} Add stg_b yourself:\n# - relation: raw.b\n" in listed.read_text()
+    assert [one["relation"] for one in yaml.safe_load(listed.read_text())["tables"]] == [
+        "raw.a",
+        "raw.c",
+    ]
+    assert (tmp_path / "models/staging/db2/stg_c.sql").is_file()
+    assert not (tmp_path / "models/staging/qlik/stg_b.sql").exists()
+    # Who names the table itself is told.
+    with pytest.raises(Refused, match="Add stg_b yourself"):
+        init.add(project, ["raw.b"], False, {})
+    # Once somebody has added that, it is a table like the others.
+    properties.write_text(properties.read_text().replace("models:\n", f"models:\n{block}"))
+    assert init.add(project, [], True, {}) == (["stg"], 0)
+    assert "# -" not in listed.read_text()
+    assert (tmp_path / "models/staging/qlik/stg_b.sql").is_file()
 
 
 def test_tables_of_one_topic_share_its_source(tmp_path: Path) -> None:
