@@ -108,13 +108,11 @@ changes as (
             'superseded: a later load of this key came',
             reject_reason
         ) as reject_reason,
-        -- Few changes have warnings, and functions with lambdas are slow.
         if(
             {{ is_tied }} or key_warning is not null,
-            array_compact(concat(
-                coalesce(warnings, cast(array() as array<string>)),
-                array(if({{ is_tied }}, 'another change of this key has the same change_seq', null), key_warning)
-            )),
+            concat(coalesce(warnings, cast(array() as array<string>)), {{ afterimage._texts_where([
+                [is_tied, "'another change of this key has the same change_seq'"], ['key_warning is not null', 'key_warning']
+            ]) }}),
             warnings
         ) as warnings,
         {%- else %}

@@ -33,7 +33,10 @@
     {%- endif -%}
     {%- set landing = afterimage._debezium_landing(relation, value, key, position, headers, schemas) -%}
     {%- set new_shape = afterimage._check_drift(macro_name, relation, columns, table=table) -%}
-    {%- set group = afterimage._debezium_group(landing.value, landing.key, landing.position, unique_key, position) -%}
+    {%- set group = afterimage._debezium_group(
+        landing.value, landing.key, landing.position, position, keys='md5(' ~ afterimage._texts_of_map('m.row', unique_key) ~ ')',
+        reload=afterimage._debezium_load_hash('reload')
+    ) -%}
     {%- set side = {
         'relation': relation,
         'opened': landing.opened,
@@ -67,14 +70,17 @@
     {%- endif -%}
     {%- do afterimage._allow_many_steps() -%}
     {#- `names` and `placeholders` are SQL; `sparse` are the columns of null_is_absent (none if it is left out);
-        `may_be_usual`: whether to look for usual messages; the others are the arguments of these names. -#}
+        `usual`: the steps that read usual messages, if there may be many; the others are the arguments of these names. -#}
     {%- set layout = {
         'columns': columns, 'names': afterimage._string_array(names), 'unique_key': unique_key, 'table': table,
         'placeholder': placeholder, 'placeholders': afterimage._debezium_placeholders(placeholder), 'infinity': infinity,
         'has_position': position is not none and position | length > 0,
         'sparse': none if null_is_absent is none else afterimage._match_column_case(null_is_absent, names),
-        'may_be_usual': landing.opened is none and afterimage._are_many(relation, intake),
-    } %}
+    } -%}
+    {%- do layout.update({
+        'usual': afterimage._debezium_usual_steps(layout)
+            if landing.opened is none and afterimage._are_many(relation, intake) else [],
+    }) %}
 with
 
 {{ afterimage._debezium_images(intake.sides[0], landing, layout) }},
@@ -139,7 +145,7 @@ described as (
     },
     old_key='before_image is not null',
     known={
-        'replaced': afterimage._debezium_replaced(intake, landing, unique_key, names) if intake.kind == 'all',
+        'replaced': afterimage._debezium_replaced(intake, landing, names) if intake.kind == 'all',
         'kept': afterimage._debezium_kept(
             position, names | reject('in', intake.added) | list, unique_key
         ) if position and afterimage._is_incremental() else {},
@@ -155,15 +161,15 @@ described as (
 
 
 {#- The identity of a change that is no half of a key change, or a rejected one. -#}
-{%- macro _debezium_identity_alone(keys) -%}
-    {%- set values = afterimage._texts_of_map('if(is_usual, m.row, row_values)', keys) -%}
-    {{ return("concat(m.log_place, '-', m.op, '-', md5(" ~ values ~ '))') }}
+{%- macro _debezium_identity_alone() -%}
+    {{ return("concat(m.log_place, '-', m.op, '-', key_hash)") }}
 {%- endmacro -%}
 
 
 {#- The CTEs from `images` to `classified`: what each message says, or why it is no change; its place and identity. -#}
 {%- macro _debezium_classified(landing, layout) -%}
 {%- set keys = layout.unique_key -%}
+{%- set load_hash = 'load_hash' if layout.usual else afterimage._debezium_load_hash() -%}
 classified as (
 
     select
@@ -171,7 +177,7 @@ classified as (
         if(m.kind = 'load', '', coalesce({{ landing.place }}, '')) as own_place,
         coalesce(m.source.schema, m.source.db) as schema_name,
         case
-            when value is null or (not is_usual and value rlike '^\\s*(null|[{]\\s*("schema".*"payload"\\s*:\\s*null|"payload"\\s*:\\s*null\\s*,\\s*"schema".*)\\s*[}])\\s*$')
+            when is_tombstone
                 then 'tombstone: the value is NULL'
             when unread is not null then unread
             when m.op is null and m.payload is null and startswith(value, decode(X'00', 'UTF-8')) then {{ landing.no_frame }}
@@ -198,7 +204,9 @@ classified as (
             ) }}
         end as reject_reason,
         m.kind as row_kind,
-        {{ afterimage._debezium_group(afterimage._valid_text('value'), 'message_key', 'landed_position', keys, layout.has_position) | indent(8) }} as change_group,
+        {{ afterimage._debezium_group(
+            afterimage._valid_text('value'), 'message_key', 'landed_position', layout.has_position, keys='key_hash', reload=load_hash
+        ) | indent(8) }} as change_group,
         {{ afterimage._struct(keys, 'image.') }} as own_key,
         -- Headers link the delete and the insert of a key change. Offsets of two partitions have no order.
         reject_reason is null
@@ -207,15 +215,15 @@ classified as (
         case
             when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce(value, message_key, '')))
             -- A rejected load must not take the place of a good one that is no longer landed.
-            when m.kind = 'load' and reject_reason is not null then {{ afterimage._debezium_rejected_load('change_group') }}
+            when m.kind = 'load' and reject_reason is not null then concat(change_group, '-r', {{ load_hash }})
             when m.kind = 'load' then change_group
             when m.log_place is null then coalesce(landed_position, concat('rejected-', md5({{ afterimage._valid_text('value') }})))
-            when m.kind = 'reload' then {{ afterimage._debezium_reload() }}
+            when m.kind = 'reload' then concat('load-', {{ load_hash }})
             when is_moved then concat(m.log_place, '-k', landed_partition)
-            else {{ afterimage._debezium_identity_alone(keys) }}
+            else {{ afterimage._debezium_identity_alone() }}
         end as identity,
         {{ afterimage._hash_of_values(afterimage._hashable_images(layout.columns, ['image', 'row_before']) + [
-            'm.kind', 'unknown_columns', 'reject_reason', "if(m.kind = 'load', to_json(m.source), null)"
+            'm.kind', 'unknown_columns', 'reject_reason', "if(m.kind = 'load', source_text, null)"
         ]) | indent(8) }} as row_id,
         if(image is null or m.op = 'd', null, nullif(unknown_columns, cast(array() as array<string>))) as absent_columns,
         if(m.kind = 'load', null, m.source_time) as changed_at,

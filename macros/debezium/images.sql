@@ -1,36 +1,97 @@
-{#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. -#}
+{#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. Each step that
+    Spark does not compile copies the row. So of many messages all that unusual ones need is one expression. -#}
 {%- macro _debezium_images(side, landing, layout) -%}
-{%- set columns = layout.columns -%}
-{%- set texts, numbers, counts, counted_before, counted_row = [], [], [], {}, {} -%}
-{%- for column in columns -%}
-    {%- set text = '<values>_fields[' ~ loop.index0 ~ ']' -%}
-    {%- set number = '<values>_number_' ~ loop.index -%}
-    {%- if afterimage._debezium_has_bytes(column) -%}
-        {%- set digits = '<values>_digits_' ~ loop.index -%}
-        {%- set base64 = 'if(startswith(' ~ text ~ ", '{'), get_json_object(" ~ text ~ ", '$.value'), " ~ text ~ ')' -%}
-        {%- do numbers.append(afterimage._hex_of_base64(base64) ~ ' as ' ~ digits) -%}
-        {%- do numbers.append(afterimage._number_of_bytes(digits) ~ ' as ' ~ number) -%}
-    {%- endif -%}
-    {%- set as_text = afterimage._debezium_text(text, column, number, layout.infinity) -%}
-    {%- set count = afterimage._debezium_count(text, column) -%}
-    {%- if count is not none -%}
-        {%- set counted = '_counts.count_' ~ loop.index -%}
-        {%- do counts.append("'count_" ~ loop.index ~ "', " ~ count) -%}
-        {%- do counted_row.update({column.name: 'row_values' ~ counted}) -%}
-        {%- do counted_before.update({column.name: 'before_values' ~ counted}) -%}
-        {%- set as_text = 'if(<values>' ~ counted ~ ' is null, ' ~ as_text ~ ', null)' -%}
-    {%- endif -%}
-    {%- do texts.append(as_text) -%}
-{%- endfor -%}
-{%- if counts -%}
-    {%- do numbers.append(
-        'if(<values> is null, null, named_struct(' ~ counts | join(', ') ~ ')) as <values>_counts'
-    ) -%}
+{%- set usual = layout.usual -%}
+{%- set steps = afterimage._debezium_row_steps(layout) -%}
+{%- set none_of = 'cast(array() as array<string>)' -%}
+{#- What is known of each message, and where a usual one has it. -#}
+{%- set known = {
+    'm': 'usual.m', 'image': 'usual.image', 'row_before': 'usual.before', 'key_hash': 'usual_key_hash',
+    'source_text': 'usual_source_text', 'load_hash': 'cast(null as string)',
+    'is_postgresql': "usual.m.source.lsn is not null or coalesce(startswith(usual.m.source.sequence, '['), false)",
+    'is_tombstone': 'false', 'is_key_made_up': 'false', 'misfits': none_of, 'no_numbers': none_of, 'bounded': none_of,
+    'doubtful_nulls': none_of, 'unknown_columns': none_of, 'undeclared': none_of,
+} -%}
+landed_messages as (
+
+    select
+        {{ 'cast(' ~ landing.bytes ~ ' as string)' if usual else landing.value }} as {{ 'landed_' if usual }}value,
+        {{ landing.key }} as message_key,
+        {{ landing.key_row }} as key_row,
+        {{ landing.unread }} as unread,
+        {{ landing.position }} as landed_position,
+        {{ landing.partition }} as landed_partition,
+        {{ landing.headers }} as headers
+
+    from {{ side.rows }}
+    where {{ side.condition or 'true' }}
+
+),
+
+{% if usual -%}
+usual_messages as (
+
+    select
+        *,
+        {%- for name, step in usual %}
+        {{ step | indent(8) }} as {{ name }},
+        {%- endfor %}
+        if(usual is null, {{ afterimage._valid_text('landed_value') }}, landed_value) as value
+
+    from landed_messages
+
+),
+
+messages as (
+
+    select
+        *,
+        if(usual is null, null, md5(to_json(usual.keys))) as usual_key_hash,
+        if(usual.m.kind = 'load' or usual.m.log_place is null, to_json(usual.m.source), null) as usual_source_text,
+        if(usual is not null, null, {{ afterimage._let_all(
+            steps + [['load_hash', afterimage._debezium_load_hash()]], 'struct(' ~ known | join(', ') ~ ')'
+        ) | indent(8) }}) as unusual
+
+    from usual_messages
+
+),
+
+images as (
+
+    select
+        value,
+        message_key,
+        unread,
+        landed_position,
+        landed_partition,
+        headers
+        {%- for name, of_usual in known.items() %},
+        if(usual is null, unusual.{{ name }}, {{ of_usual }}) as {{ name }}
+        {%- endfor %}
+
+    from messages
+
+)
+{%- else -%}
+images as (
+
+    select
+        *
+        {%- for name, step in steps %},
+        {{ step | indent(8) }} as {{ name }}
+        {%- endfor %}
+
+    from landed_messages
+
+)
 {%- endif -%}
-{%- set texts = (
-    [afterimage._texts_of_columns(columns, '<values>') ~ ' as <values>_fields'] + numbers
-    + ['if(<values> is null, null, array(' ~ texts | join(', ') ~ '))']
-) | join(',\n') -%}
+{%- endmacro -%}
+
+
+{#- What a message says of its row: names and expressions over `value`, each of which may use the names before it. -#}
+{%- macro _debezium_row_steps(layout) -%}
+{%- set columns = layout.columns -%}
+{%- set none_of = 'cast(array() as array<string>)' -%}
 {%- set known = 'map_filter(<values>, (k, v) -> coalesce(' ~ afterimage._debezium_is_value(columns, layout.placeholder)
     ~ ', <null is known>))' -%}
 {#- Few rows have a placeholder, and functions with lambdas are slow. -#}
@@ -39,6 +100,7 @@
 {#- NULL is a value, except of an update in the columns of null_is_absent. -#}
 {%- set null_is_known = 'not (array_contains(' ~ afterimage._string_array(layout.sparse) ~ ', k) and '
     ~ afterimage._debezium_may_lack() ~ ')' if layout.sparse else 'true' -%}
+{#- NaN and infinity of a decimal are NULL, as the connector itself writes them unless its decimals are texts or doubles. -#}
 {%- set no_number = afterimage._literal(
     '^[^"]* "(NaN|NAN|-?Infinity|(POSITIVE|NEGATIVE)_INFINITY)" [(]decimal[^"]*$'
 ) -%}
@@ -69,7 +131,7 @@
     {%- do key_same.append('key_values' ~ name ~ ' <=> m.row' ~ name) -%}
 {%- endfor -%}
 {#- The identity is that of the message's key, or FULL, if something else is real or a column of that key is. -#}
-{%- set is_key_made_up = afterimage._let(
+{%- set is_identity_made_up = afterimage._let(
     'key_values', afterimage._debezium_payload('key_row'),
     'if(key_values is null, ' ~ key_made_up | join(' and ') ~ ', ' ~ key_unsure | join(' or ') ~ ')'
     ~ " and exists(map_entries(known_before), e -> not startswith(e.key, '__') and not coalesce(e.value rlike " ~ made_up
@@ -79,130 +141,91 @@
 {%- set known_row = known | replace('<null is known>', 'true') | replace('<values>', 'm.row') -%}
 {%- set has_key_alone = 'size(' ~ known_row ~ ') < size(m.row) or '
     ~ afterimage._let('key_values', afterimage._debezium_payload('key_row'), key_same | join(' and ')) -%}
-{%- set usual = afterimage._debezium_usual_steps(layout) -%}
-{%- set is_usual = 'usual is not null' if usual else 'false' -%}
-landed_messages as (
-
-    select
-        {{ 'cast(' ~ landing.bytes ~ ' as string)' if usual else landing.value }} as {{ 'landed_' if usual }}value,
-        {{ landing.key }} as message_key,
-        {{ landing.key_row }} as key_row,
-        {{ landing.unread }} as unread,
-        {{ landing.position }} as landed_position,
-        {{ landing.partition }} as landed_partition,
-        {{ landing.headers }} as headers
-
-    from {{ side.rows }}
-    where {{ side.condition or 'true' }}
-
-),
-
-messages as (
-
-    select
-        *,
-        {%- set exact = afterimage._exact_numbers('value', columns | map(attribute='name') | list) %}
-        {%- for name, step in usual %}
-        {{ step | indent(8) }} as {{ name }},
-        {%- endfor %}
-        {%- if usual %}
-        if(usual is null, {{ afterimage._valid_text('landed_value') }}, landed_value) as value,
-        {%- endif %}
-        {{ is_usual }} as is_usual,
-        {%- for name, step in afterimage._debezium_message_steps(
-            'if(' ~ is_usual ~ ', null, ' ~ exact ~ ')', has_usual=usual | length > 0
-        ) %}
-        {{ step | indent(8) }} as {{ name }},
-        {%- endfor %}
-        -- Its connector alone says of a row before a change no more than REPLICA IDENTITY has.
-        -- A flattened row that does not have its place in the log may be PostgreSQL's.
-        m.source.lsn is not null
-        or coalesce(startswith(m.source.sequence, '['), false)
-        or (not m.is_envelope and m.op is not null and m.log_place is null) as is_postgresql,
-        {{ afterimage._debezium_scales(columns) | indent(8) }} as scales
-
-    from landed_messages
-
-),
-
-images as (
-
-    select
-        *,
-        -- The values of each row that the connector knew.
-        if(m.op = 'd' and not m.is_envelope, m.row, m.before) as landed_before,
-        {{ known_or_null | replace('<values>', 'landed_before') }} as known_before,
-        -- PostgreSQL sends only the key of the row before a change, with NULL in the other columns, or where they are
-        -- NOT NULL a value that the connector makes up; unless REPLICA IDENTITY is FULL.
-        coalesce(not is_postgresql or exists(
-            map_entries(known_before), e -> array_contains({{ others }}, e.key) and not coalesce(e.value rlike {{ made_up }}, true)
-        ), false) as knows_row_before,
-        -- An update changes a key that is not the table's own, so that no delete and insert tell of it. What the
-        -- connector makes up may be a value, if it is still there.
-        m.op = 'u' and {{ key_before | join(' and ') }} and ({{ key_after | join(' or ') }}) as has_other_key,
-        if(
-            m.op = 'u',
-            if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k))),
-            null
-        ) as before_values,
-        before_values is not null
-        and knows_row_before
-        -- PostgreSQL's REPLICA IDENTITY may be an index on other columns, so that the key before is made up.
-        and (not is_postgresql or {{ key_before | join(' and ') }} or not coalesce({{ has_key_alone }}, false)) as has_before,
-        -- So it is where the identity is the table's own key, and `unique_key` is another.
-        m.op = 'd' and is_postgresql and ({{ key_made_up | join(' or ') }}) and {{ is_key_made_up }} as is_key_made_up,
-        case
-            when is_usual then null
-            when m.op = 'd' then coalesce(
-                if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k))),
-                {{ afterimage._debezium_payload('key_row') | indent(16) }}
-            )
-            else {{ (known | replace('<null is known>', null_is_known) if layout.sparse else known_or_null) | replace('<values>', 'm.row') }}
-        end as row_values,
-        {{ texts | replace('<values>', 'row_values') }} as row_texts,
-        {{ texts | replace('<values>', 'before_values') }} as before_texts,
-        case
-            {%- if usual %}
-            when is_usual then usual.`row`
-            {%- endif %}
-            when m.op is not null and row_values is not null
-                then {{ afterimage._image_of_texts(columns, 'row_texts', known=counted_row) | indent(16) }}
-        end as image,
-        if(
-            before_values is null,
-            null,
-            {{ afterimage._image_of_texts(columns, 'before_texts', known=counted_before) | indent(12) }}
-        ) as known_row_before,
-        case
-            {%- if usual %}
-            when is_usual then usual.before
-            {%- endif %}
-            when has_before or has_other_key then known_row_before
-        end as row_before,
-        concat(
-            {{ afterimage._misfits(columns, 'row_texts', 'image', '') | indent(12) }},
-            {{ afterimage._misfits(columns, 'before_texts', 'known_row_before', ' before') | indent(12) }}
-        ) as all_misfits,
-        -- NaN and infinity of a decimal are NULL, as the connector itself writes them unless its decimals are texts or
-        -- doubles.
-        if(size(all_misfits) = 0, all_misfits, filter(all_misfits, misfit -> not misfit rlike {{ no_number }})) as misfits,
-        if(size(all_misfits) = 0, all_misfits, filter(all_misfits, misfit -> misfit rlike {{ no_number }})) as no_numbers,
-        {{ afterimage._texts_where(bounded) }} as bounded,
-        {{ afterimage._debezium_null_placeholders([] if layout.sparse is not none else columns) | indent(8) }} as doubtful_nulls,
-        if(
-            is_usual or map_keys(row_values) <=> {{ layout.names }},
-            cast(array() as array<string>),
-            array_except({{ layout.names }}, map_keys(row_values))
-        ) as unknown_columns,
-        if(
-            is_usual or map_keys(m.row) <=> {{ layout.names }},
-            cast(array() as array<string>),
-            filter(array_except(map_keys(m.row), {{ layout.names }}), k -> m.is_envelope or not startswith(k, '__'))
-        ) as undeclared
-
-    from messages
-
+{%- set tombstone = afterimage._literal(
+    '^\\s*(null|[{]\\s*("schema".*"payload"\\s*:\\s*null|"payload"\\s*:\\s*null\\s*,\\s*"schema".*)\\s*[}])\\s*$'
+) -%}
+{#- Its connector alone says of a row before a change no more than REPLICA IDENTITY has. A flattened row that does not
+    have its place in the log may be PostgreSQL's. -#}
+{%- set is_postgresql -%}
+m.source.lsn is not null
+or coalesce(startswith(m.source.sequence, '['), false)
+or (not m.is_envelope and m.op is not null and m.log_place is null)
+{%- endset -%}
+{#- PostgreSQL sends only the key of the row before a change, with NULL in the other columns, or where they are NOT NULL a
+    value that the connector makes up; unless REPLICA IDENTITY is FULL. -#}
+{%- set knows_row_before -%}
+coalesce(not is_postgresql or exists(
+    map_entries(known_before), e -> array_contains({{ others }}, e.key) and not coalesce(e.value rlike {{ made_up }}, true)
+), false)
+{%- endset -%}
+{%- set identity_before -%}
+if(knows_row_before, known_before, map_filter(known_before, (k, v) -> array_contains({{ keys }}, k)))
+{%- endset -%}
+{#- PostgreSQL's REPLICA IDENTITY may be an index on other columns, so that the key before is made up. -#}
+{%- set has_before -%}
+before_values is not null
+and knows_row_before
+and (not is_postgresql or {{ key_before | join(' and ') }} or not coalesce({{ has_key_alone }}, false))
+{%- endset -%}
+{%- set row_values -%}
+case
+    when m.op = 'd' then coalesce({{ identity_before }}, {{ afterimage._debezium_payload('key_row') }})
+    else {{ (known | replace('<null is known>', null_is_known) if layout.sparse else known_or_null) | replace('<values>', 'm.row') }}
+end
+{%- endset -%}
+{#- An update changes a key that is not the table's own, so that no delete and insert tell of it. What the connector makes
+    up may be a value, if it is still there. -#}
+{%- set row_before -%}
+if(
+    has_before or m.op = 'u' and {{ key_before | join(' and ') }} and ({{ key_after | join(' or ') }}),
+    known_row_before,
+    null
 )
+{%- endset -%}
+{#- PostgreSQL shows its REPLICA IDENTITY alone, and makes the key up where that is the table's own and `unique_key` is
+    another. -#}
+{%- set is_key_made_up -%}
+m.op = 'd' and is_postgresql and ({{ key_made_up | join(' or ') }}) and {{ is_identity_made_up }}
+{%- endset -%}
+{%- set misfits -%}
+concat(
+    {{ afterimage._misfits(columns, 'row_texts', 'image', '') }},
+    {{ afterimage._misfits(columns, 'before_texts', 'known_row_before', ' before') }}
+)
+{%- endset -%}
+{%- set undeclared = 'filter(array_except(map_keys(m.row), ' ~ layout.names ~ "), k -> m.is_envelope or not startswith(k, '__'))" -%}
+{%- set counted_row, counted_before = afterimage._debezium_counted(columns, 'row'), afterimage._debezium_counted(columns, 'before') -%}
+{{ return(
+    afterimage._debezium_message_steps(afterimage._exact_numbers('value', columns | map(attribute='name') | list)) + [
+        ['is_postgresql', is_postgresql],
+        ['scales', afterimage._debezium_scales(columns)],
+        ['landed_before', 'if(m.op = \'d\' and not m.is_envelope, m.row, m.before)'],
+        ['known_before', known_or_null | replace('<values>', 'landed_before')],
+        ['knows_row_before', knows_row_before],
+        ['before_values', "if(m.op = 'u', " ~ identity_before ~ ', null)'],
+        ['has_before', has_before],
+        ['row_values', row_values],
+    ] + afterimage._debezium_text_steps(layout, 'row') + afterimage._debezium_text_steps(layout, 'before') + [
+        ['image', 'if(m.op is not null and row_values is not null, '
+            ~ afterimage._image_of_texts(columns, 'row_texts', known=counted_row) ~ ', null)'],
+        ['known_row_before', 'if(before_values is null, null, '
+            ~ afterimage._image_of_texts(columns, 'before_texts', known=counted_before) ~ ')'],
+        ['row_before', row_before],
+        ['all_misfits', misfits],
+        ['misfits', 'if(size(all_misfits) = 0, all_misfits, filter(all_misfits, misfit -> not misfit rlike ' ~ no_number ~ '))'],
+        ['no_numbers', 'if(size(all_misfits) = 0, all_misfits, filter(all_misfits, misfit -> misfit rlike ' ~ no_number ~ '))'],
+        ['bounded', afterimage._texts_where(bounded)],
+        ['doubtful_nulls', afterimage._debezium_null_placeholders([] if layout.sparse is not none else columns)],
+        ['unknown_columns', 'if(map_keys(row_values) <=> ' ~ layout.names ~ ', ' ~ none_of ~ ', array_except(' ~ layout.names
+            ~ ', map_keys(row_values)))'],
+        ['undeclared', 'if(map_keys(m.row) <=> ' ~ layout.names ~ ', ' ~ none_of ~ ', ' ~ undeclared ~ ')'],
+        ['is_key_made_up', is_key_made_up],
+        ['is_tombstone', 'coalesce(value rlike ' ~ tombstone ~ ', true)'],
+        ['key_hash', "md5(if(m.kind = 'load', " ~ afterimage._texts_of_map('m.row', layout.unique_key) ~ ', '
+            ~ afterimage._texts_of_map('row_values', layout.unique_key) ~ '))'],
+        ['source_text', "if(m.kind = 'load' or m.log_place is null, to_json(m.source), null)"],
+    ]
+) }}
 {%- endmacro -%}
 
 

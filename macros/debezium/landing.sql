@@ -32,7 +32,7 @@
         'position': 'concat(' ~ numbers | join(', ') ~ ')' if position else 'cast(null as string)',
         'partition': 'concat(' ~ (numbers[:-1] + ["''"]) | join(', ') ~ ')',
         'place': 'landed_position' if position else afterimage._debezium_place_in_log(),
-        'place_missing': "'a column of `position` is no number'" if position else 'to_json(m.source)',
+        'place_missing': "'a column of `position` is no number'" if position else 'source_text',
     } -%}
     {%- if schemas is not none -%}
         {%- do afterimage._check_columns('debezium_messages', 'schemas', schemas, ['id', 'schema']) -%}

@@ -5,12 +5,12 @@
     - `op`, and the `kind` of change, `reload` for a row of an incremental snapshot,
     - `source`, which a flattened row has beside its columns, and its time; `log_place`: the place in the log, which a
       change of the schema has too, though it is no envelope,
-    - `row` after the change, and the row `before` it. Of a usual message (usual.sql) `row` has the key alone.
+    - `row` after the change, and the row `before` it.
 
     One parse reads an envelope as connectors write it: `before` comes first, or the schema. A map of texts, whose
     members are then parsed in turn, reads everything else: flattened rows, JSON with a fault in it, NaN without
     quotes. -#}
-{%- macro _debezium_message_steps(text, has_usual=false) -%}
+{%- macro _debezium_message_steps(text) -%}
     {%- set fields = [] -%}
     {%- for name in afterimage._debezium_source_names() -%}
         {#- `__ts_ms` and `__ts_us` are times of the connector. -#}
@@ -45,19 +45,48 @@ end
     {%- endset -%}
     {%- set op -%}
 case
-    {%- if has_usual %}
-    when usual is not null then usual.op
-    {%- endif %}
     when m_envelope is not null then m_envelope.op
     when m_is_envelope then m_payload['op']
     when lower(m_payload['__deleted']) = 'true' then 'd'
     else coalesce(m_payload['__op'], if(map_contains_key(m_payload, '__deleted'), 'u', null))
 end
     {%- endset -%}
-    {%- set message -%}
+    {%- set row -%}
+case
+    when m_envelope is not null then m_envelope.after
+    when m_is_envelope then {{ afterimage._json_map("m_payload['after']") }}
+    else m_payload
+end
+    {%- endset -%}
+    {%- set before -%}
+case
+    when m_envelope is not null then m_envelope.before
+    when m_is_envelope then {{ afterimage._json_map("m_payload['before']") }}
+end
+    {%- endset -%}
+    {{ return([
+        ['m_text', text],
+        ['m_parsed', parsed],
+        ['m_envelope', one_parse],
+        ['m_texts', 'if(m_envelope is not null, null, ' ~ afterimage._json_map('m_text') ~ ')'],
+        ['m_payload', afterimage._debezium_payload_in('m_texts')],
+        ['m_is_flattened', "map_contains_key(m_payload, '__op') or map_contains_key(m_payload, '__deleted')"],
+        ['m_is_envelope',
+            "m_envelope is not null or map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"
+            ~ " and not m_is_flattened"],
+        ['m_source_texts', 'if(m_is_flattened, null, ' ~ afterimage._json_map("m_payload['source']") ~ ')'],
+        ['m_source', 'named_struct(' ~ fields | join(', ') ~ ')'],
+        ['m_op', op],
+        ['m', afterimage._debezium_message('m_payload', 'm_is_envelope', row, before)],
+    ]) }}
+{%- endmacro -%}
+
+
+{#- `m`, from `m_op` and `m_source`. -#}
+{%- macro _debezium_message(payload, is_envelope, row, before) -%}
 named_struct(
-    'payload', m_payload,
-    'is_envelope', m_is_envelope,
+    'payload', {{ payload }},
+    'is_envelope', {{ is_envelope }},
     'op', m_op,
     'kind', case
         when m_op in ('r', 'c') and lower(m_source.snapshot) = 'incremental' then 'reload'
@@ -71,47 +100,15 @@ named_struct(
         {{ afterimage._landed_count('m_source.ts_us', 'micros') }}, {{ afterimage._landed_count('m_source.ts_ms', 'millis') }}
     ),
     'log_place', {{ afterimage._debezium_place() | indent(4) }},
-    'row', case
-        {%- if has_usual %}
-        when usual is not null then usual.keys
-        {%- endif %}
-        when m_envelope is not null then m_envelope.after
-        when m_is_envelope then {{ afterimage._json_map("m_payload['after']") }}
-        else m_payload
-    end,
-    'before', case
-        when m_envelope is not null then m_envelope.before
-        when m_is_envelope then {{ afterimage._json_map("m_payload['before']") }}
-    end
+    'row', {{ row | indent(4) }},
+    'before', {{ before | indent(4) }}
 )
-    {%- endset -%}
-    {{ return([
-        ['m_text', text],
-        ['m_parsed', parsed],
-        ['m_envelope', one_parse],
-        ['m_texts', 'if(m_envelope is not null, null, ' ~ afterimage._json_map('m_text') ~ ')'],
-        ['m_payload', afterimage._debezium_payload_in('m_texts')],
-        ['m_is_flattened', "map_contains_key(m_payload, '__op') or map_contains_key(m_payload, '__deleted')"],
-        ['m_is_envelope',
-            ('usual is not null or ' if has_usual) ~ "m_envelope is not null or map_contains_key(m_payload, 'op') and map_contains_key(m_payload, 'source')"
-            ~ " and not m_is_flattened"],
-        ['m_source_texts', 'if(m_is_flattened, null, ' ~ afterimage._json_map("m_payload['source']") ~ ')'],
-        ['m_source',
-            ('if(usual is not null, usual.source, ' if has_usual) ~ 'named_struct(' ~ fields | join(', ') ~ ')'
-            ~ (')' if has_usual)],
-        ['m_op', op],
-        ['m', message],
-    ]) }}
 {%- endmacro -%}
 
 
-{#- The same as one expression, `body`, which uses these names. Spark interprets it, instead of compiling it. -#}
+{#- The same as one expression, `body`, which uses these names. -#}
 {%- macro _debezium_of_message(text, body) -%}
-    {%- set let = namespace(body=body) -%}
-    {%- for name, value in afterimage._debezium_message_steps(text) | reverse -%}
-        {%- set let.body = afterimage._let(name, value, let.body) -%}
-    {%- endfor -%}
-    {{ return(let.body) }}
+    {{ return(afterimage._let_all(afterimage._debezium_message_steps(text), body)) }}
 {%- endmacro -%}
 
 
@@ -172,13 +169,13 @@ end
 
 
 {#- A text that is equal for messages that must be read together: those with one place in the log, which includes the
-    copies of a change, or all loads of a key. `m` is that of _debezium_message_steps. -#}
-{%- macro _debezium_group(value, key, position, keys, has_position) -%}
+    copies of a change, or all loads of a key. `m` is that of _debezium_message_steps; the last two are MD5s. -#}
+{%- macro _debezium_group(value, key, position, has_position, keys, reload) -%}
 case
     when m.op is null or m.op = 'm' then concat('rejected-', md5(coalesce({{ value }}, {{ key }}, '')))
-    when m.kind = 'load' then concat('load-', md5({{ afterimage._texts_of_map('m.row', keys) }}))
+    when m.kind = 'load' then concat('load-', {{ keys }})
     {%- if has_position %}
-    when m.kind = 'reload' and m.log_place is not null then {{ afterimage._debezium_reload() }}
+    when m.kind = 'reload' and m.log_place is not null then concat('load-', {{ reload }})
     {%- endif %}
     when m.log_place is not null then {{ afterimage._debezium_place_in_log() }}
     else concat('rejected-', coalesce({{ position }}, md5({{ value }})))
@@ -186,15 +183,17 @@ end
 {%- endmacro -%}
 
 
-{#- The identity of a rejected load. -#}
-{%- macro _debezium_rejected_load(group) -%}
-concat({{ group }}, '-r', md5(to_json(struct(array_sort(map_entries(m.row)) as row_entries, m.source))))
-{%- endmacro -%}
-
-
-{#- The identity of a row of an incremental snapshot. -#}
-{%- macro _debezium_reload() -%}
-concat('load-', md5(to_json(struct(m.row, m.source))))
+{#- What a rejected load says (`load`), or a row of an incremental snapshot (`reload`), as an MD5; without a kind that of
+    the message's own. -#}
+{%- macro _debezium_load_hash(kind=none) -%}
+    {%- set hashes = {
+        'load': 'md5(to_json(struct(array_sort(map_entries(m.row)) as row_entries, m.source)))',
+        'reload': 'md5(to_json(struct(m.row, m.source)))',
+    } -%}
+    {{ return(
+        hashes[kind] if kind is not none
+        else "case m.kind when 'load' then " ~ hashes.load ~ " when 'reload' then " ~ hashes.reload ~ ' end'
+    ) }}
 {%- endmacro -%}
 
 
@@ -218,7 +217,7 @@ end
     for its schema says what it is, a load that fits has the id of its key, and a half of a key change that fits is in
     the whole. (A copy in other words may still not fit. As one array they are planned by themselves; a condition on what
     was classified would have Spark write all that leads to it into each of its parts.) -#}
-{%- macro _debezium_replaced(intake, landing, keys, names) -%}
+{%- macro _debezium_replaced(intake, landing, names) -%}
     {%- set replaced = [] -%}
     {%- if landing.opened -%}
         {%- do replaced.append("select concat('rejected-', md5(hex(" ~ landing.bytes ~ "))) from "
@@ -228,15 +227,15 @@ end
             ~ ' where afterimage_value_id is not null or (' ~ landing.bytes ~ ' is null and afterimage_key_id is not null)') -%}
     {%- endif -%}
     {%- if afterimage._debezium_has_rejected('^load-.*-r') -%}
-        {#- Of a usual message `m` has the keys alone. -#}
-        {%- do replaced.append("select explode(collect_set(if(m.kind = 'load' and reject_reason is null, "
+        {#- Of a usual message `m` has no row. -#}
+        {%- do replaced.append("select explode(collect_set(if(m.kind = 'load' and reject_reason is null, concat(change_group, '-r', "
             ~ afterimage._debezium_of_message(
-                afterimage._exact_numbers(afterimage._valid_text('value'), names), afterimage._debezium_rejected_load('change_group')
-            ) ~ ', null))) from classified') -%}
+                afterimage._exact_numbers(afterimage._valid_text('value'), names), afterimage._debezium_load_hash('load')
+            ) ~ '), null))) from classified') -%}
     {%- endif -%}
     {%- if landing.has_headers and afterimage._debezium_has_rejected('-[cdu]-[0-9a-f]{32}$') -%}
         {%- do replaced.append('select explode(collect_set(own_id)) from (select if(is_moved, '
-            ~ afterimage._debezium_identity_alone(keys) ~ ', identity) as own_id from classified'
+            ~ afterimage._debezium_identity_alone() ~ ', identity) as own_id from classified'
             ~ ' group by 1 having bool_and(is_moved))') -%}
     {%- endif -%}
     {{ return(replaced | join(' union all ') or none) }}

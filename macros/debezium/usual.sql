@@ -1,13 +1,13 @@
 {#- Usual messages: envelopes of a row, as JsonConverter writes them without a schema, with just the declared columns in
     their order. One parse reads them straight into types; then what it read is written again, and a message is usual if
     that is its text: then nothing is lost. All others are read as maps of texts (message.sql, images.sql), which say the
-    same of usual ones. This saves a third of the time of many messages; the longer statement takes Spark a second or
-    more to plan, so few messages are read without it (_are_many). -#}
+    same of usual ones. This saves more than half of the time of many messages; the longer statement takes Spark a second
+    or more to plan, so few messages are read without it (_are_many). -#}
 
 
 {#- The steps that read the usual messages in `landed_value`, as _debezium_message_steps has them. The last is `usual`:
-    `op` and `source`, the row that the message is of, the row `before` an update, and the `keys` as a map of texts;
-    NULL of any other message. There are no steps if messages are few, or a column is always read as text. -#}
+    `m` without rows, the `image` of the row that the message is of, the row `before` an update, and the texts of the
+    `keys`; NULL of any other message. There are no steps if a column is always read as text. -#}
 {%- macro _debezium_usual_steps(layout) -%}
     {%- set columns = [] -%}
     {%- for column in layout.columns -%}
@@ -17,7 +17,7 @@
     {#- Only such a placeholder is no number and no boolean in any of its forms. -#}
     {%- set has_clear_placeholder = modules.re.fullmatch('\\w*_\\w*', layout.placeholder, modules.re.ASCII) -%}
     {%- set has_usual_columns = columns | length == layout.columns | length and not layout.sparse -%}
-    {%- if not (layout.may_be_usual and has_clear_placeholder and has_usual_columns) -%}
+    {%- if not (has_clear_placeholder and has_usual_columns) -%}
         {{ return([]) }}
     {%- endif -%}
     {%- set fields, texts, values, key_texts, read_texts = [], [], [], [], [] -%}
@@ -49,7 +49,7 @@
         ) -%}
         {%- do values.append(name ~ ', ' ~ column.value | replace('<field>', field)) -%}
         {%- if column.name in layout.unique_key -%}
-            {%- do key_texts.append(name ~ ', ' ~ text | replace('<row>', 'm_row')) -%}
+            {%- do key_texts.append(text | replace('<row>', 'm_row')) -%}
             {%- do doubts.append(field | replace('<row>', 'm_row') ~ ' is null') -%}
         {%- endif -%}
         {%- for row, image in [('m_read.after', 'm_after'), ('m_read.before', 'm_before')] -%}
@@ -68,6 +68,7 @@
         ~ afterimage._debezium_source_type(has_numbers=true) ~ ', op: string, payload: string, schema: string, damage: string>' -%}
     {%- set text = "if(<row> is null, 'null', concat('{', " ~ texts | join(', ') ~ ", '}'))" -%}
     {%- set value = 'if(<row> is null, null, named_struct(' ~ values | join(', ') ~ '))' -%}
+    {%- set null_map = 'cast(null as map<string, string>)' -%}
     {{ return([
         ['m_read',
             "if(startswith(landed_value, '{\"before\":'), from_json(landed_value, " ~ afterimage._literal(envelope) ~ ', '
@@ -75,14 +76,17 @@
         ['m_row', 'coalesce(m_read.after, m_read.before)'],
         ['m_after', value | replace('<row>', 'm_read.after')],
         ['m_before', value | replace('<row>', 'm_read.before')],
+        ['m_op', 'm_read.op'],
+        ['m_source', 'named_struct(' ~ sources | join(', ') ~ ')'],
         ['m_is_usual',
             "coalesce(startswith(landed_value, concat('{\"before\":', " ~ text | replace('<row>', 'm_read.before') ~ ", ',\"after\":', "
             ~ text | replace('<row>', 'm_read.after') ~ ", ',\"source\":')), false)"
             ~ ' and not coalesce(array_contains(array(' ~ doubts | join(', ') ~ '), true), false)'
             ~ ' and not coalesce(arrays_overlap(array(' ~ (read_texts or ["''"]) | join(', ') ~ '), array(' ~ layout.placeholders ~ ')), false)'],
-        ['usual', "if(m_is_usual, named_struct('row', coalesce(m_after, m_before), 'before', if(m_read.op = 'u', m_before, null), "
-            ~ "'keys', map(" ~ key_texts | join(', ') ~ "), 'op', m_read.op, 'source', named_struct(" ~ sources | join(', ')
-            ~ ')), null)'],
+        ['usual', "if(m_is_usual, named_struct('m', "
+            ~ afterimage._debezium_message(null_map, 'true', null_map, null_map)
+            ~ ", 'image', coalesce(m_after, m_before), 'before', if(m_read.op = 'u', m_before, null), 'keys', array("
+            ~ key_texts | join(', ') ~ ')), null)'],
     ]) }}
 {%- endmacro -%}
 

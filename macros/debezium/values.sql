@@ -90,6 +90,43 @@ map_from_entries(transform(
 {%- endmacro -%}
 
 
+{#- Steps from `row_values` or `before_values`, a map of texts, to the texts that cast to the columns' types, `row_texts`:
+    `…_counts` has the values that need no text. -#}
+{%- macro _debezium_text_steps(layout, row) -%}
+    {%- set values, texts, digits, numbers, counts = row ~ '_values', [], [], [], [] -%}
+    {%- for column in layout.columns -%}
+        {%- set text, name = row ~ '_fields[' ~ loop.index0 ~ ']', 'c' ~ loop.index -%}
+        {%- if afterimage._debezium_has_bytes(column) -%}
+            {%- set base64 = 'if(startswith(' ~ text ~ ", '{'), get_json_object(" ~ text ~ ", '$.value'), " ~ text ~ ')' -%}
+            {%- do digits.append("'" ~ name ~ "', " ~ afterimage._hex_of_base64(base64)) -%}
+            {%- do numbers.append("'" ~ name ~ "', " ~ afterimage._number_of_bytes(row ~ '_digits.' ~ name)) -%}
+        {%- endif -%}
+        {%- set as_text = afterimage._debezium_text(text, column, row ~ '_numbers.' ~ name, layout.infinity) -%}
+        {%- set count = afterimage._debezium_count(text, column) -%}
+        {%- if count is not none -%}
+            {%- do counts.append("'" ~ name ~ "', " ~ count) -%}
+            {%- set as_text = 'if(' ~ row ~ '_counts.' ~ name ~ ' is null, ' ~ as_text ~ ', null)' -%}
+        {%- endif -%}
+        {%- do texts.append(as_text) -%}
+    {%- endfor -%}
+    {%- set steps = [[row ~ '_fields', afterimage._texts_of_columns(layout.columns, values)]] -%}
+    {%- for name, fields in [('_digits', digits), ('_numbers', numbers), ('_counts', counts)] if fields -%}
+        {%- do steps.append([row ~ name, 'if(' ~ values ~ ' is null, null, named_struct(' ~ fields | join(', ') ~ '))']) -%}
+    {%- endfor -%}
+    {{ return(steps + [[row ~ '_texts', 'if(' ~ values ~ ' is null, null, array(' ~ texts | join(', ') ~ '))']]) }}
+{%- endmacro -%}
+
+
+{#- The values of a row that need no text, by column. -#}
+{%- macro _debezium_counted(columns, row) -%}
+    {%- set counted = {} -%}
+    {%- for column in columns if afterimage._debezium_count('', column) is not none -%}
+        {%- do counted.update({column.name: row ~ '_counts.c' ~ (columns.index(column) + 1)}) -%}
+    {%- endfor -%}
+    {{ return(counted) }}
+{%- endmacro -%}
+
+
 {#- The text of a date or a timestamp, with a bound in place of PostgreSQL's infinity. The connector has no value for
     that: it writes what the JDBC driver does with its largest and smallest number, in the unit of the column. -#}
 {%- macro _debezium_bounded(text, column, infinity, otherwise) -%}

@@ -187,7 +187,20 @@ from_json({{ afterimage._exact_json('before_image') }}, 'map<string, string>')
 {%- endmacro -%}
 
 
-{#- SQL that names a value once and uses it several times in `body`. -#}
+{#- SQL that names a value once and uses it several times in `body`: that of an aggregate over nothing which begins with
+    the value. (Spark asks an element of a transformed array for its type and whether it may be NULL; with one such value
+    within the other it asks twice as often for each.) -#}
 {%- macro _let(name, value, body) -%}
-element_at(transform(array({{ value }}), {{ name }} -> {{ body }}), 1)
+aggregate(array(), {{ value }}, (value_, element_) -> value_, {{ name }} -> {{ body }})
+{%- endmacro -%}
+
+
+{#- The same with several pairs of name and value, each of which may use the names before it. Spark interprets all of
+    it, instead of compiling it: a projection with such an expression copies the row once, and not once for each step. -#}
+{%- macro _let_all(steps, body) -%}
+    {%- set let = namespace(body=body) -%}
+    {%- for name, value in steps | reverse -%}
+        {%- set let.body = afterimage._let(name, value, let.body) -%}
+    {%- endfor -%}
+    {{ return(let.body) }}
 {%- endmacro -%}

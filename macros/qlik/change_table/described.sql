@@ -73,12 +73,12 @@ described as (
         ) as mask_warning,
         {{ afterimage._qlik_unflagged_warning(columns, layout.types) | indent(8) }} as unflagged_warning,
         {{ afterimage._qlik_delete_warning('flagged_columns', layout.unique_key, 'change_mask') | indent(8) }} as delete_warning,
-        -- Few changes have warnings, and functions with lambdas are slow.
-        if(
-            coalesce(time_warning, mask_warning, unflagged_warning, delete_warning) is not null,
-            array_compact(array(time_warning, mask_warning, unflagged_warning, delete_warning)),
-            null
-        ) as warnings,
+        nullif({{ afterimage._texts_where([
+            ['time_warning is not null', 'time_warning'],
+            ['mask_warning is not null', 'mask_warning'],
+            ['unflagged_warning is not null', 'unflagged_warning'],
+            ['delete_warning is not null', 'delete_warning'],
+        ]) }}, cast(array() as array<string>)) as warnings,
         source_rows,
         has_before_image,
         has_after_image

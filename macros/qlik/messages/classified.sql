@@ -14,6 +14,8 @@ masked as (
         {{ afterimage._mask_digits('column_mask', layout.columns | length) }} as present_digits,
         {{ afterimage._mask_bits('changed_digits', layout.columns | length) }} as changed_bits,
         {{ afterimage._mask_bits('present_digits', layout.columns | length) }} as present_bits,
+        {{ afterimage._qlik_unknown_bits('changed_digits', layout.columns) | indent(8) }} as unknown_changed,
+        {{ afterimage._qlik_unknown_bits('present_digits', layout.columns) | indent(8) }} as unknown_present,
         -- A delete has its row in data or in beforeData, or the key in one and the rest in the other.
         case
             when not operation_word <=> 'DELETE' or before_data is null then data
@@ -132,6 +134,8 @@ classified as (
                 )
             {%- endif %}
         end as reject_reason,
+        -- Spark leaves an expression with a lambda out of the generated code. With this one in it, Java could not compile
+        -- that code.
         array_compact(array(
             if(
                 landed_time is null and landed_time_text is not null,

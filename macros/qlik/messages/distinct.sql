@@ -6,6 +6,8 @@
 {%- set place = 'shared_place, reject_reason is null, own_key' -%}
 {%- set has_reloads = layout.has_reloads -%}
 {%- set is_incremental = afterimage._is_incremental() -%}
+{%- set no_time = "place <> '' and source_time is null and final_reason is null"
+    ~ (' and not (is_reload and arrival.landed_at is not null)' if has_reloads else '') -%}
 {%- set arrival = 'order_of_arrival' if has_reloads else 'arrival' -%}
 {%- if has_reloads -%}
 -- A difference that a reload finds is a change at the reload's time. The offsets show which of its messages came last.
@@ -154,19 +156,10 @@ described as (
         ) as changed_at,
         transaction_id,
         final_reason as reject_reason,
-        nullif(array_compact(concat(
-            array(
-                if(
-                    place <> '' and source_time is null and final_reason is null
-                    {%- if has_reloads %}
-                    and not (is_reload and arrival.landed_at is not null)
-                    {%- endif %},
-                    {{ afterimage._qlik_time_warning('place') | indent(20) }},
-                    null
-                )
-            ),
-            oddities
-        )), cast(array() as array<string>)) as warnings,
+        nullif(
+            concat({{ afterimage._texts_where([[no_time, afterimage._qlik_time_warning('place')]]) | indent(12) }}, oddities),
+            cast(array() as array<string>)
+        ) as warnings,
         copies as source_rows,
         schema_id,
         first_position as message_position

@@ -47,10 +47,10 @@ located as (
         {{ named.schema_id }} as schema_id,
         {%- if layout.schema_rows is not none %}
         needs_schema,
-        tables,
-        chosen_schema_id,
-        is_newest,
-        array_size(table_schemas) > 1 or not is_newest as is_doubtful,
+        choice.tables,
+        choice.schema_id as chosen_schema_id,
+        choice.is_newest,
+        choice.is_doubtful,
         message_schemas.schema_id is not null as has_schema,
         -- A chosen schema does not say which table the message is of.
         coalesce(if(needs_schema, null, message_schemas.schema_name), {{ named.schema }}) as schema_name,
@@ -70,7 +70,7 @@ located as (
     from {{ 'opened_messages' if layout.schema_rows is none else 'addressed as opened_messages' }}
     {%- if layout.schema_rows is not none %}
     left outer join (select /*+ broadcast */ * from message_schemas) as message_schemas
-        on coalesce({{ named.schema_id }}, chosen_schema_id) = message_schemas.schema_id
+        on coalesce({{ named.schema_id }}, choice.schema_id) = message_schemas.schema_id
     {%- endif %}
 
 )
@@ -84,14 +84,42 @@ located as (
 
     `addressed` adds to `opened_messages`:
     - `needs_schema`: the message has a mask and names no schema,
-    - `table_schemas`: the schemas that it may have, oldest first; `tables`: the number of tables that these are of,
-    - `chosen_schema_id`: the schema chosen of them; `is_newest`: whether that was there by then. -#}
+    - `choice`: then the `schema_id` that was chosen; `is_newest`: whether it was there by the message's time;
+      `is_doubtful`: whether others may be meant; `tables`: how many tables the schemas are of that it may have. -#}
 {%- macro _qlik_chosen_schemas(named) -%}
 {%- set needs_schema -%}
 {{ named.schema_id }} is null
         and nullif(trim(concat_ws('', body.headers.changeMask, body.headers.columnMask)), '') is not null
 {%- endset -%}
 {%- set header_time = afterimage._qlik_time("nullif(trim(body.headers.`timestamp`), '')") -%}
+{%- set table_schemas -%}
+filter(schemas_of_tables.schemas, s -> coalesce(lower(s.schema_name) = lower({{ named.schema }}), true))
+{%- endset -%}
+{%- set tables -%}
+array_size(array_distinct(
+    transform(table_schemas, s -> struct(lower(s.schema_name) as schema_name, lower(s.table_name) as table_name))
+))
+{%- endset -%}
+{#- One task writes data and schema messages, so their Kafka times are comparable. -#}
+{%- set written_at -%}
+coalesce(
+    arrival.landed_at,
+    if({{ header_time }} >= timestamp '1970-01-02 00:00:00', {{ header_time }}, null),
+    {{ afterimage._sequence_time('trim(body.headers.changeSequence)') | indent(4) }}
+)
+{%- endset -%}
+{%- set choice -%}
+struct(
+    tables,
+    is_newest,
+    array_size(table_schemas) > 1 or not is_newest as is_doubtful,
+    if(
+        tables = 1,
+        if(is_newest, get(schemas_by_then, array_size(schemas_by_then) - 1), get(table_schemas, 0)).schema_id,
+        null
+    ) as schema_id
+)
+{%- endset -%}
 schemas_of_tables as (
 
     select
@@ -110,29 +138,16 @@ addressed as (
     select
         opened_messages.*,
         {{ needs_schema }} as needs_schema,
-        filter(
-            schemas_of_tables.schemas, s -> coalesce(lower(s.schema_name) = lower({{ named.schema }}), true)
-        ) as table_schemas,
-        array_size(array_distinct(
-            transform(table_schemas, s -> struct(lower(s.schema_name) as schema_name, lower(s.table_name) as table_name))
-        )) as tables,
-        -- One task writes data and schema messages, so their Kafka times are comparable. Few messages need one.
-        if(
-            needs_schema,
-            coalesce(
-                arrival.landed_at,
-                if({{ header_time }} >= timestamp '1970-01-02 00:00:00', {{ header_time }}, null),
-                {{ afterimage._sequence_time('trim(body.headers.changeSequence)') | indent(16) }}
-            ),
-            null
-        ) as written_at,
-        filter(table_schemas, s -> coalesce(s.published_at <= written_at, true)) as schemas_by_then,
-        array_size(schemas_by_then) > 0 as is_newest,
-        if(
-            tables = 1,
-            if(is_newest, get(schemas_by_then, array_size(schemas_by_then) - 1), get(table_schemas, 0)).schema_id,
-            null
-        ) as chosen_schema_id
+        if(needs_schema, {{ afterimage._let_all(
+            [
+                ['table_schemas', table_schemas],
+                ['tables', tables],
+                ['written_at', written_at],
+                ['schemas_by_then', 'filter(table_schemas, s -> coalesce(s.published_at <= written_at, true))'],
+                ['is_newest', 'array_size(schemas_by_then) > 0'],
+            ],
+            choice
+        ) | indent(8) }}, null) as choice
 
     from opened_messages
     left outer join (select /*+ broadcast */ * from schemas_of_tables) as schemas_of_tables

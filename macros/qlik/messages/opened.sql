@@ -107,6 +107,10 @@ from {{ rows }}
     where {{ condition | indent(8) }}
     {%- endif %}
     {%- endset -%}
+{#- Beside `parsed`, since Spark compiles neither: a projection of its own would copy the row. -#}
+{%- set tombstone_id -%}
+if(value is null, concat('tombstone-', md5(to_json(struct(topic, message_key)))), null)
+{%- endset -%}
 {% if landing.is_binary %}
 -- JSON may land as bytes too, as a Kafka source gives it; a brace distinguishes it from Avro.
 envelopes as (
@@ -144,6 +148,7 @@ parsed_messages as (
 
     select
         *,
+        {{ tombstone_id }} as tombstone_id,
         from_json(
             {{ afterimage._exact_numbers(
                 'if(' ~ is_json ~ ', ' ~ afterimage._valid_text('value') ~ ', coalesce(payload.message, envelope.message))'
@@ -155,7 +160,6 @@ parsed_messages as (
 
 ),
 {% else %}
-{% if usual -%}
 landed_messages as (
 
     select
@@ -165,24 +169,20 @@ landed_messages as (
 
 ),
 
-{% endif -%}
 parsed_messages as (
 
     select
-        {%- if usual %}
         *,
         {%- for name, step in usual %}
         {{ step | indent(8) }} as {{ name }},
         {%- endfor %}
-        {%- else %}
-        {{ landed }},
-        {%- endif %}
+        {{ tombstone_id }} as tombstone_id,
         from_json(
-            {{ afterimage._exact_numbers('if(usual is null, value, null)' if usual else landing.value) | indent(12) }},
+            {{ afterimage._exact_numbers('if(usual is null, value, null)' if usual else 'value') | indent(12) }},
             {{ parsed_as }}
         ) as parsed
 
-    {{ 'from landed_messages' if usual else new_messages }}
+    from landed_messages
 
 ),
 {% endif %}
@@ -191,11 +191,7 @@ opened_messages as (
     select
         value is null as is_tombstone,
         -- A message's identity must not depend on its schema, which may arrive later.
-        if(
-            value is null,
-            concat('tombstone-', md5(to_json(struct(topic, message_key)))),
-            md5(value)
-        ) as message_id,
+        coalesce(tombstone_id, md5(value)) as message_id,
         -- NULLs sort first: a message without an arrival time counts as first.
         struct(landed_at, landed_partition, landed_offset) as arrival,
         if(
