@@ -1,5 +1,5 @@
-{#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. Each step that
-    Spark does not compile copies the row. So of many messages all that unusual ones need is one expression. -#}
+{#- The CTEs from the landing to `images`: what each message says, and the row before and after its change. Each step
+    that Spark does not compile copies the row. So of many messages all that unusual ones need is one expression. -#}
 {%- macro _debezium_images(side, landing, layout) -%}
 {%- set usual = layout.usual -%}
 {%- set steps = afterimage._debezium_row_steps(layout) -%}
@@ -100,7 +100,8 @@ images as (
 {#- NULL is a value, except of an update in the columns of null_is_absent. -#}
 {%- set null_is_known = 'not (array_contains(' ~ afterimage._string_array(layout.sparse) ~ ', k) and '
     ~ afterimage._debezium_may_lack() ~ ')' if layout.sparse else 'true' -%}
-{#- NaN and infinity of a decimal are NULL, as the connector itself writes them unless its decimals are texts or doubles. -#}
+{#- NaN and infinity of a decimal are NULL, as the connector itself writes them unless its decimals are texts or
+    doubles. -#}
 {%- set no_number = afterimage._literal(
     '^[^"]* "(NaN|NAN|-?Infinity|(POSITIVE|NEGATIVE)_INFINITY)" [(]decimal[^"]*$'
 ) -%}
@@ -151,8 +152,8 @@ m.source.lsn is not null
 or coalesce(startswith(m.source.sequence, '['), false)
 or (not m.is_envelope and m.op is not null and m.log_place is null)
 {%- endset -%}
-{#- PostgreSQL sends only the key of the row before a change, with NULL in the other columns, or where they are NOT NULL a
-    value that the connector makes up; unless REPLICA IDENTITY is FULL. -#}
+{#- PostgreSQL sends only the key of the row before a change, with NULL in the other columns, or where they are NOT NULL
+    a value that the connector makes up; unless REPLICA IDENTITY is FULL. -#}
 {%- set knows_row_before -%}
 coalesce(not is_postgresql or exists(
     map_entries(known_before), e -> array_contains({{ others }}, e.key) and not coalesce(e.value rlike {{ made_up }}, true)
@@ -173,8 +174,8 @@ case
     else {{ (known | replace('<null is known>', null_is_known) if layout.sparse else known_or_null) | replace('<values>', 'm.row') }}
 end
 {%- endset -%}
-{#- An update changes a key that is not the table's own, so that no delete and insert tell of it. What the connector makes
-    up may be a value, if it is still there. -#}
+{#- An update changes a key that is not the table's own, so that no delete and insert tell of it. What the connector
+    makes up may be a value, if it is still there. -#}
 {%- set row_before -%}
 if(
     has_before or m.op = 'u' and {{ key_before | join(' and ') }} and ({{ key_after | join(' or ') }}),
@@ -193,8 +194,10 @@ concat(
     {{ afterimage._misfits(columns, 'before_texts', 'known_row_before', ' before') }}
 )
 {%- endset -%}
-{%- set undeclared = 'filter(array_except(map_keys(m.row), ' ~ layout.names ~ "), k -> m.is_envelope or not startswith(k, '__'))" -%}
-{%- set counted_row, counted_before = afterimage._debezium_counted(columns, 'row'), afterimage._debezium_counted(columns, 'before') -%}
+{%- set undeclared = 'filter(array_except(map_keys(m.row), ' ~ layout.names
+    ~ "), k -> m.is_envelope or not startswith(k, '__'))" -%}
+{%- set counted_row = afterimage._debezium_counted(columns, 'row') -%}
+{%- set counted_before = afterimage._debezium_counted(columns, 'before') -%}
 {{ return(
     afterimage._debezium_message_steps(afterimage._exact_numbers('value', columns | map(attribute='name') | list)) + [
         ['is_postgresql', is_postgresql],

@@ -183,8 +183,8 @@ end
 {%- endmacro -%}
 
 
-{#- What a rejected load says (`load`), or a row of an incremental snapshot (`reload`), as an MD5; without a kind that of
-    the message's own. -#}
+{#- What a rejected load says (`load`), or a row of an incremental snapshot (`reload`), as an MD5; without a kind that
+    of the message's own. -#}
 {%- macro _debezium_load_hash(kind=none) -%}
     {%- set hashes = {
         'load': 'md5(to_json(struct(array_sort(map_entries(m.row)) as row_entries, m.source)))',
@@ -228,8 +228,8 @@ end
     {%- endif -%}
     {%- if afterimage._debezium_has_rejected('^load-.*-r') -%}
         {#- Of a usual message `m` has no row. -#}
-        {%- do replaced.append("select explode(collect_set(if(m.kind = 'load' and reject_reason is null, concat(change_group, '-r', "
-            ~ afterimage._debezium_of_message(
+        {%- do replaced.append("select explode(collect_set(if(m.kind = 'load' and reject_reason is null, "
+            ~ "concat(change_group, '-r', " ~ afterimage._debezium_of_message(
                 afterimage._exact_numbers(afterimage._valid_text('value'), names), afterimage._debezium_load_hash('load')
             ) ~ '), null))) from classified') -%}
     {%- endif -%}

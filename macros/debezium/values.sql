@@ -90,14 +90,15 @@ map_from_entries(transform(
 {%- endmacro -%}
 
 
-{#- Steps from `row_values` or `before_values`, a map of texts, to the texts that cast to the columns' types, `row_texts`:
-    `…_counts` has the values that need no text. -#}
+{#- Steps from `row_values` or `before_values`, a map of texts, to `row_texts` or `before_texts`, those that cast to the
+    columns' types. `…_counts` has the values that need no text. -#}
 {%- macro _debezium_text_steps(layout, row) -%}
     {%- set values, texts, digits, numbers, counts = row ~ '_values', [], [], [], [] -%}
     {%- for column in layout.columns -%}
         {%- set text, name = row ~ '_fields[' ~ loop.index0 ~ ']', 'c' ~ loop.index -%}
         {%- if afterimage._debezium_has_bytes(column) -%}
-            {%- set base64 = 'if(startswith(' ~ text ~ ", '{'), get_json_object(" ~ text ~ ", '$.value'), " ~ text ~ ')' -%}
+            {%- set number = 'get_json_object(' ~ text ~ ", '$.value')" -%}
+            {%- set base64 = 'if(startswith(' ~ text ~ ", '{'), " ~ number ~ ', ' ~ text ~ ')' -%}
             {%- do digits.append("'" ~ name ~ "', " ~ afterimage._hex_of_base64(base64)) -%}
             {%- do numbers.append("'" ~ name ~ "', " ~ afterimage._number_of_bytes(row ~ '_digits.' ~ name)) -%}
         {%- endif -%}
@@ -111,7 +112,9 @@ map_from_entries(transform(
     {%- endfor -%}
     {%- set steps = [[row ~ '_fields', afterimage._texts_of_columns(layout.columns, values)]] -%}
     {%- for name, fields in [('_digits', digits), ('_numbers', numbers), ('_counts', counts)] if fields -%}
-        {%- do steps.append([row ~ name, 'if(' ~ values ~ ' is null, null, named_struct(' ~ fields | join(', ') ~ '))']) -%}
+        {%- do steps.append([
+            row ~ name, 'if(' ~ values ~ ' is null, null, named_struct(' ~ fields | join(', ') ~ '))'
+        ]) -%}
     {%- endfor -%}
     {{ return(steps + [[row ~ '_texts', 'if(' ~ values ~ ' is null, null, array(' ~ texts | join(', ') ~ '))']]) }}
 {%- endmacro -%}
