@@ -56,11 +56,16 @@
     {%- for column in key_columns if column.type == 'string' -%}
         {%- set type = base_types.get(column.name | lower, '') | replace(' ', '') -%}
         {%- if modules.re.fullmatch('float|double|decimal[(][0-9]+,[1-9][0-9]*[)]', type) -%}
-            {%- do exceptions.raise_compiler_error(
-                macro_name ~ ": `columns` must have the type of the key column '" ~ column.name ~ "'. In `base` it is "
-                ~ type ~ ", whose text differs from the log's (1.0 and 1), so no row would match. Declare it as bigint"
-                ~ " if its values are whole numbers, else as " ~ type ~ ". Got: string"
-            ) -%}
+            {%- set fault = macro_name ~ ": `columns` must have the type of the key column '" ~ column.name
+                ~ "'. In `base` it is " ~ type ~ ", whose text may differ from the log's (1.0 and 1), so that no row"
+                ~ " matches. Declare it as bigint if its values are whole numbers, else as " ~ type
+                ~ "; or let `base` be a model that casts it, which needs no full refresh. Got: string" -%}
+            {#- Another type needs a full refresh, and the log may have been pruned. -#}
+            {%- if afterimage._is_incremental() -%}
+                {%- do exceptions.warn(fault) -%}
+            {%- else -%}
+                {%- do exceptions.raise_compiler_error(fault) -%}
+            {%- endif -%}
         {%- endif -%}
     {%- endfor -%}
 {%- endmacro -%}
