@@ -728,6 +728,7 @@ def test_a_schema_may_come_after_its_messages(
     run = ("run", "--select", *TABLES)
     ids = [(7, 8), (7, 8, 9), (7, 8, 9)]
     landed: list[dict[str, Any]] = []
+    known: list[dict[str, Any]] = []
     for number, rows in enumerate(BATCHES):
         # The second half of a batch has another schema, which comes one batch later.
         avro = [in_avro(row, 7 if place % 2 else 9) for place, row in enumerate(rows)]
@@ -740,12 +741,10 @@ def test_a_schema_may_come_after_its_messages(
         capfd.readouterr()
         project.dbt("--no-quiet", *run, *(["--full-refresh"] if number == 0 else []))
         staged = lake.contents(*TABLES)["stg_things"]
-        [rejected] = lake.rows(
-            f"select count(reject_reason) as count from {SCHEMA}.stg_things"
-            f" where ingested_at = (select max(ingested_at) from {SCHEMA}.stg_things)"
-        )
-        # A row that only waited for its schema is not counted.
-        assert f" {rejected['count']} rejected" in capfd.readouterr().out
+        # A row that only waited for its schema is not counted; one that came again is.
+        rejected = [row for row in staged if row["reject_reason"] and row not in known]
+        assert f" {len(rejected)} rejected" in capfd.readouterr().out
+        known = staged
         waiting = {one["reject_reason"] for one in staged if "schema" in str(one["reject_reason"])}
         assert waiting == ({"no schema has the id: 9"} if number == 0 else set())
         assert sum(one["source_rows"] for one in staged) == sum(map(len, BATCHES[: number + 1]))
