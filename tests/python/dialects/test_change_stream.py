@@ -1308,8 +1308,9 @@ def test_changes_of_an_erased_key_are_not_gone(project: Project, lake: Lake, run
     lake.create("listed_by_hand", columns | {"requested_at": "timestamp"}, [listed])
     lake.spark.sql(f"delete from {SCHEMA}.{RAW} where id = 7")
     refresh = ("run", "--full-refresh", "--vars", f"afterimage_erasures: {SCHEMA}.listed_by_hand")
-    with pytest.raises(DbtError, match=r"stg_stream: 1 changes that .* are gone"):
+    with pytest.raises(DbtError, match="are gone") as raised:
         project.dbt(*STRICT, *refresh, "--select", "stg_stream")
+    assert re.findall(r"stg_stream: (\d+) changes that", str(raised.value)) == ["1"]
     (project.folder / "models/stream_history.sql").unlink()
     reasons = [change["reject_reason"] for change in runs.staged()]
     assert reasons == ["erased"] * 3

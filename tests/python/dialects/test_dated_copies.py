@@ -488,8 +488,9 @@ def test_a_build_reports_all_broken_copies_at_once(
         file_format=FORMAT,
     )
     build = ("run", "--select", "parts_each_time")
-    with pytest.raises(DbtError, match=rf"in \S+ the copy of {day(3)}\.000000 has 1 rows"):
+    with pytest.raises(DbtError, match="has 1 rows") as raised:
         project.dbt(*build, *strict)
+    assert re.findall(r"the copy of (\S+)", str(raised.value)) == [f"{day(3)}".split()[0]]
     project.dbt(*build)
     lake.append("parts_copies", COLUMNS, rows_of(day(4), copies[day(0)]))
     project.dbt(*build, *strict)
