@@ -177,8 +177,7 @@ classified as (
         if(m.kind = 'load', '', coalesce({{ landing.place }}, '')) as own_place,
         coalesce(m.source.schema, m.source.db) as schema_name,
         case
-            when is_tombstone
-                then 'tombstone: the value is NULL'
+            when is_tombstone then 'tombstone: the value is NULL'
             when unread is not null then unread
             when m.op is null and m.payload is null and startswith(value, decode(X'00', 'UTF-8')) then {{ landing.no_frame }}
             when m.op is null and m.payload is null then concat('not a JSON message: ', left(value, 60))

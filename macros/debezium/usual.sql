@@ -1,8 +1,8 @@
 {#- Usual messages: envelopes of a row, as JsonConverter writes them without a schema, with just the declared columns in
     their order. One parse reads them straight into types; then what it read is written again, and a message is usual if
     that is its text: then nothing is lost. All others are read as maps of texts (message.sql, images.sql), which say the
-    same of usual ones. This saves more than half of the time of many messages; the longer statement takes Spark a second
-    or more to plan, so few messages are read without it (_are_many). -#}
+    same of usual ones. This saves a third of the time of many messages; the longer statement takes Spark a second or
+    more to plan, so few messages are read without it (_are_many). -#}
 
 
 {#- The steps that read the usual messages in `landed_value`, as _debezium_message_steps has them. The last is `usual`:
