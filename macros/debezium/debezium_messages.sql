@@ -144,12 +144,10 @@ described as (
         'delete_first': not layout.has_position,
     },
     old_key='before_image is not null',
-    known={
-        'replaced': afterimage._debezium_replaced(intake, landing, names) if intake.kind == 'all',
-        'kept': afterimage._debezium_kept(
-            position, names | reject('in', intake.added) | list, unique_key
-        ) if position and afterimage._is_incremental() else {},
-    }
+    known=dict(
+        afterimage._debezium_known(position, headers, names | reject('in', intake.added) | list, unique_key),
+        replaced=afterimage._debezium_replaced(intake, landing, names) if intake.kind == 'all'
+    )
 ) }}
 {%- endmacro -%}
 

@@ -156,27 +156,48 @@ limit 1
 {%- endmacro -%}
 
 
-{#- What a change keeps of its stored row if it is sent again once its first message is no longer landed: the place of
-    that. Behind the places of later changes it would undo them. Where changes share a place in the log, an id may go over
-    to another one; so the row must be the same, or the first half of a key change. -#}
-{%- macro _debezium_kept(position, columns, unique_key) -%}
-    {%- set length = 19 * position | length -%}
-    {%- set change_seq -%}
+{#- What a change keeps of its stored row (a part of what _known_rules takes), if messages of it are no longer landed.
+    - Its place, if it is sent again: behind the places of later changes it would undo them. Where changes share a place
+      in the log, an id may go over to another one; so the row must be the same, or a half of a key change.
+    - A key change of which only one message is read again stays whole. -#}
+{%- macro _debezium_known(position, headers, columns, unique_key) -%}
+    {%- if not afterimage._is_incremental() -%}
+        {{ return({}) }}
+    {%- endif -%}
+    {%- set are_good = 'known.reject_reason is null and changes.reject_reason is null' -%}
+    {%- set same_old_key = afterimage._same_columns('known.`before`', 'changes.`before`', unique_key) -%}
+    {%- set same_new_key = afterimage._same_columns('known.`after`', 'changes.`after`', unique_key) -%}
+    {%- set kept, rules = {}, {} -%}
+    {%- if position -%}
+        {%- set length = 19 * position | length -%}
+        {%- set change_seq -%}
 if(
         left(known.change_seq, {{ length - 19 }}) = left(changes.change_seq, {{ length - 19 }})
         and left(known.change_seq, {{ length }}) < left(changes.change_seq, {{ length }})
-        and known.reject_reason is null
-        and changes.reject_reason is null
+        and {{ are_good }}
         and case
             when known.operation = changes.operation
                 then {{ afterimage._same_columns('known.`before`', 'changes.`before`', columns) }}
                     and {{ afterimage._same_columns('known.`after`', 'changes.`after`', columns) }}
-            when known.operation = 'delete' and changes.operation = 'update'
-                then {{ afterimage._same_columns('known.`before`', 'changes.`before`', unique_key) }}
+            when known.operation = 'delete' and changes.operation = 'update' then {{ same_old_key }}
+            when known.operation = 'update' and changes.operation = 'insert' then {{ same_new_key }}
         end,
         concat(left(known.change_seq, {{ length }}), substr(changes.change_seq, {{ length + 1 }})),
         changes.change_seq
     )
-    {%- endset -%}
-    {{ return({'change_seq': change_seq}) }}
+        {%- endset -%}
+        {%- do kept.update({'change_seq': change_seq}) -%}
+    {%- endif -%}
+    {%- if headers -%}
+        {%- set is_whole = are_good ~ " and known.operation = 'update' and changes.operation = " -%}
+        {%- set has_lost_delete = is_whole ~ "'insert' and " ~ same_new_key -%}
+        {%- for column, value in {
+            'operation': 'known.operation', 'before': 'known.`before`', 'warnings': 'known.warnings',
+            'source_rows': 'greatest(known.source_rows, changes.source_rows)',
+        }.items() -%}
+            {%- do kept.update({column: 'if(' ~ has_lost_delete ~ ', ' ~ value ~ ', changes.`' ~ column ~ '`)'}) -%}
+        {%- endfor -%}
+        {%- do rules.update({'unchanged_if': is_whole ~ "'delete' and " ~ same_old_key}) -%}
+    {%- endif -%}
+    {{ return(dict(rules, kept=kept)) }}
 {%- endmacro -%}

@@ -316,6 +316,36 @@ def test_what_is_sent_again_keeps_its_place_if_its_first_message_is_gone(
     assert sorted(row["source_rows"] for row in after["stg_things"]) == [1, 1, 1, 2, 2]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("gone", ["d", "c"])
+@pytest.mark.parametrize("position", ["", ", position=['partition', 'offset']"])
+def test_a_key_change_stays_whole_if_one_of_its_messages_is_gone_when_all_is_read_again(
+    position: str, gone: str, project: Project, lake: Lake
+) -> None:
+    models(project, "half_gone", f", headers='headers'{position}")
+    rows = [
+        landed(0, envelope("c", 10, None, thing(1, "a"))),
+        landed(1, envelope("d", 20, thing(1, "a"), None), header="newkey"),
+        landed(2, envelope("c", 20, None, thing(2, "a")), header="oldkey"),
+    ]
+    lake.create("half_gone", LANDING, rows)
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    before = lake.contents(*TABLES)
+    versions = sorted(before["things_history"], key=lambda row: row["id"])
+    assert [(row["id"], row["closed_by"]) for row in versions] == [(1, "key_change"), (2, None)]
+    # A table made anew is read from its beginning.
+    left = [rows[0], rows[2 if gone == "d" else 1]]
+    lake.spark.sql(f"drop table {SCHEMA}.half_gone")
+    lake.create("half_gone", LANDING, [*left, landed(3, envelope("c", 30, None, thing(3, "new")))])
+    project.dbt("run", "--select", *TABLES)
+    after = lake.contents(*TABLES)
+    assert [row for row in after["stg_things"] if row not in before["stg_things"]] == [
+        row for row in after["stg_things"] if (row["after"] or {}).get("id") == 3
+    ]
+    assert all(row in after["stg_things"] for row in before["stg_things"])
+    assert all(row in after["things_history"] for row in before["things_history"])
+
+
 @pytest.mark.minutes
 @pytest.mark.parametrize("is_pruned", [False, True], ids=["all is landed", "pruned"])
 def test_a_second_snapshot_that_was_read_can_be_taken_back(
