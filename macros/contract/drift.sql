@@ -117,7 +117,7 @@
 {%- endmacro -%}
 
 
-{#- The name by which the declared types are remembered: a model may read several source tables from one topic. -#}
+{#- The name by which the declared types are remembered: a model may read several source tables from one log. -#}
 {%- macro _types_name(relation, table) -%}
     {{ return(relation ~ (' ' ~ table | lower if table else '') ~ ' types') }}
 {%- endmacro -%}

@@ -1474,6 +1474,53 @@ def test_raw_tables_of_one_model_have_offsets_of_their_own(project: Project, lak
 
 
 @pytest.mark.slow
+def test_two_tables_of_a_topic_need_a_model_each(project: Project, lake: Lake) -> None:
+    """The changes of one, which come first in the partition, make no reload of the other's load."""
+
+    def call(table: str) -> str:
+        arguments = f"unique_key=['ID'], columns={ROW}, table='dbo.{table}'"
+        return f"qlik_messages({relation('regions')}, {arguments})"
+
+    def told(place: int, table: str, sequence: int | None, key: int, name: str) -> Row:
+        operation = "UPDATE" if sequence else "REFRESH"
+        text = f"2024010112{sequence:025d}" if sequence else None
+        head = {"schema": "dbo", "table": table}
+        data = {"ID": key, "NAME": name}
+        return at_offset(place, operation, text, data=data, headers=head)
+
+    parts = [f"select * from ({{{{ {call(table)} }}}})" for table in ("EAST", "WEST")]
+    project.model("stg_both", " union all ".join(parts), materialized="change_stream")
+    project.stream("stg_east", call("EAST"))
+    project.stream("stg_west", call("WEST"))
+    streams = [f"select * from {{{{ ref('stg_{region}') }}}}" for region in ("east", "west")]
+    config = {"materialized": "history", "unique_key": ["ID"]}
+    project.model("regions_history", " union all ".join(streams), **config)
+    messages = [
+        told(0, "EAST", None, 1, "a"),
+        told(1, "EAST", 1, 1, "b"),
+        told(2, "WEST", None, 2, "x"),
+        told(3, "WEST", 2, 2, "y"),
+    ]
+    lake.create("regions", landing("json"), messages)
+    said = r"regions twice.*a model for each.*Got: dbo\.east and dbo\.WEST"
+    with pytest.raises(DbtError, match=f"(?s){said}"):
+        project.dbt("run", "--select", "stg_both", "--full-refresh")
+    models = ("stg_east", "stg_west", "regions_history")
+    project.dbt("run", "--select", *models, "--full-refresh")
+    lake.append("regions", landing("json"), [told(4, "WEST", 3, 2, "z")])
+    project.dbt("run", "--select", *models)
+    begin = datetime(1900, 1, 1)
+    found = lake.rows(f"select * from {SCHEMA}.regions_history order by ID, version")
+    assert [(row["ID"], row["NAME"], row["valid_from"] == begin) for row in found] == [
+        (1, "a", True),
+        (1, "b", False),
+        (2, "x", True),
+        (2, "y", False),
+        (2, "z", False),
+    ]
+
+
+@pytest.mark.slow
 def test_a_table_keeps_its_offsets_when_a_model_gets_another_or_loses_one(
     project: Project, lake: Lake
 ) -> None:
