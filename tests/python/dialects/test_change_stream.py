@@ -1018,6 +1018,25 @@ def test_files_may_have_a_column_like_a_detail_of_their_table(
     assert said == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
 
 
+@pytest.mark.minutes
+def test_a_column_that_hides_when_files_were_written_hides_no_row(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """A loader has kept what Spark said of its own files; in these rows it knew nothing."""
+    details = "file_path:string, file_size:bigint, file_modification_time:timestamp"
+    more = {"_metadata": f"struct<{details}>"}
+    landing = Landing(lake, project, "loaded__ct", "parquet", more)
+    landing.land(*FIRST[1:3])
+    runs.run("--full-refresh")
+    landing.land(row(at(9), "U", "z"))
+    said = runs.run()
+    landing.drop()
+    assert said == (
+        f"read all rows of {landing.name} because it has a column `_metadata`,"
+        " 1 changes: 1 new, 0 known, 0 rejected"
+    )
+
+
 @pytest.mark.slow
 def test_a_schema_may_have_the_name_of_a_format(project: Project, lake: Lake) -> None:
     lake.spark.sql("create namespace if not exists csv")

@@ -158,6 +158,18 @@ def test_a_line_that_is_no_json_is_no_new_column(
     assert staged == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}]
 
 
+@pytest.mark.slow
+def test_files_with_a_column_that_hides_when_they_were_written_are_refused(
+    project: Project, tmp_path: Path
+) -> None:
+    """Spark would give the column in place of its own, and later files would be left out."""
+    loaded = {**row(1, "I", 1, "Ada"), "_metadata": {"file_name": "1.csv"}}
+    (tmp_path / "1.json").write_text(json.dumps(loaded) + "\n")
+    [said] = project.refusals([f"qlik_change_table({relation(f'`{tmp_path}`', 'json')}, ['id'])"])
+    assert "the column `_metadata` of these files hides" in said
+    assert "afterimage land --copy" in said
+
+
 @pytest.mark.minutes
 def test_a_run_that_ended_while_it_added_columns_is_repeated(
     people: Callable[[str], None], project: Project, lake: Lake
