@@ -64,6 +64,29 @@ def test_a_run_logs_landed_rows_and_new_changes(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--full-refresh",)], ids=["run", "build"])
+def test_a_session_in_another_zone_than_utc_is_warned_of(
+    options: tuple[str, ...], runs: Runs, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Times without a zone would be hours off, and of other places once the zone is set right."""
+    zone = "spark.sql.session.timeZone"
+    shipped = lake.spark.conf.get(zone) or "UTC"
+    said = {}
+    for number, name in ((4, shipped), (5, "America/New_York")):
+        runs.land(row(at(number), "U", "d"))
+        lake.spark.conf.set(zone, name)
+        capfd.readouterr()
+        try:
+            runs.project.dbt("--no-quiet", "run", "--select", "stg_stream", *options)
+        finally:
+            lake.spark.conf.set(zone, shipped)
+        said[name] = " ".join(capfd.readouterr().out.split())
+    assert "time zone" not in said[shipped]
+    assert "the session's time zone is America/New_York" in said["America/New_York"]
+    assert "Set `spark.sql.session.timeZone: UTC`, then run" in said["America/New_York"]
+
+
 def test_a_run_with_nothing_new_commits_nothing_and_reads_no_raw_row(runs: Runs) -> None:
     runs.assert_nothing_new()
     assert RAW not in re.sub(r"/\*.*?\*/", "", runs.sql)
