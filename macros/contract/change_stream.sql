@@ -60,9 +60,24 @@
         {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=false) -%}
     {%- endif -%}
     {%- set counts = run_query(
-        'select count(*) as changes, count(reject_reason) as rejected from ' ~ target_relation
+        'select count(*) as changes, count(reject_reason) as rejected, current_timezone() as zone from '
+        ~ target_relation
     ).rows[0] -%}
     {%- do log(model.name ~ ': built, ' ~ counts[0] ~ ' changes: ' ~ counts[1] ~ ' rejected', info=true) -%}
+    {%- do afterimage._check_zone(counts[2]) -%}
+{%- endmacro -%}
+
+
+{#- Warns of a session whose time zone is not UTC. Times without a zone are read in it, and ids and places are made of
+    times: what is read again in UTC would be other changes. -#}
+{%- macro _check_zone(zone) -%}
+    {%- if zone not in ['UTC', 'Etc/UTC', 'GMT', 'Z', '+00:00'] -%}
+        {%- do exceptions.warn(
+            'change_stream ' ~ model.name ~ ": the session's time zone is " ~ zone ~ ', and times without a zone are read'
+            ~ ' in it. Set `spark.sql.session.timeZone: UTC`, then run `dbt run --full-refresh --select ' ~ model.name
+            ~ '+`; copy the table first if rows of the raw table have been deleted.'
+        ) -%}
+    {%- endif -%}
 {%- endmacro -%}
 
 
@@ -105,6 +120,7 @@
         'new': 'count_if(reject_reason is null and afterimage_known_seq is null)',
         'known': 'count_if(reject_reason is null and afterimage_known_seq is not null)',
         'rejected': 'count_if(reject_reason <> ' ~ afterimage._replaced_reason() ~ ')',
+        'zone': 'current_timezone()',
     })) -%}
     {%- if counts['rows'] == 0 -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
@@ -129,6 +145,7 @@
     {%- do afterimage._remember_read(target_relation, intakes, keeps_earlier=true, has_written=counts['rows'] > 0) -%}
     {%- do afterimage._drop_scratch_tables([staged]) -%}
     {%- do afterimage._compact_when_due(target_relation, 'staging', snapshot) -%}
+    {%- do afterimage._check_zone(counts.zone) -%}
 {%- endmacro -%}
 
 

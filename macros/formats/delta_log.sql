@@ -8,8 +8,12 @@
     {%- if not commits -%}
         {{ return({'is_empty': true}) }}
     {%- endif -%}
+    {%- set columns = afterimage._relation_columns(relation) -%}
+    {%- if afterimage._hides_files(columns) -%}
+        {{ return({'reason': 'it has a column `_metadata`'}) }}
+    {%- endif -%}
     {%- set bounded = namespace(name=none, type=none) -%}
-    {%- for known in afterimage._relation_columns(relation)
+    {%- for known in columns
         if column and known.name | lower == column | replace('`', '') | lower
         and modules.re.fullmatch('string|(tiny|small|big)?int|decimal[(][0-9]+,0[)]', known.type) -%}
         {%- set bounded.name = known.name -%}

@@ -82,6 +82,14 @@ true
     `_metadata`, so a run without news only lists them. -#}
 {%- macro _files_landed(side, read, is_incremental) -%}
     {%- set relation = side.relation -%}
+    {#- Of files that are read by their path, `_relation_columns` refuses a column that hides them. -#}
+    {%- if not afterimage._is_read_by_path(relation) -%}
+        {#- A long-lived session would use the file list from when it first read the table. -#}
+        {%- do run_query('refresh table ' ~ relation) -%}
+        {%- if afterimage._hides_files(afterimage._relation_columns(relation)) -%}
+            {{ return(afterimage._landed(relation, 'all', reason='it has a column `_metadata`')) }}
+        {%- endif -%}
+    {%- endif -%}
     {#- A snapshot is remembered if the table of this name was an Iceberg table before. -#}
     {%- set is_of_files = (read.get('state') or '').startswith('{') -%}
     {%- set before = fromjson(read.state) if is_of_files else {'newest': read.get('at'), 'files': none} -%}
@@ -89,10 +97,6 @@ true
     {%- set is_set_back = (before.newest or 0) | int > now + 1800000000 -%}
     {%- if is_set_back -%}
         {%- do before.update({'newest': none, 'files': none, 'digest': none}) -%}
-    {%- endif -%}
-    {%- if not afterimage._is_read_by_path(relation) -%}
-        {#- A long-lived session would use the file list from when it first read the table. -#}
-        {%- do run_query('refresh table ' ~ relation) -%}
     {%- endif -%}
     {%- set unread = afterimage._is_written_since(before.newest, before.files) -%}
     {%- set listing = afterimage._files_listing(relation) -%}

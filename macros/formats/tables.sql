@@ -43,15 +43,12 @@ as
 {#- The beginning of a statement that rebuilds a table. A table that its format cannot replace is dropped first. -#}
 {%- macro _create_or_replace(existing_relation) -%}
     {%- set can_replace = afterimage._of_model_format('traits')().replaces -%}
-    {%- set has_versions =
-        existing_relation is not none and (existing_relation.is_iceberg or existing_relation.is_delta)
-    -%}
+    {%- set built = afterimage._listed_format(existing_relation) if existing_relation is not none else none -%}
+    {%- set has_versions = built in ['iceberg', 'delta'] -%}
     {%- if existing_relation is not none and not (can_replace and has_versions) -%}
         {%- do adapter.drop_relation(existing_relation) -%}
     {%- elif has_versions -%}
-        {%- do afterimage._of_format('iceberg' if existing_relation.is_iceberg else 'delta', 'before_replace')(
-            existing_relation
-        ) -%}
+        {%- do afterimage._of_format(built, 'before_replace')(existing_relation) -%}
     {%- endif -%}
     {{ return('create or replace table' if can_replace else 'create table') }}
 {%- endmacro -%}

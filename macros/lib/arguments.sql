@@ -131,8 +131,9 @@
 
 
 {#- Raises an error if JSON files that Spark reads by their path have a line that is no JSON. Spark would make a data
-    column of such lines, which staging, history and audit would get, and lack in the next run. -#}
-{%- macro _check_json_lines(stored, columns) -%}
+    column of such lines, which staging, history and audit would get, and lack in the next run. So it does if any files
+    have a column that hides which of them have landed. -#}
+{%- macro _check_files_by_path(stored, columns) -%}
     {%- if afterimage._are_json_files(stored) and '_corrupt_record' in columns | map(attribute='name') -%}
         {%- do exceptions.raise_compiler_error(
             stored ~ ": a line in these files is no JSON object, or its file is still being written. Repair or complete"
@@ -140,6 +141,18 @@
             ~ " `select * from " ~ stored ~ "`."
         ) -%}
     {%- endif -%}
+    {%- if afterimage._is_read_by_path(stored) and afterimage._hides_files(columns) -%}
+        {%- do exceptions.raise_compiler_error(
+            stored ~ ": the column `_metadata` of these files hides that of Spark, which says when each was written. No"
+            ~ " run could tell which have landed. Land them with `afterimage land --copy`, or rename the column."
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Whether a data column hides Spark's own, which says from which file a row comes, and when that was written. -#}
+{%- macro _hides_files(columns) -%}
+    {{ return('_metadata' in columns | map(attribute='name') | map('lower')) }}
 {%- endmacro -%}
 
 

@@ -44,7 +44,7 @@
             'spelled': modules.re.sub(of_text, 'string', column.spelled),
         }) -%}
     {%- endfor -%}
-    {%- do afterimage._check_json_lines(stored, columns) -%}
+    {%- do afterimage._check_files_by_path(stored, columns) if stored.schema | lower != 'delta' -%}
     {{ return(columns) }}
 {%- endmacro -%}
 

@@ -77,6 +77,9 @@ STREAM = {
     "ingested_at": "timestamp",
 }
 
+# What a summary has that is no number.
+OTHERS = {"runs": [], "sparse_columns": [], "zone": "UTC"}
+
 Rows = list[list[Any]]
 Answer = tuple[str, list[str], Rows | Callable[[str], Rows]]
 
@@ -89,7 +92,7 @@ def described(types: dict[str, str]) -> Rows:
 def no_changes(statement: str) -> Rows:
     """Return a summary in which every count is 0, and every list empty."""
     names = re.findall(r"'(\w+)', (?:count|max|min|bool_or|array|collect)", statement)
-    return [[json.dumps(dict.fromkeys(names, 0) | {"runs": [], "sparse_columns": []})]]
+    return [[json.dumps(dict.fromkeys(names, 0) | OTHERS)]]
 
 
 DESCRIBED = ["col_name", "data_type", "comment"]
@@ -106,7 +109,7 @@ ANSWERS: list[Answer] = [
     (r"describe history", ["version", "timestamp", "operation"], [["4", "2024-01-01", "WRITE"]]),
     (r"describe detail", ["id", "location"], [["t1", "abfss://lake/orders__ct"]]),
     (r"to_json\(named_struct", ["summary"], no_changes),
-    (r"count\(\*\) as changes", ["changes", "rejected"], [[3, 0]]),
+    (r"count\(\*\) as changes", ["changes", "rejected", "zone"], [[3, 0, "UTC"]]),
 ]
 
 

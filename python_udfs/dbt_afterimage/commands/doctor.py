@@ -32,6 +32,9 @@ LEAST_DISK, LITTLE_DISK = 1 * GIB, 10 * GIB
 _NOT_OURS = {"dbt_packages", "target", "logs", "venv", "node_modules"}
 _PROPERTIES = {".md", ".yml", ".yaml"}
 
+# What a session's time zone may be called that is UTC.
+_UTC = {"UTC", "Etc/UTC", "GMT", "Z", "+00:00"}
+
 _UNITS = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": GIB, "t": 1024 * GIB}
 
 
@@ -415,13 +418,18 @@ def missing_doc_blocks(project: Path, error: str) -> tuple[str, str] | None:
 
 def _check_answer(project: Project) -> Finding:
     try:
-        answer = project.query("select to_json(decode_change_mask('0B', 0)) as line")
+        [[numbers, zone]] = project.query(
+            "select to_json(array(to_json(decode_change_mask('0B', 0)), current_timezone()))"
+        )
     except AfterimageError as error:
         return Finding("problem", "Spark", str(error), "See docs/operations/troubleshooting.md.")
-    if answer != [[1, 2, 4]]:
-        found = f"decode_change_mask('0B', 0) is {answer}, not [1, 2, 4]"
+    if numbers != "[1,2,4]":
+        found = f"decode_change_mask('0B', 0) is {numbers}, not [1,2,4]"
         remedy = "Register the UDFs of this version on the server, and restart it."
         return Finding("problem", "Spark", found, remedy)
+    if zone not in _UTC:
+        remedy = "Set `spark.sql.session.timeZone: UTC`: times without a zone are read in this one."
+        return Finding("warning", "Spark", f"the session's time zone is {zone}", remedy)
     return Finding("ok", "Spark", "answers, and has the UDFs")
 
 

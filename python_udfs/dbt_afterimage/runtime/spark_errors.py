@@ -10,6 +10,8 @@ _CONFLICT = re.compile(
     r"[Ff]ound (new )?(conflicting|delete|position delete)"
     r"|(Concurrent\w*|MetadataChanged|ProtocolChanged)Exception"
 )
+# A folder that is read by its path has no file; in an object store there is no folder without one.
+_NO_FILE = re.compile(r"UNABLE_TO_INFER_SCHEMA|PATH_NOT_FOUND")
 # Spark appends the statement's plan to an analysis error: thousands of lines for a wide one.
 _PLAN = re.compile(r";\n'?[A-Z].*", re.DOTALL)
 
@@ -24,7 +26,7 @@ def without_plan(text: str) -> str:
 
 
 def without_stack(text: str) -> str:
-    """Return an error without the frames of Java's stack, and with the remedy of a conflict.
+    """Return an error without the frames of Java's stack, and with some remedies.
 
     Args:
         text: Spark's message.
@@ -32,6 +34,11 @@ def without_stack(text: str) -> str:
     lines = [line for line in text.splitlines() if not _STACK_LINE.match(line)]
     if _CONFLICT.search(text):
         lines.append("Another run has changed the table. Run again, one run at a time.")
+    if _NO_FILE.search(text):
+        lines.append(
+            "There is no file now. If files are moved away once they are read, run again when one"
+            " has landed; else check the path."
+        )
     return "\n".join(line for line in lines if line.strip())
 
 

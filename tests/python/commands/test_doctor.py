@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from pyspark.sql import SparkSession
 
 from command_line import attempt, environment
 from conftest import ROOT, SETTINGS
 from dbt_afterimage.commands import doctor
 from dbt_afterimage.commands.doctor import GIB, Finding
+from dbt_afterimage.runtime.project import Project
 
 
 def run(cwd: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -196,6 +200,28 @@ def test_a_server_that_does_not_listen_is_a_problem() -> None:
         assert doctor.check_server("127.0.0.1", port) == Finding(
             "ok", "server", f"127.0.0.1:{port} answers"
         )
+
+
+@pytest.mark.parametrize(
+    ("zone", "level"), [("UTC", "ok"), ("Etc/UTC", "ok"), ("America/New_York", "warning")]
+)
+def test_a_session_must_read_times_in_utc(zone: str, level: str, spark: SparkSession) -> None:
+    """A Thrift server of one's own has the zone of its machine, unless a setting says another."""
+
+    class Asked:
+        def query(self, sql: str) -> list[Any]:
+            return [json.loads(row[0]) for row in spark.sql(sql).collect()]
+
+    shipped = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        found = doctor._check_answer(cast("Project", Asked()))
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", shipped or "UTC")
+    assert found.level == level
+    if level == "warning":
+        assert found.found == f"the session's time zone is {zone}"
+        assert "`spark.sql.session.timeZone: UTC`" in (found.remedy or "")
 
 
 def test_a_machine_without_a_figure_of_available_memory_has_one(

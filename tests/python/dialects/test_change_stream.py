@@ -64,6 +64,29 @@ def test_a_run_logs_landed_rows_and_new_changes(runs: Runs) -> None:
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [(), ("--full-refresh",)], ids=["run", "build"])
+def test_a_session_in_another_zone_than_utc_is_warned_of(
+    options: tuple[str, ...], runs: Runs, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Times without a zone would be hours off, and of other places once the zone is set right."""
+    zone = "spark.sql.session.timeZone"
+    shipped = lake.spark.conf.get(zone) or "UTC"
+    said = {}
+    for number, name in ((4, shipped), (5, "America/New_York")):
+        runs.land(row(at(number), "U", "d"))
+        lake.spark.conf.set(zone, name)
+        capfd.readouterr()
+        try:
+            runs.project.dbt("--no-quiet", "run", "--select", "stg_stream", *options)
+        finally:
+            lake.spark.conf.set(zone, shipped)
+        said[name] = " ".join(capfd.readouterr().out.split())
+    assert "time zone" not in said[shipped]
+    assert "the session's time zone is America/New_York" in said["America/New_York"]
+    assert "Set `spark.sql.session.timeZone: UTC`, then run" in said["America/New_York"]
+
+
 def test_a_run_with_nothing_new_commits_nothing_and_reads_no_raw_row(runs: Runs) -> None:
     runs.assert_nothing_new()
     assert RAW not in re.sub(r"/\*.*?\*/", "", runs.sql)
@@ -1016,6 +1039,25 @@ def test_files_may_have_a_column_like_a_detail_of_their_table(
     said = runs.run()
     landing.drop()
     assert said == "1 rows landed, 1 changes: 1 new, 0 known, 0 rejected"
+
+
+@pytest.mark.minutes
+def test_a_column_that_hides_when_files_were_written_hides_no_row(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """A loader has kept what Spark said of its own files; in these rows it knew nothing."""
+    details = "file_path:string, file_size:bigint, file_modification_time:timestamp"
+    more = {"_metadata": f"struct<{details}>"}
+    landing = Landing(lake, project, "loaded__ct", "parquet", more)
+    landing.land(*FIRST[1:3])
+    runs.run("--full-refresh")
+    landing.land(row(at(9), "U", "z"))
+    said = runs.run()
+    landing.drop()
+    assert said == (
+        f"read all rows of {landing.name} because it has a column `_metadata`,"
+        " 1 changes: 1 new, 0 known, 0 rejected"
+    )
 
 
 @pytest.mark.slow

@@ -158,6 +158,39 @@ def test_a_line_that_is_no_json_is_no_new_column(
     assert staged == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}]
 
 
+@pytest.mark.slow
+def test_files_with_a_column_that_hides_when_they_were_written_are_refused(
+    project: Project, tmp_path: Path
+) -> None:
+    """Spark would give the column in place of its own, and later files would be left out."""
+    loaded = {**row(1, "I", 1, "Ada"), "_metadata": {"file_name": "1.csv"}}
+    (tmp_path / "1.json").write_text(json.dumps(loaded) + "\n")
+    [said] = project.refusals([f"qlik_change_table({relation(f'`{tmp_path}`', 'json')}, ['id'])"])
+    assert "the column `_metadata` of these files hides" in said
+    assert "afterimage land --copy" in said
+
+
+@pytest.mark.slow
+def test_a_folder_without_files_is_said_and_loses_nothing(
+    project: Project, lake: Lake, tmp_path: Path
+) -> None:
+    """The landing has moved away what was taken in."""
+    folder = tmp_path / "people"
+    folder.mkdir()
+    project.stream("stg_moved", f"qlik_change_table({relation(f'`{folder}`', 'json')}, ['id'])")
+    for place, name in ((1, "Ada"), (2, "Bob")):
+        (folder / f"{place}.json").write_text(json.dumps(row(place, "I", place, name)) + "\n")
+        project.dbt("run", "--select", "stg_moved", *["--full-refresh"][: place == 1])
+        (folder / f"{place}.json").unlink()
+        with pytest.raises(DbtError, match="There is no file now"):
+            project.dbt("run", "--select", "stg_moved")
+    folder.rmdir()
+    with pytest.raises(DbtError, match="There is no file now"):
+        project.dbt("run", "--select", "stg_moved")
+    staged = lake.rows(f"select after.* from {SCHEMA}.stg_moved order by id")
+    assert staged == [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Bob"}]
+
+
 @pytest.mark.minutes
 def test_a_run_that_ended_while_it_added_columns_is_repeated(
     people: Callable[[str], None], project: Project, lake: Lake

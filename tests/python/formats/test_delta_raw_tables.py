@@ -127,6 +127,20 @@ def land_one_file(lake: Lake, rows: list[dict[str, Any]]) -> None:
     lake.frame(COLUMNS, rows).coalesce(1).writeTo(TABLE_OF_ROWS).append()
 
 
+def test_a_column_that_hides_the_files_of_rows_hides_no_row(runs: Runs, lake: Lake) -> None:
+    """A loader has kept the name of the file that it read, in Spark's own column."""
+    columns = COLUMNS | {"_metadata": "struct<file_name:string>"}
+    rows = [one | {"_metadata": ("1.csv",)} for one in (*FIRST, row(at(4), "U", "d"))]
+    lake.create(RAW, columns, rows[:-1])
+    runs.run("--full-refresh")
+    lake.append(RAW, columns, rows[-1:])
+    assert runs.run() == (
+        f"read all 6 rows of {TABLE_OF_ROWS} because it has a column `_metadata`,"
+        " 1 changes: 1 new, 0 known, 0 rejected"
+    )
+    runs.assert_nothing_new()
+
+
 def test_a_table_overwritten_is_read_once(runs: Runs, lake: Lake) -> None:
     rows = [*FIRST, row(at(4), "U", "d")]
     lake.frame(COLUMNS, rows).write.format("delta").mode("overwrite").saveAsTable(TABLE_OF_ROWS)

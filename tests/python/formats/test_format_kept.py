@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from dbt.adapters.spark.impl import SparkAdapter
 
 from conftest import FORMAT, SCHEMA, DbtError, Lake, Project
 from runs import RAW, TABLE, Runs, at, model, row
@@ -93,6 +94,27 @@ def test_dbts_list_of_a_schema_says_which_format_a_table_has(project: Project) -
     ]
     said = project.sqls(f"_listed_format({table})" for table in tables)
     assert [text.strip() for text in said] == list(listed.values())
+
+
+@pytest.mark.needs("iceberg")
+@pytest.mark.slow
+def test_a_full_refresh_drops_no_table_of_icebergs_session_catalog(
+    project: Project, lake: Lake, runs: Runs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark lists it as one of Hive. A table that was dropped has lost its snapshots."""
+    listed = "Type: MANAGED\nProvider: hive\nTable Properties: [table_type=ICEBERG]\n"
+    monkeypatch.setattr(
+        SparkAdapter, "_get_relation_information", lambda _, row: (row[0], row[1], listed)
+    )
+    before = {name: snapshots(lake, name) for name in TABLES}
+    for name in TABLES:
+        project.dbt("run", "--select", name, "--full-refresh")
+        assert before[name] < snapshots(lake, name)
+
+
+def snapshots(lake: Lake, table: str) -> set[int]:
+    rows = lake.rows(f"select snapshot_id from {SCHEMA}.{table}.snapshots")
+    return {row["snapshot_id"] for row in rows}
 
 
 @pytest.mark.needs("delta")
