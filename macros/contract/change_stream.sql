@@ -32,6 +32,7 @@
 
 {#- Builds the whole staging table. The same statement stores what was read. -#}
 {%- macro _build_stream(target_relation, existing_relation, sql, intakes) -%}
+    {%- do afterimage._refuse_other_shapes(intakes) -%}
     {#- Spark takes a second and more to analyse such a query. But no table must be dropped for one that is wrong. -#}
     {%- set is_of_macro = intakes and intakes[-1].get('end') == afterimage._query_end(sql) -%}
     {%- if is_of_macro and afterimage._of_model_format('traits')().replaces -%}
@@ -84,7 +85,10 @@
 {#- One incremental run. The model's SQL runs once, into a scratch table that later statements count and write. -#}
 {%- macro _update_stream(target_relation, sql, intakes) -%}
     {%- set landed = afterimage._landed_text(intakes) -%}
-    {%- do afterimage._refuse_other_shapes(target_relation, intakes) -%}
+    {%- if intakes | selectattr('new_shape') | list -%}
+        {%- set built = afterimage._described('select `after`.* from ' ~ target_relation) -%}
+        {%- do afterimage._refuse_other_shapes(intakes, built | map(attribute='name') | list) -%}
+    {%- endif -%}
     {%- for intake in intakes if intake.new_shape -%}
         {%- do afterimage._alter_images(target_relation, intake.new_shape) -%}
     {%- endfor -%}
@@ -149,26 +153,24 @@
 {%- endmacro -%}
 
 
-{#- Raises an error if the raw tables that a model unites have other columns than each other once some have new ones:
-    images of two shapes cannot be united, in no run and no full refresh. Until then, no table has been altered. -#}
-{%- macro _refuse_other_shapes(target_relation, intakes) -%}
-    {%- set grown = intakes | selectattr('new_shape') | list -%}
-    {%- if intakes | length < 2 or not grown -%}
-        {{ return(none) }}
-    {%- endif -%}
-    {%- set built = afterimage._described('select `after`.* from ' ~ target_relation) | map(attribute='name') | list -%}
+{#- Raises an error if the raw tables that a model unites have other columns than each other, or another order. Spark
+    unites images by position: values would change places. Until then, no table has been altered or replaced. A raw
+    table of which a run reads nothing has the columns with which the table was `built`. -#}
+{%- macro _refuse_other_shapes(intakes, built=[]) -%}
+    {%- set shapes = [] -%}
     {%- for intake in intakes -%}
-        {%- set columns = intake.new_shape.columns if intake.new_shape else built -%}
-        {%- for other in grown if other.new_shape.columns != columns -%}
-            {%- set lacking = other.new_shape.columns | reject('in', columns) | list -%}
+        {%- set columns = (intake.new_shape or intake).get('columns', built) -%}
+        {%- do shapes.append({'name': intake.name, 'columns': columns}) -%}
+        {%- if columns != shapes[0].columns -%}
+            {%- set lacking = columns | reject('in', shapes[0].columns) | list -%}
             {%- do exceptions.raise_compiler_error(
                 'change_stream ' ~ model.name ~ ': the raw tables that a model unites must have the same columns, in'
                 ~ ' one order. Add new ones to all of them (`alter table … add columns`), or write a model for each'
-                ~ ' table, and unite these in the history. Got: ' ~ other.name ~ ' with '
-                ~ other.new_shape.columns | join(', ') ~ '; ' ~ intake.name
-                ~ (' without ' ~ lacking | join(', ') if lacking else ' in another order')
+                ~ ' table, and unite these in the history, by the names of their columns. Got: ' ~ intake.name
+                ~ ' with ' ~ columns | join(', ') ~ '; ' ~ shapes[0].name
+                ~ (' without ' ~ lacking | join(', ') if lacking else ' with ' ~ shapes[0].columns | join(', '))
             ) -%}
-        {%- endfor -%}
+        {%- endif -%}
     {%- endfor -%}
 {%- endmacro -%}
 

@@ -166,9 +166,12 @@
 {%- endmacro -%}
 
 
-{%- macro _note_end(query) -%}
+{#- Notes the end of a source macro's query, and the columns of its images. -#}
+{%- macro _note_end(query, columns) -%}
     {%- if afterimage._tracks_reads() and flags.WHICH in ['run', 'build'] -%}
-        {%- do config.model.config.meta['afterimage_intakes'][-1].update({'end': afterimage._query_end(query)}) -%}
+        {%- do config.model.config.meta['afterimage_intakes'][-1].update({
+            'end': afterimage._query_end(query), 'columns': columns | list,
+        }) -%}
     {%- endif -%}
 {%- endmacro -%}
 

@@ -144,7 +144,8 @@
 {%- endmacro -%}
 
 
-{#- Raises an error for a relation that is not a change stream, most likely a raw table without its source macro. -#}
+{#- Raises an error for a relation that is not a change stream, most likely a raw table without its source macro, or
+    whose places are no texts. -#}
 {%- macro _check_contract(macro_name, stream, needed) -%}
     {%- set found = {} -%}
     {%- for column in run_query('describe query select * from ' ~ stream ~ ' as changes') -%}
@@ -163,6 +164,13 @@
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": this is not a change stream: missing " ~ missing ~ " (`before` and `after` must be"
             ~ " structs). Stage a raw table with the macro of its source system first. Got: " ~ found.keys() | list
+        ) -%}
+    {%- endif -%}
+    {%- if not modules.re.match('string|(var)?char[(]', found.change_seq) -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": `change_seq` must be a string, because places are compared as texts. Write"
+            ~ " `cast(change_seq as string)`, or numbers in one width: `lpad(change_seq, 20, '0')`. Got: "
+            ~ found.change_seq
         ) -%}
     {%- endif -%}
 {%- endmacro -%}

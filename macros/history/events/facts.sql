@@ -39,6 +39,7 @@
     - `changes`: how many, `max_seq`, `min_time`: their last place and first time,
     - `truncates`, `ends`, `sparse_moves`: how many are truncations, end a row in a known transaction, and gave a row
       another key without all its columns; `first_ender`, `last_ender`: the transactions of the ends,
+    - `unknown`: how many have none of our operations, such as `unknown_operation`,
     - `movable`: how many may be at another place later,
     - `sparse_columns`: which columns are absent in any,
     - `runs`: the runs that staged them; `is_time_of_reading`: whether the last of these is this very query,
@@ -46,11 +47,16 @@
       `last_tied`: the last of those that come behind others of their place. Only with a condition. -#}
 {%- macro _pending_changes(stream, condition, options) -%}
     {%- set ends_row = afterimage._ends_row_in_transaction(options.unique_key) -%}
+    {%- set is_unknown -%}
+        (reject_reason is null and not coalesce(operation in ('load', 'insert', 'update', 'delete', 'truncate'), false))
+    {%- endset -%}
     {%- set aggregates = {
         'changes': 'count(*)',
         'max_seq': 'max(change_seq)',
         'min_time': 'unix_micros(min(coalesce(changed_at, ' ~ options.load_valid_from ~ ')))',
         'truncates': "count_if(operation = 'truncate')",
+        'unknown': 'count_if(' ~ is_unknown ~ ')',
+        'unknown_operation': 'min(if(' ~ is_unknown ~ ", coalesce(operation, 'NULL'), null))",
         'ends': 'count_if(reject_reason is null and ' ~ ends_row ~ ')',
         'first_ender': 'min(if(' ~ ends_row ~ ', transaction_id, null))',
         'last_ender': 'max(if(' ~ ends_row ~ ', transaction_id, null))',

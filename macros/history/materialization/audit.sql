@@ -21,6 +21,7 @@
 
     {{ run_hooks(pre_hooks) }}
     {%- do afterimage._drop_old_scratch_tables(target_relation) -%}
+    {%- do afterimage._check_united_images(compiled_code, options) -%}
 
     {%- if existing_relation is none or should_full_refresh() or not afterimage._can_merge() -%}
         {%- do afterimage._build_audit(target_relation, existing_relation, stream, options) -%}
@@ -42,6 +43,7 @@
     {%- set pending = afterimage._pending_changes(stream, none, options) -%}
     {%- do afterimage._check_key_is_captured(stream, none, pending, options) -%}
     {%- do afterimage._check_truncations(pending, options) -%}
+    {%- do afterimage._check_operations(pending, options) -%}
     {%- set remembered = afterimage._with_columns(afterimage._remember_all(stream, options, pending), columns) -%}
     {%- set carried = afterimage._follow_rows(
         target_relation, stream, columns, options, afterimage._facts_of(remembered, pending=pending)
@@ -113,6 +115,7 @@
     {%- do afterimage._check_times_are_stored(pending, options) -%}
     {%- do afterimage._check_key_is_captured(stream, condition, pending, options) -%}
     {%- do afterimage._check_truncations(pending, options) -%}
+    {%- do afterimage._check_operations(pending, options) -%}
     {%- if pending.changes == 0 and not is_reworded -%}
         {%- call noop_statement('main', 'OK') -%} -- nothing new {%- endcall -%}
         {%- do log(model.name ~ ': nothing new', info=true) -%}

@@ -64,34 +64,78 @@
 
 {#- Warns of a truncation in a stream of several staging models: the stream does not say of which table it is. -#}
 {%- macro _check_truncations(pending, options) -%}
-    {%- set streams = afterimage._streams_above() if pending.truncates > 0 else [] -%}
+    {%- set streams = afterimage._streams_above().nodes if pending.truncates > 0 else [] -%}
     {%- if streams | length > 1 -%}
         {%- do exceptions.warn(
             options.macro_name ~ ': a truncation ends the rows of all staging models that it reads: '
-            ~ streams | sort | join(', ') ~ '. If the tables of the others were not truncated, write a model for each,'
-            ~ ' and unite these.'
+            ~ streams | map(attribute='name') | sort | join(', ') ~ '. If the tables of the others were not truncated,'
+            ~ ' write a model for each, and unite these.'
         ) -%}
     {%- endif -%}
 {%- endmacro -%}
 
 
-{#- The staging models that the model's stream reads, by itself or through views and other tables. -#}
+{#- Warns of changes that no version and no row can come of. Our staging macros reject such a row; another stream may
+    not. -#}
+{%- macro _check_operations(pending, options) -%}
+    {%- if pending.unknown > 0 -%}
+        {%- do exceptions.warn(
+            options.macro_name ~ ': ' ~ pending.unknown ~ ' changes are left out, because their `operation` is none of'
+            ~ ' load, insert, update, delete and truncate. Write one of these, and run `dbt run --full-refresh'
+            ~ ' --select ' ~ model.name ~ '`; or give the rows a `reject_reason`. Got: ' ~ pending.unknown_operation
+        ) -%}
+    {%- endif -%}
+{%- endmacro -%}
+
+
+{#- Raises an error if the model unites staging models whose images have other columns than each other, or another
+    order. Spark unites by position: values would change places, or it stops with words of its own. SQL that makes
+    structs may put the images together by name, so it is left alone. -#}
+{%- macro _check_united_images(sql, options) -%}
+    {%- set streams = afterimage._streams_above() -%}
+    {%- set sql = (sql ~ streams.sql) | lower -%}
+    {%- if streams.nodes | length < 2 or 'union' not in sql or 'struct(' in sql -%}
+        {{ return(none) }}
+    {%- endif -%}
+    {%- set shapes = [] -%}
+    {%- for node in streams.nodes -%}
+        {%- set own = afterimage._relation_of_node(node) -%}
+        {%- set is_deferred = node.get('defer_relation') and afterimage._load_relation(own) is none -%}
+        {%- set relation = afterimage._relation_of_node(node.defer_relation) if is_deferred else own -%}
+        {%- set columns = run_query('describe query select `after`.* from ' ~ relation).columns[0].values() | list -%}
+        {%- do shapes.append({'name': node.name, 'columns': columns}) -%}
+        {%- if columns | map('lower') | list != shapes[0].columns | map('lower') | list -%}
+            {%- do exceptions.raise_compiler_error(
+                options.macro_name ~ ': the staging models that it unites must have the same columns, in one order,'
+                ~ ' because Spark unites images by position. Write a model for each, and unite these by the names of'
+                ~ " their columns; or put the images together by name (`named_struct('" ~ columns[0] ~ "', `after`."
+                ~ columns[0] ~ ', …)`). Got: ' ~ shapes[0].name ~ ' with ' ~ shapes[0].columns | join(', ') ~ '; '
+                ~ node.name ~ ' with ' ~ columns | join(', ')
+            ) -%}
+        {%- endif -%}
+    {%- endfor -%}
+{%- endmacro -%}
+
+
+{#- The staging models that the model's stream reads, by itself or through views and other tables: their `nodes`, and
+    the `sql` of these views and tables. -#}
 {%- macro _streams_above() -%}
-    {%- set seen, streams, walk = {}, [], namespace(ids=model.depends_on.nodes) -%}
+    {%- set seen, streams, sql, walk = {}, [], [], namespace(ids=model.depends_on.nodes) -%}
     {%- for _ in graph.nodes if walk.ids -%}
         {%- set above = [] -%}
         {%- for id in walk.ids if id in graph.nodes and id not in seen -%}
             {%- set node = graph.nodes[id] -%}
             {%- do seen.update({id: true}) -%}
             {%- if node.config.materialized == 'change_stream' -%}
-                {%- do streams.append(node.name) -%}
+                {%- do streams.append(node) -%}
             {%- elif node.config.materialized not in ['history', 'audit'] and node.depends_on is defined -%}
                 {%- do above.extend(node.depends_on.nodes or []) -%}
+                {%- do sql.append(node.raw_code) -%}
             {%- endif -%}
         {%- endfor -%}
         {%- set walk.ids = above -%}
     {%- endfor -%}
-    {{ return(streams) }}
+    {{ return({'nodes': streams, 'sql': sql | join('\n')}) }}
 {%- endmacro -%}
 
 

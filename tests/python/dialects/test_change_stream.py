@@ -874,6 +874,22 @@ def test_a_new_column_must_be_in_all_raw_tables_that_a_model_unites(
     runs.assert_as_a_full_refresh()
 
 
+@pytest.mark.slow
+def test_raw_tables_with_their_columns_in_another_order_are_not_united(
+    project: Project, lake: Lake, runs: Runs
+) -> None:
+    """Spark unites images by position: a name would become a city."""
+    before = runs.staged()
+    header = {name: kind for name, kind in COLUMNS.items() if name.startswith("header__")}
+    west = header | {"id": "int", "city": "string", "name": "string"}
+    unite(project, lake, COLUMNS | {"city": "string"}, west)
+    with pytest.raises(
+        DbtError, match=r"Got: \S+west__ct with id, city, name; \S+east__ct with id, name, city"
+    ):
+        runs.run("--full-refresh")
+    assert runs.staged() == before
+
+
 def test_the_columns_have_the_documented_types(runs: Runs, lake: Lake) -> None:
     """A contract of dbt compares them."""
     page = (ROOT / "docs/reference/change_contract.md").read_text()

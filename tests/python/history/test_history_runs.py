@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, contract_columns, relation
+from conftest import ROOT, SCHEMA, DbtError, Lake, Project, contract_columns, relation
 from histories import DAY, change
 from machines import set_ahead
 
@@ -139,6 +139,114 @@ def test_a_truncation_in_one_of_several_staging_models_is_a_warning(
     assert str(error.value).count("that it reads: stg_eu, stg_us.") == 2
     unbuilt.dbt("run", "--select", "people_history")
     assert [row[-1] for row in versions(lake)] == ["truncate", "truncate"]
+
+
+def staged_columns(fields: str) -> dict[str, str]:
+    """Return the columns of a staging table in their order."""
+    columns = contract_columns(fields) | {"warnings": "array<string>", "source_rows": "int"}
+    for last in ("changed_by", "ingested_at"):
+        columns[last] = columns.pop(last)
+    return columns
+
+
+def write_two_streams(project: Project, lake: Lake, fields: str, row: tuple[Any, ...]) -> None:
+    """Make two staging tables; the images of the second have these fields."""
+    streams = {"stg_eu": (FIELDS, (1, "Ada", "Rome")), "stg_us": (fields, row)}
+    for number, (name, (own, after)) in enumerate(streams.items(), 1):
+        project.model(name, "select 1 as nothing", materialized="change_stream")
+        lake.create(name, staged_columns(own), [change(number, "insert", after)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fields", "row"),
+    [
+        ("id: int, city: string, name: string", (2, "Oslo", "Ben")),
+        ("id: int, name: string, city: string, email: string", (2, "Ben", "Oslo", "b@x.org")),
+    ],
+)
+def test_staging_models_that_are_united_must_have_their_columns_in_one_order(
+    fields: str, row: tuple[Any, ...], unbuilt: Project, lake: Lake
+) -> None:
+    """Spark unites images by position: a name would become a city."""
+    both = "select * from {{ ref('stg_eu') }} union all select * from {{ ref('stg_us') }}"
+    unbuilt.model("both", both, materialized="ephemeral")
+    unbuilt.model("people_history", both, materialized="history", unique_key=["id"])
+    unbuilt.model(
+        "people_audit", "select * from {{ ref('both') }}", materialized="audit", unique_key=["id"]
+    )
+    select = ["--select", "people_history", "people_audit"]
+    # A column of another name in capitals is the same to Spark.
+    write_two_streams(unbuilt, lake, "ID: int, Name: string, City: string", (2, "Ben", "Oslo"))
+    unbuilt.dbt("run", "--full-refresh", *select)
+    expected = [(1, "Ada", "Rome", 1, None), (2, "Ben", "Oslo", 1, None)]
+    assert versions(lake) == expected
+    write_two_streams(unbuilt, lake, fields, row)
+    for command in (["run"], ["run", "--full-refresh"]):
+        with pytest.raises(DbtError) as error:
+            unbuilt.dbt(*command, *select)
+        for model in ("history people_history", "audit people_audit"):
+            assert f"{model}: the staging models that it unites must have" in str(error.value)
+        names = ", ".join(field.split(":")[0] for field in fields.split(", "))
+        got = f"Got: stg_eu with id, name, city; stg_us with {names}"
+        assert str(error.value).count(got) == 2
+        assert versions(lake) == expected
+
+
+@pytest.mark.slow
+def test_images_may_be_put_together_by_name_as_documented(unbuilt: Project, lake: Lake) -> None:
+    fields = "id: int, city: string, name: string"
+    write_two_streams(unbuilt, lake, fields, (2, "Oslo", "Ben"))
+    page = (ROOT / "docs/guides/history.md").read_text()
+    begins = "-- models/history/people_history.sql\n"
+    [model] = [block for block in page.split("```") if block.startswith(f"sql\n{begins}")]
+    unbuilt.file("models/people_history.sql", model.removeprefix("sql\n"))
+    unbuilt.dbt("run", "--full-refresh", "--select", "people_history")
+    expected = [(1, "Ada", "Rome", 1, None), (2, "Ben", "Oslo", 1, None)]
+    assert versions(lake) == expected
+    # An update without a row before it is of the same key.
+    news = [change(3, "update", (2, "Rome", "Ben"), 1), change(4, "delete", (2, "Rome", "Ben"), 1)]
+    lake.append("stg_us", staged_columns(fields), news)
+    unbuilt.dbt("run", "--select", "people_history")
+    assert versions(lake) == [
+        expected[0],
+        (2, "Ben", "Oslo", 1, "update"),
+        (2, "Ben", "Rome", 2, "delete"),
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["history", "audit"])
+def test_changes_of_an_unknown_operation_are_a_warning(
+    kind: str, unbuilt: Project, lake: Lake
+) -> None:
+    """No version can come of them. A change that was rejected may have any."""
+    unbuilt.model(
+        f"people_{kind}", f"select * from {SCHEMA}.changes", materialized=kind, unique_key=["id"]
+    )
+    select = ["--select", f"people_{kind}"]
+    rejected = change(2, "X", (2, "Ben", "Bonn")) | {"reject_reason": "not understood"}
+    lake.create("changes", COLUMNS, [change(1, "insert", (1, "Ada", "Rome")), rejected])
+    unbuilt.dbt(*STRICT, "run", *select, "--full-refresh")
+    unknown = [change(3, "upsert", (1, "Ada", "Oslo"), 1), change(4, "INSERT", (3, "Eva", ""), 1)]
+    lake.append("changes", COLUMNS, unknown)
+    for command in (["run"], ["run", "--full-refresh"]):
+        with pytest.raises(DbtError) as error:
+            unbuilt.dbt(*STRICT, *command, *select)
+        assert f"{kind} people_{kind}: 2 changes are left out" in str(error.value)
+        assert "Got: INSERT" in str(error.value)
+    unbuilt.dbt("run", *select)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "place"), [("bigint", 10), ("timestamp", DAY)])
+def test_places_that_are_no_strings_are_refused(
+    kind: str, place: Any, unbuilt: Project, lake: Lake
+) -> None:
+    columns = COLUMNS | {"change_seq": kind}
+    lake.create("changes", columns, [change(1, "insert", (1, "A", "B")) | {"change_seq": place}])
+    with pytest.raises(DbtError, match=rf"`change_seq` must be a string, .*Got: {kind}"):
+        unbuilt.dbt("run", "--full-refresh")
 
 
 @pytest.mark.slow
