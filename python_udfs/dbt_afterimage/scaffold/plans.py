@@ -143,11 +143,10 @@ def qlik_change_table(question: Question) -> Plan:
         header, ordinals = layout["header"], layout["ordinals"]
         # Digits alone may have been loaded as a number.
         mask, is_binary = header["change_mask"], layout["mask_is_binary"]
+        deleted = f"{header['change_oper']} = 'D' or {header['operation']} = 'DELETE'"
         masks = question.project.rows(
             f"select {f'hex({mask})' if is_binary else f'cast({mask} as string)'}, count(*)"
-            f" from {landed.relation}"
-            f" where {header['change_oper']} = 'D' or {header['operation']} = 'DELETE'"
-            " group by 1 order by 2 desc limit 1000"
+            f" from {landed.relation} where {deleted} group by 1 order by 2 desc limit 1000"
         )
         deletes: Counter[tuple[int, ...]] = Counter()
         for text, count in masks:
@@ -160,7 +159,8 @@ def qlik_change_table(question: Question) -> Plan:
         places = min(deletes, key=lambda flagged: (-deletes[flagged], flagged), default=())
         if not places or len(places) >= len(data):
             created = question.project.macro("_qlik_is_insert", header=header)
-            raise _no_key(question, "no mask of a delete flags some of the columns", data, created)
+            why = "no mask of a delete flags some of the columns"
+            raise _no_key(question, why, data, created, deleted)
         plan.key = [ordinals[place - 1] for place in places]
         evidence = f"the change masks of {deletes[places]} deletes, which flag the key alone"
         plan.notes.append(_guess(plan.key, evidence))
@@ -818,8 +818,9 @@ def db2_change_data(question: Question) -> Plan:
     images = _before_images(question, found, prefix)
     columns = [column for column in found if column.name not in images.values()]
     if not question.key:
-        created = f"{_code(_named('IBMSNAP_OPERATION', landed))} = 'I'"
-        raise _no_key(question, "replication tables do not show it", columns, created)
+        code = _code(_named("IBMSNAP_OPERATION", landed))
+        why = "replication tables do not show it"
+        raise _no_key(question, why, columns, f"{code} = 'I'", f"{code} = 'D'")
     plan = Plan(
         re.sub(r"(?i)_+(cd|ccd)$|^(cd|ccd)_+", "", landed.identifier),
         list(question.key),
@@ -904,9 +905,11 @@ def openedge_change_table(question: Question) -> Plan:
             " table, and this one with --tracking"
         )
     if not question.key:
-        operation = layout(landed)["metadata"].get("operation")
-        created = operation and f"{_code(operation['name'])} = '1'"
-        raise _no_key(question, "change tables do not tell it", columns, created)
+        why, operation = "change tables do not tell it", layout(landed)["metadata"].get("operation")
+        if not operation:
+            raise _no_key(question, why, columns)
+        code = _code(operation["name"])
+        raise _no_key(question, why, columns, f"{code} = '1'", f"{code} = '2'")
     plan = Plan(re.sub(r"(?i)_+cdc$|^cdc_+", "", landed.identifier), list(question.key), columns)
     if tracking is not None:
         plan.call["tracking"] = tracking.reference
@@ -948,8 +951,9 @@ def sqlserver_change_table(question: Question) -> Plan:
     landed = question.landed
     columns = [column for column in landed.columns if not column.name.startswith("__$")]
     if not question.key:
-        created = f"{_code('__$operation')} = '2'"
-        raise _no_key(question, "change tables do not tell it", columns, created)
+        code = _code("__$operation")
+        why = "change tables do not tell it"
+        raise _no_key(question, why, columns, f"{code} = '2'", f"{code} = '1'")
     plan = Plan(
         # A capture instance is named after the schema and the table: dbo_orders_CT.
         re.sub(r"(?i)^dbo_|_+ct$", "", landed.identifier),
@@ -991,8 +995,13 @@ def dms_changes(question: Question) -> Plan:
             why = _why_no_key(question, imaged, images)
             plan.key = [] if why else imaged
         if not plan.key:
-            created = f"coalesce({_code(_named(operation, landed))}, '') in ('', 'I')"
-            raise _no_key(question, why, plan.columns, created if has_operation else "true")
+            if not has_operation:
+                raise _no_key(question, why, plan.columns, "true", loaded="true")
+            code = f"coalesce({_code(_named(operation, landed))}, '')"
+            placed = ", ".join(f"nullif({_code(_named(one, landed))}, '')" for one in order)
+            loaded = f"{code} = '' or ({code} = 'I' and coalesce({placed}) is null)"
+            kinds = f"{code} in ('', 'I')", f"{code} = 'D'", loaded
+            raise _no_key(question, why, plan.columns, *kinds)
     for one, image in unlike:
         if one.name.lower() in map(str.lower, plan.key):
             raise AfterimageError(
@@ -1159,7 +1168,12 @@ def _add_commit_times(plan: Plan, question: Question, option: str, table: str) -
 
 
 def _no_key(
-    question: Question, why: str, columns: Sequence[Column], created: str | None = None
+    question: Question,
+    why: str,
+    columns: Sequence[Column],
+    created: str | None = None,
+    deleted: str = "false",
+    loaded: str = "false",
 ) -> NoKey:
     """Return the error that asks for the key, with what the rows suggest.
 
@@ -1168,13 +1182,14 @@ def _no_key(
         why: Why it cannot be guessed.
         columns: The columns that may be in it.
         created: SQL: whether a row is one of an insert or of a full load, if a query can tell.
+        deleted: SQL: whether a row is one of a delete.
+        loaded: SQL: whether a row is one of a full load.
     """
     landed = question.landed
-    found = (
-        propose(question.project, str(landed.relation), columns, landed.columns, created)
-        if created
-        else None
-    )
+    found = None
+    if created:
+        relation, kinds = str(landed.relation), (created, deleted, loaded)
+        found = propose(question.project, relation, columns, landed.columns, *kinds)
     return NoKey(landed.name, why, columns, found)
 
 

@@ -17,7 +17,7 @@ from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.files import Refused, Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
-from dbt_afterimage.scaffold import drafts, landed, plans
+from dbt_afterimage.scaffold import drafts, keys, landed, plans
 from dbt_afterimage.scaffold.entries import Entry, Listing
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found
 
@@ -1042,6 +1042,120 @@ def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -
     # Some messages of the only table leave out its schema.
     columns = plan_of([of_a, of_none], "ORDERS").columns
     assert [column.name for column in columns] == ["A", "X", "C"]
+
+
+class Counted:
+    """Sums of SQLite's as Spark's sets: the different values that are there."""
+
+    def __init__(self) -> None:
+        self.values: set[Any] = set()
+
+    def step(self, value: Any) -> None:
+        if value is not None:
+            self.values.add(value)
+
+    def finalize(self) -> int:
+        return len(self.values)
+
+
+def proposed(
+    columns: dict[str, str],
+    rows: Sequence[tuple[Any, ...]],
+    created: str = "op = 'I'",
+    deleted: str = "op = 'D'",
+    loaded: str = "false",
+) -> tuple[str, ...] | str:
+    """Return the key that rows suggest, or why they suggest none. SQLite runs the queries.
+
+    Args:
+        columns: The data columns with their types.
+        rows: Their operation, and the values of these.
+        created: Which rows are inserts or loads.
+        deleted: Which are deletes.
+        loaded: Which are loads.
+    """
+    lake = sqlite3.connect(":memory:")
+    for function in ("xxhash64", "struct"):
+        lake.create_function(function, -1, lambda *values: repr(values))
+    lake.create_function("if", 3, lambda yes, one, other: one if yes else other)
+    lake.create_function("size", 1, lambda count: count)
+    for aggregate in ("approx_count_distinct", "collect_set"):
+        lake.create_aggregate(aggregate, 1, Counted)
+    places = ", ".join("?" * (len(columns) + 2))
+    lake.execute(f"create table cd ({', '.join(['seq', 'op', *columns])})")
+    lake.executemany(f"insert into cd values ({places})", [(n, *row) for n, row in enumerate(rows)])
+    project: Any = SimpleNamespace(rows=lambda sql: lake.execute(sql).fetchall())
+    data = [Column(name, kind) for name, kind in columns.items()]
+    landed_columns = [Column("seq", "string"), Column("op", "string"), *data]
+    found = keys.propose(project, "cd", data, landed_columns, created, deleted, loaded)
+    return found if isinstance(found, str) else found.key
+
+
+PAID = {"ID": "int", "STATUS": "string", "UPDATED_AT": "timestamp"}
+# Each update is a delete and an insert, as Db2 writes them with CHG_UPD_TO_DEL_INS.
+UPDATED_IN_TWO = [
+    ("I", 1, "new", "10:00"),
+    ("I", 2, "new", "10:01"),
+    ("D", 1, "new", "10:00"),
+    ("I", 1, "paid", "10:05"),
+    ("I", 3, "new", "10:06"),
+    ("D", 3, "new", "10:06"),
+    ("I", 3, "paid", "10:07"),
+]
+CAME_BACK = "perhaps because deleted or loaded rows came back: then what is unique is no key"
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "date", "timestamp_ntz", "string", "bigint"])
+def test_nothing_is_proposed_where_rows_have_come_back(kind: str) -> None:
+    """Whatever the third column is: it is another one in each insert."""
+    said = f"ID has 3 values in 5 inserts, {CAME_BACK}"
+    assert proposed(PAID | {"UPDATED_AT": kind}, UPDATED_IN_TWO) == said
+    # And for one row that was deleted and inserted again.
+    once = [("I", n, "new", f"10:0{n}") for n in range(5)]
+    once += [("D", 4, "new", "10:04"), ("I", 4, "new", "11:00")]
+    said = f"ID has 5 values in 6 inserts, {CAME_BACK}"
+    assert proposed(PAID | {"UPDATED_AT": kind}, once) == said
+
+
+def test_no_longer_key_is_proposed_where_rows_of_a_shorter_one_have_come_back() -> None:
+    lines = {"PAGE": "int", "LINE": "int", "TEXT": "string"}
+    rows = [("I", page, line, "ink") for page in (1, 2, 3) for line in (1, 2, 3)]
+    rows += [("D", 1, 1, "ink"), ("I", 1, 1, "pen")]
+    assert proposed(lines, rows) == f"PAGE, LINE has 9 values in 10 inserts, {CAME_BACK}"
+
+
+def test_deletes_keep_no_key_from_being_proposed_that_is_unique_beside_them() -> None:
+    # So many that TEAM might be a key too, of which rows came back.
+    rows = [("I", n, n % 4) for n in range(8)] + [("D", n, n % 4) for n in range(6)]
+    assert proposed({"ID": "int", "TEAM": "int"}, rows) == ("ID",)
+    # No page has so few rows by deletes.
+    lines = [("I", n // 4, n % 4) for n in range(12)] + [("D", 0, 0)]
+    assert proposed({"PAGE": "int", "LINE": "int"}, lines) == ("PAGE", "LINE")
+
+
+def test_a_time_alone_is_no_key() -> None:
+    rows = [("I", name, f"10:0{n}") for n, name in enumerate(["Ada", "Bo", "Ada"])]
+    columns = {"NAME": "string", "SEEN": "timestamp"}
+    said = "only SEEN is unique among 3 inserts, and a time alone is no key"
+    assert proposed(columns, rows) == said
+    # In a key it may be.
+    rows += [("I", "Bo", "10:00")]
+    assert proposed(columns, rows) == ("NAME", "SEEN")
+    # And it does not stand in the way of a key behind it.
+    later = [("I", f"10:0{n}", name) for n, name in enumerate(["Ada", "Bo", "Cy"])]
+    assert proposed({"SEEN": "date", "NAME": "string"}, later) == ("NAME",)
+
+
+def test_nothing_is_proposed_where_a_load_was_repeated() -> None:
+    first = [("", n, "new", f"10:0{n}") for n in range(4)]
+    of_load = {"created": "op in ('', 'I')", "loaded": "op = ''"}
+    assert proposed(PAID, [*first, ("I", 5, "new", "10:05")], **of_load) == ("ID",)
+    again = [("", n, "paid", f"11:0{n}") for n in range(2)]
+    said = f"ID has 4 values in 6 inserts, {CAME_BACK}"
+    assert proposed(PAID, first + again, **of_load) == said
+    # One load of lines, of which each page has several.
+    lines = [("", n // 4, n % 4) for n in range(12)]
+    assert proposed({"PAGE": "int", "LINE": "int"}, lines, **of_load) == ("PAGE", "LINE")
 
 
 @pytest.mark.parametrize(("table", "called"), [(None, "crm"), ("dbo.CITIES", "dbo.CITIES")])
