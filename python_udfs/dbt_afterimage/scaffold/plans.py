@@ -56,6 +56,7 @@ class Question:
             written (of OpenEdge the number of the source table). What is landed now may be of
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
+        listed: Source tables of it that the list has, if the question is for the others.
     """
 
     project: Project
@@ -68,6 +69,7 @@ class Question:
     written_columns: Sequence[Column] = ()
     written_number: str | None = None
     written_metadata: bool = False
+    listed: Sequence[str] = ()
 
     def with_written(self, columns: Sequence[Column]) -> list[Column]:
         """Return the columns that the model has, as wide as they are now, and the new ones."""
@@ -82,14 +84,15 @@ class Question:
         ]
 
     def check_written(self, what: str, tables: Collection[str]) -> None:
-        """Check that the tables found are the one that the model is of.
+        """Check that the tables found are the one that the model is of, and none is listed.
 
         Raises:
-            SeveralTables: It is of another one.
+            SeveralTables: It is of another one, or some are listed.
         """
-        written = self.written_table
-        if written and not all(is_same_table(one, written) for one in tables):
-            raise SeveralTables(what, [*tables, written])
+        others = [*self.listed, *([self.written_table] if self.written_table else [])]
+        is_one = all(is_same_table(one, other) for one in tables for other in others)
+        if self.listed or not is_one:
+            raise SeveralTables(what, [*tables, *others])
 
 
 @dataclass
@@ -219,8 +222,9 @@ def qlik_messages(question: Question) -> Plan:
         )
     else:
         named, bodies = _json_bodies(question, value)
-        if named is not None and not table:
-            question.check_written(f"the messages in {landed.name}", [named.full_name])
+        if not table:
+            names = [named.full_name] if named is not None else []
+            question.check_written(f"the messages in {landed.name}", names)
         found, guessed = _json_columns(bodies, question.arguments.get("columns"))
         plan.columns = question.with_written(found)
         plan.table = table or name_of_topic(landed.identifier)

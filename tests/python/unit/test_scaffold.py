@@ -18,7 +18,8 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.files import Refused, Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
 from dbt_afterimage.scaffold import drafts, keys, landed, plans
-from dbt_afterimage.scaffold.entries import Entry, Listing
+from dbt_afterimage.scaffold.entries import Entry, Listing, read
+from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found
 
 OWN = r"models/staging/\w+/_src_\w+\.yml"
@@ -300,6 +301,149 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
     found = [one for one in yaml.safe_load(file.read_text())["tables"] if "table" in one]
     assert [one["table"] for one in found] == [*shown]
     assert [one["key"] for one in found] == keys
+
+
+class Topic(Project):
+    """A project and the topic raw.crm; `shown` are its source tables with the keys they show."""
+
+    models_folder = "models"
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.folder, self.manifest = folder, SimpleNamespace(nodes={}, sources={})
+        self.file = folder / "afterimage.yml"
+        self.shown: dict[str, list[str]] = {"dbo.ACCOUNTS": ["NR"]}
+        self.drawn: list[Entry] = []
+        monkeypatch.setattr(drafts, "draft", self._draft)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return [("raw",)] if sql == "show schemas" else [("raw", "crm", False)]
+
+    def _draft(
+        self, project: Any, entry: Entry, *, listed_tables: Sequence[str] = (), **_: Any
+    ) -> drafts.Draft:
+        table = entry.table
+        if table is None:
+            if listed_tables or len(self.shown) > 1:
+                raise plans.SeveralTables("its messages", [*self.shown, *listed_tables])
+            [table] = self.shown
+        key = list(entry.key) or self.shown[table]
+        if not key:
+            raise NoKey("raw.crm", "nothing shows it", [])
+        self.drawn.append(entry)
+        model = {f"models/{table}.sql": f"select '{key}' {entry.history}"}
+        system = SimpleNamespace(macro="qlik_messages", signs=[])
+        found: Any = SimpleNamespace(system=system, here=[])
+        return drafts.Draft(entry, found, key, table, Texts("raw.crm", model))
+
+    def up(self) -> tuple[list[str], int]:
+        """Do what `up` does first; return the staging models and the number of questions."""
+        self.drawn = []
+        project: Any = self
+        return init.add(project, [], True, {})
+
+    def listed(self) -> list[tuple[Any, Any]]:
+        """Return the table and the key of each entry of the list, which must be readable."""
+        read(self.file)
+        tables = yaml.safe_load(self.file.read_text())["tables"]
+        assert {one["relation"] for one in tables} == {"raw.crm"}
+        return [(one.get("table"), one.get("key")) for one in tables]
+
+    def write_listed(self) -> int:
+        """Do what `init --from` does."""
+        self.drawn = []
+        project: Any = self
+        return init._write_listed(project, read(self.file))
+
+
+@pytest.fixture
+def topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Topic:
+    return Topic(tmp_path, monkeypatch)
+
+
+def test_an_entry_without_table_stands_for_each_further_table_of_a_topic(topic: Topic) -> None:
+    topic.shown["dbo.ORDERS"] = ["CODE"]
+    assert topic.up() == (["dbo.ACCOUNTS", "dbo.ORDERS"], 0)
+    two = [(None, None), ("dbo.ACCOUNTS", ["NR"]), ("dbo.ORDERS", ["CODE"])]
+    assert topic.listed() == two
+    # Nothing new.
+    topic.up()
+    assert topic.listed() == two
+    # A table joins the topic, after somebody has edited the entry of another one.
+    edited = topic.file.read_text().replace(
+        "key: [NR]", "key: [NR]\n    history: {deletes: version}"
+    )
+    topic.file.write_text(edited)
+    topic.shown["dbo.ITEMS"] = ["NO"]
+    assert topic.up()[1] == 0
+    assert topic.listed() == [*two, ("dbo.ITEMS", ["NO"])]
+    assert [(one.table, one.history) for one in topic.drawn] == [
+        ("dbo.ITEMS", {}),
+        ("dbo.ACCOUNTS", {"deletes": "version"}),
+        ("dbo.ORDERS", {}),
+    ]
+    # Who takes the entry out wants no further tables.
+    topic.file.write_text(topic.file.read_text().replace("  - {relation: raw.crm}\n", ""))
+    topic.shown["dbo.VANS"] = ["ID"]
+    topic.up()
+    assert topic.listed() == [*two[1:], ("dbo.ITEMS", ["NO"])]
+
+
+def test_a_listed_topic_may_get_a_second_table(topic: Topic) -> None:
+    topic.file.write_text("tables:\n- {relation: raw.crm, key: [ID]}\n")
+    topic.up()
+    assert topic.listed() == [(None, ["ID"])]
+    assert topic.write_listed() == 0
+    topic.shown["dbo.ORDERS"] = ["CODE"]
+    assert topic.up()[1] == 0
+    listed = [(None, ["ID"]), ("dbo.ACCOUNTS", ["NR"]), ("dbo.ORDERS", ["CODE"])]
+    assert topic.listed() == listed
+    # The list can be used as it is, and an edited entry counts.
+    topic.file.write_text(topic.file.read_text().replace("[CODE]", "[CODE, REGION]"))
+    assert topic.write_listed() == 0
+    assert [(one.table, one.key) for one in topic.drawn] == [
+        ("dbo.ACCOUNTS", ["NR"]),
+        ("dbo.ORDERS", ["CODE", "REGION"]),
+    ]
+    project: Any = topic
+    assert init.add(project, ["raw.c*"], False, {})[1] == 0
+    assert topic.listed() == [*listed[:2], ("dbo.ORDERS", ["CODE", "REGION"])]
+    # Who names the topic itself must choose.
+    with pytest.raises(AfterimageError, match=r"choose one with --table: dbo\.ACCOUNTS"):
+        init.add(project, ["raw.crm"], False, {})
+
+
+def test_the_question_of_a_further_table_is_its_own_and_stops_no_other(
+    topic: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic.shown |= {"dbo.ORDERS": ["CODE"], "dbo.ITEMS": [], "dbo.VANS": []}
+    question = (
+        "  # which key? nothing shows it\n  # - relation: raw.crm\n  #   table: {}\n  #   key: []\n"
+    )
+    questions = "".join(question.format(table) for table in ("dbo.ITEMS", "dbo.VANS"))
+    for _ in range(2):
+        assert topic.up()[1] == 2
+        text = topic.file.read_text()
+        assert text.endswith(questions)
+        assert text.count("# which key?") == 2
+        said = capsys.readouterr().out
+        assert "  raw.crm (dbo.ITEMS)  none  nothing shows it\n" in said
+        assert "  raw.crm (dbo.VANS)   none  nothing shows it\n" in said
+    assert topic.write_listed() == 0
+    assert [one.table for one in topic.drawn] == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+    # One is answered, one shows its key later.
+    answered = "  - relation: raw.crm\n    table: dbo.ITEMS\n    key: [ITEM]\n"
+    topic.file.write_text(text.replace(question.format("dbo.ITEMS"), answered))
+    topic.shown["dbo.VANS"] = ["ID"]
+    assert topic.up()[1] == 0
+    assert "#" not in topic.file.read_text().partition("tables:")[2]
+    assert {("dbo.ITEMS", ("ITEM",)), ("dbo.VANS", ("ID",))} <= {
+        (table, tuple(key or ())) for table, key in topic.listed()
+    }
+    # A question of a listed table is no further one.
+    topic.file.write_text(topic.file.read_text().replace("key: [ITEM]", "models: [history]"))
+    with pytest.raises(AfterimageError, match="nothing was written: 1 of"):
+        topic.write_listed()
 
 
 class Shared(Project):
@@ -1042,6 +1186,19 @@ def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -
     # Some messages of the only table leave out its schema.
     columns = plan_of([of_a, of_none], "ORDERS").columns
     assert [column.name for column in columns] == ["A", "X", "C"]
+
+
+def test_messages_of_listed_tables_say_which_others_there_are() -> None:
+    unnamed = [qlik("INSERT", {"ID": 2, "NAME": "Bo", "EMAIL": None})]
+    for messages, listed, tables in (
+        (OF_ACCOUNTS, ["ACCOUNTS"], ["ACCOUNTS", "dbo.ACCOUNTS"]),
+        (OF_ACCOUNTS, ["dbo.ORDERS"], ["dbo.ACCOUNTS", "dbo.ORDERS"]),
+        (OF_ACCOUNTS + OF_ORDERS, ["dbo.ORDERS"], ["dbo.ACCOUNTS", "dbo.ORDERS"]),
+        (OF_ACCOUNTS + unnamed, ["dbo.ORDERS"], ["dbo.ORDERS"]),
+    ):
+        with pytest.raises(plans.SeveralTables) as several:
+            plan_of(messages, listed=listed)
+        assert several.value.tables == tables
 
 
 class Counted:
