@@ -26,7 +26,7 @@ from dbt_afterimage.scaffold.drafts import Draft
 from dbt_afterimage.scaffold.entries import FILE, Entry
 from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.landed import NotReadable, full_name, in_sql
-from dbt_afterimage.scaffold.plans import SeveralTables
+from dbt_afterimage.scaffold.plans import SeveralTables, is_same_table
 
 # The dbt package as it was installed: macros, generic tests, doc blocks and the profile.
 PACKAGE = Path(__file__).parents[1] / "dbt_package"
@@ -208,23 +208,25 @@ class _Drawn:
 
 
 def _draw(
-    draft: Callable[[Entry], Draft], entry: Entry, *, splits: Callable[[Entry], Entry | None]
+    draft: Callable[[Entry], Draft],
+    entry: Entry,
+    *,
+    splits: Callable[[Entry, Sequence[str]], list[Entry] | None],
 ) -> list[_Drawn]:
     """Look at a table, or at each source table of a topic of several.
 
     Args:
         draft: How to look at a table.
         entry: The table.
-        splits: Returns what the source tables of a topic of several have in common; none if it must
-            not be taken apart.
+        splits: Returns the entries of the source tables of a topic of several; none if it must not
+            be taken apart.
     """
     started = time.monotonic()
     try:
         made: Draft | AfterimageError = draft(entry)
     except SeveralTables as error:
-        common = splits(entry)
-        if common is not None:
-            tables = [replace(common, table=table) for table in error.tables]
+        tables = splits(entry, error.tables)
+        if tables is not None:
             return [one for table in tables for one in _draw(draft, table, splits=splits)]
         made = error
     except AfterimageError as error:
@@ -235,9 +237,8 @@ def _draw(
 def _look(
     project: Project,
     wanted: Sequence[Entry],
+    listing: entries.Listing | None = None,
     *,
-    listed: Collection[Entry] = (),
-    known: Collection[str] = (),
     is_pattern: bool = False,
     is_whole: bool = False,
     accept_keys: bool = False,
@@ -247,16 +248,26 @@ def _look(
     Args:
         project: The dbt project.
         wanted: The tables.
-        listed: Those with a key of their own in the list.
-        known: The names of all tables in the list.
+        listing: The list; none if there is none yet.
         is_pattern: Whether they are all that fit a pattern, and nobody has named them.
         is_whole: Whether they are all tables of the project.
         accept_keys: Whether to take the keys that rows suggest.
     """
-    every = {full_name(project, name) for name in _named(wanted)} if is_whole else None
+    listing = listing or entries.Listing()
+    name_of = cache(partial(full_name, project))
+    every = {name_of(name) for name in _named(wanted)} if is_whole else None
+    known = {name_of(name) for name in _named(listing.entries)}
+    own_keys = [entry for entry in listing.entries if entry.key != listing.defaults.key]
 
     def is_listed(entry: Entry) -> bool:
-        return is_whole or full_name(project, entry.relation) in known
+        return name_of(entry.relation) in known
+
+    def beside(entry: Entry) -> list[str]:
+        """Return the source tables of its relation that the list has, if it has no table itself."""
+        if entry.table:
+            return []
+        of_relation = [e for e in listing.entries if name_of(e.relation) == name_of(entry.relation)]
+        return [one.table for one in of_relation if one.table]
 
     def draft(entry: Entry) -> Draft:
         return drafts.draft(
@@ -264,14 +275,21 @@ def _look(
             entry,
             is_searched=is_pattern,
             is_listed=is_listed(entry),
+            listed_tables=beside(entry),
             every=every,
         )
 
-    def splits(entry: Entry) -> Entry | None:
-        if not is_pattern or entry.table:
+    def splits(entry: Entry, tables: Sequence[str]) -> list[Entry] | None:
+        listed = beside(entry)
+        if entry.table or not (is_pattern or (is_whole and listed)):
             return None
         # The key in the list is that of the one table which the topic had.
-        return replace(entry, key=()) if entry in listed else entry
+        common = replace(entry, key=()) if entry in own_keys else entry
+        return [
+            replace(common, table=table)
+            for table in tables
+            if not any(is_same_table(table, one) for one in listed)
+        ]
 
     def look(entry: Entry) -> list[_Drawn]:
         drawn = _draw(draft, entry, splits=splits)
@@ -279,7 +297,7 @@ def _look(
             error = one.made
             if accept_keys and isinstance(error, NoKey) and error.proposal and not one.entry.key:
                 [again] = _draw(
-                    draft, replace(one.entry, key=error.proposal.key), splits=lambda _: None
+                    draft, replace(one.entry, key=error.proposal.key), splits=lambda *_: None
                 )
                 one.entry, one.made, one.accepted = again.entry, again.made, error.evidence
                 one.seconds += again.seconds
@@ -313,7 +331,7 @@ def _note(outcome: _Outcome, drawn: _Drawn, *, is_single: bool, is_pattern: bool
     """Add what came of a look to the outcome, and print it."""
     entry, made = drawn.entry, drawn.made
     if drawn.accepted:
-        print(f"{entry.relation}: key accepted, {drawn.accepted}", flush=True)
+        print(f"{_called(entry)}: key accepted, {drawn.accepted}", flush=True)
     if isinstance(made, Draft):
         models, blocks = made.texts.models, made.texts.blocks
         others = [other.texts for _, other in outcome.drafts]
@@ -330,7 +348,7 @@ def _note(outcome: _Outcome, drawn: _Drawn, *, is_single: bool, is_pattern: bool
         outcome.problems.append((entry, made))
         # Tables that lack nothing but a key are listed together.
         if (not is_single or is_pattern) and not isinstance(made, NoKey):
-            print(f"{entry.relation}: {made}", flush=True)
+            print(f"{_called(entry)}: {made}", flush=True)
         return
     outcome.drafts.append((made.entry, made))
     if is_single:
@@ -346,6 +364,10 @@ def _note(outcome: _Outcome, drawn: _Drawn, *, is_single: bool, is_pattern: bool
         print(note if is_single else f"  {note}", flush=True)
 
 
+def _called(entry: Entry) -> str:
+    return f"{entry.relation} ({entry.table})" if entry.table else entry.relation
+
+
 def _print_keys(outcome: _Outcome) -> None:
     """List the tables that do not show their keys, with what their rows suggest."""
     without = [(entry, error) for entry, error in outcome.problems if isinstance(error, NoKey)]
@@ -354,13 +376,13 @@ def _print_keys(outcome: _Outcome) -> None:
     tables = "1 table does" if len(without) == 1 else f"{len(without)} tables do"
     print(f"{tables} not show the key. Proposed, by the rows:")
     keys = {
-        entry.relation: ", ".join(error.proposal.key) if error.proposal else "none"
+        _called(entry): ", ".join(error.proposal.key) if error.proposal else "none"
         for entry, error in without
     }
     widths = max(map(len, keys)), max(map(len, keys.values()))
     for entry, error in without:
-        key = keys[entry.relation]
-        print(f"  {entry.relation:<{widths[0]}}  {key:<{widths[1]}}  {error.evidence}")
+        name = _called(entry)
+        print(f"  {name:<{widths[0]}}  {keys[name]:<{widths[1]}}  {error.evidence}")
     if any(error.proposal for _, error in without):
         print(f"--accept-keys takes the proposed keys; or write the right ones into {FILE}.")
 
@@ -409,12 +431,12 @@ def add(
     wanted = list(known) if every else []
     for relation in _expanded(project, relations, every, listing.ignore):
         entry = replace(listing.defaults, relation=relation, **options)
-        is_listed = any(is_same(entry, other) for other in known)
-        if is_pattern and not is_listed and name_of(relation) in map(name_of, _named(known)):
+        if is_pattern and name_of(relation) in map(name_of, _named(known)):
             # Its source tables are listed one by one, or it belongs to another table.
             named = [one for one in known if name_of(one.relation) == name_of(relation)]
             wanted += [one for one in named if one not in wanted]
-            continue
+            if not any(is_same(entry, other) for other in named):
+                continue
         for other in known:
             if not is_same(other, entry):
                 continue
@@ -433,29 +455,25 @@ def add(
     looked_at = [entry for entry in wanted if entry.relation.lower() not in leave]
     if leave and not looked_at:
         return [], 0
-    own_keys = [entry for entry in known if entry.key != listing.defaults.key]
-    outcome = _look(
-        project,
-        looked_at,
-        listed=own_keys,
-        known={name_of(name) for name in _named(known)},
-        is_pattern=is_pattern,
-        accept_keys=accept_keys,
-    )
+    outcome = _look(project, looked_at, listing, is_pattern=is_pattern, accept_keys=accept_keys)
     if every and not (outcome.drafts or outcome.problems):
         return [], 0
     if not (outcome.drafts or outcome.problems) or (outcome.problems and not is_pattern):
         raise _nothing_written(outcome, wanted)
     found = _fitting(project, outcome, is_pattern=is_pattern)
+
+    def is_new(entry: Entry) -> bool:
+        return not any(is_same(entry, other) for other in known)
+
+    new = [replace(entry, key=made.key) for entry, made in outcome.drafts if is_new(entry)]
+    # A topic that was taken apart is listed too, for its further tables.
+    of_several = {entry.relation for entry in new if entry.table}
     new = [
-        replace(entry, key=made.key)
-        for entry, made in outcome.drafts
-        if not any(is_same(entry, other) for other in known)
-    ]
-    # One for each table, though several source tables in it may have one.
-    questions = list(
-        {entry.relation: _question(entry, problem) for entry, problem in outcome.problems}.values()
-    )
+        replace(entry, key=listing.defaults.key)
+        for entry in wanted
+        if entry.relation in of_several and not entry.table and is_new(entry)
+    ] + new
+    questions = [_question(entry, why) for entry, why in outcome.problems if is_new(entry)]
     now = entries.added(text, listing.defaults, new, questions) if new or questions else text
     if now is not None and now != text:
         found.append(Change(FILE, text, now, "new" if text is None else "added"))
@@ -487,10 +505,10 @@ def _fitting(project: Project, outcome: _Outcome, *, is_pattern: bool) -> list[C
 
 def _question(entry: Entry, problem: AfterimageError) -> entries.OpenQuestion:
     if not isinstance(problem, NoKey):
-        return entries.OpenQuestion(entry.relation, str(problem).splitlines()[0])
+        return entries.OpenQuestion(entry.relation, entry.table, str(problem).splitlines()[0])
     said = f"proposed: {problem.evidence}" if problem.proposal else problem.evidence
     key = problem.proposal.key if problem.proposal else ()
-    return entries.OpenQuestion(entry.relation, f"which key? {said}", key)
+    return entries.OpenQuestion(entry.relation, entry.table, f"which key? {said}", key)
 
 
 def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageError:
@@ -505,8 +523,9 @@ def _nothing_written(outcome: _Outcome, wanted: Sequence[Entry]) -> AfterimageEr
 
 
 def _write_listed(project: Project, listing: entries.Listing) -> int:
-    outcome = _look(project, listing.entries, is_whole=True)
-    if outcome.problems:
+    outcome = _look(project, listing.entries, listing, is_whole=True)
+    # A further table of a topic stops none of the list.
+    if any(entry in listing.entries for entry, _ in outcome.problems):
         raise _nothing_written(outcome, listing.entries)
     found = _changes(project, outcome)
     _write(project, found)
@@ -557,9 +576,9 @@ def _changes(project: Project, outcome: _Outcome) -> list[Change]:
 
 
 def _check(project: Project, listing: entries.Listing) -> int:
-    outcome = _look(project, listing.entries, is_whole=True)
+    outcome = _look(project, listing.entries, listing, is_whole=True)
     found = _changes(project, outcome)
-    said = [f"{entry.relation}: {problem}" for entry, problem in outcome.problems]
+    said = [f"{_called(entry)}: {problem}" for entry, problem in outcome.problems]
     said += [
         f"{change.path}: {files.differences(change)}"
         for change in found

@@ -172,7 +172,7 @@ def large_seeds_of(project: Project) -> dict[str, str]:
 def settings_of(project: Project) -> str:
     """Return a checksum of what models may depend on and dbt's `state:modified` does not see."""
     check = project.manifest.state_check
-    said = [str(check.vars_hash.checksum)]
+    said = [str(check.vars_hash.checksum), str(check.project_env_vars_hash.checksum)]
     said += [f"{name} {one.checksum}" for name, one in sorted(check.project_hashes.items())]
     said += [f"{name} {value}" for name, value in sorted(project.manifest.env_vars.items())]
     return _checksum(said)

@@ -102,6 +102,7 @@ def draft(
     *,
     is_searched: bool = False,
     is_listed: bool = True,
+    listed_tables: Sequence[str] = (),
     every: Collection[str] | None = None,
 ) -> Draft:
     """Look at a landed table and return the texts to write for it.
@@ -111,10 +112,12 @@ def draft(
         entry: The table and its options.
         is_searched: Whether the table is one of many that are looked at, and nobody has named it.
         is_listed: Whether `afterimage.yml` has it.
+        listed_tables: Source tables of it that the list has. The entry is for the others.
         every: All tables of the project, if they are known.
 
     Raises:
         NoChangeTable: It is not a change table.
+        SeveralTables: It holds several source tables, or some are listed.
         Stays: It has models, and what is landed now does not show what theirs are; or they are
             those of another table.
         NotReadable: There is no such table, or Spark cannot read it.
@@ -163,7 +166,10 @@ def draft(
         key = [known_key] if isinstance(known_key, str) else list(known_key)
         if not existing.is_ours("history"):
             notes.append(f"key: {', '.join(key)}, as in {existing.history.name}.")
-    existing.check_tables(landed)
+    if listed_tables:
+        written["listed"] = listed_tables
+    else:
+        existing.check_tables(landed)
     if "columns" in entry.arguments:
         written["written_columns"] = []
     question = Question(project, landed, others, key, entry.table, entry.arguments, **written)

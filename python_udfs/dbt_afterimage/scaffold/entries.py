@@ -85,11 +85,13 @@ class OpenQuestion:
     """A table that cannot be added before somebody says more about it.
 
     Attributes:
+        table: The source table, if the relation holds several.
         text: What is asked, in one line.
         key: The key that its rows suggest; empty if they suggest none.
     """
 
     relation: str
+    table: str | None
     text: str
     key: Sequence[str] = ()
 
@@ -209,15 +211,17 @@ def added(
     if not re.search("^tables:", before, re.MULTILINE):
         before += "tables:\n"
     for entry in entries:
-        before = re.sub(_comment(entry.relation), "", before)
+        before = re.sub(_comment(entry), "", before)
     further = "".join(entry.text(defaults) for entry in entries)
     # What the rows suggest may be another key now.
     for one in questions:
-        before = re.sub(_comment(one.relation), "", before)
+        before = re.sub(_comment(one), "", before)
     comments = "".join(
-        f"  # {one.text}\n  # - relation: {one.relation}\n  #   key: {_flow(one.key)}\n"
+        f"  # {one.text}\n  # - relation: {one.relation}\n"
+        + (f"  #   table: {_plain_text(one.table)}\n" if one.table else "")
+        + f"  #   key: {_flow(one.key)}\n"
         for one in questions
-        if f"- relation: {one.relation}\n" not in before
+        if one.table or f"- relation: {one.relation}\n" not in before
     )
     head, listed, tail = _around_tables(before)
     indent = re.search("^( *)- ", listed, re.MULTILINE)
@@ -255,6 +259,11 @@ def _flow(key: Sequence[str]) -> str:
     return dumped.strip()
 
 
-def _comment(relation: str) -> str:
+def _plain_text(text: str) -> str:
+    return _flow([text])[1:-1]
+
+
+def _comment(one: Entry | OpenQuestion) -> str:
     """Return a pattern for the comment that asks about a table."""
-    return rf" *# .*\n *# - relation: {re.escape(relation)}\n *#   key: \[.*\]\n"
+    table = rf" *#   table: {re.escape(_plain_text(one.table))}\n" if one.table else ""
+    return rf" *# .*\n *# - relation: {re.escape(one.relation)}\n{table} *#   key: \[.*\]\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.project import Column, Project, quote
@@ -20,6 +21,8 @@ _MOST_HOPEFUL = 6
 _FEW_ROWS = 10_000
 # Of these nobody makes a key, or Spark cannot count them.
 _NO_KEY_TYPES = re.compile(r"(array|map|struct|float|double|boolean|binary|variant)\b")
+# Two rows may have one; and where each change is a new row, it is unique whatever the key is.
+_TIMES = re.compile(r"(date|timestamp|timestamp_ntz)\b")
 _KEY_NAMES = re.compile(r"(?i)^(id|pk|key)$|(_|-)(id|pk|key|no|nr|num|number|code)$|Id$|(?<=.)ID$")
 
 
@@ -67,10 +70,14 @@ def propose(
     columns: Sequence[Column],
     landed: Sequence[Column],
     created: str,
+    deleted: str,
+    loaded: str,
 ) -> Proposal | str:
     """Return the key that the rows suggest, or why they suggest none.
 
     A key is unique among the rows that inserts and full loads have created, and is NULL in no row.
+    But a row that was deleted may be inserted again, and a full load may be repeated. So nothing is
+    proposed if that explains why a likelier key is not unique.
 
     Args:
         project: The dbt project.
@@ -78,6 +85,8 @@ def propose(
         columns: Its data columns, in the order of the source.
         landed: All its columns.
         created: SQL: whether a row is one of an insert or of a full load.
+        deleted: SQL: whether a row is one of a delete.
+        loaded: SQL: whether a row is one of a full load.
     """
     able = [c.name for c in columns if not _NO_KEY_TYPES.match(c.type)][:_MOST_COLUMNS]
     if not able:
@@ -92,36 +101,49 @@ def propose(
         f", count({quote(name)}), approx_count_distinct({_if(created, quote(name))})"
         for name in able
     )
-    [row] = project.rows(
-        f"select count(*), approx_count_distinct({_if(created, whole_row)}){counts} from {changes}"
-    )
-    rows, created_about, *found = map(int, row)
+    kinds = [_if(condition, whole_row) for condition in (created, deleted, loaded)]
+    abouts = ", ".join(f"approx_count_distinct({kind})" for kind in kinds)
+    [row] = project.rows(f"select count(*), {abouts}{counts} from {changes}")
+    rows, created_about, deleted_about, loaded_about, *found = map(int, row)
     distinct = dict(zip(able, found[1::2], strict=True))
     whole = [name for name, count in zip(able, found[::2], strict=True) if count == rows]
-    unique = [name for name in whole if distinct[name] > created_about * _NEARLY]
-    hopeful: list[tuple[str, ...]] = [(name,) for name in unique[:_MOST_HOPEFUL]]
+    times = {(column.name,) for column in columns if _TIMES.match(column.type)}
+
+    def rank(key: tuple[str, ...]) -> tuple[Any, ...]:
+        # A longer key is unique where a part of it is: the shortest counts.
+        return len(key), key in times, not _KEY_NAMES.search(key[0]), able.index(key[0])
+
+    fewest = (created_about - deleted_about - loaded_about / 2) * _NEARLY
+    likely = sorted(((name,) for name in whole if distinct[name] > fewest), key=rank)
+    hopeful: list[tuple[str, ...]] = [*likely[:_MOST_HOPEFUL]]
     hopeful += [(*whole[:n],) for n in range(2, min(len(whole), _LONGEST_KEY) + 1)]
-    values = [whole_row, *(f"struct({', '.join(map(quote, key))})" for key in hopeful)]
+    keys = [_if(created, f"struct({', '.join(map(quote, key))})") for key in hopeful]
     exact = ", ".join(
-        f"size(collect_set({_if(created, value)}))"
-        if rows <= _FEW_ROWS
-        else f"count(distinct {_if(created, value)})"
-        for value in values
+        f"size(collect_set({value}))" if rows <= _FEW_ROWS else f"count(distinct {value})"
+        for value in [*kinds, *keys]
     )
-    creations, *counted = map(int, project.rows(f"select {exact} from {changes}")[0])
+    [row] = project.rows(f"select {exact} from {changes}")
+    creations, deletions, loads, *counted = map(int, row)
     if creations < 2:
         return f"it has {creations or 'no'} row{'s'[: creations != 1]} of an insert or a full load"
-    fitting = [key for key, n in zip(hopeful, counted, strict=True) if n == creations]
-    if not fitting:
+    # A load that is repeated has each row twice at most.
+    fewest = creations - deletions - loads / 2
+    for best, n in zip(hopeful, counted, strict=True):
+        if n == creations:
+            break
+        if n >= fewest and best not in times:
+            return (
+                f"{', '.join(best)} has {n} values in {creations} inserts, perhaps because deleted"
+                " or loaded rows came back: then what is unique is no key"
+            )
+    else:
         return (
             f"no column, nor the first few together, is unique among {creations} inserts and never"
             " NULL"
         )
-    # A longer key is unique where a part of it is: the shortest counts.
-    best = min(
-        (key for key in fitting if len(key) == len(fitting[0])),
-        key=lambda key: (not _KEY_NAMES.search(key[0]), able.index(key[0])),
-    )
+    if best in times:
+        return f"only {best[0]} is unique among {creations} inserts, and a time alone is no key"
+    fitting = [key for key, n in zip(hopeful, counted, strict=True) if n == creations]
     said = [f"unique among {creations} inserts", f"NULL in none of {rows} rows"]
     others = [", ".join(key) for key in fitting if len(key) == len(best) and key != best]
     if best[0] == columns[0].name:

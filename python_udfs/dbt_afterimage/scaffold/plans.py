@@ -56,6 +56,7 @@ class Question:
             written (of OpenEdge the number of the source table). What is landed now may be of
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
+        listed: Source tables of it that the list has, if the question is for the others.
     """
 
     project: Project
@@ -68,6 +69,7 @@ class Question:
     written_columns: Sequence[Column] = ()
     written_number: str | None = None
     written_metadata: bool = False
+    listed: Sequence[str] = ()
 
     def with_written(self, columns: Sequence[Column]) -> list[Column]:
         """Return the columns that the model has, as wide as they are now, and the new ones."""
@@ -82,14 +84,15 @@ class Question:
         ]
 
     def check_written(self, what: str, tables: Collection[str]) -> None:
-        """Check that the tables found are the one that the model is of.
+        """Check that the tables found are the one that the model is of, and none is listed.
 
         Raises:
-            SeveralTables: It is of another one.
+            SeveralTables: It is of another one, or some are listed.
         """
-        written = self.written_table
-        if written and not all(is_same_table(one, written) for one in tables):
-            raise SeveralTables(what, [*tables, written])
+        others = [*self.listed, *([self.written_table] if self.written_table else [])]
+        is_one = all(is_same_table(one, other) for one in tables for other in others)
+        if self.listed or not is_one:
+            raise SeveralTables(what, [*tables, *others])
 
 
 @dataclass
@@ -143,11 +146,10 @@ def qlik_change_table(question: Question) -> Plan:
         header, ordinals = layout["header"], layout["ordinals"]
         # Digits alone may have been loaded as a number.
         mask, is_binary = header["change_mask"], layout["mask_is_binary"]
+        deleted = f"{header['change_oper']} = 'D' or {header['operation']} = 'DELETE'"
         masks = question.project.rows(
             f"select {f'hex({mask})' if is_binary else f'cast({mask} as string)'}, count(*)"
-            f" from {landed.relation}"
-            f" where {header['change_oper']} = 'D' or {header['operation']} = 'DELETE'"
-            " group by 1 order by 2 desc limit 1000"
+            f" from {landed.relation} where {deleted} group by 1 order by 2 desc limit 1000"
         )
         deletes: Counter[tuple[int, ...]] = Counter()
         for text, count in masks:
@@ -160,7 +162,8 @@ def qlik_change_table(question: Question) -> Plan:
         places = min(deletes, key=lambda flagged: (-deletes[flagged], flagged), default=())
         if not places or len(places) >= len(data):
             created = question.project.macro("_qlik_is_insert", header=header)
-            raise _no_key(question, "no mask of a delete flags some of the columns", data, created)
+            why = "no mask of a delete flags some of the columns"
+            raise _no_key(question, why, data, created, deleted)
         plan.key = [ordinals[place - 1] for place in places]
         evidence = f"the change masks of {deletes[places]} deletes, which flag the key alone"
         plan.notes.append(_guess(plan.key, evidence))
@@ -219,8 +222,9 @@ def qlik_messages(question: Question) -> Plan:
         )
     else:
         named, bodies = _json_bodies(question, value)
-        if named is not None and not table:
-            question.check_written(f"the messages in {landed.name}", [named.full_name])
+        if not table:
+            names = [named.full_name] if named is not None else []
+            question.check_written(f"the messages in {landed.name}", names)
         found, guessed = _json_columns(bodies, question.arguments.get("columns"))
         plan.columns = question.with_written(found)
         plan.table = table or name_of_topic(landed.identifier)
@@ -818,8 +822,9 @@ def db2_change_data(question: Question) -> Plan:
     images = _before_images(question, found, prefix)
     columns = [column for column in found if column.name not in images.values()]
     if not question.key:
-        created = f"{_code(_named('IBMSNAP_OPERATION', landed))} = 'I'"
-        raise _no_key(question, "replication tables do not show it", columns, created)
+        code = _code(_named("IBMSNAP_OPERATION", landed))
+        why = "replication tables do not show it"
+        raise _no_key(question, why, columns, f"{code} = 'I'", f"{code} = 'D'")
     plan = Plan(
         re.sub(r"(?i)_+(cd|ccd)$|^(cd|ccd)_+", "", landed.identifier),
         list(question.key),
@@ -904,9 +909,11 @@ def openedge_change_table(question: Question) -> Plan:
             " table, and this one with --tracking"
         )
     if not question.key:
-        operation = layout(landed)["metadata"].get("operation")
-        created = operation and f"{_code(operation['name'])} = '1'"
-        raise _no_key(question, "change tables do not tell it", columns, created)
+        why, operation = "change tables do not tell it", layout(landed)["metadata"].get("operation")
+        if not operation:
+            raise _no_key(question, why, columns)
+        code = _code(operation["name"])
+        raise _no_key(question, why, columns, f"{code} = '1'", f"{code} = '2'")
     plan = Plan(re.sub(r"(?i)_+cdc$|^cdc_+", "", landed.identifier), list(question.key), columns)
     if tracking is not None:
         plan.call["tracking"] = tracking.reference
@@ -948,8 +955,9 @@ def sqlserver_change_table(question: Question) -> Plan:
     landed = question.landed
     columns = [column for column in landed.columns if not column.name.startswith("__$")]
     if not question.key:
-        created = f"{_code('__$operation')} = '2'"
-        raise _no_key(question, "change tables do not tell it", columns, created)
+        code = _code("__$operation")
+        why = "change tables do not tell it"
+        raise _no_key(question, why, columns, f"{code} = '2'", f"{code} = '1'")
     plan = Plan(
         # A capture instance is named after the schema and the table: dbo_orders_CT.
         re.sub(r"(?i)^dbo_|_+ct$", "", landed.identifier),
@@ -991,8 +999,13 @@ def dms_changes(question: Question) -> Plan:
             why = _why_no_key(question, imaged, images)
             plan.key = [] if why else imaged
         if not plan.key:
-            created = f"coalesce({_code(_named(operation, landed))}, '') in ('', 'I')"
-            raise _no_key(question, why, plan.columns, created if has_operation else "true")
+            if not has_operation:
+                raise _no_key(question, why, plan.columns, "true", loaded="true")
+            code = f"coalesce({_code(_named(operation, landed))}, '')"
+            placed = ", ".join(f"nullif({_code(_named(one, landed))}, '')" for one in order)
+            loaded = f"{code} = '' or ({code} = 'I' and coalesce({placed}) is null)"
+            kinds = f"{code} in ('', 'I')", f"{code} = 'D'", loaded
+            raise _no_key(question, why, plan.columns, *kinds)
     for one, image in unlike:
         if one.name.lower() in map(str.lower, plan.key):
             raise AfterimageError(
@@ -1159,7 +1172,12 @@ def _add_commit_times(plan: Plan, question: Question, option: str, table: str) -
 
 
 def _no_key(
-    question: Question, why: str, columns: Sequence[Column], created: str | None = None
+    question: Question,
+    why: str,
+    columns: Sequence[Column],
+    created: str | None = None,
+    deleted: str = "false",
+    loaded: str = "false",
 ) -> NoKey:
     """Return the error that asks for the key, with what the rows suggest.
 
@@ -1168,13 +1186,14 @@ def _no_key(
         why: Why it cannot be guessed.
         columns: The columns that may be in it.
         created: SQL: whether a row is one of an insert or of a full load, if a query can tell.
+        deleted: SQL: whether a row is one of a delete.
+        loaded: SQL: whether a row is one of a full load.
     """
     landed = question.landed
-    found = (
-        propose(question.project, str(landed.relation), columns, landed.columns, created)
-        if created
-        else None
-    )
+    found = None
+    if created:
+        relation, kinds = str(landed.relation), (created, deleted, loaded)
+        found = propose(question.project, relation, columns, landed.columns, *kinds)
     return NoKey(landed.name, why, columns, found)
 
 

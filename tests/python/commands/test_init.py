@@ -2248,6 +2248,45 @@ def test_a_pattern_takes_the_tables_of_a_listed_topic_as_the_list_has_them(
     assert "Next: dbt build --select stg_qlik__vans+ stg_qlik__trucks+" in output
 
 
+@pytest.mark.slow
+def test_a_further_table_of_an_event_log_gets_models(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    path = empty.folder / "afterimage.yml"
+    badge = event(1, 1, "BADGE", "no=12", "color", None, "red")
+    door = event(2, 1, "DOOR", "id=1", "name", None, "front")
+    gate = event(3, 1, "GATE", "id=7", "name", None, "north")
+
+    def land_events(*events: Row) -> None:
+        land_table(lake, "events", LOG, [*events], schema="idm")
+
+    def listed() -> list[Any]:
+        return [one.get("table") for one in yaml.safe_load(path.read_text())["tables"]]
+
+    land_events(badge, door)
+    init.ok("idm.*")
+    assert listed() == [None, "BADGE", "DOOR"]
+    assert init.ok("--check").endswith("Everything matches afterimage.yml.\n")
+    land_events(badge, door, gate)
+    code, output, _ = init("--check")
+    assert code == 1
+    assert "models/staging/netiq/stg_netiq__gate.sql: is missing" in output
+    assert "wrote  models/staging/netiq/stg_netiq__gate.sql" in init.ok("idm.*")
+    assert listed() == [None, "BADGE", "DOOR", "GATE"]
+    # What the list says of one of them counts.
+    edited = path.read_text().replace("BADGE\n", "BADGE\n    history: {deletes: version}\n")
+    path.write_text(edited)
+    init.ok("--from", "afterimage.yml")
+    assert "deletes='version'" in (empty.folder / "models/history/badge_history.sql").read_text()
+    # What was taken in may be deleted.
+    land_events(gate)
+    before = bytes_of_init(empty.folder)
+    init.ok("idm.*")
+    init.ok("--from", "afterimage.yml")
+    assert (path.read_text(), bytes_of_init(empty.folder)) == (edited, before)
+    empty.dbt("parse")
+
+
 @pytest.mark.minutes
 def test_check_takes_no_model_of_the_project_for_a_change_table(
     shop: Project, lake: Lake, init: Init

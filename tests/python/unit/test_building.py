@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from conftest import Project
 from dbt_afterimage.cli import main
@@ -206,6 +207,29 @@ def test_the_version_of_a_staging_table_is_that_of_its_own_end(
     for version, nodes in (("5", set()), ("6", ids("stg_0", "below_0"))):
         readers = {key: Reader(opened.manifest.nodes[key], version=version)}
         assert building.work(opened, kept, readers, everything=False).nodes == nodes
+
+
+def test_a_variable_of_the_environment_in_dbt_project_is_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dbt's `state:modified` compares what `dbt_project.yml` says, not what becomes of it."""
+    project = Project(tmp_path)
+    file = tmp_path / "dbt_project.yml"
+    said = yaml.safe_load(file.read_text())
+    said.setdefault("models", {})["+meta"] = {"loaded": "{{ env_var('LOADED') }}"}
+    file.unlink()
+    file.write_text(yaml.safe_dump(said))
+    project.file("models/one.sql", "select 1 as id")
+
+    def settings(loaded: str) -> str:
+        monkeypatch.setenv("LOADED", loaded)
+        profiles = str(tmp_path / "profiles")
+        where = Where(project_dir=str(tmp_path), profiles_dir=profiles)
+        return record.settings_of(Opened(where))
+
+    before = settings("2020-01-01")
+    assert settings("2021-01-01") != before
+    assert settings("2020-01-01") == before
 
 
 def test_up_begins_no_project_in_a_wrong_folder(

@@ -17,8 +17,9 @@ from dbt_afterimage.commands import init
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.runtime.files import Refused, Texts, changes, sealed
 from dbt_afterimage.runtime.project import Column
-from dbt_afterimage.scaffold import drafts, landed, plans
-from dbt_afterimage.scaffold.entries import Entry, Listing
+from dbt_afterimage.scaffold import drafts, keys, landed, plans
+from dbt_afterimage.scaffold.entries import Entry, Listing, read
+from dbt_afterimage.scaffold.keys import NoKey
 from dbt_afterimage.scaffold.systems import SYSTEMS, Found
 
 OWN = r"models/staging/\w+/_src_\w+\.yml"
@@ -300,6 +301,149 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
     found = [one for one in yaml.safe_load(file.read_text())["tables"] if "table" in one]
     assert [one["table"] for one in found] == [*shown]
     assert [one["key"] for one in found] == keys
+
+
+class Topic(Project):
+    """A project and the topic raw.crm; `shown` are its source tables with the keys they show."""
+
+    models_folder = "models"
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.folder, self.manifest = folder, SimpleNamespace(nodes={}, sources={})
+        self.file = folder / "afterimage.yml"
+        self.shown: dict[str, list[str]] = {"dbo.ACCOUNTS": ["NR"]}
+        self.drawn: list[Entry] = []
+        monkeypatch.setattr(drafts, "draft", self._draft)
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        return [("raw",)] if sql == "show schemas" else [("raw", "crm", False)]
+
+    def _draft(
+        self, project: Any, entry: Entry, *, listed_tables: Sequence[str] = (), **_: Any
+    ) -> drafts.Draft:
+        table = entry.table
+        if table is None:
+            if listed_tables or len(self.shown) > 1:
+                raise plans.SeveralTables("its messages", [*self.shown, *listed_tables])
+            [table] = self.shown
+        key = list(entry.key) or self.shown[table]
+        if not key:
+            raise NoKey("raw.crm", "nothing shows it", [])
+        self.drawn.append(entry)
+        model = {f"models/{table}.sql": f"select '{key}' {entry.history}"}
+        system = SimpleNamespace(macro="qlik_messages", signs=[])
+        found: Any = SimpleNamespace(system=system, here=[])
+        return drafts.Draft(entry, found, key, table, Texts("raw.crm", model))
+
+    def up(self) -> tuple[list[str], int]:
+        """Do what `up` does first; return the staging models and the number of questions."""
+        self.drawn = []
+        project: Any = self
+        return init.add(project, [], True, {})
+
+    def listed(self) -> list[tuple[Any, Any]]:
+        """Return the table and the key of each entry of the list, which must be readable."""
+        read(self.file)
+        tables = yaml.safe_load(self.file.read_text())["tables"]
+        assert {one["relation"] for one in tables} == {"raw.crm"}
+        return [(one.get("table"), one.get("key")) for one in tables]
+
+    def write_listed(self) -> int:
+        """Do what `init --from` does."""
+        self.drawn = []
+        project: Any = self
+        return init._write_listed(project, read(self.file))
+
+
+@pytest.fixture
+def topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Topic:
+    return Topic(tmp_path, monkeypatch)
+
+
+def test_an_entry_without_table_stands_for_each_further_table_of_a_topic(topic: Topic) -> None:
+    topic.shown["dbo.ORDERS"] = ["CODE"]
+    assert topic.up() == (["dbo.ACCOUNTS", "dbo.ORDERS"], 0)
+    two = [(None, None), ("dbo.ACCOUNTS", ["NR"]), ("dbo.ORDERS", ["CODE"])]
+    assert topic.listed() == two
+    # Nothing new.
+    topic.up()
+    assert topic.listed() == two
+    # A table joins the topic, after somebody has edited the entry of another one.
+    edited = topic.file.read_text().replace(
+        "key: [NR]", "key: [NR]\n    history: {deletes: version}"
+    )
+    topic.file.write_text(edited)
+    topic.shown["dbo.ITEMS"] = ["NO"]
+    assert topic.up()[1] == 0
+    assert topic.listed() == [*two, ("dbo.ITEMS", ["NO"])]
+    assert [(one.table, one.history) for one in topic.drawn] == [
+        ("dbo.ITEMS", {}),
+        ("dbo.ACCOUNTS", {"deletes": "version"}),
+        ("dbo.ORDERS", {}),
+    ]
+    # Who takes the entry out wants no further tables.
+    topic.file.write_text(topic.file.read_text().replace("  - {relation: raw.crm}\n", ""))
+    topic.shown["dbo.VANS"] = ["ID"]
+    topic.up()
+    assert topic.listed() == [*two[1:], ("dbo.ITEMS", ["NO"])]
+
+
+def test_a_listed_topic_may_get_a_second_table(topic: Topic) -> None:
+    topic.file.write_text("tables:\n- {relation: raw.crm, key: [ID]}\n")
+    topic.up()
+    assert topic.listed() == [(None, ["ID"])]
+    assert topic.write_listed() == 0
+    topic.shown["dbo.ORDERS"] = ["CODE"]
+    assert topic.up()[1] == 0
+    listed = [(None, ["ID"]), ("dbo.ACCOUNTS", ["NR"]), ("dbo.ORDERS", ["CODE"])]
+    assert topic.listed() == listed
+    # The list can be used as it is, and an edited entry counts.
+    topic.file.write_text(topic.file.read_text().replace("[CODE]", "[CODE, REGION]"))
+    assert topic.write_listed() == 0
+    assert [(one.table, one.key) for one in topic.drawn] == [
+        ("dbo.ACCOUNTS", ["NR"]),
+        ("dbo.ORDERS", ["CODE", "REGION"]),
+    ]
+    project: Any = topic
+    assert init.add(project, ["raw.c*"], False, {})[1] == 0
+    assert topic.listed() == [*listed[:2], ("dbo.ORDERS", ["CODE", "REGION"])]
+    # Who names the topic itself must choose.
+    with pytest.raises(AfterimageError, match=r"choose one with --table: dbo\.ACCOUNTS"):
+        init.add(project, ["raw.crm"], False, {})
+
+
+def test_the_question_of_a_further_table_is_its_own_and_stops_no_other(
+    topic: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    topic.shown |= {"dbo.ORDERS": ["CODE"], "dbo.ITEMS": [], "dbo.VANS": []}
+    question = (
+        "  # which key? nothing shows it\n  # - relation: raw.crm\n  #   table: {}\n  #   key: []\n"
+    )
+    questions = "".join(question.format(table) for table in ("dbo.ITEMS", "dbo.VANS"))
+    for _ in range(2):
+        assert topic.up()[1] == 2
+        text = topic.file.read_text()
+        assert text.endswith(questions)
+        assert text.count("# which key?") == 2
+        said = capsys.readouterr().out
+        assert "  raw.crm (dbo.ITEMS)  none  nothing shows it\n" in said
+        assert "  raw.crm (dbo.VANS)   none  nothing shows it\n" in said
+    assert topic.write_listed() == 0
+    assert [one.table for one in topic.drawn] == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+    # One is answered, one shows its key later.
+    answered = "  - relation: raw.crm\n    table: dbo.ITEMS\n    key: [ITEM]\n"
+    topic.file.write_text(text.replace(question.format("dbo.ITEMS"), answered))
+    topic.shown["dbo.VANS"] = ["ID"]
+    assert topic.up()[1] == 0
+    assert "#" not in topic.file.read_text().partition("tables:")[2]
+    assert {("dbo.ITEMS", ("ITEM",)), ("dbo.VANS", ("ID",))} <= {
+        (table, tuple(key or ())) for table, key in topic.listed()
+    }
+    # A question of a listed table is no further one.
+    topic.file.write_text(topic.file.read_text().replace("key: [ITEM]", "models: [history]"))
+    with pytest.raises(AfterimageError, match="nothing was written: 1 of"):
+        topic.write_listed()
 
 
 class Shared(Project):
@@ -1042,6 +1186,133 @@ def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -
     # Some messages of the only table leave out its schema.
     columns = plan_of([of_a, of_none], "ORDERS").columns
     assert [column.name for column in columns] == ["A", "X", "C"]
+
+
+def test_messages_of_listed_tables_say_which_others_there_are() -> None:
+    unnamed = [qlik("INSERT", {"ID": 2, "NAME": "Bo", "EMAIL": None})]
+    for messages, listed, tables in (
+        (OF_ACCOUNTS, ["ACCOUNTS"], ["ACCOUNTS", "dbo.ACCOUNTS"]),
+        (OF_ACCOUNTS, ["dbo.ORDERS"], ["dbo.ACCOUNTS", "dbo.ORDERS"]),
+        (OF_ACCOUNTS + OF_ORDERS, ["dbo.ORDERS"], ["dbo.ACCOUNTS", "dbo.ORDERS"]),
+        (OF_ACCOUNTS + unnamed, ["dbo.ORDERS"], ["dbo.ORDERS"]),
+    ):
+        with pytest.raises(plans.SeveralTables) as several:
+            plan_of(messages, listed=listed)
+        assert several.value.tables == tables
+
+
+class Counted:
+    """Sums of SQLite's as Spark's sets: the different values that are there."""
+
+    def __init__(self) -> None:
+        self.values: set[Any] = set()
+
+    def step(self, value: Any) -> None:
+        if value is not None:
+            self.values.add(value)
+
+    def finalize(self) -> int:
+        return len(self.values)
+
+
+def proposed(
+    columns: dict[str, str],
+    rows: Sequence[tuple[Any, ...]],
+    created: str = "op = 'I'",
+    deleted: str = "op = 'D'",
+    loaded: str = "false",
+) -> tuple[str, ...] | str:
+    """Return the key that rows suggest, or why they suggest none. SQLite runs the queries.
+
+    Args:
+        columns: The data columns with their types.
+        rows: Their operation, and the values of these.
+        created: Which rows are inserts or loads.
+        deleted: Which are deletes.
+        loaded: Which are loads.
+    """
+    lake = sqlite3.connect(":memory:")
+    for function in ("xxhash64", "struct"):
+        lake.create_function(function, -1, lambda *values: repr(values))
+    lake.create_function("if", 3, lambda yes, one, other: one if yes else other)
+    lake.create_function("size", 1, lambda count: count)
+    for aggregate in ("approx_count_distinct", "collect_set"):
+        lake.create_aggregate(aggregate, 1, Counted)
+    places = ", ".join("?" * (len(columns) + 2))
+    lake.execute(f"create table cd ({', '.join(['seq', 'op', *columns])})")
+    lake.executemany(f"insert into cd values ({places})", [(n, *row) for n, row in enumerate(rows)])
+    project: Any = SimpleNamespace(rows=lambda sql: lake.execute(sql).fetchall())
+    data = [Column(name, kind) for name, kind in columns.items()]
+    landed_columns = [Column("seq", "string"), Column("op", "string"), *data]
+    found = keys.propose(project, "cd", data, landed_columns, created, deleted, loaded)
+    return found if isinstance(found, str) else found.key
+
+
+PAID = {"ID": "int", "STATUS": "string", "UPDATED_AT": "timestamp"}
+# Each update is a delete and an insert, as Db2 writes them with CHG_UPD_TO_DEL_INS.
+UPDATED_IN_TWO = [
+    ("I", 1, "new", "10:00"),
+    ("I", 2, "new", "10:01"),
+    ("D", 1, "new", "10:00"),
+    ("I", 1, "paid", "10:05"),
+    ("I", 3, "new", "10:06"),
+    ("D", 3, "new", "10:06"),
+    ("I", 3, "paid", "10:07"),
+]
+CAME_BACK = "perhaps because deleted or loaded rows came back: then what is unique is no key"
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "date", "timestamp_ntz", "string", "bigint"])
+def test_nothing_is_proposed_where_rows_have_come_back(kind: str) -> None:
+    """Whatever the third column is: it is another one in each insert."""
+    said = f"ID has 3 values in 5 inserts, {CAME_BACK}"
+    assert proposed(PAID | {"UPDATED_AT": kind}, UPDATED_IN_TWO) == said
+    # And for one row that was deleted and inserted again.
+    once = [("I", n, "new", f"10:0{n}") for n in range(5)]
+    once += [("D", 4, "new", "10:04"), ("I", 4, "new", "11:00")]
+    said = f"ID has 5 values in 6 inserts, {CAME_BACK}"
+    assert proposed(PAID | {"UPDATED_AT": kind}, once) == said
+
+
+def test_no_longer_key_is_proposed_where_rows_of_a_shorter_one_have_come_back() -> None:
+    lines = {"PAGE": "int", "LINE": "int", "TEXT": "string"}
+    rows = [("I", page, line, "ink") for page in (1, 2, 3) for line in (1, 2, 3)]
+    rows += [("D", 1, 1, "ink"), ("I", 1, 1, "pen")]
+    assert proposed(lines, rows) == f"PAGE, LINE has 9 values in 10 inserts, {CAME_BACK}"
+
+
+def test_deletes_keep_no_key_from_being_proposed_that_is_unique_beside_them() -> None:
+    # So many that TEAM might be a key too, of which rows came back.
+    rows = [("I", n, n % 4) for n in range(8)] + [("D", n, n % 4) for n in range(6)]
+    assert proposed({"ID": "int", "TEAM": "int"}, rows) == ("ID",)
+    # No page has so few rows by deletes.
+    lines = [("I", n // 4, n % 4) for n in range(12)] + [("D", 0, 0)]
+    assert proposed({"PAGE": "int", "LINE": "int"}, lines) == ("PAGE", "LINE")
+
+
+def test_a_time_alone_is_no_key() -> None:
+    rows = [("I", name, f"10:0{n}") for n, name in enumerate(["Ada", "Bo", "Ada"])]
+    columns = {"NAME": "string", "SEEN": "timestamp"}
+    said = "only SEEN is unique among 3 inserts, and a time alone is no key"
+    assert proposed(columns, rows) == said
+    # In a key it may be.
+    rows += [("I", "Bo", "10:00")]
+    assert proposed(columns, rows) == ("NAME", "SEEN")
+    # And it does not stand in the way of a key behind it.
+    later = [("I", f"10:0{n}", name) for n, name in enumerate(["Ada", "Bo", "Cy"])]
+    assert proposed({"SEEN": "date", "NAME": "string"}, later) == ("NAME",)
+
+
+def test_nothing_is_proposed_where_a_load_was_repeated() -> None:
+    first = [("", n, "new", f"10:0{n}") for n in range(4)]
+    of_load = {"created": "op in ('', 'I')", "loaded": "op = ''"}
+    assert proposed(PAID, [*first, ("I", 5, "new", "10:05")], **of_load) == ("ID",)
+    again = [("", n, "paid", f"11:0{n}") for n in range(2)]
+    said = f"ID has 4 values in 6 inserts, {CAME_BACK}"
+    assert proposed(PAID, first + again, **of_load) == said
+    # One load of lines, of which each page has several.
+    lines = [("", n // 4, n % 4) for n in range(12)]
+    assert proposed({"PAGE": "int", "LINE": "int"}, lines, **of_load) == ("PAGE", "LINE")
 
 
 @pytest.mark.parametrize(("table", "called"), [(None, "crm"), ("dbo.CITIES", "dbo.CITIES")])
