@@ -5,9 +5,19 @@
 
 {#- Raises an error if a raw table was read by another key before, or with other arguments that ids and places are
     `made_by`: they decided what replaced what, or which source table was read. One that was none may be given: a topic
-    got a second table. -#}
+    got a second table. Warns of a further table whose rows are ordered by `position`: it may have another topic. -#}
 {%- macro _check_key(relation, unique_key, made_by, built_with) -%}
-    {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list -%}
+    {%- set whole = relation if relation is string else relation.replace(limit=none, event_time_filter=none) -%}
+    {%- set of_table = built_with | selectattr('name', 'equalto', whole | string) | list -%}
+    {%- if built_with and not of_table and made_by.get('position', 'none') != 'none' -%}
+        {%- do exceptions.warn(
+            'change_stream ' ~ model.name ~ ': ' ~ this ~ ' was built from ' ~ built_with | map(attribute='name') | join(', ')
+            ~ ', and `position` compares its rows with those of ' ~ whole ~ '. If that is the same table, or has other keys,'
+            ~ ' do nothing. If it has a topic that follows the earlier one, its offsets begin again, and its changes sort'
+            ~ ' before those that are known: read both through a view that numbers them, put that number first in `position`,'
+            ~ ' and run `dbt run --full-refresh --select ' ~ model.name ~ '+`.'
+        ) -%}
+    {%- endif -%}
     {%- for name, now in dict({'unique_key': unique_key | map('lower') | sort | join(', ')}, **made_by).items() -%}
         {%- set before = [] -%}
         {%- for one in of_table or (built_with if name == 'unique_key' else []) -%}

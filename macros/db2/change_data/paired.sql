@@ -58,7 +58,7 @@ key_changes as (
             and (
                 kind = 'delete'
                 or (kind = 'insert' and row_number() over (
-                    partition by if(reject_reason is null, commit_place, row_group), kind order by image_hash
+                    partition by {{ halves }}, kind order by image_hash
                 ) = 1)
             )
             and min({{ deleted }}key_hash, null)) over (in_commit) = max({{ deleted }}key_hash, null)) over (in_commit)
@@ -70,7 +70,7 @@ key_changes as (
         min_by({{ deleted }}image, null), {{ deleted }}image_hash, null)) over (in_commit) as deleted_row
 
     from paired
-    window in_commit as (partition by if(reject_reason is null, commit_place, row_group))
+    window in_commit as (partition by {{ halves }})
 
 ),
 {%- endif %}

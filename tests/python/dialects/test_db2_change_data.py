@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -114,6 +115,20 @@ def landed(commit: int, intent: int, letter: str, key: str | None, value: int) -
         "id": key,
         "value": value,
     }
+
+
+def test_loads_of_several_keys_share_no_window(project: Project, lake: Lake) -> None:
+    """There are as many as the source has rows."""
+    keys = range(1, 6)
+    loads = [landed(0, 0, "I", str(key), 1) for key in keys]
+    lake.create("loads_cd", {**DB2_HEADER, "id": "string", "value": "int"}, loads)
+    call = f"db2_change_data({relation('loads_cd')}, unique_key=['id'], complete=true"
+    before, _, steps = project.sql(f"{call}, pair_key_changes=true)").partition("key_changes as (")
+    windows = re.findall(r"partition by (if\([^()]*\))", steps.split("paired_changes as (")[0])
+    assert len(windows) == 2
+    for window in windows:
+        counted = f"select distinct {window} from paired where kind = 'load'"
+        assert len(lake.rows(f"{before} found as ({counted}) select * from found")) == len(keys)
 
 
 def test_the_window_gives_what_the_self_join_gives(project: Project, lake: Lake) -> None:

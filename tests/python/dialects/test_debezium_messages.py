@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import qlik_messages
-from conftest import FORMAT, SCHEMA, Lake, Project, column_list, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, column_list, relation
 from deliveries import run_in_batches_and_at_once
 from reference import Row
 from registry_messages import decimal, framed, logical, record
@@ -41,6 +41,8 @@ TYPES = {
     "note": "string",
 }
 COLUMNS = column_list(**TYPES)
+# A warning of ours ends the run.
+STRICT = ("--warn-error-options", '{"error": ["JinjaLogWarning"]}')
 PLACEHOLDER = "__debezium_unavailable_value"
 AT = 1709283600000  # 2024-03-01 09:00:00
 
@@ -344,6 +346,32 @@ def test_a_key_change_stays_whole_if_one_of_its_messages_is_gone_when_all_is_rea
     ]
     assert all(row in after["stg_things"] for row in before["stg_things"])
     assert all(row in after["things_history"] for row in before["things_history"])
+
+
+@pytest.mark.minutes
+def test_a_topic_of_another_name_needs_a_number(project: Project, lake: Lake) -> None:
+    """Its offsets begin again. The connector also sends a change again."""
+    run = (*STRICT, "run", "--select", *TABLES)
+    paid = envelope("u", 20, None, thing(1, "paid"))
+    old = [landed(1000, paid)]
+    new = [landed(0, paid), landed(3, envelope("u", 30, None, thing(1, "sent")))]
+    lake.create("old_topic", LANDING, old)
+    lake.create("new_topic", LANDING, new)
+    models(project, "old_topic", ", position=['partition', 'offset']")
+    project.dbt(*run, "--full-refresh")
+    # What `--empty` and `--sample` make of the table is no other one.
+    file = project.folder / "models/stg_things.sql"
+    file.write_text(file.read_text().replace("identifier=", "limit=0, identifier="))
+    project.dbt(*run)
+    models(project, "new_topic", ", position=['partition', 'offset']")
+    with pytest.raises(DbtError, match=r"built from \S+old_topic, .* those of \S+new_topic"):
+        project.dbt(*run)
+    numbered = [row | {"generation": 1} for row in old] + [row | {"generation": 2} for row in new]
+    lake.create("both_topics", {**LANDING, "generation": "int"}, numbered)
+    models(project, "both_topics", ", position=['generation', 'partition', 'offset']")
+    project.dbt(*run, "--full-refresh")
+    versions = lake.rows(f"select note from {SCHEMA}.things_history order by version")
+    assert [row["note"] for row in versions] == ["paid", "sent"]
 
 
 @pytest.mark.minutes
@@ -787,6 +815,32 @@ def test_a_schema_may_come_after_its_messages(
     project.dbt(*run, "--full-refresh")
     in_json = lake.contents(*TABLES)
     assert in_json["things_history"] == in_batches["things_history"]
+
+
+@pytest.mark.minutes
+def test_a_message_that_left_before_its_schema_came_wakes_no_run_once_its_row_is_deleted(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As the docs say."""
+    models(project, "gone_early", f", schemas={relation('avro_schemas')}")
+    lake.create("avro_schemas", SCHEMAS, schema_rows(8))
+    lake.create("gone_early", AVRO_LANDING, [in_avro(row, 7) for row in BATCHES[0][1:3]])
+    project.dbt("run", "--select", "stg_things", "--full-refresh")
+    lake.spark.sql(f"delete from {SCHEMA}.gone_early where offset = 3")
+    lake.create("avro_schemas", SCHEMAS, schema_rows(7, 8))
+    waiting = f"from {SCHEMA}.stg_things where reject_reason = 'no schema has the id: 7'"
+
+    def said() -> str:
+        capfd.readouterr()
+        project.dbt("--no-quiet", "run", "--select", "stg_things")
+        return capfd.readouterr().out
+
+    for _ in range(2):
+        assert "because earlier rows waited for what has landed" in said()
+        assert len(lake.rows(f"select 1 {waiting}")) == 1
+    lake.spark.sql(f"delete {waiting}")
+    assert "nothing new" in said()
+    assert [row["reject_reason"] for row in lake.contents("stg_things")["stg_things"]] == [None]
 
 
 @pytest.mark.minutes

@@ -311,6 +311,18 @@ def test_a_row_that_comes_again_in_other_words_counts_once(
     assert sum(row["source_rows"] for row in found) == len(rows) + 1
 
 
+def test_load_rows_in_front_of_a_cd_table_count_with_a_column_for_their_time(
+    project: Project, lake: Lake
+) -> None:
+    """As the docs say. Without it they are rejected."""
+    loads = [{"IBMSNAP_OPERATION": "I", "id": key} for key in (1, 2)]
+    rows = [*loads, *capture("D2 I3")]
+    assert synced(project, lake, rows)[1] is None
+    lake.create("marked_cd", {**CD, "IBMSNAP_LOGMARKER": "timestamp"}, rows)
+    found = lake.rows(project.sql(f"index_sync({relation('marked_cd')}, unique_key=['id'])"))
+    assert {row["id"]: row["action"] for row in found} == {1: "upsert", 2: "delete", 3: "upsert"}
+
+
 @pytest.mark.slow
 def test_commits_up_to_the_synchpoint_tell_which_keys_had_rows(
     project: Project, lake: Lake
