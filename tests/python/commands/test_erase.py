@@ -1635,6 +1635,7 @@ def test_a_seed_without_keys_or_without_what_is_kept_is_a_list(
     assert (listed["reference"], listed["kept"]) == (17, None)
 
     # The last key is taken off the list.
+    lake.append("unlisted__ct", COLUMNS, [row(2, "U", "eve-now", "Eve Latemark")])
     project.file("seeds/afterimage_erasures.csv", header)
     project.dbt("seed")
     with pytest.raises(DbtError) as stopped:
