@@ -69,9 +69,8 @@
         {{ return(none) }}
     {%- endif -%}
     {%- set listed = run_query(
-        'select distinct model from ' ~ list ~ " where startswith(erased_key, 'sha256:') or array_sort(transform("
-        ~ "map_keys(from_json(erased_key, 'map<string, string>')), name -> lower(name))) = "
-        ~ afterimage._string_array(unique_key | map('lower') | sort)
+        'select distinct model from ' ~ afterimage._listed_keys(list) ~ " where startswith(erased_key, 'sha256:')"
+        ~ ' or array_sort(map_keys(named_values)) = ' ~ afterimage._string_array(unique_key | map('lower') | sort)
     ).rows | map('first') | reject('none') | list -%}
     {%- set names = graph.nodes.values() | map(attribute='name') | list -%}
     {%- for disabled in builtins.ref.manifest.disabled.values() -%}

@@ -36,12 +36,8 @@
     {%- if listed is none -%}
         {{ return(none) }}
     {%- endif -%}
-    {%- set has_kept = 'kept' in afterimage._relation_columns(listed) | map(attribute='name') -%}
-    {%- set kept = 'kept' if has_kept else 'cast(null as string)' -%}
-    {%- set of_model = listed ~ ' where model = ' ~ afterimage._literal(name) -%}
+    {%- set of_model = afterimage._listed_keys(listed) ~ ' where model = ' ~ afterimage._literal(name) -%}
     {%- set is_hash = "coalesce(startswith(erased_key, 'sha256:'), false)" -%}
-    {%- set named = "transform_keys(from_json(erased_key, 'map<string, string>'), (name, value) -> lower(name))" -%}
-    {%- set of_model = '(select *, ' ~ named ~ ' as named_values from ' ~ of_model ~ ') as of_model' -%}
     {#- Somebody may have listed 042 for the number 42. -#}
     {%- set texts = [] -%}
     {%- for column in unique_key | sort -%}
@@ -50,7 +46,7 @@
         )) -%}
     {%- endfor -%}
     {%- set ways = run_query(
-        'select ' ~ is_hash ~ ', get_json_object(' ~ kept ~ ", '$.types'), count(*) - count(if(" ~ is_hash ~ ", '', "
+        'select ' ~ is_hash ~ ", get_json_object(kept, '$.types'), count(*) - count(if(" ~ is_hash ~ ", '', "
         ~ afterimage._key_text(texts, none) ~ ')) from ' ~ of_model ~ ' group by 1, 2'
     ).rows -%}
     {%- if ways | map(attribute=2) | select | list -%}
@@ -84,7 +80,7 @@
             from (
                 select
                     if({{ is_hash }}, substring(erased_key, 8), {{ afterimage._key_text(texts, salt) }}) as key_text,
-                    {{ kept }} as kept,
+                    kept,
                     requested_at
                 from {{ of_model }}
             ) as listed
@@ -107,9 +103,22 @@
     {%- endfor -%}
     {{ return({
         'keys': keys, 'key_texts': 'select key_text from (' ~ keys ~ ')', 'salt': salt, 'types': types,
-        'named': '(select ' ~ columns | join(', ') ~ ' from ' ~ of_model ~ ' where not ' ~ is_hash ~ ') as named_keys',
+        'named': '(select ' ~ columns | join(', ') ~ ' from ' ~ of_model ~ ' and not ' ~ is_hash ~ ') as named_keys',
         'token_types': token_types,
     } if ways else none) }}
+{%- endmacro -%}
+
+
+{#- The rows of the list, with the columns as texts: dbt makes numbers of those that have no value in a seed.
+    `named_values` are those of a key that is no hash, by names in lower case. -#}
+{%- macro _listed_keys(listed) -%}
+    {%- set has_kept = 'kept' in afterimage._relation_columns(listed) | map(attribute='name') -%}
+    {%- set key = 'cast(erased_key as string)' -%}
+    {{ return(
+        '(select cast(model as string) as model, ' ~ key ~ ' as erased_key, requested_at, '
+        ~ 'cast(' ~ ('kept' if has_kept else 'null') ~ ' as string) as kept, transform_keys(from_json(' ~ key
+        ~ ", 'map<string, string>'), (name, value) -> lower(name)) as named_values from " ~ listed ~ ') as listed_keys'
+    ) }}
 {%- endmacro -%}
 
 

@@ -1,7 +1,8 @@
 {#- How keys come on the list of erasures (macros/contract/erasures.sql), and what stays of them. -#}
 
 
-{#- Adds the keys to the list of erasures that are not in it. Where there is a salt, it gets hashes. -#}
+{#- Adds the keys to the list of erasures that are not in it. Where there is a salt, it gets hashes. A seed has them all
+    (see _earlier_erasures), and the types of its columns may be others. -#}
 {%- macro _list_erasures(plan, reference) -%}
     {%- set list = afterimage._erasures_table() -%}
     {%- do run_query(
@@ -39,7 +40,7 @@
             not in {{ earlier.listed }}
         {%- endif %}
     {%- endset -%}
-    {%- do run_query(statement) -%}
+    {%- do run_query(statement) if not afterimage._erasures_seed() -%}
 {%- endmacro -%}
 
 

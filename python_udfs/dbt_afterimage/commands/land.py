@@ -21,7 +21,7 @@ from dbt_afterimage.landing.broker import Broker, Topic
 from dbt_afterimage.landing.files import Landing, is_hidden, look, shown, sql_path
 from dbt_afterimage.landing.memory import memory_in
 from dbt_afterimage.landing.registry import Schemas, check_url, is_topic_of_registry
-from dbt_afterimage.landing.stage import check_same_columns
+from dbt_afterimage.landing.stage import check_in_place
 from dbt_afterimage.landing.tables import Table, columns_at
 from dbt_afterimage.landing.topics import (
     COLUMNS,
@@ -378,7 +378,7 @@ def _read_in_place(project: Project, raw: Raw) -> list[Column] | None:
     if raw.landing.format == "csv":
         return None
     if raw.landing.format != "json":
-        check_same_columns(raw.landing.format, raw.landing.files)
+        check_in_place(raw.landing.format, raw.landing.files)
     try:
         return columns_at(project, raw.landing.format, raw.landing.path, shown(raw.landing.path))
     except AfterimageError as error:

@@ -2,7 +2,8 @@
 
 Parquet, ORC and JSON files are linked or copied. CSV and Avro files become Parquet: for CSV Spark
 needs options, for Avro a jar that pip does not install. PyArrow also rejects a row that does not
-fit, which Spark would fill up with NULL.
+fit, which Spark would fill up with NULL. Parquet with times that Spark does not read becomes
+Parquet without them.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def stage(
     kinds: dict[Any, Group] = {}
     for file in files:
         columns = columns_of(format_name, file)
-        group = kinds.get(columns)
+        is_rewritten = format_name == "parquet" and _has_unreadable_times(file)
+        group = kinds.get((columns, is_rewritten))
         if group is None:
             texts = tuple(_partition_values(file))
             group = Group(format_name, folder / str(len(kinds)), texts)
@@ -83,12 +85,14 @@ def stage(
         else:
             link = group.folder / file.name
             link.parent.mkdir(parents=True, exist_ok=True)
-            if links:
+            if is_rewritten:
+                _rewrite(file, link)
+            elif links:
                 link.symlink_to(file.path)
             else:
                 with _refusing(file, format_name):
                     shutil.copyfile(file.path, link)
-        kinds[columns] = group
+        kinds[columns, is_rewritten] = group
     return list(kinds.values())
 
 
@@ -120,15 +124,15 @@ def columns_of(format_name: str, file: File) -> Any:
         return str(parquet.read_schema(file.path).remove_metadata())
 
 
-def check_same_columns(format_name: str, files: Sequence[File]) -> None:
-    """Raise an error for files of several kinds: in place, Spark would use the columns of one.
+def check_in_place(format_name: str, files: Sequence[File]) -> None:
+    """Raise an error for files that must be loaded: in place, Spark would use the columns of one.
 
     Args:
         format_name: Their format.
         files: The files.
 
     Raises:
-        AfterimageError: Not all have the same columns.
+        AfterimageError: Not all have the same columns, or Spark does not read their types.
     """
     first = columns_of(format_name, files[0])
     for file in files[1:]:
@@ -137,6 +141,11 @@ def check_same_columns(format_name: str, files: Sequence[File]) -> None:
                 f"{shown(file.path)} and {visible(files[0].name)} have different columns, and Spark"
                 " would use those of only one file; load them with --copy"
             )
+    if format_name == "parquet" and _has_unreadable_times(files[0]):
+        raise AfterimageError(
+            f"{shown(files[0].path)} has times of day, or times with nanoseconds, and Spark reads"
+            " neither; load it with --copy"
+        )
 
 
 class _refusing:
@@ -169,7 +178,7 @@ def _write(target: Path, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -
     from pyarrow import parquet
 
     schema = schema.with_metadata(_CALENDAR)
-    with parquet.ParquetWriter(target, schema) as writer:
+    with parquet.ParquetWriter(target, schema, coerce_timestamps="us") as writer:
         for batch in batches:
             writer.write_batch(batch.cast(schema))
 
@@ -194,6 +203,48 @@ def _with_partitions(batch: pa.RecordBatch, values: Mapping[str, str | None]) ->
         arrays.append(pa.array([value] * batch.num_rows, pa.string()))
         names.append(name)
     return pa.RecordBatch.from_arrays(arrays, names)
+
+
+# Parquet
+
+
+def _has_unreadable_times(file: File) -> bool:
+    """Whether a Parquet file has nanoseconds or times of day, which Spark does not read.
+
+    Spark does read INT96, as times in UTC. PyArrow takes it for nanoseconds without a zone.
+    """
+    from pyarrow import parquet
+
+    with _refusing(file, "parquet"):
+        schema = parquet.read_metadata(file.path).schema
+        columns = [schema.column(number) for number in range(len(schema))]
+        kinds = [(one.logical_type.type, one.logical_type.to_json()) for one in columns]
+    return all(one.physical_type != "INT96" for one in columns) and any(
+        name == "TIME" or "nanoseconds" in described for name, described in kinds
+    )
+
+
+def _rewrite(file: File, target: Path) -> None:
+    """Write a Parquet file with microseconds, and with texts for times of day."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    with _refusing(file, "parquet"), parquet.ParquetFile(file.path) as read:
+        fields = [
+            field.with_type(pa.string()) if pa.types.is_time(field.type) else field
+            for field in read.schema_arrow
+        ]
+        try:
+            _write(target, pa.schema(fields), read.iter_batches())
+        except pa.ArrowInvalid as error:
+            if "would lose data" not in str(error):
+                raise
+            raise AfterimageError(
+                f"{shown(file.path)} has a time with more than six digits of a second, and Spark"
+                " keeps six; write the file with microseconds, which cuts them off:"
+                " df.to_parquet(..., coerce_timestamps='us', allow_truncated_timestamps=True)."
+                f" Got: {visible(str(error))}"
+            ) from None
 
 
 # CSV

@@ -509,9 +509,12 @@ def _fits(text: str, kind: str) -> str:
 
 
 def _differs(own: Column, column: Column) -> str:
-    """Return the condition that a value changes when it is cast to the other type and back."""
+    """Return the condition that a value changes when it is cast to the other type and back.
+
+    In ANSI mode a plain cast of a value that does not fit ends the query.
+    """
     name = quote(own.name)
-    return f"not (cast(cast({name} as {column.type}) as {own.type}) <=> {name})"
+    return f"not (try_cast(try_cast({name} as {column.type}) as {own.type}) <=> {name})"
 
 
 def columns_at(project: Project, format_name: str, path: Path, what: str) -> list[Column]:
@@ -535,7 +538,8 @@ def columns_at(project: Project, format_name: str, path: Path, what: str) -> lis
             raise
         raise AfterimageError(
             f"Spark finds no columns in the {format_name} files of {what}; check whether two names"
-            " differ only in case, or one is also a partition (column=value)"
+            " differ only in case, one is also a partition (column=value), or one has a type that"
+            " Spark does not read, such as a UUID"
         ) from None
     if format_name == "json" and any(one.name == "_corrupt_record" for one in columns):
         raise AfterimageError(

@@ -1603,6 +1603,47 @@ def test_a_list_that_is_not_loaded_stops_the_run(
 
 
 @pytest.mark.slow
+def test_a_seed_without_keys_or_without_what_is_kept_is_a_list(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Of a column without a value dbt makes one of numbers, as of the reference 17."""
+    header = "model,erased_key,requested_at,reference,kept\n"
+    project = make_project("erase_empty_seed")
+    project.file("seeds/afterimage_erasures.csv", header)
+    call = f"qlik_change_table({relation('unlisted__ct')}, unique_key=['code'])"
+    project.stream("stg_unlisted", call)
+    lake.create("unlisted__ct", COLUMNS, [row(1, "I", "eve-now", "Eve Marker")])
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("seed")
+    staged = f"select reject_reason from {SCHEMA}.stg_unlisted"
+    for ansi in ("false", "true"):
+        lake.spark.conf.set("spark.sql.ansi.enabled", ansi)
+        try:
+            project.dbt("run", "--full-refresh")
+        finally:
+            lake.spark.conf.set("spark.sql.ansi.enabled", "false")
+        assert lake.rows(staged) == [{"reject_reason": None}]
+    assert typed(project, "stg_unlisted", "--listed", "--dry-run") == 0
+
+    entry = f'stg_unlisted,"{key_of("eve-now")}",2024-01-01 00:00:00,17,\n'
+    project.file("seeds/afterimage_erasures.csv", header + entry)
+    project.dbt("seed")
+    project.dbt("run")
+    assert typed(project, "stg_unlisted", "--listed", "--yes") == 0
+    assert lake.rows(staged) == [{"reject_reason": "erased"}]
+    [listed] = lake.rows(f"select * from {SCHEMA}.afterimage_erasures")
+    assert (listed["reference"], listed["kept"]) == (17, None)
+
+    # The last key is taken off the list.
+    lake.append("unlisted__ct", COLUMNS, [row(2, "U", "eve-now", "Eve Latemark")])
+    project.file("seeds/afterimage_erasures.csv", header)
+    project.dbt("seed")
+    with pytest.raises(DbtError) as stopped:
+        project.dbt("run")
+    assert "has no key of this model or does not exist" in str(stopped.value)
+
+
+@pytest.mark.slow
 def test_a_model_that_is_renamed_does_not_stage_what_was_erased(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import date, datetime, timezone
+from datetime import time as clock
 from decimal import Decimal
 from pathlib import Path
 from threading import Thread
@@ -294,6 +295,63 @@ def test_days_before_1582_are_read_from_files_that_spark_did_not_write(
     table = "raw.people" if way else f"parquet.`{landings.folder}/people`"
     [found] = landings.lake.rows(f"select born, cast(seen as string) as seen from {table}")
     assert found == {"born": date(1, 1, 1), "seen": "1753-01-01 00:00:00"}
+
+
+def test_parquet_with_nanoseconds_and_times_of_day_is_loaded(landings: Landings) -> None:
+    """As pandas 2 writes it. Spark has microseconds, and reads no times of day."""
+    file = landings.folder / "visits" / "1.parquet"
+    file.parent.mkdir()
+
+    def write_times(nanoseconds: int) -> None:
+        at = datetime(2026, 1, 1, 10, tzinfo=timezone.utc)
+        count = int(at.timestamp()) * 10**9 + nanoseconds
+        table = pa.table(
+            {
+                "id": [1],
+                "at": pa.array([count], pa.timestamp("ns")),
+                "zoned": pa.array([count], pa.timestamp("ns", "Europe/Berlin")),
+                "deep": pa.array([{"at": count}], pa.struct([("at", pa.timestamp("ns"))])),
+                "opens": pa.array([clock(8, 30)], pa.time64("us")),
+                "closes": pa.array([None], pa.time32("ms")),
+            }
+        )
+        parquet.write_table(table, file)
+
+    write_times(1)
+    said = landings.refused(file.parent)
+    assert "1.parquet has times of day, or times with nanoseconds" in said
+    assert "with --copy" in said
+    said = landings.refused(file.parent, "--copy")
+    assert "1.parquet has a time with more than six digits of a second" in said
+    assert "allow_truncated_timestamps=True" in said
+    write_times(123_456_000)
+    landings.land(file.parent, "--copy")
+    local = datetime(2026, 1, 1, 10, 0, 0, 123_456)
+    [found] = landings.lake.spark.sql(
+        "select id, at, cast(zoned as string) as zoned, deep, opens, closes from raw.visits"
+    ).collect()
+    assert found.asDict(recursive=True) == {
+        "id": 1,
+        "at": local,
+        "zoned": "2026-01-01 10:00:00.123456",
+        "deep": {"at": local},
+        "opens": "08:30:00.000000",
+        "closes": None,
+    }
+    assert landings.types("raw.visits")["zoned"] == "timestamp"
+
+
+def test_what_spark_reads_of_parquet_is_not_written_anew(landings: Landings) -> None:
+    """Times of Hive and of Spark 2, which count from a zone and may be later than 2262."""
+    late = datetime(9999, 12, 31, tzinfo=timezone.utc)
+    table = pa.table({"id": [1], "until": pa.array([late], pa.timestamp("us", "UTC"))})
+    file = landings.folder / "terms" / "1.parquet"
+    file.parent.mkdir()
+    parquet.write_table(table, file, use_deprecated_int96_timestamps=True)
+    landings.land(file.parent, "--copy")
+    [found] = landings.lake.rows("select cast(until as string) as until from raw.terms")
+    assert found == {"until": "9999-12-31 00:00:00"}
+    assert landings.types("raw.terms")["until"] == "timestamp"
 
 
 def test_csv_columns_take_a_type_that_loses_nothing(landings: Landings) -> None:
@@ -757,6 +815,15 @@ def test_parquet_of_several_kinds(landings: Landings) -> None:
     ]
 
 
+@pytest.fixture(params=["false", "true"], ids=["lenient", "ansi"])
+def _ansi(request: pytest.FixtureRequest, lake: Lake) -> Iterator[None]:
+    """Both modes of Spark: in ANSI mode, a cast of a value that does not fit is an error."""
+    lake.spark.conf.set("spark.sql.ansi.enabled", request.param)
+    yield
+    lake.spark.conf.set("spark.sql.ansi.enabled", "false")
+
+
+@pytest.mark.usefixtures("_ansi")
 def test_a_type_that_is_wider_in_a_later_file(landings: Landings) -> None:
     def file(number: int, **values: pa.Array) -> None:
         path = landings.folder / "bills" / f"{number}.parquet"
