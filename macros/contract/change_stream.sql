@@ -161,7 +161,7 @@
     {%- for intake in intakes -%}
         {%- set columns = (intake.new_shape or intake).get('columns', built) -%}
         {%- do shapes.append({'name': intake.name, 'columns': columns}) -%}
-        {%- if columns != shapes[0].columns -%}
+        {%- if columns | map('lower') | list != shapes[0].columns | map('lower') | list -%}
             {%- set lacking = columns | reject('in', shapes[0].columns) | list -%}
             {%- do exceptions.raise_compiler_error(
                 'change_stream ' ~ model.name ~ ': the raw tables that a model unites must have the same columns, in'
