@@ -44,7 +44,7 @@ as
 {%- macro _create_or_replace(existing_relation) -%}
     {%- set can_replace = afterimage._of_model_format('traits')().replaces -%}
     {%- set built = none if existing_relation is none else afterimage._listed_format(existing_relation)
-        or ('iceberg' if existing_relation.is_iceberg else 'delta' if existing_relation.is_delta) -%}
+        or ('iceberg' if existing_relation.is_iceberg else 'delta' if existing_relation.is_delta else none) -%}
     {%- set has_versions = built in ['iceberg', 'delta'] -%}
     {%- if existing_relation is not none and not (can_replace and has_versions) -%}
         {%- do adapter.drop_relation(existing_relation) -%}
