@@ -2280,10 +2280,10 @@ def test_a_further_table_of_an_event_log_gets_models(
     assert "deletes='version'" in (empty.folder / "models/history/badge_history.sql").read_text()
     # What was taken in may be deleted.
     land_events(gate)
-    before = bytes_of_init(empty.folder)
+    before = of_init(empty.folder)
     init.ok("idm.*")
     init.ok("--from", "afterimage.yml")
-    assert (path.read_text(), bytes_of_init(empty.folder)) == (edited, before)
+    assert (path.read_text(), of_init(empty.folder)) == (edited, before)
     empty.dbt("parse")
 
 
