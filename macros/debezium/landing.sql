@@ -189,7 +189,9 @@ if(
         {%- do kept.update({'change_seq': change_seq}) -%}
     {%- endif -%}
     {%- if headers -%}
-        {%- set is_whole = are_good ~ " and known.operation = 'update' and changes.operation = " -%}
+        {#- Of several key changes at one place that can be no pairs, both messages are read. -#}
+        {%- set is_whole = are_good
+            ~ " and changes.has_one_key_each is null and known.operation = 'update' and changes.operation = " -%}
         {%- set has_lost_delete = is_whole ~ "'insert' and " ~ same_new_key -%}
         {%- for column, value in {
             'operation': 'known.operation', 'before': 'known.`before`', 'warnings': 'known.warnings',
@@ -197,7 +199,9 @@ if(
         }.items() -%}
             {%- do kept.update({column: 'if(' ~ has_lost_delete ~ ', ' ~ value ~ ', changes.`' ~ column ~ '`)'}) -%}
         {%- endfor -%}
-        {%- do rules.update({'unchanged_if': is_whole ~ "'delete' and " ~ same_old_key}) -%}
+        {%- do rules.update({
+            'unchanged_if': is_whole ~ "'delete' and " ~ same_old_key, 'carried': ['has_one_key_each'],
+        }) -%}
     {%- endif -%}
     {{ return(dict(rules, kept=kept)) }}
 {%- endmacro -%}

@@ -90,37 +90,44 @@
 
 {#- Raises an error if the model unites staging models whose images have other columns than each other, or another
     order. Spark unites by position: values would change places, or it stops with words of its own. SQL that makes
-    structs may put the images together by name, so it is left alone. -#}
+    structs may put the images together by name, so it is left alone; so are staging models that have few names in
+    common, of which one may only be looked up. -#}
 {%- macro _check_united_images(sql, options) -%}
     {%- set streams = afterimage._streams_above() -%}
-    {%- set sql = (sql ~ streams.sql) | lower -%}
-    {%- if streams.nodes | length < 2 or 'union' not in sql or 'struct(' in sql -%}
+    {%- set sql = modules.re.sub('(?s)--[^\\n]*|/[*].*?[*]/', ' ', sql ~ streams.sql) | lower -%}
+    {%- if streams.nodes | length < 2 or streams.calls_macros or not modules.re.search('\\bunion\\b', sql)
+        or modules.re.search('(struct|from_json)\\s*[(]', sql) -%}
         {{ return(none) }}
     {%- endif -%}
     {%- set shapes = [] -%}
     {%- for node in streams.nodes -%}
         {%- set own = afterimage._relation_of_node(node) -%}
-        {%- set is_deferred = node.get('defer_relation') and afterimage._load_relation(own) is none -%}
-        {%- set relation = afterimage._relation_of_node(node.defer_relation) if is_deferred else own -%}
-        {%- set columns = run_query('describe query select `after`.* from ' ~ relation).columns[0].values() | list -%}
-        {%- do shapes.append({'name': node.name, 'columns': columns}) -%}
-        {%- if columns | map('lower') | list != shapes[0].columns | map('lower') | list -%}
+        {%- set deferred = afterimage._relation_of_node(node.defer_relation) if node.get('defer_relation') else none -%}
+        {%- set relation = own if afterimage._load_relation(own) is not none else deferred -%}
+        {%- if relation is not none -%}
+            {%- set columns = run_query('describe query select `after`.* from ' ~ relation).columns[0].values() | list -%}
+            {%- do shapes.append({'name': node.name, 'columns': columns, 'lower': columns | map('lower') | list}) -%}
+        {%- endif -%}
+    {%- endfor -%}
+    {%- for shape in shapes if shape.lower != shapes[0].lower -%}
+        {%- set in_common = shape.lower | select('in', shapes[0].lower) | list | length -%}
+        {%- if in_common * 2 >= [shape.lower | length, shapes[0].lower | length] | max -%}
             {%- do exceptions.raise_compiler_error(
                 options.macro_name ~ ': the staging models that it unites must have the same columns, in one order,'
                 ~ ' because Spark unites images by position. Write a model for each, and unite these by the names of'
-                ~ " their columns; or put the images together by name (`named_struct('" ~ columns[0] ~ "', `after`."
-                ~ columns[0] ~ ', …)`). Got: ' ~ shapes[0].name ~ ' with ' ~ shapes[0].columns | join(', ') ~ '; '
-                ~ node.name ~ ' with ' ~ columns | join(', ')
+                ~ " their columns; or put the images together by name (`named_struct('" ~ shape.columns[0] ~ "', `after`."
+                ~ shape.columns[0] ~ ', …)`). Got: ' ~ shapes[0].name ~ ' with ' ~ shapes[0].columns | join(', ') ~ '; '
+                ~ shape.name ~ ' with ' ~ shape.columns | join(', ')
             ) -%}
         {%- endif -%}
     {%- endfor -%}
 {%- endmacro -%}
 
 
-{#- The staging models that the model's stream reads, by itself or through views and other tables: their `nodes`, and
-    the `sql` of these views and tables. -#}
+{#- The staging models that the model's stream reads, by itself or through views and other tables: their `nodes`, the
+    `sql` of these views and tables, and whether this `calls_macros`, whose SQL it does not show. -#}
 {%- macro _streams_above() -%}
-    {%- set seen, streams, sql, walk = {}, [], [], namespace(ids=model.depends_on.nodes) -%}
+    {%- set seen, streams, sql, walk = {}, [], [], namespace(ids=model.depends_on.nodes, calls_macros=false) -%}
     {%- for _ in graph.nodes if walk.ids -%}
         {%- set above = [] -%}
         {%- for id in walk.ids if id in graph.nodes and id not in seen -%}
@@ -131,11 +138,12 @@
             {%- elif node.config.materialized not in ['history', 'audit'] and node.depends_on is defined -%}
                 {%- do above.extend(node.depends_on.nodes or []) -%}
                 {%- do sql.append(node.raw_code) -%}
+                {%- set walk.calls_macros = walk.calls_macros or (node.depends_on.macros or []) | length > 0 -%}
             {%- endif -%}
         {%- endfor -%}
         {%- set walk.ids = above -%}
     {%- endfor -%}
-    {{ return({'nodes': streams, 'sql': sql | join('\n')}) }}
+    {{ return({'nodes': streams, 'sql': '\n' ~ sql | join('\n'), 'calls_macros': walk.calls_macros}) }}
 {%- endmacro -%}
 
 
