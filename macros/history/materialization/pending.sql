@@ -105,7 +105,8 @@
         {%- set deferred = afterimage._relation_of_node(node.defer_relation) if node.get('defer_relation') else none -%}
         {%- set relation = own if afterimage._load_relation(own) is not none else deferred -%}
         {%- if relation is not none -%}
-            {%- set columns = run_query('describe query select `after`.* from ' ~ relation).columns[0].values() | list -%}
+            {%- set fields = run_query('describe query select `after`.* from ' ~ relation) -%}
+            {%- set columns = fields.columns[0].values() | list -%}
             {%- do shapes.append({'name': node.name, 'columns': columns, 'lower': columns | map('lower') | list}) -%}
         {%- endif -%}
     {%- endfor -%}
