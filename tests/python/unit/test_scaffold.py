@@ -1290,6 +1290,22 @@ def test_deletes_keep_no_key_from_being_proposed_that_is_unique_beside_them() ->
     assert proposed({"PAGE": "int", "LINE": "int"}, lines) == ("PAGE", "LINE")
 
 
+def test_a_column_that_can_be_no_key_keeps_none_from_being_proposed() -> None:
+    """However many rows were deleted, and whatever its name is."""
+    columns = {"ORDERNUMMER": "int", "STATUS_CODE": "string"}
+    statuses = ["new"] * 20 + ["paid"] * 5 + ["free"] * 5
+    rows = [("I", n, status) for n, status in enumerate(statuses)]
+    rows += [("D", n, "sent") for n in range(27)]
+    assert proposed(columns, rows) == ("ORDERNUMMER",)
+    # A key may come back as often as it was deleted, and a change may stand beside its load.
+    back = [("I", "10:00", "A"), ("D", "10:00", "A"), ("I", "10:05", "A"), ("I", "10:06", "B")]
+    said = f"STATUS_CODE has 2 values in 3 inserts, {CAME_BACK}"
+    assert proposed({"SEEN_AT": "string", "STATUS_CODE": "string"}, back) == said
+    of_load = {"created": "op in ('', 'I')", "loaded": "op = ''"}
+    beside = [("", "10:00", "A"), ("", "10:01", "B"), ("I", "10:02", "B")]
+    assert proposed({"SEEN_AT": "string", "STATUS_CODE": "string"}, beside, **of_load) == said
+
+
 def test_a_time_alone_is_no_key() -> None:
     rows = [("I", name, f"10:0{n}") for n, name in enumerate(["Ada", "Bo", "Ada"])]
     columns = {"NAME": "string", "SEEN": "timestamp"}
