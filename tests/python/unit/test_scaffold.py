@@ -331,7 +331,8 @@ class Topic(Project):
         if not key:
             raise NoKey("raw.crm", "nothing shows it", [])
         self.drawn.append(entry)
-        model = {f"models/{table}.sql": f"select '{key}' {entry.history}"}
+        name = entry.name or table.rpartition(".")[2]
+        model = {f"models/{name}.sql": f"select '{key}' {entry.history} from {table}"}
         system = SimpleNamespace(macro="qlik_messages", signs=[])
         found: Any = SimpleNamespace(system=system, here=[])
         return drafts.Draft(entry, found, key, table, Texts("raw.crm", model))
@@ -378,9 +379,9 @@ def test_an_entry_without_table_stands_for_each_further_table_of_a_topic(topic: 
     assert topic.up()[1] == 0
     assert topic.listed() == [*two, ("dbo.ITEMS", ["NO"])]
     assert [(one.table, one.history) for one in topic.drawn] == [
-        ("dbo.ITEMS", {}),
         ("dbo.ACCOUNTS", {"deletes": "version"}),
         ("dbo.ORDERS", {}),
+        ("dbo.ITEMS", {}),
     ]
     # Who takes the entry out wants no further tables.
     topic.file.write_text(topic.file.read_text().replace("  - {relation: raw.crm}\n", ""))
@@ -444,6 +445,22 @@ def test_the_question_of_a_further_table_is_its_own_and_stops_no_other(
     topic.file.write_text(topic.file.read_text().replace("key: [ITEM]", "models: [history]"))
     with pytest.raises(AfterimageError, match="nothing was written: 1 of"):
         topic.write_listed()
+
+
+def test_a_further_table_does_not_take_the_name_of_a_listed_one(
+    topic: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The models of the listed one are not there yet, so the list alone gives it the name."""
+    topic.file.write_text(
+        "tables:\n- {relation: raw.crm}\n- {relation: raw.crm, table: dbo.ORDERS, key: [CODE]}\n"
+    )
+    topic.shown = {"crm.ORDERS": ["NO"], "dbo.ORDERS": ["CODE"]}
+    assert topic.write_listed() == 0
+    assert "from dbo.ORDERS" in (topic.folder / "models/ORDERS.sql").read_text()
+    said = "raw.crm (crm.ORDERS): another table has the model models/ORDERS.sql: give this one a"
+    assert said in capsys.readouterr().out
+    assert topic.up()[1] == 1
+    assert topic.listed() == [(None, None), ("dbo.ORDERS", ["CODE"])]
 
 
 class Shared(Project):
