@@ -1093,6 +1093,19 @@ def json_at(text: str, path: str) -> str | None:
     return found if isinstance(found, str) or found is None else json.dumps(found)
 
 
+def lake_of_json() -> sqlite3.Connection:
+    """Return SQLite with those of Spark's functions that queries for JSON need."""
+    lake = sqlite3.connect(":memory:")
+    for name, count, function in (
+        ("get_json_object", 2, json_at),
+        ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
+        ("unhex", 1, bytes.fromhex),
+        ("decode", 2, bytes.decode),
+    ):
+        lake.create_function(name, count, function)
+    return lake
+
+
 def plan_of(
     messages: list[str],
     table: str | None = None,
@@ -1109,14 +1122,7 @@ def plan_of(
         described: What its metadata messages say, a row for a column.
         **written: What the model has.
     """
-    lake = sqlite3.connect(":memory:")
-    for name, count, function in (
-        ("get_json_object", 2, json_at),
-        ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
-        ("unhex", 1, bytes.fromhex),
-        ("decode", 2, bytes.decode),
-    ):
-        lake.create_function(name, count, function)
+    lake = lake_of_json()
     lake.execute("create table crm_topic (value text)")
     lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
     project: Any = SimpleNamespace(
@@ -1353,6 +1359,54 @@ def test_messages_that_name_no_table_are_of_the_topic(table: str | None, called:
     plan = plan_of(OF_NONE, table)
     assert (plan.table, plan.key) == (called, ["ID"])
     assert plan.call.get("table") == (table and f"'{table}'")
+
+
+def debezium(table: str, *, wrapped: bool = False, **row: Any) -> str:
+    """Return an insert of Debezium's; `wrapped` is with its schema."""
+    schema, _, name = table.rpartition(".")
+    source = {"schema": schema, "db": "shop", "table": name, "lsn": 1}
+    message = {"op": "c", "before": None, "after": row, "source": source}
+    return json.dumps({"schema": {}, "payload": message} if wrapped else message)
+
+
+def plan_of_debezium(
+    messages: Sequence[str], table: str | None = None, listed: Sequence[str] = ()
+) -> plans.Plan:
+    """Return the plan for a topic of Debezium's in JSON. SQLite runs the queries."""
+    lake = lake_of_json()
+    lake.execute("create table shop (value text)")
+    lake.executemany("insert into shop values (?)", [(text,) for text in messages])
+    project: Any = SimpleNamespace(
+        rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall()
+    )
+    topic: Any = SimpleNamespace(
+        name="raw.shop", identifier="shop", relation="shop", reference="landed", columns=[]
+    )
+    question = plans.Question(project, topic, {}, ["id"], table, {}, listed=listed)
+    return plans.debezium_messages(question)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_table_of_debezium_is_found_behind_many_messages_of_another(wrapped: bool) -> None:
+    many = [debezium("public.meters", wrapped=wrapped, id=n) for n in range(1200)]
+    later = [*many, debezium("public.vans", wrapped=wrapped, id=1, plate="x")]
+    later.append(debezium(".Cars", wrapped=wrapped, id=1, seats=5))
+    for table in ("public.vans", "VANS"):
+        plan = plan_of_debezium(later, table)
+        assert [column.name for column in plan.columns] == ["id", "plate"]
+        assert plan.call["table"] == f"'{table}'"
+    # Without a schema it is the database's.
+    assert [c.name for c in plan_of_debezium(later, "shop.cars").columns] == ["id", "seats"]
+    with pytest.raises(plans.NothingLanded):
+        plan_of_debezium(later, "public.ships")
+    # Of a topic of several, which are listed, all that the list lacks.
+    for listed in (["public.meters"], ["METERS"]):
+        with pytest.raises(plans.SeveralTables) as several:
+            plan_of_debezium(later, listed=listed)
+        assert {"public.vans", "shop.Cars"} <= {*several.value.tables}
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of_debezium(later, listed=["public.meters", "vans", "shop.cars"])
+    assert several.value.tables == ["public.meters", "shop.cars", "vans"]
 
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
