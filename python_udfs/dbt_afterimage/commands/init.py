@@ -245,6 +245,8 @@ def _look(
 ) -> _Outcome:
     """Look at tables, some of them side by side, and print what was found in their order.
 
+    What stands for the further tables of a topic comes last.
+
     Args:
         project: The dbt project.
         wanted: The tables.
@@ -258,16 +260,17 @@ def _look(
     every = {name_of(name) for name in _named(wanted)} if is_whole else None
     known = {name_of(name) for name in _named(listing.entries)}
     own_keys = [entry for entry in listing.entries if entry.key != listing.defaults.key]
+    tables_of: dict[str, list[str]] = {}
+    for one in listing.entries:
+        if one.table:
+            tables_of.setdefault(name_of(one.relation), []).append(one.table)
 
     def is_listed(entry: Entry) -> bool:
         return name_of(entry.relation) in known
 
     def beside(entry: Entry) -> list[str]:
         """Return the source tables of its relation that the list has, if it has no table itself."""
-        if entry.table:
-            return []
-        of_relation = [e for e in listing.entries if name_of(e.relation) == name_of(entry.relation)]
-        return [one.table for one in of_relation if one.table]
+        return [] if entry.table else tables_of.get(name_of(entry.relation), [])
 
     def draft(entry: Entry) -> Draft:
         return drafts.draft(
@@ -303,6 +306,8 @@ def _look(
                 one.seconds += again.seconds
         return drawn
 
+    # A further table of a topic takes no name of one that is listed.
+    wanted = sorted(wanted, key=lambda entry: bool(beside(entry)))
     outcome = _Outcome([], [])
     for drawn in project.side_by_side([partial(look, entry) for entry in wanted]):
         if isinstance(drawn, AfterimageError):

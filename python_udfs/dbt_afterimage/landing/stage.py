@@ -212,6 +212,9 @@ def _has_unreadable_times(file: File) -> bool:
     """Whether a Parquet file has nanoseconds or times of day, which Spark does not read.
 
     Spark does read INT96, as times in UTC. PyArrow takes it for nanoseconds without a zone.
+
+    Raises:
+        AfterimageError: It has those and INT96, so neither of the two reads it as it is meant.
     """
     from pyarrow import parquet
 
@@ -219,9 +222,35 @@ def _has_unreadable_times(file: File) -> bool:
         schema = parquet.read_metadata(file.path).schema
         columns = [schema.column(number) for number in range(len(schema))]
         kinds = [(one.logical_type.type, one.logical_type.to_json()) for one in columns]
-    return all(one.physical_type != "INT96" for one in columns) and any(
-        name == "TIME" or "nanoseconds" in described for name, described in kinds
-    )
+    unreadable = any(name == "TIME" or "nanoseconds" in described for name, described in kinds)
+    if unreadable and any(one.physical_type == "INT96" for one in columns):
+        raise AfterimageError(
+            f"{shown(file.path)} has times of day, or times with nanoseconds, which Spark does not"
+            " read, and beside them times of type INT96, which --copy would move to another zone;"
+            " write it anew with texts for times of day, and with microseconds:"
+            " df.to_parquet(..., coerce_timestamps='us')"
+        )
+    return unreadable
+
+
+def _without_times_of_day(kind: pa.DataType) -> pa.DataType:
+    """Return a type with texts for times of day, also inside structs, lists and maps."""
+    import pyarrow as pa
+
+    def within(field: pa.Field) -> pa.Field:
+        return field.with_type(_without_times_of_day(field.type))
+
+    if pa.types.is_time(kind):
+        return pa.string()
+    if pa.types.is_struct(kind):
+        return pa.struct([within(field) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(within(kind.key_field), within(kind.item_field))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(within(kind.value_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(within(kind.value_field), kind.list_size)
+    return pa.list_(within(kind.value_field)) if pa.types.is_list(kind) else kind
 
 
 def _rewrite(file: File, target: Path) -> None:
@@ -230,10 +259,7 @@ def _rewrite(file: File, target: Path) -> None:
     from pyarrow import parquet
 
     with _refusing(file, "parquet"), parquet.ParquetFile(file.path) as read:
-        fields = [
-            field.with_type(pa.string()) if pa.types.is_time(field.type) else field
-            for field in read.schema_arrow
-        ]
+        fields = [field.with_type(_without_times_of_day(field.type)) for field in read.schema_arrow]
         try:
             _write(target, pa.schema(fields), read.iter_batches())
         except pa.ArrowInvalid as error:

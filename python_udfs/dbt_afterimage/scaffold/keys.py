@@ -77,7 +77,7 @@ def propose(
 
     A key is unique among the rows that inserts and full loads have created, and is NULL in no row.
     But a row that was deleted may be inserted again, and a full load may be repeated. So nothing is
-    proposed if that explains why a likelier key is not unique.
+    proposed if that explains why a likelier key is not unique, value by value.
 
     Args:
         project: The dbt project.
@@ -113,6 +113,15 @@ def propose(
         # A longer key is unique where a part of it is: the shortest counts.
         return len(key), key in times, not _KEY_NAMES.search(key[0]), able.index(key[0])
 
+    def may_be(key: tuple[str, ...]) -> bool:
+        """Whether no value was created again without a delete, but for one beside a load."""
+        made, gone = (f"count(distinct {_if(kind, whole_row)})" for kind in (created, deleted))
+        again = project.rows(
+            f"select 1 from {changes} group by {', '.join(map(quote, key))}"
+            f" having {made} > 1 + {gone} + max(if({loaded}, 1, 0)) limit 1"
+        )
+        return not again
+
     fewest = (created_about - deleted_about - loaded_about / 2) * _NEARLY
     likely = sorted(((name,) for name in whole if distinct[name] > fewest), key=rank)
     hopeful: list[tuple[str, ...]] = [*likely[:_MOST_HOPEFUL]]
@@ -131,7 +140,7 @@ def propose(
     for best, n in zip(hopeful, counted, strict=True):
         if n == creations:
             break
-        if n >= fewest and best not in times:
+        if n >= fewest and best not in times and may_be(best):
             return (
                 f"{', '.join(best)} has {n} values in {creations} inserts, perhaps because deleted"
                 " or loaded rows came back: then what is unique is no key"

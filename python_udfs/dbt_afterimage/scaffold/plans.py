@@ -428,11 +428,10 @@ def debezium_messages(question: Question) -> Plan:
         source: Any = message.get("source")
         is_envelope = isinstance(source, dict) and "op" in message
         if is_envelope:
-            name = str(source.get("table") or "")
-            full_name = ".".join(filter(None, (source.get("schema") or source.get("db"), name)))
-            if question.table and question.table.lower() not in (name.lower(), full_name.lower()):
+            names = _names_in(message)
+            if question.table and question.table.lower() not in map(str.lower, names):
                 continue
-            tables.update([full_name] if name else [])
+            tables.update(names[1:])
             # PostgreSQL's. Its log orders the messages across partitions too.
             in_log_order = in_log_order or bool(source.get("sequence"))
             updates += message["op"] == "u" and isinstance(message.get("before"), dict)
@@ -535,12 +534,18 @@ def _add_null_is_absent(plan: Plan, unmarked: Sequence[str], typed: Sequence[Col
 
 
 def _message_texts(question: Question, value: str, key: str | None) -> list[Sequence[str | None]]:
-    """Return the first messages and their keys as JSON, each with its Avro schema if it has one."""
+    """Return the first messages and their keys as JSON, each with its Avro schema if it has one.
+
+    If none of them is of the table asked for, or of one beside those that are listed, the first of
+    these follow. (Of Avro only those that are asked for: it would be opened whole each time.)
+    """
     landed, metadata = question.landed, question.others.get("metadata")
     if metadata is None:
         texts = f"cast({quote(value)} as string), cast({quote(key) if key else 'null'} as string)"
         rows, schema = str(landed.relation), "null"
+        opened_value = f"cast({quote(value)} as string)"
     else:
+        opened_value = "afterimage_value"
         types = {column.name.lower(): column.type for column in landed.columns}
         columns = {
             argument: {"sql": quote(name), "type": types.get(name.lower())}
@@ -557,10 +562,32 @@ def _message_texts(question: Question, value: str, key: str | None) -> list[Sequ
             f"(select max(`schema`) from {metadata.relation} as known"
             " where known.id = messages.afterimage_value_id)"
         )
-    return question.project.rows(
-        f"select {texts}, {schema} from {rows} as messages where {quote(value)} is not null"
-        " limit 1000"
-    )
+    query = f"select {texts}, {schema} from {rows} as messages where {quote(value)} is not null"
+    found = question.project.rows(f"{query} limit 1000")
+    listed = question.listed if metadata is None else []
+    asked = {name.lower() for name in ([question.table] if question.table else listed)}
+    shown = [{name.lower() for name in _names_in(_opened(text)[0])} for text, *_ in found]
+    if not asked or any(bool(names & asked) == bool(question.table) for names in shown if names):
+        return found
+
+    def said(name: str) -> str:
+        paths = f"$.source.{name}", f"$.payload.source.{name}"
+        parts = (f"nullif(get_json_object({opened_value}, '{path}'), '')" for path in paths)
+        return f"coalesce({', '.join(parts)})"
+
+    names = ", ".join(map(literal, sorted(asked)))
+    full_name = f"concat_ws('.', coalesce({said('schema')}, {said('db')}), {said('table')})"
+    is_asked = f"lower({said('table')}) in ({names}) or lower({full_name}) in ({names})"
+    wanted = f"({is_asked})" if question.table else f"not ({is_asked})"
+    return found + question.project.rows(f"{query} and {wanted} limit 1000")
+
+
+def _names_in(message: Mapping[str, Any]) -> list[str]:
+    """Return the name and the full name of the table of an envelope; none if it names none."""
+    source: Any = message.get("source")
+    name = str(source.get("table") or "") if isinstance(source, dict) else ""
+    schema = (source.get("schema") or source.get("db")) if name else None
+    return [name, ".".join(filter(None, (schema, name)))] if name else []
 
 
 _CONNECT_NAMES = {"int": "int32", "long": "int64"}

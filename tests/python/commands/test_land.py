@@ -313,6 +313,7 @@ def test_parquet_with_nanoseconds_and_times_of_day_is_loaded(landings: Landings)
                 "deep": pa.array([{"at": count}], pa.struct([("at", pa.timestamp("ns"))])),
                 "opens": pa.array([clock(8, 30)], pa.time64("us")),
                 "closes": pa.array([None], pa.time32("ms")),
+                "breaks": pa.array([[clock(12), None]], pa.list_(pa.time32("ms"))),
             }
         )
         parquet.write_table(table, file)
@@ -328,7 +329,7 @@ def test_parquet_with_nanoseconds_and_times_of_day_is_loaded(landings: Landings)
     landings.land(file.parent, "--copy")
     local = datetime(2026, 1, 1, 10, 0, 0, 123_456)
     [found] = landings.lake.spark.sql(
-        "select id, at, cast(zoned as string) as zoned, deep, opens, closes from raw.visits"
+        "select id, at, cast(zoned as string) as zoned, deep, opens, closes, breaks from raw.visits"
     ).collect()
     assert found.asDict(recursive=True) == {
         "id": 1,
@@ -337,6 +338,7 @@ def test_parquet_with_nanoseconds_and_times_of_day_is_loaded(landings: Landings)
         "deep": {"at": local},
         "opens": "08:30:00.000000",
         "closes": None,
+        "breaks": ["12:00:00.000", None],
     }
     assert landings.types("raw.visits")["zoned"] == "timestamp"
 

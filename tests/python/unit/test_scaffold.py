@@ -331,7 +331,8 @@ class Topic(Project):
         if not key:
             raise NoKey("raw.crm", "nothing shows it", [])
         self.drawn.append(entry)
-        model = {f"models/{table}.sql": f"select '{key}' {entry.history}"}
+        name = entry.name or table.rpartition(".")[2]
+        model = {f"models/{name}.sql": f"select '{key}' {entry.history} from {table}"}
         system = SimpleNamespace(macro="qlik_messages", signs=[])
         found: Any = SimpleNamespace(system=system, here=[])
         return drafts.Draft(entry, found, key, table, Texts("raw.crm", model))
@@ -378,9 +379,9 @@ def test_an_entry_without_table_stands_for_each_further_table_of_a_topic(topic: 
     assert topic.up()[1] == 0
     assert topic.listed() == [*two, ("dbo.ITEMS", ["NO"])]
     assert [(one.table, one.history) for one in topic.drawn] == [
-        ("dbo.ITEMS", {}),
         ("dbo.ACCOUNTS", {"deletes": "version"}),
         ("dbo.ORDERS", {}),
+        ("dbo.ITEMS", {}),
     ]
     # Who takes the entry out wants no further tables.
     topic.file.write_text(topic.file.read_text().replace("  - {relation: raw.crm}\n", ""))
@@ -444,6 +445,22 @@ def test_the_question_of_a_further_table_is_its_own_and_stops_no_other(
     topic.file.write_text(topic.file.read_text().replace("key: [ITEM]", "models: [history]"))
     with pytest.raises(AfterimageError, match="nothing was written: 1 of"):
         topic.write_listed()
+
+
+def test_a_further_table_does_not_take_the_name_of_a_listed_one(
+    topic: Topic, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The models of the listed one are not there yet, so the list alone gives it the name."""
+    topic.file.write_text(
+        "tables:\n- {relation: raw.crm}\n- {relation: raw.crm, table: dbo.ORDERS, key: [CODE]}\n"
+    )
+    topic.shown = {"crm.ORDERS": ["NO"], "dbo.ORDERS": ["CODE"]}
+    assert topic.write_listed() == 0
+    assert "from dbo.ORDERS" in (topic.folder / "models/ORDERS.sql").read_text()
+    said = "raw.crm (crm.ORDERS): another table has the model models/ORDERS.sql: give this one a"
+    assert said in capsys.readouterr().out
+    assert topic.up()[1] == 1
+    assert topic.listed() == [(None, None), ("dbo.ORDERS", ["CODE"])]
 
 
 class Shared(Project):
@@ -1076,6 +1093,19 @@ def json_at(text: str, path: str) -> str | None:
     return found if isinstance(found, str) or found is None else json.dumps(found)
 
 
+def lake_of_json() -> sqlite3.Connection:
+    """Return SQLite with those of Spark's functions that queries for JSON need."""
+    lake = sqlite3.connect(":memory:")
+    for name, count, function in (
+        ("get_json_object", 2, json_at),
+        ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
+        ("unhex", 1, bytes.fromhex),
+        ("decode", 2, bytes.decode),
+    ):
+        lake.create_function(name, count, function)
+    return lake
+
+
 def plan_of(
     messages: list[str],
     table: str | None = None,
@@ -1092,14 +1122,7 @@ def plan_of(
         described: What its metadata messages say, a row for a column.
         **written: What the model has.
     """
-    lake = sqlite3.connect(":memory:")
-    for name, count, function in (
-        ("get_json_object", 2, json_at),
-        ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
-        ("unhex", 1, bytes.fromhex),
-        ("decode", 2, bytes.decode),
-    ):
-        lake.create_function(name, count, function)
+    lake = lake_of_json()
     lake.execute("create table crm_topic (value text)")
     lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
     project: Any = SimpleNamespace(
@@ -1290,6 +1313,22 @@ def test_deletes_keep_no_key_from_being_proposed_that_is_unique_beside_them() ->
     assert proposed({"PAGE": "int", "LINE": "int"}, lines) == ("PAGE", "LINE")
 
 
+def test_a_column_that_can_be_no_key_keeps_none_from_being_proposed() -> None:
+    """However many rows were deleted, and whatever its name is."""
+    columns = {"ORDERNUMMER": "int", "STATUS_CODE": "string"}
+    statuses = ["new"] * 20 + ["paid"] * 5 + ["free"] * 5
+    rows = [("I", n, status) for n, status in enumerate(statuses)]
+    rows += [("D", n, "sent") for n in range(27)]
+    assert proposed(columns, rows) == ("ORDERNUMMER",)
+    # A key may come back as often as it was deleted, and a change may stand beside its load.
+    back = [("I", "10:00", "A"), ("D", "10:00", "A"), ("I", "10:05", "A"), ("I", "10:06", "B")]
+    said = f"STATUS_CODE has 2 values in 3 inserts, {CAME_BACK}"
+    assert proposed({"SEEN_AT": "string", "STATUS_CODE": "string"}, back) == said
+    of_load = {"created": "op in ('', 'I')", "loaded": "op = ''"}
+    beside = [("", "10:00", "A"), ("", "10:01", "B"), ("I", "10:02", "B")]
+    assert proposed({"SEEN_AT": "string", "STATUS_CODE": "string"}, beside, **of_load) == said
+
+
 def test_a_time_alone_is_no_key() -> None:
     rows = [("I", name, f"10:0{n}") for n, name in enumerate(["Ada", "Bo", "Ada"])]
     columns = {"NAME": "string", "SEEN": "timestamp"}
@@ -1320,6 +1359,54 @@ def test_messages_that_name_no_table_are_of_the_topic(table: str | None, called:
     plan = plan_of(OF_NONE, table)
     assert (plan.table, plan.key) == (called, ["ID"])
     assert plan.call.get("table") == (table and f"'{table}'")
+
+
+def debezium(table: str, *, wrapped: bool = False, **row: Any) -> str:
+    """Return an insert of Debezium's; `wrapped` is with its schema."""
+    schema, _, name = table.rpartition(".")
+    source = {"schema": schema, "db": "shop", "table": name, "lsn": 1}
+    message = {"op": "c", "before": None, "after": row, "source": source}
+    return json.dumps({"schema": {}, "payload": message} if wrapped else message)
+
+
+def plan_of_debezium(
+    messages: Sequence[str], table: str | None = None, listed: Sequence[str] = ()
+) -> plans.Plan:
+    """Return the plan for a topic of Debezium's in JSON. SQLite runs the queries."""
+    lake = lake_of_json()
+    lake.execute("create table shop (value text)")
+    lake.executemany("insert into shop values (?)", [(text,) for text in messages])
+    project: Any = SimpleNamespace(
+        rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall()
+    )
+    topic: Any = SimpleNamespace(
+        name="raw.shop", identifier="shop", relation="shop", reference="landed", columns=[]
+    )
+    question = plans.Question(project, topic, {}, ["id"], table, {}, listed=listed)
+    return plans.debezium_messages(question)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_table_of_debezium_is_found_behind_many_messages_of_another(wrapped: bool) -> None:
+    many = [debezium("public.meters", wrapped=wrapped, id=n) for n in range(1200)]
+    later = [*many, debezium("public.vans", wrapped=wrapped, id=1, plate="x")]
+    later.append(debezium(".Cars", wrapped=wrapped, id=1, seats=5))
+    for table in ("public.vans", "VANS"):
+        plan = plan_of_debezium(later, table)
+        assert [column.name for column in plan.columns] == ["id", "plate"]
+        assert plan.call["table"] == f"'{table}'"
+    # Without a schema it is the database's.
+    assert [c.name for c in plan_of_debezium(later, "shop.cars").columns] == ["id", "seats"]
+    with pytest.raises(plans.NothingLanded):
+        plan_of_debezium(later, "public.ships")
+    # Of a topic of several, which are listed, all that the list lacks.
+    for listed in (["public.meters"], ["METERS"]):
+        with pytest.raises(plans.SeveralTables) as several:
+            plan_of_debezium(later, listed=listed)
+        assert {"public.vans", "shop.Cars"} <= {*several.value.tables}
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of_debezium(later, listed=["public.meters", "vans", "shop.cars"])
+    assert several.value.tables == ["public.meters", "shop.cars", "vans"]
 
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
