@@ -1695,6 +1695,24 @@ def test_each_table_of_a_topic_has_a_stream_of_its_own(
     assert ours == bytes_of_init(shop.folder)
 
 
+@pytest.mark.slow
+def test_a_table_is_found_behind_the_first_thousand_messages_of_a_topic(
+    shop: Project, lake: Lake, init: Init
+) -> None:
+    def message(table: str, number: int) -> dict[str, Any]:
+        source = {"schema": "public", "table": table, "snapshot": "false", "lsn": number}
+        source |= {"sequence": json.dumps([str(number)] * 2), "ts_ms": 1_700_000_000_000 + number}
+        row = {"id": number, "name": "a"}
+        envelope = {"before": None, "after": row, "source": source, "op": "c", "ts_ms": 1}
+        return {"key": json.dumps({"id": number}), "value": json.dumps(envelope), "offset": number}
+
+    messages = [message("trucks", number) for number in range(1, 1006)]
+    messages.append(message("vans", 1006))
+    columns = {"key": "string", "value": "string", "offset": "bigint"}
+    land_table(lake, "busy_topic", columns, messages)
+    assert "stg_debezium__vans" in init.ok("landing.busy_topic", "--table", "public.vans")
+
+
 # Sends the process a signal before the n-th step that it takes in the project's folder.
 STOPPED = """
 import json, os, sys
