@@ -80,8 +80,8 @@
 {%- macro _check_operations(pending, options) -%}
     {%- if pending.unknown > 0 -%}
         {%- do exceptions.warn(
-            options.macro_name ~ ': ' ~ pending.unknown ~ ' changes are left out, because their `operation` is not one of'
-            ~ ' load, insert, update, delete and truncate. Write one of these, and run `dbt run --full-refresh'
+            options.macro_name ~ ': ' ~ pending.unknown ~ ' changes are left out, because their `operation` is not'
+            ~ ' one of load, insert, update, delete and truncate. Write one of these, and run `dbt run --full-refresh'
             ~ ' --select ' ~ model.name ~ '`; or give the rows a `reject_reason`. Got: ' ~ pending.unknown_operation
         ) -%}
     {%- endif -%}
