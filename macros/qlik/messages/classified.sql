@@ -14,8 +14,6 @@ masked as (
         {{ afterimage._mask_digits('column_mask', layout.columns | length) }} as present_digits,
         {{ afterimage._mask_bits('changed_digits', layout.columns | length) }} as changed_bits,
         {{ afterimage._mask_bits('present_digits', layout.columns | length) }} as present_bits,
-        {{ afterimage._qlik_unknown_bits('changed_digits', layout.columns) | indent(8) }} as unknown_changed,
-        {{ afterimage._qlik_unknown_bits('present_digits', layout.columns) | indent(8) }} as unknown_present,
         -- A delete has its row in data or in beforeData, or the key in one and the rest in the other.
         case
             when not operation_word <=> 'DELETE' or before_data is null then data

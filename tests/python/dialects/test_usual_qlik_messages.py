@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Lake, Project, column_list, relation
+from conftest import Lake, Project, column_list, compile_statements, relation
 from qlik_messages import column, headers, json_message, mask, metadata
 from random_json import damaged, number
 
@@ -260,3 +260,48 @@ def test_few_messages_are_read_by_the_shorter_statement(
     for size in (16, 0):
         project.dbt("run", "--full-refresh", "--vars", f"{{afterimage_small_table: {size}}}")
         assert lake.contents(f"stg_{table}") == staged
+
+
+@pytest.mark.slow
+def test_java_compiles_all_that_spark_writes_for_many_messages(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """Else Spark prints the error, some thousand lines of it, and interprets that part."""
+    kinds = {
+        **dict.fromkeys(("name", "city", "street", "notes"), ("STRING",)),
+        "balance": ("NUMERIC", 12, 2),
+        "born_on": ("DATE",),
+        "seen_at": ("DATETIME",),
+        "score": ("REAL8",),
+        "active": ("BOOLEAN",),
+    }
+    columns = [column("id", "INT8", key=1), *(column(name, *kind) for name, kind in kinds.items())]
+    names = ["id", *kinds]
+
+    def landed(place: int) -> dict[str, Any]:
+        data = {"id": place, **dict.fromkeys(kinds)}
+        sequence = f"20240101000000{place:021d}"
+        said = headers("INSERT", changeSequence=sequence, columnMask=mask(names, names))
+        said |= {"timestamp": "2024-01-01T00:00:00.000", "externalSchemaId": "s1"}
+        body = {"data": data, "beforeData": None, "headers": said}
+        return {"value": json_message("DT", body), "offset": place}
+
+    project = make_project("compiled_qlik")
+    lake.create("compiled_metadata", {"value": "string"}, [metadata("json", "s1", "t", 1, columns)])
+    lake.create("compiled", {"value": "string", "offset": "bigint"}, [landed(1), landed(2)])
+    project.model("schemas_now", f"{{{{ qlik_message_schemas({relation('compiled_metadata')}) }}}}")
+    project.stream(
+        "stg_compiled",
+        f"qlik_messages({relation('compiled')}, unique_key=['id'], metadata=ref('schemas_now'))",
+    )
+    before = lake.spark.conf.get("spark.sql.codegen.wholeStage") == "true"
+    compile_statements(lake.spark, True)
+    lake.spark.conf.set("spark.sql.codegen.fallback", "false")
+    try:
+        for place in (3, 4):
+            project.dbt("run", "--vars", "{afterimage_small_table: 0}")
+            lake.append("compiled", {"value": "string", "offset": "bigint"}, [landed(place)])
+    finally:
+        lake.spark.conf.unset("spark.sql.codegen.fallback")
+        compile_statements(lake.spark, before)
+    assert len(lake.contents("stg_compiled")["stg_compiled"]) == 3
