@@ -41,7 +41,7 @@ images as (
             {{ afterimage._qlik_message_changed(layout.columns, layout.schema_rows is not none, is_usual) | indent(12) }}
         ) as changed_columns,
         if(operation_word = 'DELETE', {{ afterimage._texts_where(flagged) }}, null) as flagged_by_delete,
-        -- Their lambdas keep all of this out of the code that Spark writes for Java, which would be too long to compile.
+        -- Their lambdas keep all of this out of the code that Spark writes: Java could not compile that much.
         {{ afterimage._qlik_unknown_bits('changed_digits', layout.columns) | indent(8) }} as unknown_changed,
         {{ afterimage._qlik_unknown_bits('present_digits', layout.columns) | indent(8) }} as unknown_present,
         if(

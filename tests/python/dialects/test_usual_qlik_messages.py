@@ -268,18 +268,18 @@ def test_java_compiles_all_that_spark_writes_for_many_messages(
 ) -> None:
     """Else Spark prints the error, some thousand lines of it, and interprets that part."""
     kinds = {
-        **dict.fromkeys(("name", "city", "street", "notes"), ("STRING",)),
-        "balance": ("NUMERIC", 12, 2),
-        "born_on": ("DATE",),
-        "seen_at": ("DATETIME",),
-        "score": ("REAL8",),
-        "active": ("BOOLEAN",),
+        **dict.fromkeys(("name", "city", "street", "notes"), "STRING"),
+        "born_on": "DATE",
+        "seen_at": "DATETIME",
+        "score": "REAL8",
+        "active": "BOOLEAN",
     }
-    columns = [column("id", "INT8", key=1), *(column(name, *kind) for name, kind in kinds.items())]
-    names = ["id", *kinds]
+    columns = [column("id", "INT8", key=1), *(column(name, kind) for name, kind in kinds.items())]
+    columns.append(column("balance", "NUMERIC", 12, 2))
+    names = [one["name"] for one in columns]
 
     def landed(place: int) -> dict[str, Any]:
-        data = {"id": place, **dict.fromkeys(kinds)}
+        data = {**dict.fromkeys(names), "id": place}
         sequence = f"20240101000000{place:021d}"
         said = headers("INSERT", changeSequence=sequence, columnMask=mask(names, names))
         said |= {"timestamp": "2024-01-01T00:00:00.000", "externalSchemaId": "s1"}
