@@ -131,8 +131,8 @@
 
 
 {#- Raises an error if JSON files that Spark reads by their path have a line that is no JSON. Spark would make a data
-    column of such lines, which staging, history and audit would get, and lack in the next run. So it does if any files
-    have a column that hides which of them have landed. -#}
+    column of such lines, which staging, history and audit would get, and lack in the next run. Raises one, too, if the
+    files have a column that hides which of them have landed. -#}
 {%- macro _check_files_by_path(stored, columns) -%}
     {%- if afterimage._are_json_files(stored) and '_corrupt_record' in columns | map(attribute='name') -%}
         {%- do exceptions.raise_compiler_error(
