@@ -134,6 +134,7 @@ def message(number: int, form: str) -> str | bytes:
     """Return the message with a number: an update of one of many rows, or its insert."""
     key = number * 7919 % 100_003
     version = number // 100_003
+    moment = datetime(2024, 1, 1) + timedelta(seconds=number // 100)
     if form.startswith("debezium"):
         source = {"ts_ms": 1704067200000 + number, "file": "binlog.000001", "pos": number}
         change = {
@@ -151,7 +152,8 @@ def message(number: int, form: str) -> str | bytes:
         "beforeData": row(key, version) if version else None,
         "headers": headers(
             "UPDATE" if version else "INSERT",
-            changeSequence=f"2024010100{number // 60 % 60:02d}{number % 60:02d}00{number:019d}",
+            # A hundred changes a second, as a log has them: messages that land later are later.
+            changeSequence=f"{moment:%Y%m%d%H%M%S}00{number:019d}",
             timestamp="2024-01-01T00:00:00.000",
             transactionId=f"{number // 10:032X}",
             changeMask="000C" if version else "03FF",
