@@ -25,6 +25,7 @@ landed_messages as (
         {{ 'cast(' ~ landing.bytes ~ ' as string)' if usual else landing.value }} as {{ 'landed_' if usual }}value,
         {{ landing.key }} as message_key,
         {{ landing.key_row }} as key_row,
+        {{ landing.was_avro }} as was_avro,
         {{ landing.unread }} as unread,
         {{ landing.position }} as landed_position,
         {{ landing.partition }} as landed_partition,
@@ -206,7 +207,9 @@ concat(
 {%- set counted_row = afterimage._debezium_counted(columns, 'row') -%}
 {%- set counted_before = afterimage._debezium_counted(columns, 'before') -%}
 {{ return(
-    afterimage._debezium_message_steps(afterimage._exact_numbers('value', columns | map(attribute='name') | list)) + [
+    afterimage._debezium_message_steps(
+        'if(was_avro, value, ' ~ afterimage._exact_numbers('value', columns | map(attribute='name') | list) ~ ')'
+    ) + [
         ['is_postgresql', is_postgresql],
         ['scales', afterimage._debezium_scales(columns)],
         ['landed_before', 'if(m.op = \'d\' and not m.is_envelope, m.row, m.before)'],

@@ -2,6 +2,7 @@
     - `opened`: with `schemas`, the query that opens the messages (see _debezium_opened); the other SQL is then over it,
     - `value`, `key`, `key_row`, `headers`: the message, its key as text and as JSON, and its headers (`has_headers`: whether
       they are landed); `bytes`: the message as it landed, `text`: that or its key, as they are read without `schemas`,
+    - `was_avro`: whether it is read from Avro, which gives no number that Spark would write otherwise,
     - `unread`: why the message cannot be read, `no_frame`: the same for bytes that are neither JSON nor Avro,
     - `position`, `partition`: the columns of `position` as one text that sorts, and the first of them,
     - `place`: the place of a change in the order, `place_missing`: what to show if there is none. -#}
@@ -25,6 +26,7 @@
         'value': afterimage._valid_text(columns.value.sql),
         'key': afterimage._valid_text(columns.key.sql),
         'key_row': afterimage._valid_text(columns.key.sql),
+        'was_avro': 'false',
         'unread': 'cast(null as string)',
         'no_frame': "'Avro is read from a binary column, and with `schemas`'",
         'headers': afterimage._valid_text(columns.headers.sql),
@@ -39,7 +41,7 @@
         {%- do landing.update({
             'opened': afterimage._debezium_opened(columns.value, columns.key, schemas),
             'value': 'afterimage_value', 'key': 'afterimage_key', 'key_row': 'afterimage_key_row',
-            'unread': 'afterimage_read_error',
+            'was_avro': 'afterimage_value_id is not null', 'unread': 'afterimage_read_error',
         }) -%}
         {%- if columns.value.type == 'binary' -%}
             {%- do landing.update({'no_frame': "'not an Avro message: it ends before the id of its schema'"}) -%}

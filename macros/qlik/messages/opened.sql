@@ -80,9 +80,9 @@
 {#- The CTEs from the landing to `opened_messages`, one row per landed message: the envelope, and `body`, a struct
     of `fields`; others are ignored. `body` is what the JSON format has in `message`, or at the top if the task writes
     no envelope. Avro is converted to the same JSON first. With `schemas`, the name of a CTE, Avro payloads are read by
-    the schema of their id. `usual` are the steps that read usual messages (usual.sql), if any are sought. (The CTEs are
-    few, because Spark takes long to analyse a long chain of them.) -#}
-{%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none, usual=[]) -%}
+    the schema of their id. `usual` are the steps that read usual messages (usual.sql), if any are sought. If there
+    `are_many`, all tasks read Avro. (The CTEs are few, because Spark takes long to analyse a long chain.) -#}
+{%- macro _qlik_opened_messages(rows, landing, fields, schemas=none, condition=none, usual=[], are_many=false) -%}
     {%- set types = [] -%}
     {%- for name, type in fields.items() -%}
         {%- do types.append(afterimage._quote(name) ~ ' ' ~ type) -%}
@@ -92,7 +92,9 @@
         'magic string, type string, messageSchemaId string, message struct<' ~ body ~ '>, ' ~ body
     ) -%}
     {#- A struct from a UDF is never NULL itself. -#}
-    {%- set is_json = 'envelope.type is null and envelope.error is null' -%}
+    {%- set is_json = 'opened.type is null and opened.error is null' -%}
+    {%- set is_brace = 'substring(' ~ landing.value ~ ", 1, 1) = X'7B'" -%}
+    {%- set plain_schema_id = afterimage._qlik_plain_schema_id(landing.value) -%}
     {%- set landed -%}
 {{ landing.value }} as value,
         {{ landing.key }} as message_key,
@@ -107,40 +109,49 @@ from {{ rows }}
     where {{ condition | indent(8) }}
     {%- endif %}
     {%- endset -%}
+    {%- if landing.is_binary and are_many -%}
+        {%- set new_messages = 'from (select * ' ~ new_messages ~ ' distribute by xxhash64(' ~ landing.value ~ '))' -%}
+    {%- endif -%}
 {#- Beside `parsed`, since Spark compiles neither: a projection of its own would copy the row. -#}
 {%- set tombstone_id -%}
 if(value is null, concat('tombstone-', md5(to_json(struct(topic, message_key)))), null)
 {%- endset -%}
 {% if landing.is_binary %}
 -- JSON may land as bytes too, as a Kafka source gives it; a brace distinguishes it from Avro.
+{%- if schemas is not none %}
 envelopes as (
 
     select
         {{ landed }},
-        decode_avro_message(if(substring({{ landing.value }}, 1, 1) = X'7B', null, {{ landing.value }})) as envelope
+        {{ plain_schema_id | indent(8) }} as plain_schema_id,
+        decode_avro_message(
+            if({{ is_brace }} or {{ plain_schema_id | indent(12) }} is not null, null, {{ landing.value }})
+        ) as envelope
 
     {{ new_messages }}
 
 ),
+{%- endif %}
 
 payloads as (
 
     select
-        envelopes.*,
         {%- if schemas is none %}
-        cast(null as struct<message: string, error: string>) as payload
+        {{ landed }},
+        decode_avro_message(if({{ is_brace }}, null, {{ landing.value }})) as opened
+
+    {{ new_messages }}
         {%- else %}
+        envelopes.*,
         decode_avro_message(
-            if(envelopes.envelope.type = 'DT' and avro_schemas.data_schema is not null, envelopes.value, null),
-            avro_schemas.data_schema
-        ) as payload
-        {%- endif %}
+            if(substring(value, 1, 1) = X'7B', null, value),
+            if(plain_schema_id is not null or envelope.type = 'DT', data_schema, null)
+        ) as opened
 
     from envelopes
-    {%- if schemas is not none %}
     left outer join (select /*+ broadcast */ schema_id, data_schema from {{ schemas }}) as avro_schemas
-        on envelopes.envelope.schema_id = avro_schemas.schema_id
-    {%- endif %}
+        on coalesce(plain_schema_id, envelope.schema_id) = avro_schemas.schema_id
+        {%- endif %}
 
 ),
 
@@ -150,9 +161,11 @@ parsed_messages as (
         *,
         {{ tombstone_id }} as tombstone_id,
         from_json(
-            {{ afterimage._exact_numbers(
-                'if(' ~ is_json ~ ', ' ~ afterimage._valid_text('value') ~ ', coalesce(payload.message, envelope.message))'
-            ) | indent(12) }},
+            -- What was Avro has texts alone.
+            coalesce(
+                opened.message,
+                {{ afterimage._exact_numbers('if(' ~ is_json ~ ', ' ~ afterimage._valid_text('value') ~ ', null)') | indent(16) }}
+            ),
             {{ parsed_as }}
         ) as parsed
 
@@ -200,11 +213,11 @@ opened_messages as (
             null
         ) as message_position,
         {%- if landing.is_binary %}
-        envelope.type is not null as is_avro,
-        coalesce(payload.error, envelope.error) as avro_error,
+        opened.type is not null as is_avro,
+        opened.error as avro_error,
         if({{ is_json }}, cast(value as string), null) as json_text,
-        coalesce(envelope.type, parsed.type) as type,
-        coalesce(envelope.schema_id, parsed.messageSchemaId) as envelope_schema_id,
+        coalesce(opened.type, parsed.type) as type,
+        coalesce(opened.schema_id, parsed.messageSchemaId) as envelope_schema_id,
         {%- else %}
         false as is_avro,
         cast(null as string) as avro_error,
@@ -222,6 +235,18 @@ opened_messages as (
 
     from parsed_messages
 
+)
+{%- endmacro -%}
+
+
+{#- The schema id in the envelope of a data message in Avro, as Qlik usually writes it: the magic, the type DT, no
+    headers, an id of less than 64 bytes. Such a message is opened once, by the schema of the id. NULL of any other. -#}
+{%- macro _qlik_plain_schema_id(value) -%}
+{%- set size = 'conv(hex(substring(' ~ value ~ ', 11, 1)), 16, 10)' -%}
+if(
+    substring({{ value }}, 1, 10) = X'61744D53470444540002' and {{ size }} < 128,
+    decode(substring({{ value }}, 12, cast({{ size }} as int) div 2), 'UTF-8'),
+    null
 )
 {%- endmacro -%}
 

@@ -36,12 +36,21 @@ Convert = Callable[[Any], Any]
 # Chooses it for the name of a type and what the schema says beside that. None: the value itself.
 Notation = Callable[[str, Mapping[str, Any]], Convert | None]
 
+_in_json = json.JSONEncoder(ensure_ascii=False).encode
 _EPOCH = datetime(1970, 1, 1)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
 
 class MessageError(ValueError):
-    """A message or a schema that cannot be understood; the text says why."""
+    """A message or a schema that cannot be understood; the text says why.
+
+    Attributes:
+        known: Fields of the function's result that are known nevertheless.
+    """
+
+    def __init__(self, reason: str, known: Mapping[str, Any] | None = None) -> None:
+        super().__init__(reason)
+        self.known = known or {}
 
 
 @dataclass(frozen=True)
@@ -86,7 +95,7 @@ def read_payload(payload: bytes, schema: str, notation: Notation) -> str:
         raise MessageError(f"the schema of the message: {error}") from None
     content = read_whole(reader.read, payload, "the message")
     try:
-        return json.dumps(content, ensure_ascii=False)
+        return _in_json(content)
     except RecursionError:
         raise MessageError("the message: nests too deeply") from None
 
@@ -238,6 +247,8 @@ def _long(data: bytes, position: int) -> tuple[int, int]:
     byte = data[position]
     position += 1
     number = byte & 0x7F
+    if byte < 0x80:  # Most numbers, since lengths and the branches of unions are numbers, too.
+        return (number >> 1) ^ -(number & 1), position
     shift = 7
     while byte & 0x80:
         byte = data[position]
@@ -298,6 +309,11 @@ def _read_double(data: bytes, position: int) -> tuple[float, int]:
 
 def read_string(data: bytes, position: int) -> tuple[str, int]:
     """Read a text, and give the position after it."""
+    # Most are short: a byte says the length. What is damaged goes the longer way to its error.
+    size = data[position]
+    end = position + 1 + (size >> 1)
+    if size < 0x80 and not size & 1 and end <= len(data):
+        return data[position + 1 : end].decode(), end
     found, position = read_bytes(data, position)
     return found.decode(), position
 
@@ -392,8 +408,13 @@ def _enum(symbols: list[str]) -> Reader:
 def union(branches: list[Reader]) -> Reader:
     """Return the reader of a value of one of several types."""
     reads = [branch.read for branch in branches]
+    # By the byte that names it. There are further ways to write the same number.
+    usual = {index * 2: read for index, read in enumerate(reads[:64])}
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
+        usual_read = usual.get(data[position])
+        if usual_read is not None:
+            return usual_read(data, position + 1)
         index, position = _long(data, position)
         if not 0 <= index < len(reads):
             raise MessageError(f"branch {index} of a union of {len(reads)}")

@@ -36,7 +36,8 @@ def decode_avro_message(
         ISO 8601), or NULL without a schema. `None` for a NULL value.
 
     Raises:
-        MessageError: The bytes are not such a message, or do not fit their schema.
+        MessageError: The bytes are not such a message, or do not fit their schema. If they do not
+            fit `data_schema`, `type` and `schema_id` are known.
 
     Example:
         >>> value = b"atMSG" + bytes.fromhex("04 4454 00 02 04 7631 00 06 04 6f6b")
@@ -51,9 +52,14 @@ def decode_avro_message(
         hint = ", as messages of a schema registry do" if data[:1] == b"\0" else ""
         raise MessageError(f"does not begin with atMSG, but with {data[:5].hex().upper()}{hint}")
     kind, schema_id, own_schema, payload = avro.read_whole(_read_envelope, data, "the envelope")
+    envelope = {"type": kind, "schema_id": schema_id}
     schema = data_schema if own_schema is None else own_schema
-    message = None if schema is None else avro.read_payload(payload, schema, _plain_texts)
-    return {"type": kind, "schema_id": schema_id, "message": message}
+    try:
+        message = None if schema is None else avro.read_payload(payload, schema, _plain_texts)
+    except MessageError as error:
+        # What is read by a schema of its own is known as a whole, or not at all.
+        raise MessageError(str(error), envelope if own_schema is None else None) from None
+    return {**envelope, "message": message}
 
 
 def _plain_texts(kind: str, schema: Mapping[str, Any]) -> Convert | None:

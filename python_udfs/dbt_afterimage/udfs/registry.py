@@ -19,7 +19,8 @@ class Udf:
 
     A `ValueError` of the function is a refusal, which the staging macros turn into a
     `reject_reason`. SQL gets NULL for an argument that is not NULL. From a function that returns a
-    struct with an `error`, it gets the refusal's text there and NULL in all other fields.
+    struct with an `error`, it gets the refusal's text there and NULL in all other fields, but for
+    those in the refusal's `known`.
     """
 
     sql_name: str

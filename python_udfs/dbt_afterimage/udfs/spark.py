@@ -127,6 +127,11 @@ def arrow_type(ddl: str) -> Any:
     return to_arrow_type(from_ddl(ddl))
 
 
+def _refused(refusal: Exception) -> dict[str, Any]:
+    # What the function knows nevertheless stays.
+    return {**getattr(refusal, "known", {}), "error": str(refusal)}
+
+
 def _values(column: Any) -> Any:
     # pandas 3, and pandas 2 in a numeric column, does not use None for NULL.
     if column.dtype == object:
@@ -145,6 +150,6 @@ def _each_distinct_once(
             try:
                 known[key] = function(*key)
             except (ValueError, RecursionError) as refusal:
-                known[key] = {"error": str(refusal)} if "error" in fields else None
+                known[key] = _refused(refusal) if "error" in fields else None
         results.append(known[key])
     return results

@@ -99,7 +99,9 @@ def body(udf: Udf) -> str:
         module=udf.function.__module__.replace(PACKAGE, package),
         function=udf.function.__name__,
         arguments=", ".join(parameter.split()[0] for parameter in _parameters(udf)),
-        refused='{"error": str(refusal)}' if "error" in udf.fields else "None",
+        refused='{**getattr(refusal, "known", {}), "error": str(refusal)}'
+        if "error" in udf.fields
+        else "None",
         returned=f"None if result is None else {fields}" if udf.fields else "result",
     )
 

@@ -14,6 +14,7 @@ from itertools import count
 from typing import Any
 
 import fastavro
+import pandas as pd
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 from dbt_afterimage.udfs import avro
 from dbt_afterimage.udfs.avro import MessageError
 from dbt_afterimage.udfs.messages import decode_avro_message
+from dbt_afterimage.udfs.spark import vectorised
 from qlik_messages import ENVELOPE, avro_message, column, data_schema, encode, headers, record
 
 ONE_TEXT = json.dumps(record("R", [{"name": "a", "type": "string"}]))
@@ -207,6 +209,17 @@ def test_message_of_qlik_is_read_as_its_json() -> None:
 def test_damaged_message_is_refused_with_the_reason(value: str, reason: str) -> None:
     with pytest.raises(MessageError, match=reason):
         decode_avro_message(hand_made(value), ONE_TEXT)
+
+
+def test_envelope_is_known_where_a_message_does_not_fit_the_schema_of_its_id() -> None:
+    cut_short = "61744D5347 04 4454 00 02 04 7631 {} 04 04 6F"
+    by_id = hand_made(cut_short.format("00"))
+    by_its_own = hand_made(cut_short.format("02" + encode("string", ONE_TEXT).hex()))
+    opened = vectorised(decode_avro_message, ["type", "schema_id", "message", "error"])(
+        pd.Series([by_id, by_its_own]), pd.Series([ONE_TEXT, None])
+    )
+    reason = "the message: 2 bytes are announced, 1 are there"
+    assert opened.values.tolist() == [["DT", "v1", None, reason], [None, None, None, reason]]
 
 
 def field(kind: Any) -> str:

@@ -41,6 +41,16 @@ EXAMPLES: list[tuple[str, list[Any], Any]] = [
         {"type": "DT", "schema_id": "v1", "message": '{"a": "ok"}', "error": None},
     ),
     (
+        "decode_avro_message",
+        [ENVELOPE, TWO_TEXTS],
+        {
+            "type": "DT",
+            "schema_id": "v1",
+            "message": None,
+            "error": "the message: ends in the middle of a value",
+        },
+    ),
+    (
         "decode_registry_message",
         [framed(7, record("R", {"a": "string", "b": "bytes"}), {"a": "x", "b": b"hi"}), TWO_TEXTS],
         {"message": '{"a": "x", "b": "aGk="}', "error": None},
