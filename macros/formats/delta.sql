@@ -74,15 +74,20 @@ true
 
 
 {#- Statistics of a column let Delta skip files by it. By default it keeps them for a table's first 32 columns, which
-    are the fields of the images. A MERGE into a history marks rows as deleted, and does not rewrite their files. -#}
+    are the fields of the images. Delta clusters by no column without them: `liquid_clustered_by`, an option of
+    dbt-databricks, has them as SQL names them. A MERGE into a history marks rows as deleted, and does not rewrite their
+    files. -#}
 {%- macro _delta_properties(kind, renamed) -%}
     {%- set columns = {
         'staging': ['change_seq', 'ingested_at'],
         'history': ['valid_from_seq', 'valid_to_seq'],
         'audit': ['change_seq'],
     } -%}
-    {%- set names = [] -%}
-    {%- for name in columns[kind] -%}
+    {%- set clustered_by = config.get('liquid_clustered_by') or [] -%}
+    {%- set names = clustered_by.split(',') if clustered_by is string else clustered_by | list -%}
+    {#- Delta refuses a name that is there twice. -#}
+    {%- set given = names | join(',') | replace('`', '') | replace(' ', '') | lower -%}
+    {%- for name in columns[kind] if renamed.get(name, name) | lower not in given.split(',') -%}
         {%- do names.append(afterimage._quote(renamed.get(name, name))) -%}
     {%- endfor -%}
     {%- set properties = {'delta.dataSkippingStatsColumns': names | join(',')} -%}

@@ -111,8 +111,15 @@ true
     {%- set known = afterimage._files_of(listing, afterimage._is_written_since(newest)) -%}
     {%- set state = tojson({'newest': newest, 'files': known.files, 'digest': known.digest}) -%}
     {%- if before.newest -%}
+        {#- A path lists its files anew in each statement. So each names those that the state has: one that comes
+            meanwhile may hold a part of what earlier ones hold. Of too many there are no names. -#}
+        {%- set are_named = found.files is not none and known.files is not none -%}
+        {%- set names = (found.files ~ ' ' ~ known.files).split() | unique if are_named else [] -%}
+        {%- set new = names | reject('in', (before.files or '').split()) | list -%}
+        {%- set is_new = afterimage._file_mark() ~ " in ('" ~ new | join("', '") ~ "')" if are_named else unread -%}
         {{ return(afterimage._landed(
-            relation, 'new', landed='(select * from ' ~ relation ~ ' as landed_files where ' ~ unread ~ ')', state=state
+            relation, 'new', landed='(select * from ' ~ relation ~ ' as landed_files where ' ~ is_new ~ ')',
+            state=state, may_be_gone=not are_named
         )) }}
     {%- endif -%}
     {#- The first run, or one without a record, which says so. After the clock was set back by more than half an hour,

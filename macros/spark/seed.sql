@@ -33,7 +33,7 @@
             ~ '. Correct the cell or its column_types.'
         ) -%}
         {%- set value = 'unhex(' ~ name ~ ')' if type == 'binary' else 'cast(' ~ name ~ ' as ' ~ type ~ ')' -%}
-        {%- set is_misfit = value ~ ' is null' if type == 'binary' else afterimage._misfit(name, value, type) -%}
+        {%- set is_misfit = afterimage._misfit(name, value, type) -%}
         {%- if type == 'date' or type.startswith('timestamp') -%}
             {%- set is_misfit = '(' ~ is_misfit ~ ' or ' ~ afterimage._has_no_date(name)
                 ~ (' or ' ~ afterimage._loses_time(name, type) if type != 'date' else '') ~ ')' -%}

@@ -73,6 +73,34 @@ def test_settings_of_the_adapter_reach_our_tables(shop: Warehouse) -> None:
     assert " location 'abfss://lake/cdc/orders_history'" in create
 
 
+@pytest.mark.parametrize(
+    ("given", "clustered_by", "with_statistics"),
+    [
+        ("['id']", "id", "id,`valid_from_seq`,`valid_to_seq`"),
+        ("'id'", "id", "id,`valid_from_seq`,`valid_to_seq`"),
+        (
+            "['`valid_from_seq`', 'id']",
+            "`valid_from_seq`, id",
+            "`valid_from_seq`,id,`valid_to_seq`",
+        ),
+    ],
+    ids=["list", "text", "ours"],
+)
+def test_columns_to_cluster_by_have_statistics(
+    given: str, clustered_by: str, with_statistics: str, shop: Warehouse
+) -> None:
+    """Else Delta refuses the table, as it does one whose list has a name twice."""
+    shop.file(
+        "models/orders_history.sql",
+        "{{ config(materialized='history', unique_key=['id'],"
+        f" liquid_clustered_by={given}) }}}} select * from {{{{ ref('stg_orders') }}}}",
+    )
+    shop.dbt("run", "--select", "orders_history")
+    (create,) = shop.sent(r"^create or replace table `main`\.`cdc`\.`orders_history`")
+    assert f" CLUSTER BY ({clustered_by})" in create
+    assert f"'delta.dataSkippingStatsColumns' = '{with_statistics}'" in create
+
+
 def test_seeds_are_loaded_by_the_adapter_itself(shop: Warehouse) -> None:
     """Ours mend the loading of dbt-spark, also where the project's dispatch names us first."""
     shop.file("seeds/cities.csv", "id,city\n1,Rome\n")

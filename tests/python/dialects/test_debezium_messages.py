@@ -515,6 +515,53 @@ def test_a_run_that_has_met_none_of_its_messages_reads_no_earlier_file(
 
 
 @pytest.mark.slow
+def test_a_file_that_lands_while_a_run_is_at_work_is_the_next_ones(
+    project: Project, lake: Lake, tmp_path: Path
+) -> None:
+    """It has the insert of a key change, whose delete an earlier run has read alone."""
+    # Marks of files are the same in each statement, whatever is in their path.
+    topic = tmp_path / "a töpic, 100%"
+    rows = [
+        landed(9, envelope("c", 10, None, thing(1, "long"))),
+        landed(10, envelope("d", 20, thing(1, "long"), None), header="newkey"),
+        landed(11, None, key=1),
+        landed(12, envelope("c", 20, None, thing(20, "long")), header="oldkey"),
+        landed(13, envelope("c", 30, None, thing(2, "other"))),
+    ]
+
+    def land(name: str, *messages: Row) -> Path:
+        folder = topic / name if name.startswith("batch=") else tmp_path / name
+        lake.frame(LANDING, list(messages)).coalesce(1).write.parquet(str(folder))
+        return folder
+
+    def run(*options: str, pre_hook: str | None = None) -> list[tuple[int, str, str | None]]:
+        project.stream(
+            "stg_things",
+            f"debezium_messages({relation(f'`{topic}`', 'parquet')}, unique_key=['id'],"
+            f" key='key', headers='headers', columns={COLUMNS})",
+            pre_hook=pre_hook,
+        )
+        project.history("things_history", "stg_things")
+        project.dbt("run", "--select", *TABLES, *options)
+        found = lake.rows(f"select id, note, closed_by from {SCHEMA}.things_history order by id")
+        return [(row["id"], row["note"], row["closed_by"]) for row in found]
+
+    land("batch=1", *rows[:3])
+    assert run("--full-refresh") == [(1, "long", "delete")]
+    land("batch=2", rows[4])
+    later = land("later", rows[3])
+    # A hook runs once the model's SQL is made, right before it.
+    lands = f"insert overwrite directory '{topic}/batch=3' using parquet"
+    assert run(pre_hook=f"{lands} select * from parquet.`{later}`") == [
+        (1, "long", "delete"),
+        (2, "other", None),
+    ]
+    whole = [(1, "long", "key_change"), (2, "other", None), (20, "long", None)]
+    assert run() == whole
+    assert run("--full-refresh") == whole
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("system", ["debezium", "qlik"])
 def test_messages_that_are_gone_before_a_run_count_as_they_are(
     system: str, project: Project, lake: Lake

@@ -276,6 +276,7 @@ def test_a_column_to_partition_by_may_stand_anywhere(project: Project, tmp_path:
         ("timestamp_ntz", "2024-03-01 10:00:00+02:00"),
         ("date", "202401"),
         ("binary", "0x0B"),
+        ("binary", "ABC"),
         ("boolean", "maybe"),
     ],
 )
