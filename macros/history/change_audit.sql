@@ -22,6 +22,8 @@
 {%- macro _audit_rows(changes, typed_columns, unique_key, meta, load_valid_from, facts, names_user, of_keys=none) -%}
     {%- set columns = typed_columns | map(attribute='name') | list -%}
     {%- set keys = afterimage._key_names(unique_key) -%}
+    {%- set may_move = facts is none or facts.moves -%}
+    {%- set may_trade = facts is none or facts.trades -%}
 
 with
 
@@ -34,7 +36,6 @@ transitions as (
     select
         *,
         {{ afterimage._previous_state(keys) }} as previous_state,
-        -- A row that came from another key is compared with its own before-image only.
         is_row
         and before_image is not null
         and not ({{ afterimage._each(unique_key, 'before_image.{column} <=> {key}') | join(' and ') }}) as has_moved
@@ -44,22 +45,62 @@ transitions as (
 ),
 {%- set shown = keys + [
     'change_id', 'change_seq', 'operation', 'changed_at', 'transaction_id', 'ended_by', 'is_row', 'was_alive',
-    'has_moved', 'unknown_columns', 'before_image', 'state', 'previous_state'
+    'has_moved', 'unknown_columns', 'before_image', 'state'
 ] + (['changed_by'] if names_user else []) %}
+{%- if may_move and may_trade %}
+
+{{ afterimage._rows_found(keys) }}
+{%- endif %}
 
 -- If another row has replaced the deleted row at its key, the delete still shows what its before-image held.
+listed_events as (
+
+    select
+        {{ shown | join(', ') }},
+        if(was_alive, previous_state, null) as row_here
+
+    from transitions
+    {%- if may_trade %}
+    union all
+    select
+        {{ shown | join(', ')
+            | replace('was_alive, has_moved', 'false as was_alive, false as has_moved')
+            | replace('before_image, state', 'before_image, if(true, null, image) as state') }},
+        {{ 'row_found' if may_move else 'if(true, null, image)' }} as row_here
+
+    from classified_events
+    {%- if may_move %}
+    left outer join rows_found
+        on change_id = found_by
+    {%- endif %}
+    where is_earlier_row
+    {%- endif %}
+
+),
+
+-- A row that came from another key is compared with the row that left that one. Other events are spread by their keys:
+-- a truncation has one change_id for all of them.
 shown_events as (
 
-    select {{ shown | join(', ') }}
-    from transitions
-    {%- if facts is none or facts.trades %}
-    union all
-    select {{ shown | join(', ')
-        | replace('was_alive, has_moved', 'false as was_alive, false as has_moved')
-        | replace('state, previous_state', 'if(true, null, image) as state, if(true, null, image) as previous_state') }}
-    from classified_events
-    where is_earlier_row and ended_by = 'delete'
-    {%- endif %}
+    select
+        *,
+        {%- if may_move %}
+        if(
+            has_moved,
+            first(if(ended_by = 'key_change', row_here, null), true) over (
+                partition by if(
+                    has_moved or ended_by = 'key_change',
+                    change_id,
+                    cast({{ afterimage._hash_of_values(keys) | indent(20) }} as string)
+                )
+            ),
+            row_here
+        ) as row_before
+        {%- else %}
+        if(has_moved, null, row_here) as row_before
+        {%- endif %}
+
+    from listed_events
 
 ),
 
@@ -70,9 +111,7 @@ compared as (
         array(
             {%- for column in typed_columns %}
             {%- set name = afterimage._quote(column.name) %}
-            {%- set old =
-                'coalesce(before_image.' ~ name ~ ', if(was_alive and not has_moved, previous_state.' ~ name ~ ', null))'
-            %}
+            {%- set old = 'coalesce(before_image.' ~ name ~ ', row_before.' ~ name ~ ')' %}
             {%- set new = 'if(is_row, state.' ~ name ~ ', null)' %}
             named_struct(
                 'column_name', {{ afterimage._literal(column.name) }},
@@ -87,7 +126,7 @@ compared as (
                 ),
                 'old_value_from', case
                     when before_image.{{ name }} is not null then 'before_image'
-                    when was_alive and not has_moved then 'version_before'
+                    when row_before is not null then 'version_before'
                 end
             ){{ ',' if not loop.last }}
             {%- endfor %}
@@ -114,6 +153,33 @@ select
 
 from compared
 lateral view explode(filter(comparisons, c -> not c.is_same)) as difference
+{%- endmacro -%}
+
+
+{#- The CTE `rows_found`: the rows that left a key for another after a newcomer had come there, and by which change
+    (`found_by`). Such a row is the one that the newcomer found. -#}
+{%- macro _rows_found(keys) -%}
+rows_found as (
+
+    select
+        departure.change_id as found_by,
+        max_by(
+            if(newcomer.was_alive, newcomer.previous_state, null),
+            struct(newcomer.change_seq, newcomer.event_rank, newcomer.change_id)
+        ) as row_found
+
+    from classified_events as departure
+    inner join transitions as newcomer
+        on
+            {{ afterimage._each(keys, 'departure.{key} <=> newcomer.{key}') | join(' and ') }}
+            and departure.transaction_id = newcomer.transaction_id
+            and newcomer.arrived_by is not null
+            and struct(newcomer.change_seq, newcomer.event_rank, newcomer.change_id)
+            < struct(departure.change_seq, departure.event_rank, departure.change_id)
+    where departure.is_earlier_row and departure.ended_by = 'key_change'
+    group by departure.change_id
+
+),
 {%- endmacro -%}
 
 

@@ -2,11 +2,12 @@
     - `sparse_columns`: which columns are ever absent,
     - `truncates`: whether the table was ever truncated,
     - `trades`: whether rows may take each other's keys; `trading`: the hashes of all keys where they do, if these are few,
-    - `carries`: whether rows take values along to another key; `carried`: the table of these values, if there is one. -#}
-{%- macro _facts(sparse_columns, truncates, trades, carries, carried=none, trading=none) -%}
+    - `carries`: whether rows take values along to another key; `carried`: the table of these values, if there is one,
+    - `moves`: whether any change gave its row another key. -#}
+{%- macro _facts(sparse_columns, truncates, trades, carries, carried=none, trading=none, moves=false) -%}
     {{ return({
         'sparse_columns': sparse_columns, 'truncates': truncates, 'trades': trades, 'carries': carries, 'carried': carried,
-        'trading': trading,
+        'trading': trading, 'moves': moves,
     }) }}
 {%- endmacro -%}
 
@@ -16,7 +17,7 @@
 {%- macro _facts_of(remembered, carried=none, pending={}) -%}
     {{ return(afterimage._facts(
         remembered.sparse_columns, remembered.truncates, remembered.trades, remembered.carries, carried,
-        pending.get('trading')
+        pending.get('trading'), remembered.moves
     )) }}
 {%- endmacro -%}
 
@@ -37,8 +38,8 @@
 
 {#- A summary of the changes that a condition selects: one row, whatever their number.
     - `changes`: how many, `max_seq`, `min_time`: their last place and first time,
-    - `truncates`, `ends`, `sparse_moves`: how many are truncations, end a row in a known transaction, and gave a row
-      another key without all its columns; `first_ender`, `last_ender`: the transactions of the ends,
+    - `truncates`, `ends`, `moves`, `sparse_moves`: how many are truncations, end a row in a known transaction, gave a row
+      another key, and did so without all its columns; `first_ender`, `last_ender`: the transactions of the ends,
     - `unknown`: how many have none of our operations, such as `unknown_operation`,
     - `movable`: how many may be at another place later,
     - `sparse_columns`: which columns are absent in any,
@@ -60,6 +61,7 @@
         'ends': 'count_if(reject_reason is null and ' ~ ends_row ~ ')',
         'first_ender': 'min(if(' ~ ends_row ~ ', transaction_id, null))',
         'last_ender': 'max(if(' ~ ends_row ~ ', transaction_id, null))',
+        'moves': 'count_if(reject_reason is null and ' ~ afterimage._changes_key(options.unique_key) ~ ')',
         'sparse_moves': 'count_if(reject_reason is null and ' ~ afterimage._is_sparse_move(options.unique_key) ~ ')',
         'movable': 'count_if(' ~ afterimage._has_movable_place('change_seq') ~ ')',
         'sparse_columns': 'array_distinct(flatten(collect_set(absent_columns)))',
@@ -92,15 +94,15 @@
       of the last day are kept one by one, because a staging run that began earlier may commit later than another. A
       thousand is the most, so that statements stay short (docs/operations/troubleshooting.md names that limit),
     - `max_seq`: the last place,
-    - `truncates`, `trades`, `carries`, `sparse_columns`: the facts of all of them, see _facts. (A table built by an earlier
-      release does not say `trades` and `carries`; they count as true.) -#}
+    - `truncates`, `trades`, `carries`, `moves`, `sparse_columns`: the facts of all of them, see _facts. (A table built by
+      an earlier release does not say `trades`, `carries` and `moves`; they count as true.) -#}
 {%- macro _remember(taken_in, pending, trades, carries) -%}
     {%- set day = 24 * 60 * 60 * 1000000 -%}
     {#- A sample (`--sample`) leaves changes out, so the next run reads its runs again. -#}
     {%- set new_runs = [] if invocation_args_dict.sample else pending.runs -%}
     {%- set known = taken_in or {
         'until': 0, 'runs': [], 'max_seq': '', 'truncates': false, 'trades': false, 'carries': false,
-        'sparse_columns': [],
+        'moves': false, 'sparse_columns': [],
     } -%}
     {%- set runs = (known.runs + new_runs) | unique | sort | list -%}
     {#- A time in the future must not hide the runs until then. -#}
@@ -117,6 +119,7 @@
         'truncates': known.truncates or pending.truncates > 0,
         'trades': known.get('trades', true) or trades,
         'carries': known.get('carries', true) or carries,
+        'moves': known.get('moves', true) or pending.moves > 0,
         'sparse_columns': sparse | unique(case_sensitive=true) | sort(case_sensitive=true) | list,
     }) }}
 {%- endmacro -%}

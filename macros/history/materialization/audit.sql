@@ -64,15 +64,16 @@
 {%- endmacro -%}
 
 
-{#- The select of the audit for the keys in the table `touched`, or for all keys. -#}
-{%- macro _audit_of_keys(stream, columns, options, facts, touched=none) -%}
+{#- The select of the audit for the keys in a table, or for all keys. A row that came from a key outside of the table is
+    compared as if it had not been seen there. -#}
+{%- macro _audit_of_keys(stream, columns, options, facts, wanted=none) -%}
     {%- do afterimage._check_known(
         options.macro_name, 'unique_key', options.unique_key, columns | map(attribute='name') | list
     ) -%}
     {{ return(afterimage._audit_rows(
         stream, columns, options.unique_key, afterimage._audit_names(options), options.load_valid_from, facts,
         afterimage._has_user(stream),
-        of_keys='select ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ' ~ touched if touched
+        of_keys='select ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ' ~ wanted if wanted
     )) }}
 {%- endmacro -%}
 
@@ -127,11 +128,21 @@
     {%- set remembered = afterimage._with_columns(
         afterimage._remember(taken_in, pending, true, pending.sparse_moves > 0), columns
     ) -%}
-    {#- A truncation touches every key. -#}
-    {%- set touched = none if pending.truncates > 0 or is_reworded else afterimage._scratch_table(
-        target_relation, 'touched',
-        'select distinct ' ~ afterimage._key_names(options.unique_key) | join(', ') ~ ' from ('
-        ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if remembered.carries) ~ ') as touching'
+    {#- A truncation touches every key. A late change may say what a row was that has another key by now. -#}
+    {%- set touches_all = pending.truncates > 0 or is_reworded -%}
+    {%- set keys = afterimage._key_names(options.unique_key) | join(', ') -%}
+    {%- set touching = 'select distinct ' ~ keys ~ ' from ('
+        ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if remembered.carries)
+        ~ ') as touching' -%}
+    {%- if remembered.moves and not touches_all and pending.min_seq <= taken_in.max_seq -%}
+        {%- set touching = afterimage._with_moves(stream, options.unique_key, touching, '`before`', '`after`') -%}
+    {%- endif -%}
+    {%- set touched = none if touches_all else afterimage._scratch_table(target_relation, 'touched', touching) -%}
+    {#- A row that came from another key is compared with what it was there. -#}
+    {%- set read = none if touches_all or not remembered.moves else afterimage._scratch_table(
+        target_relation, 'read', afterimage._with_moves(
+            stream, options.unique_key, 'select ' ~ keys ~ ' from ' ~ touched, '`after`', '`before`'
+        )
     ) -%}
     {%- set carried = afterimage._follow_rows(
         target_relation, stream, columns, options, afterimage._facts_of(remembered)
@@ -156,7 +167,7 @@
 
         from ({{ afterimage._rows_of_touched_keys(
             '(' ~ afterimage._audit_of_keys(
-                stream, columns, options, afterimage._facts_of(remembered, carried), touched
+                stream, columns, options, afterimage._facts_of(remembered, carried), read or touched
             ) ~ ')',
             touched, options
         ) }}) as fresh
@@ -182,7 +193,9 @@
     {%- if counts.removed > 0 -%}
         {%- set removed = 'select ' ~ afterimage._each(options.unique_key, '{column} as {key}') | join(', ') ~ ', '
             ~ 'afterimage_known_seq as known_seq from ' ~ difference ~ " where afterimage_action = 'removed'" -%}
-        {%- do afterimage._refuse_to_lose(target_relation, stream, options, removed, [difference, touched, carried]) -%}
+        {%- do afterimage._refuse_to_lose(
+            target_relation, stream, options, removed, [difference, touched, read, carried]
+        ) -%}
     {%- endif -%}
     {%- do log(
         model.name ~ ': ' ~ pending.changes ~ ' changes in; rows: ' ~ counts.added ~ ' added, ' ~ counts.changed
@@ -209,7 +222,7 @@
     {%- endif -%}
     {%- do afterimage._refuse_if_overtaken(target_relation, snapshot, taken_in) -%}
     {%- do afterimage._remember_taken_in(target_relation, remembered) -%}
-    {%- do afterimage._drop_scratch_tables([difference, touched, carried]) -%}
+    {%- do afterimage._drop_scratch_tables([difference, touched, read, carried]) -%}
     {%- do afterimage._compact_when_due(target_relation, 'audit', snapshot) -%}
 {%- endmacro -%}
 

@@ -202,6 +202,19 @@ where reject_reason is null and {{ afterimage._is_sparse_move(unique_key) }}
 {%- endmacro -%}
 
 
+{#- The keys of a query, and those that rows came to from there (`from_image` is `before`), or from which rows came
+    there (`after`). -#}
+{%- macro _with_moves(stream, unique_key, keys, from_image, to_image) -%}
+{{ keys }}
+union
+select {{ afterimage._quoted(unique_key, to_image ~ '.') | join(', ') }}
+from {{ stream }} as changes
+where
+    {{ afterimage._changes_key(unique_key) }}
+    and {{ afterimage._has_key_of(from_image, unique_key, keys) | indent(4) }}
+{%- endmacro -%}
+
+
 {#- The first time from the first new place on, up to the last new change that comes behind others of its place. All of
     these are rebuilt with it (`9.1` is between `9` and `9.234`), and are valid from the latest time before them, which only
     changes after this time can have. -#}

@@ -348,14 +348,11 @@ def test_a_default_of_the_old_row_neither_leaves_it_open_nor_is_audited(
         f"select column_name, old_value, new_value from {SCHEMA}.defaults_audit"
         " where operation = 'update' order by change_seq, column_name"
     )
-    # What the row was at its old key but for this, the messages do not say.
+    # The deletes do not say what the rows were, but the rows at their keys do.
     assert [tuple(row.values()) for row in audited] == [
         ("id", "1", "2"),
-        ("note", None, "a"),
-        ("state", None, "paid"),
         ("id", "2", "3"),
-        ("note", None, "b"),
-        ("state", None, "paid"),
+        ("note", "a", "b"),
     ]
 
 

@@ -445,6 +445,23 @@ def test_a_field_that_does_not_fit_is_queried_back_alone(project: Project, lake:
     assert staged[2]["after"]["n"] == "John"
 
 
+@pytest.mark.slow
+def test_an_ephemeral_model_of_the_log_is_read_whole_despite_a_look_back(
+    project: Project, lake: Lake
+) -> None:
+    lake.create("cut_log", LOG, [event(1, 1, 1, "fname", new_value="Jack")])
+    log = f"select * from {{{{ {relation('cut_log')} }}}}"
+    project.model("cut", log, materialized="ephemeral")
+    project.stream("stg_cut", event_log("cut_log", USR).replace(relation("cut_log"), "ref('cut')"))
+    run = ("run", "--select", "stg_cut", "--vars", "afterimage_lookback_hours: 24")
+    project.dbt(*run)
+    late = event(2, 1, 2, "fname", new_value="Jill", event_time=NOON - timedelta(days=9))
+    lake.append("cut_log", LOG, [late])
+    project.dbt(*run)
+    staged = lake.rows(f"select after.fname from {SCHEMA}.stg_cut order by change_seq")
+    assert [row["fname"] for row in staged] == ["Jack", "Jill"]
+
+
 # --- Any delivery of a log ----------------------------------------------------------------------
 
 

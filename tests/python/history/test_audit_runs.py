@@ -69,6 +69,29 @@ def test_a_change_without_effect_after_a_late_one_is_removed(project: Project, l
 
 
 @pytest.mark.slow
+def test_a_row_with_another_key_is_compared_with_the_row_that_left(
+    project: Project, lake: Lake
+) -> None:
+    """Its before-image has the key alone. A late change of the old key says what the row was."""
+    at_new_key = f"select * from {SCHEMA}.people_audit where id = 3 order by column_name"
+
+    def shown() -> list[tuple[Any, ...]]:
+        names = ("column_name", "old_value", "new_value", "old_value_from")
+        return [tuple(row[name] for name in names) for row in lake.rows(at_new_key)]
+
+    moved = change(50, "update", (3, "Eva"), 1) | {"before": (1, None)}
+    lake.append("audited_people", COLUMNS, [moved])
+    project.dbt("run")
+    assert shown() == [("id", "1", "3", "before_image")]
+    lake.append("audited_people", COLUMNS, [change(40, "update", (1, "Ida"), 2)])
+    project.dbt("run")
+    assert shown() == [
+        ("id", "1", "3", "before_image"),
+        ("name", "Ida", "Eva", "version_before"),
+    ]
+
+
+@pytest.mark.slow
 def test_rows_from_before_a_pruned_stream_are_not_lost(project: Project, lake: Lake) -> None:
     """A staging table that is built again has only the changes that the raw table still holds."""
     ada, ben, eva = (

@@ -122,6 +122,7 @@ class Step:
     is_alive: bool
     state_before: Row  # the last known row of the key, also while it is not alive; {} if never seen
     state: Row
+    row_before: Row | None  # what the change found: the row that left another key, or lived here
 
 
 @dataclass
@@ -228,11 +229,10 @@ def audit(
     """Say who changed what: one row for each column that a change changed.
 
     The value before comes from the before-image if there is one and it is not NULL there, else
-    from the state of the key if it is alive, else it is NULL. An update that changes the key is
-    compared with its before-image alone, gives rows (the key columns among them) for the new key,
-    and none for the old one; what it did not capture has not changed. A delete of a key that is not
-    alive, or of an earlier row of the key, still says what its before-image held; a truncate has
-    rows for the keys that are alive.
+    from the row that lived at the key, else it is NULL. For an update that changes the key that is
+    the row that left the old key. It gives rows (the key columns among them) for the new key, and
+    none for the old one. A delete of a key that is not alive, or of an earlier row of the key,
+    still says what its before-image held; a truncate has rows for the keys that are alive.
 
     Args:
         changes: The changes, in any order; the same change may come several times.
@@ -250,12 +250,8 @@ def audit(
             change = step.event.change
             if step.event.kind == "out":
                 continue  # the new key's rows say it
-            has_moved = step.event.kind == "upsert" and _key_left(change, unique_key) is not None
-            said = _said(change, columns) if has_moved else columns
             for column in columns:
-                if column not in said:
-                    continue
-                old = _value_before(step, column, unique_key)
+                old = _value_before(step, column)
                 new = step.state[column] if step.event.kind == "upsert" else None
                 if same(old, new):
                     continue
@@ -411,12 +407,13 @@ def _take_step(
             return None  # no event of this key (rule 10)
     row_before = life.state if life.alive else None
     if event.kind in ("out", "delete") and _is_of_an_earlier_row(life, change, previous):
-        life.ends_of_earlier_rows.append(Step(event, datetime.min, False, False, {}, {}))
+        life.ends_of_earlier_rows.append(Step(event, datetime.min, False, False, {}, {}, None))
         return life.replaced
 
     at = change.changed_at or load_valid_from
     life.moment = at if life.moment is None else max(life.moment, at)
     was_alive, state_before = life.alive, life.state
+    other = row_before
     if event.kind == "upsert":
         has_moved = _key_left(change, unique_key) is not None
         if has_moved or change.operation == "insert":
@@ -426,7 +423,9 @@ def _take_step(
         other = moved_row if has_moved else row_before
         life.state = {name: life.said.get(name, (other or {}).get(name)) for name in columns}
     life.alive = event.kind == "upsert"  # the state stays behind as the last one known
-    life.steps.append(Step(event, life.moment, was_alive, life.alive, state_before, life.state))
+    life.steps.append(
+        Step(event, life.moment, was_alive, life.alive, state_before, life.state, other)
+    )
     return row_before
 
 
@@ -478,15 +477,12 @@ def _said(change: Change, columns: Sequence[str]) -> Row:
     return row
 
 
-def _value_before(step: Step, column: str, unique_key: Sequence[str]) -> Any:
+def _value_before(step: Step, column: str) -> Any:
     """Give the value of a column before a change, as the audit has it."""
     before = step.event.change.before
-    if step.event.kind == "upsert" and _key_left(step.event.change, unique_key) is not None:
-        assert before is not None  # or there were no key to leave
-        return before[column]
     if before is not None and before[column] is not None:
         return before[column]
-    return step.state_before[column] if step.was_alive else None
+    return None if step.row_before is None else step.row_before[column]
 
 
 # --- from the states of one key to its versions -------------------------------------------------

@@ -229,6 +229,9 @@ class _Source:
         if before is not None and not moved and _often(draw, 30):
             # Some sources capture in the before-image what they capture after, and no more.
             before = {name: None if name in absent else before[name] for name in before}
+        if before is not None and moved and not absent and not self.honest and _often(draw, 30):
+            # Others write the whole row after, and of the row before the key alone.
+            before = {name: before[name] if name in self.unique_key else None for name in before}
         return self.stamp(self.upsert("update", before, new, absent))
 
     def trade(self) -> list[Change]:
