@@ -295,7 +295,8 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     """Return the table that JSON messages with `data` name, and the first of these messages.
 
     The messages are those of the table asked for, or of the only one there is. The table is None
-    unless every message names it: where `table` is given, staging rejects those that name none.
+    unless every message names it, or the model has one: where `table` is given, staging rejects
+    those that name none.
 
     Raises:
         SeveralTables: They are of several.
@@ -322,6 +323,9 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
         tables = {name: one for name, one in tables.items() if asked in (name, one.table.lower())}
         names = ", ".join(map(literal, tables))
         condition = f"lower(full_name) in ({names})" if tables else "table_name is null"
+    elif question.written_table:
+        # The model rejects the others.
+        condition = "table_name is not null"
     # Asked for by its name alone, a table may be in one schema, which some messages leave out.
     if len(tables.keys() - {asked}) > 1:
         full_names = [one.full_name for one in tables.values()]
@@ -344,7 +348,7 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
             f"{question.landed.name} has no JSON message{of} with `data` and no metadata message,"
             " so its columns are unknown. Give --metadata, the table with the metadata messages"
         )
-    is_named = asked or all(name for name, _ in rows)
+    is_named = asked or question.written_table or all(name for name, _ in rows)
     return next(iter(tables.values())) if tables and is_named else None, bodies
 
 

@@ -1491,6 +1491,25 @@ def test_a_model_of_messages_keeps_its_table_and_its_columns() -> None:
         plan_of([], key=["ID"], **written)
 
 
+def test_messages_that_name_no_table_leave_a_model_its_own() -> None:
+    """Its staging model rejects them. Before, they took `table` away, and its run stopped."""
+    unnamed = [qlik("INSERT", {"TEST": 1}), json.dumps({"data": 1})]
+    of_orders = [*unnamed, qlik("INSERT", {"ID": 1}, **ORDER)]
+    written: dict[str, Any] = {
+        "key": ["ID"],
+        "written_table": "dbo.ORDERS",
+        "written_columns": [Column("ID", "bigint")],
+    }
+    plan = plan_of(of_orders, **written)
+    assert (plan.table, plan.call["table"], plan.landed_rows) == ("ORDERS", "'dbo.ORDERS'", None)
+    assert plan.columns == [Column("ID", "bigint")]
+    with pytest.raises(plans.NothingLanded):
+        plan_of(unnamed, **written)
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of(OF_ACCOUNTS + unnamed, **written)
+    assert several.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+
+
 def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
     """The rows of its table may have been deleted from the tracking table since."""
     header = {role: {"name": f"_{role}"} for role in ("table_number", "sequence")}
