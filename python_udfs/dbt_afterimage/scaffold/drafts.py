@@ -28,6 +28,7 @@ _TABLE = re.compile(r"""\btable\s*=\s*['"]([^'"]*)['"]""")
 _COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
 _NUMBER = re.compile(r"\bsource_table_number\s*=\s*(\d+)")
 _METADATA = re.compile(r"\bmetadata\s*=")
+_ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
@@ -336,19 +337,18 @@ class _Existing:
         """Return what a question tells of a staging model of ours."""
         if self.staging is None or not self.is_ours("staging"):
             return {}
-        table, columns, number = (
-            sign.search(self.staging.raw_code) for sign in (_TABLE, _COLUMNS, _NUMBER)
-        )
+        table, number = (sign.search(self.staging.raw_code) for sign in (_TABLE, _NUMBER))
+        declared, absent = (_list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT))
         try:
-            declared = ast.literal_eval(columns[1]) if columns else []
-            typed = [Column(one["name"], one["type"]) for one in declared]
-        except (ValueError, SyntaxError, TypeError, KeyError):
+            typed = [Column(one["name"], one["type"]) for one in declared or ()]
+        except (TypeError, KeyError):
             typed = []  # Somebody has written them in another way.
         return {
             "written_table": table[1] if table else None,
             "written_columns": typed,
             "written_number": number[1] if number else None,
             "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
+            "written_absent": absent,
         }
 
     def check_tables(self, landed: Landed) -> None:
@@ -366,6 +366,14 @@ class _Existing:
         """Whether a model is where `init` writes it."""
         node = getattr(self, kind)
         return node is None or self._is_in_place(kind, node)
+
+
+def _list_in(node: Any, sign: re.Pattern[str]) -> Any:
+    """Return a list in a model's text; none if there is none that Python reads."""
+    found = sign.search(node.raw_code)
+    with suppress(ValueError, SyntaxError):
+        return ast.literal_eval(found[1]) if found else None
+    return None
 
 
 def _folders(project: Project, system: str) -> dict[str, str]:

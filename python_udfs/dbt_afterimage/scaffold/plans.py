@@ -56,6 +56,7 @@ class Question:
             written (of OpenEdge the number of the source table). What is landed now may be of
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
+        written_absent: Its `null_is_absent`; none if it has none.
         listed: Source tables of it that the list has, if the question is for the others.
     """
 
@@ -69,6 +70,7 @@ class Question:
     written_columns: Sequence[Column] = ()
     written_number: str | None = None
     written_metadata: bool = False
+    written_absent: Sequence[str] | None = None
     listed: Sequence[str] = ()
 
     def with_written(self, columns: Sequence[Column]) -> list[Column]:
@@ -488,8 +490,12 @@ def debezium_messages(question: Question) -> Plan:
         plan.call["table"] = text_literal(table)
     if "metadata" in question.others:
         plan.call["schemas"] = question.others["metadata"].reference
-    if "null_is_absent" not in arguments and not updates:
-        _add_null_is_absent(plan, [name for name, lacks in unmarked.items() if lacks], typed)
+    # Updates from before the switch to REPLICA IDENTITY FULL may be still to be read.
+    written = question.written_absent
+    if "null_is_absent" not in arguments and (not updates or written is not None):
+        lacking = list(written or ())
+        lacking += [name for name, lacks in unmarked.items() if lacks and name not in lacking]
+        _add_null_is_absent(plan, lacking, typed)
     if flattened and not shows_deletes:
         plan.expects_tombstones = False
         plan.notes.append(

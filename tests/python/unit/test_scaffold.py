@@ -1370,7 +1370,7 @@ def debezium(table: str, *, wrapped: bool = False, **row: Any) -> str:
 
 
 def plan_of_debezium(
-    messages: Sequence[str], table: str | None = None, listed: Sequence[str] = ()
+    messages: Sequence[str], table: str | None = None, listed: Sequence[str] = (), **written: Any
 ) -> plans.Plan:
     """Return the plan for a topic of Debezium's in JSON. SQLite runs the queries."""
     lake = lake_of_json()
@@ -1382,7 +1382,7 @@ def plan_of_debezium(
     topic: Any = SimpleNamespace(
         name="raw.shop", identifier="shop", relation="shop", reference="landed", columns=[]
     )
-    question = plans.Question(project, topic, {}, ["id"], table, {}, listed=listed)
+    question = plans.Question(project, topic, {}, ["id"], table, {}, listed=listed, **written)
     return plans.debezium_messages(question)
 
 
@@ -1407,6 +1407,29 @@ def test_a_table_of_debezium_is_found_behind_many_messages_of_another(wrapped: b
     with pytest.raises(plans.SeveralTables) as several:
         plan_of_debezium(later, listed=["public.meters", "vans", "shop.cars"])
     assert several.value.tables == ["public.meters", "shop.cars", "vans"]
+
+
+def test_columns_in_which_null_is_absent_stay_in_the_list() -> None:
+    """After REPLICA IDENTITY FULL there may be updates from before it that nobody has read."""
+    flags = {"field": "flags", "type": "array", "items": {"type": "boolean"}}
+    bits = {"field": "bits", "type": "bytes", "name": "io.debezium.data.Bits"}
+    columns = [Column("id", "int"), Column("rates", "array<string>"), Column("flags", "string")]
+
+    def listed(*fields: dict[str, Any], before: bool, written: list[str] | None) -> str | None:
+        row = {"id": 1, **{one["field"]: None for one in fields}}
+        source = {"schema": "public", "table": "t", "lsn": 1}
+        message = {"op": "u", "before": row if before else None, "after": row, "source": source}
+        schema = {"fields": [{"field": "after", "fields": list(fields)}]}
+        text = json.dumps({"schema": schema, "payload": message})
+        plan = plan_of_debezium([text], written_columns=columns, written_absent=written)
+        return plan.call.get("null_is_absent")
+
+    assert listed(flags, before=True, written=["rates"]) == "['rates', 'flags']"
+    assert listed(before=True, written=["rates"]) == "['rates']"
+    assert listed(flags, before=True, written=[]) == "['flags']"
+    assert listed(bits, flags, before=False, written=["flags"]) == "['flags', 'bits']"
+    # A model that never had the list needs none.
+    assert listed(flags, before=True, written=None) is None
 
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
