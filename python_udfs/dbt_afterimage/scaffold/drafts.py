@@ -173,6 +173,7 @@ def draft(
         existing.check_tables(landed)
     if "columns" in entry.arguments:
         written["written_columns"] = []
+    written["is_staged"] = existing.staging is not None
     question = Question(project, landed, others, key, entry.table, entry.arguments, **written)
     try:
         plan = plans.make(found.system.macro, question)

@@ -57,6 +57,7 @@ class Question:
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
         written_absent: Its `null_is_absent`; none if it has none.
+        is_staged: Whether the landed table has a staging model, whoever has written it.
         listed: Source tables of it that the list has, if the question is for the others.
     """
 
@@ -71,6 +72,7 @@ class Question:
     written_number: str | None = None
     written_metadata: bool = False
     written_absent: Sequence[str] | None = None
+    is_staged: bool = False
     listed: Sequence[str] = ()
 
     def with_written(self, columns: Sequence[Column]) -> list[Column]:
@@ -199,8 +201,7 @@ def qlik_messages(question: Question) -> Plan:
         tables = {_full_name(row): row["table_name"] for row in rows}
         of_several = len(tables) > 1
         if of_several:
-            here = schema_ids(question.project, str(landed.relation), value)
-            with_data = {_full_name(row) for row in rows if row["schema_id"] in here}
+            with_data = _with_data(question, value, rows)
             tables = {name: one for name, one in tables.items() if name in with_data} or tables
         if len(tables) > 1:
             raise SeveralTables(f"the metadata messages in {metadata.name}", list(tables))
@@ -251,6 +252,26 @@ def qlik_messages(question: Question) -> Plan:
         plan.key = guessed
         plan.notes.append(_guess(guessed, guessed_from))
     return plan
+
+
+def _with_data(question: Question, value: str, rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the tables that metadata messages describe and the landed messages are of.
+
+    The first messages say it. A topic that is looked at for the first time, or whose tables are
+    listed one by one, is asked as a whole if some are left. (One with a single table need not have
+    more, and would be read each time.)
+    """
+    project, relation = question.project, str(question.landed.relation)
+    here = schema_ids(project, relation, value)
+    tables = {_full_name(row) for row in rows}
+    found = {_full_name(row) for row in rows if row["schema_id"] in here}
+    listed = {one for one in tables for other in question.listed if is_same_table(one, other)}
+    left = tables - found - listed
+    if left and (question.listed or not question.is_staged):
+        known = {row["schema_id"] for row in rows if _full_name(row) not in left}
+        here = schema_ids(project, relation, value, known)
+        found |= {_full_name(row) for row in rows if row["schema_id"] in here}
+    return found
 
 
 def name_of_topic(identifier: str) -> str:

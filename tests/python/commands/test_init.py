@@ -1713,6 +1713,30 @@ def test_a_table_is_found_behind_the_first_thousand_messages_of_a_topic(
     assert "stg_debezium__vans" in init.ok("landing.busy_topic", "--table", "public.vans")
 
 
+@pytest.mark.slow
+def test_a_table_of_metadata_is_found_behind_the_first_thousand_messages_of_a_topic(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    tables = ("ORDERS", "ITEMS", "SHIPS")
+    columns = [column("ID", "INT4", key=1)]
+    metadata = [qlik_messages.metadata("avro", f"{one}-1", one, 1, columns) for one in tables]
+
+    def message(table: str, number: int) -> Row:
+        body = data_message("INSERT", number, {"ID": number})
+        schema = qlik_messages.data_schema(columns)
+        return {"value": qlik_messages.avro_message("DT", schema, body, f"{table}-1")}
+
+    topic = [message("ORDERS", number) for number in range(1, 1006)]
+    topic.append(message("ITEMS", 1006))
+    land_table(lake, "crm", {"value": "binary"}, topic, schema="harbour")
+    land_table(lake, "crm_metadata", {"value": "binary"}, metadata, schema="harbour")
+    opened = lake.rows("select decode_avro_message(value).schema_id as id from harbour.crm limit 1")
+    assert opened == [{"id": "ORDERS-1"}]
+    assert init("harbour.*")[0] == 0
+    models = sorted(path.stem for path in (empty.folder / "models/staging/qlik").glob("*.sql"))
+    assert models == ["stg_qlik__items", "stg_qlik__orders"]
+
+
 # Sends the process a signal before the n-th step that it takes in the project's folder.
 STOPPED = """
 import json, os, sys

@@ -1101,6 +1101,7 @@ def lake_of_json() -> sqlite3.Connection:
         ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
         ("unhex", 1, bytes.fromhex),
         ("decode", 2, bytes.decode),
+        ("startswith", 2, lambda value, begin: value.startswith(begin)),
     ):
         lake.create_function(name, count, function)
     return lake
@@ -1111,6 +1112,7 @@ def plan_of(
     table: str | None = None,
     key: list[str] | None = None,
     described: list[dict[str, Any]] | None = None,
+    asked: list[str] | None = None,
     **written: Any,
 ) -> plans.Plan:
     """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's.
@@ -1120,15 +1122,24 @@ def plan_of(
         table: The table asked for.
         key: The key, if it is known.
         described: What its metadata messages say, a row for a column.
+        asked: Gets the queries.
         **written: What the model has.
     """
     lake = lake_of_json()
     lake.execute("create table crm_topic (value text)")
     lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
+
+    def rows(sql: str) -> list[Any]:
+        if asked is not None:
+            asked.append(sql)
+        sql = sql.replace(" as string)", " as text)").replace(" as binary)", " as blob)")
+        return lake.execute(sql).fetchall()
+
     project: Any = SimpleNamespace(
         macro=lambda name, **given: name,
         query=lambda sql: described or [],
-        rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall(),
+        rows=rows,
+        columns_of=lambda relation: [Column("value", "string")],
     )
     topic: Any = SimpleNamespace(
         name="raw.crm_topic", identifier="crm_topic", relation="crm_topic", reference="landed"
@@ -1189,6 +1200,45 @@ def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
         plan_of(many + bare)
     unnamed = plan_of(many + OF_NONE)
     assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
+
+
+def metadata_of(*tables: str) -> list[dict[str, Any]]:
+    """Return what the metadata messages of some tables say: ORDERS has the schema `ORDERS-1`."""
+    key: dict[str, Any] = {"column_name": "ID", "spark_type": "int", "primary_key_position": 1}
+    key["schema_name"] = "dbo"
+    return [{**key, "table_name": one, "schema_id": f"{one}-1"} for one in tables]
+
+
+def by_schema(schema_id: str, count: int = 1) -> list[str]:
+    return [qlik("REFRESH", {"ID": 1}, headers={"externalSchemaId": schema_id})] * count
+
+
+def test_tables_of_metadata_are_found_behind_many_messages_of_another() -> None:
+    topic = [*by_schema("ORDERS-1", 1200), *by_schema("ITEMS-1"), *by_schema("VANS-1")]
+    metadata = metadata_of("ORDERS", "ITEMS", "VANS", "SHIPS")
+
+    def tables(**said: Any) -> list[str]:
+        with pytest.raises(plans.SeveralTables) as several:
+            plan_of(topic, described=metadata, **said)
+        return several.value.tables
+
+    # At the first look, and once the list has some of them.
+    assert tables() == ["dbo.ITEMS", "dbo.ORDERS", "dbo.VANS"]
+    for listed in (["dbo.ORDERS"], ["orders", "items"]):
+        found = tables(is_staged=True, listed=listed)
+        assert {"dbo.VANS"} <= {*found} <= {"dbo.ITEMS", "dbo.ORDERS", "dbo.VANS", *listed}
+    # A topic of one table shares its metadata with others, and is not read as a whole each time.
+    asked: list[str] = []
+    written: dict[str, Any] = {"written_table": "dbo.ORDERS", "written_metadata": True}
+    written["is_staged"] = True
+    plan = plan_of(topic, described=metadata, asked=asked, **written)
+    assert plan.call["table"] == "'dbo.ORDERS'"
+    assert [sql for sql in asked if "limit" not in sql] == []
+    # Nor is one of which all tables are listed.
+    every = ["ORDERS", "dbo.ITEMS", "VANS", "dbo.ships"]
+    with pytest.raises(plans.SeveralTables):
+        plan_of(topic, described=metadata, asked=asked, is_staged=True, listed=every)
+    assert [sql for sql in asked if "limit" not in sql] == []
 
 
 def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -> None:
