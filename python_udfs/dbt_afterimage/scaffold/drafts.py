@@ -29,6 +29,9 @@ _COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
 _NUMBER = re.compile(r"\bsource_table_number\s*=\s*(\d+)")
 _METADATA = re.compile(r"\bmetadata\s*=")
 _ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
+# What staging models of messages say of these, before their names.
+_UNDECLARED = "columns that are not declared: "
+_OF_MESSAGES = ("qlik_messages", "debezium_messages")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
@@ -173,6 +176,8 @@ def draft(
         existing.check_tables(landed)
     if "columns" in entry.arguments:
         written["written_columns"] = []
+    elif keeps_columns and found.system.macro in _OF_MESSAGES and not listed_tables:
+        written["undeclared"] = existing.undeclared(written["written_columns"])
     written["is_staged"] = existing.staging is not None
     question = Question(project, landed, others, key, entry.table, entry.arguments, **written)
     try:
@@ -351,6 +356,27 @@ class _Existing:
             "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
             "written_absent": absent,
         }
+
+    def undeclared(self, written: Sequence[Column]) -> list[str]:
+        """Return the columns of messages that the staging table warns of, and its model lacks.
+
+        Args:
+            written: The columns that the model has. Somebody who has edited it may have left some
+                out.
+        """
+        path = self._project.file_of(self.staging)
+        if path is None or not _is_unedited(self._project, path):
+            return []
+        said: list[Sequence[Any]] = []
+        # A table that is not built yet, or cannot be read, says nothing.
+        with suppress(AfterimageError):
+            said = self._project.rows(
+                "select distinct warning from (select explode(warnings) as warning"
+                f" from {self.staging.relation_name}) where startswith(warning, '{_UNDECLARED}')"
+            )
+        names = {name for [text] in said for name in text.removeprefix(_UNDECLARED).split(", ")}
+        declared = {one.name.lower() for one in written}
+        return sorted(name for name in names if name.lower() not in declared)
 
     def check_tables(self, landed: Landed) -> None:
         """Check that the staging models of ours that may be meant are of one source table.

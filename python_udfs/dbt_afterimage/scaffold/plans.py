@@ -57,6 +57,7 @@ class Question:
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
         written_absent: Its `null_is_absent`; none if it has none.
+        undeclared: Columns that its table warns of, as messages have them and it does not.
         is_staged: Whether the landed table has a staging model, whoever has written it.
         listed: Source tables of it that the list has, if the question is for the others.
     """
@@ -72,6 +73,7 @@ class Question:
     written_number: str | None = None
     written_metadata: bool = False
     written_absent: Sequence[str] | None = None
+    undeclared: Sequence[str] = ()
     is_staged: bool = False
     listed: Sequence[str] = ()
 
@@ -321,6 +323,8 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     unless every message names it, or the model has one: where `table` is given, staging rejects
     those that name none.
 
+    Messages with a column that the model lacks follow, if its table warns of some.
+
     Raises:
         SeveralTables: They are of several.
         AfterimageError: There is no such message.
@@ -335,7 +339,7 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     schema = said("lineage.schema", "schema", "headers.schema")
     table = said("lineage.table", "table", "headers.table")
     messages = (
-        f"(select {text} as message, {table} as table_name,"
+        f"(select {text} as message, {said('data')} as data, {table} as table_name,"
         f" concat_ws('.', {schema}, {table}) as full_name"
         f" from {question.landed.relation} where {said('data')} is not null) as messages"
     )
@@ -354,7 +358,11 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
         full_names = [one.full_name for one in tables.values()]
         raise SeveralTables(f"the messages in {question.landed.name}", full_names)
     bodies = []
-    texts = question.project.rows(f"select message from {messages} where {condition} limit 1000")
+    query = f"select message from {messages} where {condition}"
+    texts = question.project.rows(f"{query} limit 1000")
+    if question.undeclared:
+        has_one = _has_field("data", question.undeclared)
+        texts = [*texts, *question.project.rows(f"{query} and {has_one} limit 1000")]
     for (text,) in texts:
         try:
             message = _read_json(text)
@@ -373,6 +381,12 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
         )
     is_named = asked or question.written_table or all(name for name, _ in rows)
     return next(iter(tables.values())) if tables and is_named else None, bodies
+
+
+def _has_field(row: str, names: Sequence[str]) -> str:
+    """Return SQL: whether an object in JSON, as Spark writes it, has one of some fields."""
+    fields = [literal(f"{json.dumps(name, ensure_ascii=False)}:") for name in names]
+    return f"({' or '.join(f'contains({row}, {one})' for one in fields)})"
 
 
 def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], list[str]]:
@@ -567,8 +581,9 @@ def _add_null_is_absent(plan: Plan, unmarked: Sequence[str], typed: Sequence[Col
 def _message_texts(question: Question, value: str, key: str | None) -> list[Sequence[str | None]]:
     """Return the first messages and their keys as JSON, each with its Avro schema if it has one.
 
-    If none of them is of the table asked for, or of one beside those that are listed, the first of
-    these follow. (Of Avro only those that are asked for: it would be opened whole each time.)
+    Messages with a column that the model lacks follow, if its table warns of some. If none is of
+    the table asked for, or of one beside those that are listed, the first of these follow. (Of Avro
+    only those that are asked for: it would be opened whole each time.)
     """
     landed, metadata = question.landed, question.others.get("metadata")
     if metadata is None:
@@ -595,22 +610,43 @@ def _message_texts(question: Question, value: str, key: str | None) -> list[Sequ
         )
     query = f"select {texts}, {schema} from {rows} as messages where {quote(value)} is not null"
     found = question.project.rows(f"{query} limit 1000")
+
+    def said(*names: str) -> str:
+        return ", ".join(f"get_json_object({opened_value}, '$.{name}')" for name in names)
+
+    def source(name: str) -> str:
+        return f"nullif(coalesce({said(f'source.{name}', f'payload.source.{name}')}), '')"
+
+    def are_of(tables: Collection[str]) -> str:
+        names = ", ".join(map(literal, sorted(tables)))
+        full_name = (
+            f"concat_ws('.', coalesce({source('schema')}, {source('db')}), {source('table')})"
+        )
+        return f"(lower({source('table')}) in ({names}) or lower({full_name}) in ({names}))"
+
+    table = {question.table.lower()} if question.table else set()
+    if question.undeclared:
+        parts = ("payload.after", "after", "payload.before", "before", "payload")
+        whole = f"get_json_object({opened_value}, '$')"
+        wanted = [_has_field(f"coalesce({said(*parts)}, {whole})", question.undeclared)]
+        wanted += [are_of(table)] if table else []
+        if metadata is not None:
+            # Only what these schemas describe is opened.
+            fields = (literal(json.dumps(name)) for name in question.undeclared)
+            has_one = " or ".join(f"contains(`schema`, {field})" for field in fields)
+            ids = f"select try_cast(id as bigint) from {metadata.relation} where {has_one}"
+            wanted.append(f"afterimage_value_id in ({ids})")
+        found = [
+            *found,
+            *question.project.rows(f"{query} and {' and '.join(wanted)} limit 1000"),
+        ]
     listed = question.listed if metadata is None else []
-    asked = {name.lower() for name in ([question.table] if question.table else listed)}
+    asked = table or {name.lower() for name in listed}
     shown = [{name.lower() for name in _names_in(_opened(text)[0])} for text, *_ in found]
-    if not asked or any(bool(names & asked) == bool(question.table) for names in shown if names):
+    if not asked or any(bool(names & asked) == bool(table) for names in shown if names):
         return found
-
-    def said(name: str) -> str:
-        paths = f"$.source.{name}", f"$.payload.source.{name}"
-        parts = (f"nullif(get_json_object({opened_value}, '{path}'), '')" for path in paths)
-        return f"coalesce({', '.join(parts)})"
-
-    names = ", ".join(map(literal, sorted(asked)))
-    full_name = f"concat_ws('.', coalesce({said('schema')}, {said('db')}), {said('table')})"
-    is_asked = f"lower({said('table')}) in ({names}) or lower({full_name}) in ({names})"
-    wanted = f"({is_asked})" if question.table else f"not ({is_asked})"
-    return found + question.project.rows(f"{query} and {wanted} limit 1000")
+    is_wanted = are_of(asked) if table else f"not {are_of(asked)}"
+    return [*found, *question.project.rows(f"{query} and {is_wanted} limit 1000")]
 
 
 def _names_in(message: Mapping[str, Any]) -> list[str]:

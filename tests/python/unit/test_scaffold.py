@@ -1088,9 +1088,11 @@ def qlik(operation: str, data: dict[str, Any], mask: str | None = None, **said: 
 def json_at(text: str, path: str) -> str | None:
     """Return what Spark's get_json_object does, for objects alone."""
     found = json.loads(text)
-    for step in path.removeprefix("$.").split("."):
+    for step in path.split(".")[1:]:
         found = found.get(step) if isinstance(found, dict) else None
-    return found if isinstance(found, str) or found is None else json.dumps(found)
+    if isinstance(found, str) or found is None:
+        return found
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
 def lake_of_json() -> sqlite3.Connection:
@@ -1101,6 +1103,7 @@ def lake_of_json() -> sqlite3.Connection:
         ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
         ("unhex", 1, bytes.fromhex),
         ("decode", 2, bytes.decode),
+        ("contains", 2, lambda text, part: None if text is None else part in text),
         ("startswith", 2, lambda value, begin: value.startswith(begin)),
     ):
         lake.create_function(name, count, function)
@@ -1272,6 +1275,29 @@ def test_messages_of_listed_tables_say_which_others_there_are() -> None:
         with pytest.raises(plans.SeveralTables) as several:
             plan_of(messages, listed=listed)
         assert several.value.tables == tables
+
+
+@pytest.mark.parametrize(
+    "more", [{"EMAIL": None}, {"EMAIL": "a@x", "PLACE": "Ede"}, {"table": "x"}, {'a "b" ä': 1}]
+)
+def test_a_column_of_json_is_found_behind_many_messages(more: dict[str, Any]) -> None:
+    """Staging has warned of it."""
+    old = [qlik("INSERT", {"ID": n}, **ORDER) for n in range(1200)]
+    # Their values say the name, and so does the message.
+    odd = json.dumps(dict.fromkeys(more, 1))
+    old += [qlik("INSERT", {"ID": odd}, schema="dbo", table="ORDERS")] * 1200
+    written: dict[str, Any] = {
+        "written_table": "dbo.ORDERS",
+        "written_columns": [Column("ID", "bigint")],
+    }
+    asked: list[str] = []
+    topic = [*old, qlik("UPDATE", {"ID": 1, **more}, **ORDER)]
+    plan = plan_of(topic, key=["ID"], asked=asked, **written)
+    assert [column.name for column in plan.columns] == ["ID"]
+    assert sum("limit 1000" in sql for sql in asked) == 1
+    for table in (None, "ORDERS"):
+        plan = plan_of(topic, table, key=["ID"], undeclared=[*more], **written)
+        assert [column.name for column in plan.columns] == ["ID", *more]
 
 
 class Counted:
@@ -1457,6 +1483,64 @@ def test_a_table_of_debezium_is_found_behind_many_messages_of_another(wrapped: b
     with pytest.raises(plans.SeveralTables) as several:
         plan_of_debezium(later, listed=["public.meters", "vans", "shop.cars"])
     assert several.value.tables == ["public.meters", "shop.cars", "vans"]
+
+
+@pytest.mark.parametrize("form", ["bare", "wrapped", "flattened"])
+def test_a_column_of_debezium_is_found_behind_many_messages(form: str) -> None:
+    """Staging has warned of it. `lsn` is in each message, but not in each row."""
+
+    def message(table: str, **row: Any) -> str:
+        if form == "flattened":
+            return json.dumps({"__op": "c", "__deleted": "false", **row})
+        return debezium(table, wrapped=form == "wrapped", **row)
+
+    topic = [message("public.meters", id=n) for n in range(1200)]
+    topic.append(message("public.meters", id=1, lsn=5, email=None))
+    written: dict[str, Any] = {"written_columns": [Column("id", "int")]}
+    assert [one.name for one in plan_of_debezium(topic, **written).columns] == ["id"]
+    plan = plan_of_debezium(topic, undeclared=["email", "lsn", "gone"], **written)
+    assert [one.name for one in plan.columns] == ["id", "lsn", "email"]
+    if form != "flattened":
+        # Of the table that is asked for.
+        many = [message("public.vans", id=n, email="x", wheels=4) for n in range(1200)]
+        plan = plan_of_debezium(
+            [*many, *topic], "public.meters", undeclared=["email", "wheels"], **written
+        )
+        assert [one.name for one in plan.columns] == ["id", "lsn", "email"]
+
+
+def test_what_staging_warns_of_is_looked_for_in_messages(tmp_path: Path) -> None:
+    staging = model("stg_debezium__t", "staging/debezium", CUSTOMERS, macro="debezium_messages")
+    staging.raw_code = "debezium_messages(source('raw', 't'), null_is_absent=['a', 'it\\'s'])"
+    staging.relation_name = "shop.stg_debezium__t"
+    said = [("columns that are not declared: email, Tier",), ("columns that are not declared: b",)]
+    project: Any = SimpleNamespace(
+        folder=tmp_path,
+        models_folder="models",
+        models=lambda: [staging],
+        file_of=lambda node: node.original_file_path,
+        rows=lambda sql: said,
+    )
+    topic: Any = SimpleNamespace(name="t", identifier="t", nodes=frozenset([CUSTOMERS]))
+    system = next(one for one in SYSTEMS if one.macro == "debezium_messages")
+    there = drafts._Existing(project, topic, Found(system, [], [], {}), Entry("raw.t"))
+    assert there.written()["written_absent"] == ["a", "it's"]
+    path = staging.original_file_path
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(sealed(path, "select 1"))
+    assert there.undeclared([Column("id", "int"), Column("TIER", "int")]) == ["b", "email"]
+    # Whoever has edited the model may have left some out.
+    file.write_text(file.read_text() + "\n")
+    assert there.undeclared([]) == []
+    # A table that is not built yet.
+    file.write_text(sealed(path, "select 1"))
+
+    def fails(sql: str) -> list[Any]:
+        raise AfterimageError("Spark failed: [TABLE_OR_VIEW_NOT_FOUND]")
+
+    project.rows = fails
+    assert there.undeclared([]) == []
 
 
 def test_columns_in_which_null_is_absent_stay_in_the_list() -> None:
