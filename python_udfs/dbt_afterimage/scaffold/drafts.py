@@ -28,6 +28,10 @@ _TABLE = re.compile(r"""\btable\s*=\s*['"]([^'"]*)['"]""")
 _COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
 _NUMBER = re.compile(r"\bsource_table_number\s*=\s*(\d+)")
 _METADATA = re.compile(r"\bmetadata\s*=")
+_ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
+# What staging models of messages say of these, before their names.
+_UNDECLARED = "columns that are not declared: "
+_OF_MESSAGES = ("qlik_messages", "debezium_messages")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
@@ -172,6 +176,9 @@ def draft(
         existing.check_tables(landed)
     if "columns" in entry.arguments:
         written["written_columns"] = []
+    elif keeps_columns and found.system.macro in _OF_MESSAGES and not listed_tables:
+        written["undeclared"] = existing.undeclared(written["written_columns"])
+    written["is_staged"] = existing.staging is not None
     question = Question(project, landed, others, key, entry.table, entry.arguments, **written)
     try:
         plan = plans.make(found.system.macro, question)
@@ -336,20 +343,40 @@ class _Existing:
         """Return what a question tells of a staging model of ours."""
         if self.staging is None or not self.is_ours("staging"):
             return {}
-        table, columns, number = (
-            sign.search(self.staging.raw_code) for sign in (_TABLE, _COLUMNS, _NUMBER)
-        )
+        table, number = (sign.search(self.staging.raw_code) for sign in (_TABLE, _NUMBER))
+        declared, absent = (_list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT))
         try:
-            declared = ast.literal_eval(columns[1]) if columns else []
-            typed = [Column(one["name"], one["type"]) for one in declared]
-        except (ValueError, SyntaxError, TypeError, KeyError):
+            typed = [Column(one["name"], one["type"]) for one in declared or ()]
+        except (TypeError, KeyError):
             typed = []  # Somebody has written them in another way.
         return {
             "written_table": table[1] if table else None,
             "written_columns": typed,
             "written_number": number[1] if number else None,
             "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
+            "written_absent": absent,
         }
+
+    def undeclared(self, written: Sequence[Column]) -> list[str]:
+        """Return the columns of messages that the staging table warns of, and its model lacks.
+
+        Args:
+            written: The columns that the model has. Somebody who has edited it may have left some
+                out.
+        """
+        path = self._project.file_of(self.staging)
+        if path is None or not _is_unedited(self._project, path):
+            return []
+        said: list[Sequence[Any]] = []
+        # A table that is not built yet, or cannot be read, says nothing.
+        with suppress(AfterimageError):
+            said = self._project.rows(
+                "select distinct warning from (select explode(warnings) as warning"
+                f" from {self.staging.relation_name}) where startswith(warning, '{_UNDECLARED}')"
+            )
+        names = {name for [text] in said for name in text.removeprefix(_UNDECLARED).split(", ")}
+        declared = {one.name.lower() for one in written}
+        return sorted(name for name in names if name.lower() not in declared)
 
     def check_tables(self, landed: Landed) -> None:
         """Check that the staging models of ours that may be meant are of one source table.
@@ -366,6 +393,14 @@ class _Existing:
         """Whether a model is where `init` writes it."""
         node = getattr(self, kind)
         return node is None or self._is_in_place(kind, node)
+
+
+def _list_in(node: Any, sign: re.Pattern[str]) -> Any:
+    """Return a list in a model's text; none if there is none that Python reads."""
+    found = sign.search(node.raw_code)
+    with suppress(ValueError, SyntaxError):
+        return ast.literal_eval(found[1]) if found else None
+    return None
 
 
 def _folders(project: Project, system: str) -> dict[str, str]:

@@ -310,18 +310,39 @@ def holds_metadata(project: Project, relation: str, name: str) -> tuple[bool, bo
     return bool(some), bool(every)
 
 
-def schema_ids(project: Project, relation: str, name: str) -> set[str]:
+def schema_ids(
+    project: Project, relation: str, name: str, beside: Collection[str] | None = None
+) -> set[str]:
     """Return the ids of the schemas that the first messages of Qlik name.
 
     Args:
         project: The dbt project.
         relation: The landed table, as in SQL.
         name: The column with the messages.
+        beside: Ids that are known. All messages are asked for others then.
     """
     paths = ("messageSchemaId", "message.headers.externalSchemaId", "headers.externalSchemaId")
     found = _qlik(project, relation, name, paths, "schema_id")
-    rows = project.rows(f"select distinct {found} from {_first(relation, name, 1000)}")
+    messages = _first(relation, name, 1000)
+    if beside is not None:
+        messages = _unlike(relation, name, beside)
+    rows = project.rows(f"select distinct {found} from {messages}")
     return {str(row[0]) for row in rows if row[0] is not None}
+
+
+def _unlike(relation: str, name: str, ids: Collection[str]) -> str:
+    """Return a query for all messages but Avro's data that name one of some schemas.
+
+    Their envelopes begin with the same bytes, and to open each of them would take long.
+    """
+    value = quote(name)
+    where = f"{value} is not null"
+    for encoded in sorted(one.encode() for one in ids):
+        # The length of a text is a byte up to here.
+        if len(encoded) < 64:
+            begins = b"atMSG\x04DT\x00\x02" + bytes([2 * len(encoded)]) + encoded
+            where += f" and not startswith(cast({value} as binary), X'{begins.hex()}')"
+    return f"(select {value} from {relation} where {where})"
 
 
 def _first(relation: str, name: str, count: int = 100) -> str:

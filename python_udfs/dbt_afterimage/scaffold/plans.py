@@ -56,6 +56,9 @@ class Question:
             written (of OpenEdge the number of the source table). What is landed now may be of
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
+        written_absent: Its `null_is_absent`; none if it has none.
+        undeclared: Columns that its table warns of, as messages have them and it does not.
+        is_staged: Whether the landed table has a staging model, whoever has written it.
         listed: Source tables of it that the list has, if the question is for the others.
     """
 
@@ -69,6 +72,9 @@ class Question:
     written_columns: Sequence[Column] = ()
     written_number: str | None = None
     written_metadata: bool = False
+    written_absent: Sequence[str] | None = None
+    undeclared: Sequence[str] = ()
+    is_staged: bool = False
     listed: Sequence[str] = ()
 
     def with_written(self, columns: Sequence[Column]) -> list[Column]:
@@ -197,8 +203,7 @@ def qlik_messages(question: Question) -> Plan:
         tables = {_full_name(row): row["table_name"] for row in rows}
         of_several = len(tables) > 1
         if of_several:
-            here = schema_ids(question.project, str(landed.relation), value)
-            with_data = {_full_name(row) for row in rows if row["schema_id"] in here}
+            with_data = _with_data(question, value, rows)
             tables = {name: one for name, one in tables.items() if name in with_data} or tables
         if len(tables) > 1:
             raise SeveralTables(f"the metadata messages in {metadata.name}", list(tables))
@@ -251,6 +256,26 @@ def qlik_messages(question: Question) -> Plan:
     return plan
 
 
+def _with_data(question: Question, value: str, rows: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return the tables that metadata messages describe and the landed messages are of.
+
+    The first messages say it. A topic that is looked at for the first time, or whose tables are
+    listed one by one, is asked as a whole if some are left. (One with a single table need not have
+    more, and would be read each time.)
+    """
+    project, relation = question.project, str(question.landed.relation)
+    here = schema_ids(project, relation, value)
+    tables = {_full_name(row) for row in rows}
+    found = {_full_name(row) for row in rows if row["schema_id"] in here}
+    listed = {one for one in tables for other in question.listed if is_same_table(one, other)}
+    left = tables - found - listed
+    if left and (question.listed or not question.is_staged):
+        known = {row["schema_id"] for row in rows if _full_name(row) not in left}
+        here = schema_ids(project, relation, value, known)
+        found |= {_full_name(row) for row in rows if row["schema_id"] in here}
+    return found
+
+
 def name_of_topic(identifier: str) -> str:
     """Return what to call the only table of a topic that does not say its name."""
     return re.sub(r"(?i)_+(messages|topic)$", "", identifier)
@@ -295,7 +320,10 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     """Return the table that JSON messages with `data` name, and the first of these messages.
 
     The messages are those of the table asked for, or of the only one there is. The table is None
-    unless every message names it: where `table` is given, staging rejects those that name none.
+    unless every message names it, or the model has one: where `table` is given, staging rejects
+    those that name none.
+
+    Messages with a column that the model lacks follow, if its table warns of some.
 
     Raises:
         SeveralTables: They are of several.
@@ -311,7 +339,7 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
     schema = said("lineage.schema", "schema", "headers.schema")
     table = said("lineage.table", "table", "headers.table")
     messages = (
-        f"(select {text} as message, {table} as table_name,"
+        f"(select {text} as message, {said('data')} as data, {table} as table_name,"
         f" concat_ws('.', {schema}, {table}) as full_name"
         f" from {question.landed.relation} where {said('data')} is not null) as messages"
     )
@@ -322,12 +350,19 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
         tables = {name: one for name, one in tables.items() if asked in (name, one.table.lower())}
         names = ", ".join(map(literal, tables))
         condition = f"lower(full_name) in ({names})" if tables else "table_name is null"
+    elif question.written_table:
+        # The model rejects the others.
+        condition = "table_name is not null"
     # Asked for by its name alone, a table may be in one schema, which some messages leave out.
     if len(tables.keys() - {asked}) > 1:
         full_names = [one.full_name for one in tables.values()]
         raise SeveralTables(f"the messages in {question.landed.name}", full_names)
     bodies = []
-    texts = question.project.rows(f"select message from {messages} where {condition} limit 1000")
+    query = f"select message from {messages} where {condition}"
+    texts = question.project.rows(f"{query} limit 1000")
+    if question.undeclared:
+        has_one = _has_field("data", question.undeclared)
+        texts = [*texts, *question.project.rows(f"{query} and {has_one} limit 1000")]
     for (text,) in texts:
         try:
             message = _read_json(text)
@@ -344,8 +379,14 @@ def _json_bodies(question: Question, value: str) -> tuple[_Named | None, list[_B
             f"{question.landed.name} has no JSON message{of} with `data` and no metadata message,"
             " so its columns are unknown. Give --metadata, the table with the metadata messages"
         )
-    is_named = asked or all(name for name, _ in rows)
+    is_named = asked or question.written_table or all(name for name, _ in rows)
     return next(iter(tables.values())) if tables and is_named else None, bodies
+
+
+def _has_field(row: str, names: Sequence[str]) -> str:
+    """Return SQL: whether an object in JSON, as Spark writes it, has one of some fields."""
+    fields = [literal(f"{json.dumps(name, ensure_ascii=False)}:") for name in names]
+    return f"({' or '.join(f'contains({row}, {one})' for one in fields)})"
 
 
 def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], list[str]]:
@@ -484,8 +525,12 @@ def debezium_messages(question: Question) -> Plan:
         plan.call["table"] = text_literal(table)
     if "metadata" in question.others:
         plan.call["schemas"] = question.others["metadata"].reference
-    if "null_is_absent" not in arguments and not updates:
-        _add_null_is_absent(plan, [name for name, lacks in unmarked.items() if lacks], typed)
+    # Updates from before the switch to REPLICA IDENTITY FULL may be still to be read.
+    written = question.written_absent
+    if "null_is_absent" not in arguments and (not updates or written is not None):
+        lacking = list(written or ())
+        lacking += [name for name, lacks in unmarked.items() if lacks and name not in lacking]
+        _add_null_is_absent(plan, lacking, typed)
     if flattened and not shows_deletes:
         plan.expects_tombstones = False
         plan.notes.append(
@@ -536,8 +581,9 @@ def _add_null_is_absent(plan: Plan, unmarked: Sequence[str], typed: Sequence[Col
 def _message_texts(question: Question, value: str, key: str | None) -> list[Sequence[str | None]]:
     """Return the first messages and their keys as JSON, each with its Avro schema if it has one.
 
-    If none of them is of the table asked for, or of one beside those that are listed, the first of
-    these follow. (Of Avro only those that are asked for: it would be opened whole each time.)
+    Messages with a column that the model lacks follow, if its table warns of some. If none is of
+    the table asked for, or of one beside those that are listed, the first of these follow. (Of Avro
+    only those that are asked for: it would be opened whole each time.)
     """
     landed, metadata = question.landed, question.others.get("metadata")
     if metadata is None:
@@ -564,22 +610,43 @@ def _message_texts(question: Question, value: str, key: str | None) -> list[Sequ
         )
     query = f"select {texts}, {schema} from {rows} as messages where {quote(value)} is not null"
     found = question.project.rows(f"{query} limit 1000")
+
+    def said(*names: str) -> str:
+        return ", ".join(f"get_json_object({opened_value}, '$.{name}')" for name in names)
+
+    def source(name: str) -> str:
+        return f"nullif(coalesce({said(f'source.{name}', f'payload.source.{name}')}), '')"
+
+    def are_of(tables: Collection[str]) -> str:
+        names = ", ".join(map(literal, sorted(tables)))
+        full_name = (
+            f"concat_ws('.', coalesce({source('schema')}, {source('db')}), {source('table')})"
+        )
+        return f"(lower({source('table')}) in ({names}) or lower({full_name}) in ({names}))"
+
+    table = {question.table.lower()} if question.table else set()
+    if question.undeclared:
+        parts = ("payload.after", "after", "payload.before", "before", "payload")
+        whole = f"get_json_object({opened_value}, '$')"
+        wanted = [_has_field(f"coalesce({said(*parts)}, {whole})", question.undeclared)]
+        wanted += [are_of(table)] if table else []
+        if metadata is not None:
+            # Only what these schemas describe is opened.
+            fields = (literal(json.dumps(name)) for name in question.undeclared)
+            has_one = " or ".join(f"contains(`schema`, {field})" for field in fields)
+            ids = f"select try_cast(id as bigint) from {metadata.relation} where {has_one}"
+            wanted.append(f"afterimage_value_id in ({ids})")
+        found = [
+            *found,
+            *question.project.rows(f"{query} and {' and '.join(wanted)} limit 1000"),
+        ]
     listed = question.listed if metadata is None else []
-    asked = {name.lower() for name in ([question.table] if question.table else listed)}
+    asked = table or {name.lower() for name in listed}
     shown = [{name.lower() for name in _names_in(_opened(text)[0])} for text, *_ in found]
-    if not asked or any(bool(names & asked) == bool(question.table) for names in shown if names):
+    if not asked or any(bool(names & asked) == bool(table) for names in shown if names):
         return found
-
-    def said(name: str) -> str:
-        paths = f"$.source.{name}", f"$.payload.source.{name}"
-        parts = (f"nullif(get_json_object({opened_value}, '{path}'), '')" for path in paths)
-        return f"coalesce({', '.join(parts)})"
-
-    names = ", ".join(map(literal, sorted(asked)))
-    full_name = f"concat_ws('.', coalesce({said('schema')}, {said('db')}), {said('table')})"
-    is_asked = f"lower({said('table')}) in ({names}) or lower({full_name}) in ({names})"
-    wanted = f"({is_asked})" if question.table else f"not ({is_asked})"
-    return found + question.project.rows(f"{query} and {wanted} limit 1000")
+    is_wanted = are_of(asked) if table else f"not {are_of(asked)}"
+    return [*found, *question.project.rows(f"{query} and {is_wanted} limit 1000")]
 
 
 def _names_in(message: Mapping[str, Any]) -> list[str]:

@@ -1713,6 +1713,68 @@ def test_a_table_is_found_behind_the_first_thousand_messages_of_a_topic(
     assert "stg_debezium__vans" in init.ok("landing.busy_topic", "--table", "public.vans")
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["json", "avro"])
+def test_a_column_is_found_behind_the_first_thousand_messages_of_a_topic(
+    form: str, empty: Project, lake: Lake, init: Init
+) -> None:
+    """The staging table warns of it."""
+    row = {"barge": "int"}
+    source = {"version": "string", "ts_ms": "long", "db": "string", "table": "string"}
+    source |= {"file": "string", "pos": "long", "row": "int", "snapshot": "string"}
+    schemas = [registry_messages.envelope(row | more, source) for more in ({}, {"email": "string"})]
+
+    def message(place: int, **more: Any) -> Row:
+        change = debezium_message(place, "c", None, {"barge": place, **more})
+        change["source"] |= {"version": "2.7.3.Final", "row": 0, "table": f"{form}_boats"}
+        value: Any = json.dumps(change)
+        if form == "avro":
+            number = 2 if more else 1
+            change["transaction"] = None
+            value = registry_messages.framed(number, schemas[number - 1], change)
+        return {"value": value, "partition": 0, "offset": place}
+
+    kind = "string" if form == "json" else "binary"
+    columns = {"value": kind, "partition": "int", "offset": "bigint"}
+    land_table(lake, "long_topic", columns, [message(place) for place in range(1, 1006)])
+    registered = [{"id": n, "schema": json.dumps(one)} for n, one in enumerate(schemas, start=1)]
+    land_table(lake, "long_schemas", {"id": "int", "schema": "string"}, registered)
+    command = ["landing.long_topic", "--key", "barge"]
+    command += ["--metadata", "landing.long_schemas"] * (form == "avro")
+    init.ok(*command)
+    later = lake.frame(columns, [message(1006, email="a@x")])
+    later.writeTo("landing.long_topic").append()
+    staging = empty.folder / f"models/staging/debezium/stg_debezium__{form}_boats.sql"
+    assert "email" not in staging.read_text()
+    empty.dbt("run", "--select", staging.stem)
+    init.ok(*command)
+    assert "{'name': 'email', 'type': 'string'}" in staging.read_text()
+
+
+@pytest.mark.slow
+def test_a_table_of_metadata_is_found_behind_the_first_thousand_messages_of_a_topic(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    tables = ("ORDERS", "ITEMS", "SHIPS")
+    columns = [column("ID", "INT4", key=1)]
+    metadata = [qlik_messages.metadata("avro", f"{one}-1", one, 1, columns) for one in tables]
+
+    def message(table: str, number: int) -> Row:
+        body = data_message("INSERT", number, {"ID": number})
+        schema = qlik_messages.data_schema(columns)
+        return {"value": qlik_messages.avro_message("DT", schema, body, f"{table}-1")}
+
+    topic = [message("ORDERS", number) for number in range(1, 1006)]
+    topic.append(message("ITEMS", 1006))
+    land_table(lake, "crm", {"value": "binary"}, topic, schema="harbour")
+    land_table(lake, "crm_metadata", {"value": "binary"}, metadata, schema="harbour")
+    opened = lake.rows("select decode_avro_message(value).schema_id as id from harbour.crm limit 1")
+    assert opened == [{"id": "ORDERS-1"}]
+    assert init("harbour.*")[0] == 0
+    models = sorted(path.stem for path in (empty.folder / "models/staging/qlik").glob("*.sql"))
+    assert models == ["stg_qlik__items", "stg_qlik__orders"]
+
+
 # Sends the process a signal before the n-th step that it takes in the project's folder.
 STOPPED = """
 import json, os, sys

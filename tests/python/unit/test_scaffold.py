@@ -1088,9 +1088,11 @@ def qlik(operation: str, data: dict[str, Any], mask: str | None = None, **said: 
 def json_at(text: str, path: str) -> str | None:
     """Return what Spark's get_json_object does, for objects alone."""
     found = json.loads(text)
-    for step in path.removeprefix("$.").split("."):
+    for step in path.split(".")[1:]:
         found = found.get(step) if isinstance(found, dict) else None
-    return found if isinstance(found, str) or found is None else json.dumps(found)
+    if isinstance(found, str) or found is None:
+        return found
+    return json.dumps(found, ensure_ascii=False, separators=(",", ":"))
 
 
 def lake_of_json() -> sqlite3.Connection:
@@ -1101,6 +1103,8 @@ def lake_of_json() -> sqlite3.Connection:
         ("concat_ws", -1, lambda by, *texts: by.join(t for t in texts if t is not None)),
         ("unhex", 1, bytes.fromhex),
         ("decode", 2, bytes.decode),
+        ("contains", 2, lambda text, part: None if text is None else part in text),
+        ("startswith", 2, lambda value, begin: value.startswith(begin)),
     ):
         lake.create_function(name, count, function)
     return lake
@@ -1111,6 +1115,7 @@ def plan_of(
     table: str | None = None,
     key: list[str] | None = None,
     described: list[dict[str, Any]] | None = None,
+    asked: list[str] | None = None,
     **written: Any,
 ) -> plans.Plan:
     """Return the plan for a topic. SQLite runs the queries, with the functions of Spark's.
@@ -1120,15 +1125,24 @@ def plan_of(
         table: The table asked for.
         key: The key, if it is known.
         described: What its metadata messages say, a row for a column.
+        asked: Gets the queries.
         **written: What the model has.
     """
     lake = lake_of_json()
     lake.execute("create table crm_topic (value text)")
     lake.executemany("insert into crm_topic values (?)", [(text,) for text in messages])
+
+    def rows(sql: str) -> list[Any]:
+        if asked is not None:
+            asked.append(sql)
+        sql = sql.replace(" as string)", " as text)").replace(" as binary)", " as blob)")
+        return lake.execute(sql).fetchall()
+
     project: Any = SimpleNamespace(
         macro=lambda name, **given: name,
         query=lambda sql: described or [],
-        rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall(),
+        rows=rows,
+        columns_of=lambda relation: [Column("value", "string")],
     )
     topic: Any = SimpleNamespace(
         name="raw.crm_topic", identifier="crm_topic", relation="crm_topic", reference="landed"
@@ -1191,6 +1205,45 @@ def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
     assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
 
 
+def metadata_of(*tables: str) -> list[dict[str, Any]]:
+    """Return what the metadata messages of some tables say: ORDERS has the schema `ORDERS-1`."""
+    key: dict[str, Any] = {"column_name": "ID", "spark_type": "int", "primary_key_position": 1}
+    key["schema_name"] = "dbo"
+    return [{**key, "table_name": one, "schema_id": f"{one}-1"} for one in tables]
+
+
+def by_schema(schema_id: str, count: int = 1) -> list[str]:
+    return [qlik("REFRESH", {"ID": 1}, headers={"externalSchemaId": schema_id})] * count
+
+
+def test_tables_of_metadata_are_found_behind_many_messages_of_another() -> None:
+    topic = [*by_schema("ORDERS-1", 1200), *by_schema("ITEMS-1"), *by_schema("VANS-1")]
+    metadata = metadata_of("ORDERS", "ITEMS", "VANS", "SHIPS")
+
+    def tables(**said: Any) -> list[str]:
+        with pytest.raises(plans.SeveralTables) as several:
+            plan_of(topic, described=metadata, **said)
+        return several.value.tables
+
+    # At the first look, and once the list has some of them.
+    assert tables() == ["dbo.ITEMS", "dbo.ORDERS", "dbo.VANS"]
+    for listed in (["dbo.ORDERS"], ["orders", "items"]):
+        found = tables(is_staged=True, listed=listed)
+        assert {"dbo.VANS"} <= {*found} <= {"dbo.ITEMS", "dbo.ORDERS", "dbo.VANS", *listed}
+    # A topic of one table shares its metadata with others, and is not read as a whole each time.
+    asked: list[str] = []
+    written: dict[str, Any] = {"written_table": "dbo.ORDERS", "written_metadata": True}
+    written["is_staged"] = True
+    plan = plan_of(topic, described=metadata, asked=asked, **written)
+    assert plan.call["table"] == "'dbo.ORDERS'"
+    assert [sql for sql in asked if "limit" not in sql] == []
+    # Nor is one of which all tables are listed.
+    every = ["ORDERS", "dbo.ITEMS", "VANS", "dbo.ships"]
+    with pytest.raises(plans.SeveralTables):
+        plan_of(topic, described=metadata, asked=asked, is_staged=True, listed=every)
+    assert [sql for sql in asked if "limit" not in sql] == []
+
+
 def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -> None:
     of_a, of_b, of_none = (
         qlik("DELETE", {column: 1, "X": 2}, "01", **said)
@@ -1222,6 +1275,29 @@ def test_messages_of_listed_tables_say_which_others_there_are() -> None:
         with pytest.raises(plans.SeveralTables) as several:
             plan_of(messages, listed=listed)
         assert several.value.tables == tables
+
+
+@pytest.mark.parametrize(
+    "more", [{"EMAIL": None}, {"EMAIL": "a@x", "PLACE": "Ede"}, {"table": "x"}, {'a "b" ä': 1}]
+)
+def test_a_column_of_json_is_found_behind_many_messages(more: dict[str, Any]) -> None:
+    """Staging has warned of it."""
+    old = [qlik("INSERT", {"ID": n}, **ORDER) for n in range(1200)]
+    # Their values say the name, and so does the message.
+    odd = json.dumps(dict.fromkeys(more, 1))
+    old += [qlik("INSERT", {"ID": odd}, schema="dbo", table="ORDERS")] * 1200
+    written: dict[str, Any] = {
+        "written_table": "dbo.ORDERS",
+        "written_columns": [Column("ID", "bigint")],
+    }
+    asked: list[str] = []
+    topic = [*old, qlik("UPDATE", {"ID": 1, **more}, **ORDER)]
+    plan = plan_of(topic, key=["ID"], asked=asked, **written)
+    assert [column.name for column in plan.columns] == ["ID"]
+    assert sum("limit 1000" in sql for sql in asked) == 1
+    for table in (None, "ORDERS"):
+        plan = plan_of(topic, table, key=["ID"], undeclared=[*more], **written)
+        assert [column.name for column in plan.columns] == ["ID", *more]
 
 
 class Counted:
@@ -1370,7 +1446,7 @@ def debezium(table: str, *, wrapped: bool = False, **row: Any) -> str:
 
 
 def plan_of_debezium(
-    messages: Sequence[str], table: str | None = None, listed: Sequence[str] = ()
+    messages: Sequence[str], table: str | None = None, listed: Sequence[str] = (), **written: Any
 ) -> plans.Plan:
     """Return the plan for a topic of Debezium's in JSON. SQLite runs the queries."""
     lake = lake_of_json()
@@ -1382,7 +1458,7 @@ def plan_of_debezium(
     topic: Any = SimpleNamespace(
         name="raw.shop", identifier="shop", relation="shop", reference="landed", columns=[]
     )
-    question = plans.Question(project, topic, {}, ["id"], table, {}, listed=listed)
+    question = plans.Question(project, topic, {}, ["id"], table, {}, listed=listed, **written)
     return plans.debezium_messages(question)
 
 
@@ -1407,6 +1483,87 @@ def test_a_table_of_debezium_is_found_behind_many_messages_of_another(wrapped: b
     with pytest.raises(plans.SeveralTables) as several:
         plan_of_debezium(later, listed=["public.meters", "vans", "shop.cars"])
     assert several.value.tables == ["public.meters", "shop.cars", "vans"]
+
+
+@pytest.mark.parametrize("form", ["bare", "wrapped", "flattened"])
+def test_a_column_of_debezium_is_found_behind_many_messages(form: str) -> None:
+    """Staging has warned of it. `lsn` is in each message, but not in each row."""
+
+    def message(table: str, **row: Any) -> str:
+        if form == "flattened":
+            return json.dumps({"__op": "c", "__deleted": "false", **row})
+        return debezium(table, wrapped=form == "wrapped", **row)
+
+    topic = [message("public.meters", id=n) for n in range(1200)]
+    topic.append(message("public.meters", id=1, lsn=5, email=None))
+    written: dict[str, Any] = {"written_columns": [Column("id", "int")]}
+    assert [one.name for one in plan_of_debezium(topic, **written).columns] == ["id"]
+    plan = plan_of_debezium(topic, undeclared=["email", "lsn", "gone"], **written)
+    assert [one.name for one in plan.columns] == ["id", "lsn", "email"]
+    if form != "flattened":
+        # Of the table that is asked for.
+        many = [message("public.vans", id=n, email="x", wheels=4) for n in range(1200)]
+        plan = plan_of_debezium(
+            [*many, *topic], "public.meters", undeclared=["email", "wheels"], **written
+        )
+        assert [one.name for one in plan.columns] == ["id", "lsn", "email"]
+
+
+def test_what_staging_warns_of_is_looked_for_in_messages(tmp_path: Path) -> None:
+    staging = model("stg_debezium__t", "staging/debezium", CUSTOMERS, macro="debezium_messages")
+    staging.raw_code = "debezium_messages(source('raw', 't'), null_is_absent=['a', 'it\\'s'])"
+    staging.relation_name = "shop.stg_debezium__t"
+    said = [("columns that are not declared: email, Tier",), ("columns that are not declared: b",)]
+    project: Any = SimpleNamespace(
+        folder=tmp_path,
+        models_folder="models",
+        models=lambda: [staging],
+        file_of=lambda node: node.original_file_path,
+        rows=lambda sql: said,
+    )
+    topic: Any = SimpleNamespace(name="t", identifier="t", nodes=frozenset([CUSTOMERS]))
+    system = next(one for one in SYSTEMS if one.macro == "debezium_messages")
+    there = drafts._Existing(project, topic, Found(system, [], [], {}), Entry("raw.t"))
+    assert there.written()["written_absent"] == ["a", "it's"]
+    path = staging.original_file_path
+    file = tmp_path / path
+    file.parent.mkdir(parents=True)
+    file.write_text(sealed(path, "select 1"))
+    assert there.undeclared([Column("id", "int"), Column("TIER", "int")]) == ["b", "email"]
+    # Whoever has edited the model may have left some out.
+    file.write_text(file.read_text() + "\n")
+    assert there.undeclared([]) == []
+    # A table that is not built yet.
+    file.write_text(sealed(path, "select 1"))
+
+    def fails(sql: str) -> list[Any]:
+        raise AfterimageError("Spark failed: [TABLE_OR_VIEW_NOT_FOUND]")
+
+    project.rows = fails
+    assert there.undeclared([]) == []
+
+
+def test_columns_in_which_null_is_absent_stay_in_the_list() -> None:
+    """After REPLICA IDENTITY FULL there may be updates from before it that nobody has read."""
+    flags = {"field": "flags", "type": "array", "items": {"type": "boolean"}}
+    bits = {"field": "bits", "type": "bytes", "name": "io.debezium.data.Bits"}
+    columns = [Column("id", "int"), Column("rates", "array<string>"), Column("flags", "string")]
+
+    def listed(*fields: dict[str, Any], before: bool, written: list[str] | None) -> str | None:
+        row = {"id": 1, **{one["field"]: None for one in fields}}
+        source = {"schema": "public", "table": "t", "lsn": 1}
+        message = {"op": "u", "before": row if before else None, "after": row, "source": source}
+        schema = {"fields": [{"field": "after", "fields": list(fields)}]}
+        text = json.dumps({"schema": schema, "payload": message})
+        plan = plan_of_debezium([text], written_columns=columns, written_absent=written)
+        return plan.call.get("null_is_absent")
+
+    assert listed(flags, before=True, written=["rates"]) == "['rates', 'flags']"
+    assert listed(before=True, written=["rates"]) == "['rates']"
+    assert listed(flags, before=True, written=[]) == "['flags']"
+    assert listed(bits, flags, before=False, written=["flags"]) == "['flags', 'bits']"
+    # A model that never had the list needs none.
+    assert listed(flags, before=True, written=None) is None
 
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -1489,6 +1646,25 @@ def test_a_model_of_messages_keeps_its_table_and_its_columns() -> None:
     assert several.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
     with pytest.raises(plans.NothingLanded):
         plan_of([], key=["ID"], **written)
+
+
+def test_messages_that_name_no_table_leave_a_model_its_own() -> None:
+    """Its staging model rejects them. Before, they took `table` away, and its run stopped."""
+    unnamed = [qlik("INSERT", {"TEST": 1}), json.dumps({"data": 1})]
+    of_orders = [*unnamed, qlik("INSERT", {"ID": 1}, **ORDER)]
+    written: dict[str, Any] = {
+        "key": ["ID"],
+        "written_table": "dbo.ORDERS",
+        "written_columns": [Column("ID", "bigint")],
+    }
+    plan = plan_of(of_orders, **written)
+    assert (plan.table, plan.call["table"], plan.landed_rows) == ("ORDERS", "'dbo.ORDERS'", None)
+    assert plan.columns == [Column("ID", "bigint")]
+    with pytest.raises(plans.NothingLanded):
+        plan_of(unnamed, **written)
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of(OF_ACCOUNTS + unnamed, **written)
+    assert several.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
 
 
 def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
