@@ -16,10 +16,21 @@
     Those below have `other_streams` too, the names of further staging models above. -#}
 {%- macro _erasure_plan(staging, keys, listed, keep_intervals, raw) -%}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'in', ['model', 'snapshot']) | list -%}
-    {%- set node = nodes | selectattr('name', 'equalto', staging) | first -%}
+    {#- All versions of a model have its name; their tables tell them apart. -#}
+    {%- set named = nodes | selectattr('name', 'equalto', staging) | list
+        or nodes | selectattr('alias', 'equalto', staging) | list -%}
+    {%- if named | length > 1 -%}
+        {%- do exceptions.raise_compiler_error(
+            'erase: `staging` must name one model. These tables are of that name, so name one, and then the others: '
+            ~ named | map(attribute='alias') | sort | join(', ') ~ '. Got: ' ~ staging
+        ) -%}
+    {%- endif -%}
+    {%- set node = named | first -%}
     {%- if not node or afterimage._load_relation(afterimage._relation_of_node(node)) is none -%}
         {%- do exceptions.raise_compiler_error('erase: `staging` must be a model that was built. Got: ' ~ staging) -%}
     {%- endif -%}
+    {#- The list of erasures goes by this name. -#}
+    {%- set staging = node.name -%}
     {%- set stream = dict(afterimage._erasable(node, ['`before`.', '`after`.']), types={}) -%}
     {%- if not afterimage._has_versions(stream) -%}
         {%- do exceptions.raise_compiler_error(
@@ -56,7 +67,7 @@
     {%- set own = [node.unique_id] + all_below | map(attribute='unique_id') | list -%}
     {%- for other in nodes if other.unique_id not in own + ids_read
         and other.depends_on.nodes | select('in', ids_read) | list -%}
-        {%- do plan.beside.append(other.name) -%}
+        {%- do plan.beside.append(other.alias if other.version else other.name) -%}
     {%- endfor -%}
     {%- for below in all_below if below.config.materialized != 'ephemeral' -%}
         {%- set relation = afterimage._load_relation(afterimage._relation_of_node(below)) -%}

@@ -82,7 +82,7 @@ def command(
         proof = project.macro("_proof_lines", plan=plan)
     for line in proof:
         print(line)
-    outdated = plan["rebuilt"] if plan["kept"] is None else [f"{staging}+"]
+    outdated = plan["rebuilt"] if plan["kept"] is None else [f"{plan['staging']}+"]
     if outdated:
         print(f"Next: dbt run --select {' '.join(outdated)}")
 

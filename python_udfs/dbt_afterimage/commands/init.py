@@ -433,6 +433,8 @@ def add(
         return one.table == other.table and name_of(one.relation) == name_of(other.relation)
 
     options = _read_options(given)
+    if "arguments" in options:
+        options["arguments"] = entries.joined(listing.defaults.arguments, options["arguments"])
     wanted = list(known) if every else []
     for relation in _expanded(project, relations, every, listing.ignore):
         entry = replace(listing.defaults, relation=relation, **options)

@@ -149,7 +149,11 @@ def _settled(project: Project, kept: Record, readers: Mapping[str, Reader]) -> s
     Returns:
         Each by all its names, in small letters.
     """
-    manifest = project.manifest
+    if kept.manifest is None:
+        return set()
+    manifest, graph = project.manifest, building.Graph(project)
+    # A checkout may have put back what `init` wrote for another target: `init` mends that.
+    edited = building.edited(project, kept)
     known: dict[str, bool] = {}
     for node in project.models():
         for key in node.depends_on.nodes:
@@ -159,6 +163,7 @@ def _settled(project: Project, kept: Record, readers: Mapping[str, Reader]) -> s
                 and not reader.has_news
                 # Else another command has taken in rows, which may have had new columns.
                 and reader.version == kept.versions.get(node.unique_id)
+                and edited.isdisjoint(graph.below([node.unique_id]))
             )
             known[key] = known.get(key, True) and is_quiet
     names = set()

@@ -158,22 +158,32 @@ def work(
         is_known = reader.version is not None and reader.version == kept.versions.get(key)
         if reader.has_news or not is_known:
             roots.add(key)
-    if kept.texts != record.texts_of(project):
-        edited = project.selected("state:modified", state=kept.manifest)
-        # `dbt build` runs a unit test with its model alone.
-        edited |= {
-            model
-            for key, unit_test in project.manifest.unit_tests.items()
-            if key in edited
-            for model in unit_test.depends_on_nodes[:1]
-        }
-        roots |= edited
+    roots |= edited(project, kept)
     # dbt says that they are the same.
     roots |= {
         key for key, checksum in seeds.items() if kept.seeds.get(key) != checksum or not checksum
     }
     roots &= graph.nodes.keys()
     return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots), seeds)
+
+
+def edited(project: Project, kept: Record) -> set[str]:
+    """Return the nodes that were edited since the last run, by any hand.
+
+    Args:
+        project: The dbt project.
+        kept: What that run has kept, with its manifest.
+    """
+    if kept.texts == record.texts_of(project):
+        return set()
+    found = project.selected("state:modified", state=kept.manifest)
+    # `dbt build` runs a unit test with its model alone.
+    return found | {
+        model
+        for key, unit_test in project.manifest.unit_tests.items()
+        if key in found
+        for model in unit_test.depends_on_nodes[:1]
+    }
 
 
 def note_upkeep(project: Project, kept: Record, readers: Mapping[str, Reader]) -> None:

@@ -24,6 +24,8 @@ _KINDS: Mapping[str, type] = {
     **dict.fromkeys(("arguments", "history", "defaults"), dict),
     **dict.fromkeys(("key", "models", "tables", "ignore"), list),
 }
+# Of these an entry says what differs from the defaults, option by option.
+_JOINED = ("arguments", "history")
 _ALL = ("history", "current", "audit")
 
 
@@ -69,6 +71,8 @@ class Entry:
     def text(self, defaults: Entry) -> str:
         """Return the entry as `afterimage.yml` has it: its key, and what differs from defaults."""
         own, common = asdict(self), asdict(defaults)
+        for name in _JOINED:
+            own[name], common[name] = _beside(common[name], own[name]), {}
         said = {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in own.items()
@@ -139,11 +143,34 @@ def read(path: Path) -> Listing:
         options = {"relation": given} if isinstance(given, str) else given
         if not isinstance(options, dict) or not isinstance(options.get("relation"), str):
             raise AfterimageError(f"{path}: each of `tables` needs a relation. Got: {given}")
-        entry = _entry(path, {**defaults, **options})
+        whole: dict[str, Any] = {**defaults, **options}
+        for name in _JOINED:
+            if isinstance(own := options.get(name), dict):
+                whole[name] = joined(defaults.get(name) or {}, own)
+        entry = _entry(path, whole)
         if any(entry.is_same_table(other) for other in entries):
             raise AfterimageError(f"{path} lists {entry.relation} twice: remove one")
         entries.append(entry)
     return Listing(entries, base, said.get("ignore") or ())
+
+
+def joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that hold for a table: its own, and the defaults beside them.
+
+    Args:
+        common: The options of the defaults.
+        own: Those of the table; none as a value takes away what the defaults say.
+    """
+    both = {**common, **own}
+    return {name: value for name, value in both.items() if value is not None or name not in common}
+
+
+def _beside(common: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the own options of a table, by those that hold for it."""
+    own = {
+        name: value for name, value in whole.items() if name not in common or value != common[name]
+    }
+    return own | {name: None for name in common if name not in whole}
 
 
 def _entry(path: Path, options: dict[str, Any]) -> Entry:

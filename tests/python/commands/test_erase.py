@@ -772,6 +772,51 @@ def test_what_may_be_of_others_is_left_alone_and_named(
 
 
 @pytest.mark.slow
+def test_each_version_of_a_model_is_erased_by_its_table(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """All versions have one name."""
+    project = make_project("erase_versions")
+    table = {"name": "crm", "schema": SCHEMA, "tables": [{"name": "versioned__ct"}]}
+    model = {"name": "stg_versioned", "latest_version": 2, "versions": [{"v": 1}, {"v": 2}]}
+    project.file("models/sources.yml", json.dumps({"sources": [table], "models": [model]}))
+    for number in (1, 2):
+        project.stream(
+            f"stg_versioned_v{number}",
+            "qlik_change_table(source('crm', 'versioned__ct'), unique_key=['code'])",
+        )
+        project.model(
+            f"versioned_history_{number}",
+            f"select * from {{{{ ref('stg_versioned', v={number}) }}}}",
+            materialized="history",
+            unique_key=["code"],
+        )
+    lake.create("versioned__ct", COLUMNS, ROWS)
+    project.dbt("run", "--full-refresh")
+
+    def codes(number: int) -> set[str]:
+        stored = [
+            f"after.code from {SCHEMA}.stg_versioned_v{number} where after.code is not null",
+            f"code from {SCHEMA}.versioned_history_{number}",
+        ]
+        return {one["code"] for query in stored for one in lake.rows(f"select {query}")}
+
+    eve = {"eve-at-first", "eve-now"}
+    assert typed(project, "stg_versioned", "code=eve-now", "--yes") == 1
+    said = capfd.readouterr().err
+    assert "stg_versioned_v1, stg_versioned_v2. Got: stg_versioned" in said
+    assert codes(1) == codes(2) == {"ada", "bob"} | eve
+    assert typed(project, "stg_versioned_v1", "code=eve-now", "--yes") == 0
+    assert "stg_versioned_v2: is left alone; it reads what" in capfd.readouterr().out
+    assert (codes(1), codes(2)) == ({"ada", "bob"}, {"ada", "bob"} | eve)
+    # The list goes by their common name.
+    assert typed(project, "stg_versioned_v2", "--listed", "--yes") == 0
+    assert codes(2) == {"ada", "bob"}
+    project.dbt("run", "--full-refresh")
+    assert codes(1) == codes(2) == {"ada", "bob"}
+
+
+@pytest.mark.slow
 def test_half_a_key_is_none_where_staging_does_not_remember_its_key(
     make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
 ) -> None:

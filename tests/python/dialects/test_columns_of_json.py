@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, relation
+from conftest import SCHEMA, DbtError, Lake, Project, relation
 from dialect_qlik import HEADER
 
 # In the source title comes before status. The mask of each update flags the second column, title.
@@ -118,3 +119,46 @@ def test_a_mask_is_read_by_the_order_given(macro: str, lake: Lake) -> None:
     if macro == "qlik_change_table":
         # Title was set to NULL; status was not captured.
         assert change["absent_columns"] == ["status"]
+
+
+def test_a_file_with_all_fields_lets_runs_go_on_where_others_were_moved_away(
+    project: Project, lake: Lake, tmp_path: Path
+) -> None:
+    """Spark knows the columns by the files that are there."""
+    folder, archive = tmp_path / "prices", tmp_path / "archive"
+    folder.mkdir()
+    archive.mkdir()
+    place = relation(f"`{folder}`", "json")
+    project.stream("stg_prices", f"dated_copies({place}, ['id'], copy_column='day')")
+
+    def land(day: int, age: int, **values: Any) -> Path:
+        path = folder / f"{day}.json"
+        path.write_text(json.dumps({"day": f"2026-01-0{day}", "id": 1, **values}) + "\n")
+        os.utime(path, (path.stat().st_mtime - age,) * 2)
+        return path
+
+    def amounts() -> list[float]:
+        query = f"select after.amount from {SCHEMA}.stg_prices order by change_seq"
+        return [one["amount"] for one in lake.rows(query)]
+
+    first = land(1, 7200, amount=9.5, manager_id=7, email="a@x")
+    project.dbt("run", "--select", "stg_prices")
+    land(2, 0, amount=10, manager_id=None)
+    project.dbt("run", "--select", "stg_prices")
+    assert amounts() == [9.5, 10.0]
+    first = first.rename(archive / first.name)
+    for _ in range(2):
+        with pytest.raises(DbtError) as stopped:
+            project.dbt("run", "--select", "stg_prices")
+        assert "dropped: email; of another type: amount (double, now bigint), manager_id" in str(
+            stopped.value
+        )
+    # It keeps its time, so it is not read again.
+    first.rename(folder / first.name)
+    staged = f"select change_id, ingested_at from {SCHEMA}.stg_prices order by change_id"
+    before = lake.rows(staged)
+    project.dbt("run", "--select", "stg_prices")
+    assert lake.rows(staged) == before
+    land(3, 0, amount=11, manager_id=8, email="b@x")
+    project.dbt("run", "--select", "stg_prices")
+    assert amounts() == [9.5, 10.0, 11.0]

@@ -209,6 +209,31 @@ def test_the_version_of_a_staging_table_is_that_of_its_own_end(
         assert building.work(opened, kept, readers, everything=False).nodes == nodes
 
 
+def test_a_table_is_looked_at_again_if_a_model_behind_it_was_edited(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A checkout may have put back what `init` wrote for a target with another table format."""
+    dbt_builds(monkeypatch)
+    kept = record.of(opened)
+    building.build(opened, kept, building.work(opened, kept, {}, everything=True))
+    kept.versions = dict.fromkeys(ids("near", "far", *(f"stg_{n}" for n in range(len(ODD)))), "5")
+
+    def left_alone() -> set[str]:
+        project = shop.open()
+        nodes = project.manifest.nodes
+        readers = {key: Reader(nodes[key], version="5") for key in kept.versions}
+        return up._settled(project, kept, readers)
+
+    assert left_alone() == {"raw.one"}
+    for name in ("stg_0", "below_0"):
+        path = shop.project.folder / "models" / ODD[0] / f"{name}.sql"
+        text = path.read_text()
+        path.write_text(f"{text} -- edited")
+        assert left_alone() == set()
+        path.write_text(text)
+        assert left_alone() == {"raw.one"}
+
+
 def test_a_variable_of_the_environment_in_dbt_project_is_a_setting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

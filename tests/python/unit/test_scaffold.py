@@ -303,6 +303,41 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
     assert [one["key"] for one in found] == keys
 
 
+def test_options_of_a_table_stand_beside_the_defaults(tmp_path: Path) -> None:
+    head = """
+defaults:
+  arguments: {time_zone: Europe/Berlin}
+  history: {deletes: version}
+tables:
+"""
+    expected: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "relation: raw.a": ({"time_zone": "Europe/Berlin"}, {"deletes": "version"}),
+        "relation: raw.b, arguments: {condensed: true}, history: {ignore_columns: [seen]}": (
+            {"time_zone": "Europe/Berlin", "condensed": True},
+            {"deletes": "version", "ignore_columns": ["seen"]},
+        ),
+        "relation: raw.c, arguments: {time_zone: UTC}, history: {deletes: close}": (
+            {"time_zone": "UTC"},
+            {"deletes": "close"},
+        ),
+        # Without the defaults, one by one or all.
+        "relation: raw.d, arguments: {time_zone: null}, history: null": ({}, {}),
+        # NULL is a value where the defaults say nothing.
+        "relation: raw.e, arguments: {uow: null}, history: {}": (
+            {"time_zone": "Europe/Berlin", "uow": None},
+            {"deletes": "version"},
+        ),
+    }
+    file = tmp_path / "afterimage.yml"
+    file.write_text(head + "".join(f"- {{{one}}}\n" for one in expected))
+    listing = read(file)
+    assert [(one.arguments, one.history) for one in listing.entries] == [*expected.values()]
+    # As a command adds them.
+    file.write_text(head + "".join(one.text(listing.defaults) for one in listing.entries))
+    assert read(file) == listing
+    assert "Berlin" not in file.read_text().removeprefix(head)
+
+
 class Topic(Project):
     """A project and the topic raw.crm; `shown` are its source tables with the keys they show."""
 
@@ -388,6 +423,19 @@ def test_an_entry_without_table_stands_for_each_further_table_of_a_topic(topic: 
     topic.shown["dbo.VANS"] = ["ID"]
     topic.up()
     assert topic.listed() == [*two[1:], ("dbo.ITEMS", ["NO"])]
+
+
+def test_arguments_of_the_command_stand_beside_the_defaults(topic: Topic) -> None:
+    topic.file.write_text("defaults: {arguments: {table: ACCOUNTS}}\ntables: []\n")
+    project: Any = topic
+    # A second time nothing differs from the list.
+    for _ in range(2):
+        topic.drawn = []
+        init.add(project, ["raw.crm"], False, {"arguments": '{"value": "body"}'})
+        [entry] = topic.drawn
+        assert entry.arguments == {"table": "ACCOUNTS", "value": "body"}
+        [listed] = yaml.safe_load(topic.file.read_text())["tables"]
+        assert listed == {"relation": "raw.crm", "key": ["NR"], "arguments": {"value": "body"}}
 
 
 def test_a_listed_topic_may_get_a_second_table(topic: Topic) -> None:
