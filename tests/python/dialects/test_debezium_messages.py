@@ -350,11 +350,12 @@ def test_a_key_change_stays_whole_if_one_of_its_messages_is_gone_when_all_is_rea
 
 @pytest.mark.minutes
 def test_a_topic_of_another_name_needs_a_number(project: Project, lake: Lake) -> None:
-    """Its offsets begin again. The connector also sends a change again."""
+    """Its offsets begin again. Both connectors run for a while, so both topics have changes."""
     run = (*STRICT, "run", "--select", *TABLES)
     paid = envelope("u", 20, None, thing(1, "paid"))
-    old = [landed(1000, paid)]
-    new = [landed(0, paid), landed(3, envelope("u", 30, None, thing(1, "sent")))]
+    sent = envelope("u", 30, None, thing(1, "sent"))
+    old = [landed(1000, paid), landed(1001, sent)]
+    new = [landed(0, paid), landed(3, sent), landed(4, envelope("u", 40, None, thing(1, "paid")))]
     lake.create("old_topic", LANDING, old)
     lake.create("new_topic", LANDING, new)
     models(project, "old_topic", ", position=['partition', 'offset']")
@@ -367,11 +368,45 @@ def test_a_topic_of_another_name_needs_a_number(project: Project, lake: Lake) ->
     with pytest.raises(DbtError, match=r"built from \S+old_topic, .* those of \S+new_topic"):
         project.dbt(*run)
     numbered = [row | {"generation": 1} for row in old] + [row | {"generation": 2} for row in new]
-    lake.create("both_topics", {**LANDING, "generation": "int"}, numbered)
+    columns = {**LANDING, "generation": "int"}
+    lake.create("both_topics", columns, numbered)
     models(project, "both_topics", ", position=['generation', 'partition', 'offset']")
     project.dbt(*run, "--full-refresh")
-    versions = lake.rows(f"select note from {SCHEMA}.things_history order by version")
-    assert [row["note"] for row in versions] == ["paid", "sent"]
+    before = lake.contents("things_history")
+    versions = sorted(before["things_history"], key=lambda row: row["version"])
+    assert [row["note"] for row in versions] == ["paid", "sent", "paid"]
+    # What both have keeps its place once the old topic's rows are gone. All is read again.
+    lake.create("both_topics", columns, numbered[2:])
+    project.dbt("run", "--select", *TABLES)
+    assert lake.contents("things_history") == before
+
+
+@pytest.mark.minutes
+def test_a_key_change_of_two_topics_counts_once_where_a_view_ends_the_old_one(
+    project: Project, lake: Lake
+) -> None:
+    """As the docs say. Otherwise it is two changes, and the later one undoes `sent`."""
+    shared = [
+        landed(100, envelope("d", 20, thing(1, "paid"), None), header="newkey"),
+        landed(101, envelope("c", 20, None, thing(2, "paid")), header="oldkey"),
+        landed(102, envelope("u", 30, thing(2, "paid"), thing(2, "sent"))),
+    ]
+    old = [landed(99, envelope("c", 10, None, thing(1, "paid"))), *shared]
+    new = [row | {"offset": row["offset"] - 100} for row in shared]
+    numbered = [row | {"generation": 1} for row in old if row["offset"] < 100]
+    numbered += [row | {"generation": 2} for row in new]
+    lake.create("cut_topics", {**LANDING, "generation": "int"}, numbered)
+    position = ", position=['generation', 'partition', 'offset']"
+    models(project, "cut_topics", f", headers='headers'{position}")
+    project.dbt(*STRICT, "run", "--select", *TABLES, "--full-refresh")
+    versions = lake.rows(
+        f"select id, note, closed_by from {SCHEMA}.things_history order by valid_from_seq"
+    )
+    assert [tuple(row.values()) for row in versions] == [
+        (1, "paid", "key_change"),
+        (2, "paid", "update"),
+        (2, "sent", None),
+    ]
 
 
 @pytest.mark.minutes

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, relation
+from conftest import FORMAT, SCHEMA, DbtError, Lake, Project, relation
 from deliveries import count_rows, run_in_batches_and_at_once
 from reference import Row
 
@@ -321,6 +321,52 @@ def test_a_row_changed_in_place_is_the_same_change(project: Project, lake: Lake)
     project.dbt("run", "--select", "stg_parts")
     found = lake.contents("stg_parts")["stg_parts"]
     assert sorted(change["after"]["value"] for change in found) == [1, 12, 13]
+
+
+@pytest.mark.minutes
+def test_a_second_load_that_was_read_can_become_changes_at_its_time(
+    project: Project, lake: Lake
+) -> None:
+    """As the docs say. Without that, `a` is what its last change before the load says."""
+    models(project, relation("loaded_again"), "before_prefix='BI_', time='dms_time'")
+    rows = [load(0, "a", 0), load(0, "same", 0), row("U", 10, "a", 1, "a")]
+    lake.create("loaded_again", COLUMNS, rows)
+    project.dbt("run", "--select", *TABLES, "--full-refresh")
+    version = {
+        "iceberg": f"select snapshot_id as v from {SCHEMA}.stg_parts.refs",
+        "delta": f"select max(version) as v from (describe history {SCHEMA}.stg_parts)",
+    }
+    [known] = lake.rows(version[FORMAT])
+    # The files of the first load are gone.
+    lake.spark.sql(f"delete from {SCHEMA}.loaded_again where Op is null")
+    again = [load(51, "a", 3), load(52, "same", 0), load(53, "new", 3)]
+    lake.append("loaded_again", COLUMNS, [*again, row("U", 60, "new", 4, "new")])
+    project.dbt("run", "--select", *TABLES)
+    of_a = f"select value from {SCHEMA}.parts_history where id = 'a' and is_current"
+    assert lake.rows(of_a) == [{"value": 1}]
+    back = {
+        "iceberg": f"call system.set_current_snapshot('{SCHEMA}.stg_parts', {known['v']})",
+        "delta": f"restore table {SCHEMA}.stg_parts to version as of {known['v']}",
+    }
+    lake.spark.sql(back[FORMAT])
+    place = f"'{seq(50)[:16]}' || repeat('0', 19)"
+    lake.spark.sql(
+        f"update {SCHEMA}.loaded_again set Op = 'U', change_seq = {place}"
+        f" where Op is null and dms_time >= '{at(50)}'"
+    )
+    project.dbt("run", "--select", "stg_parts")
+    project.dbt("run", "--full-refresh", "--select", "parts_history")
+    versions = lake.rows(
+        f"select id, value, operation, valid_from from {SCHEMA}.parts_history order by id, version"
+    )
+    assert [tuple(row.values()) for row in versions] == [
+        ("a", 0, "load", START),
+        ("a", 1, "update", START + timedelta(minutes=10)),
+        ("a", 3, "update", START + timedelta(minutes=51)),
+        ("new", 3, "update", START + timedelta(minutes=53)),
+        ("new", 4, "update", START + timedelta(minutes=60)),
+        ("same", 0, "load", START),
+    ]
 
 
 @pytest.fixture
