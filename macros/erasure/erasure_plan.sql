@@ -16,13 +16,16 @@
     Those below have `other_streams` too, the names of further staging models above. -#}
 {%- macro _erasure_plan(staging, keys, listed, keep_intervals, raw) -%}
     {%- set nodes = graph.nodes.values() | selectattr('resource_type', 'in', ['model', 'snapshot']) | list -%}
-    {#- All versions of a model have its name; their tables tell them apart. -#}
-    {%- set named = nodes | selectattr('name', 'equalto', staging) | list
+    {#- All versions of a model have its name; their tables tell them apart, or else dbt's ids. -#}
+    {%- set named = nodes | selectattr('unique_id', 'equalto', staging) | list
+        or nodes | selectattr('name', 'equalto', staging) | list
         or nodes | selectattr('alias', 'equalto', staging) | list -%}
     {%- if named | length > 1 -%}
+        {%- set tables = named | map(attribute='alias') | list -%}
+        {%- set are_clear = staging not in tables and tables | unique | list | length == tables | length -%}
         {%- do exceptions.raise_compiler_error(
-            'erase: `staging` must name one model. These tables are of that name, so name one, and then the others: '
-            ~ named | map(attribute='alias') | sort | join(', ') ~ '. Got: ' ~ staging
+            'erase: `staging` must name one model. These are of that name, so name one, and then the others: '
+            ~ (tables if are_clear else named | map(attribute='unique_id')) | sort | join(', ') ~ '. Got: ' ~ staging
         ) -%}
     {%- endif -%}
     {%- set node = named | first -%}

@@ -124,17 +124,23 @@
     {%- endif -%}
     {%- set condition = afterimage._runs_condition(pending) -%}
 
+    {%- if 'moves' not in taken_in -%}
+        {#- A table of an earlier release does not say whether any row ever got another key. -#}
+        {%- set moved = run_query('select 1 from ' ~ stream ~ ' where ' ~ afterimage._changes_key(options.unique_key)
+            ~ ' limit 1').rows -%}
+        {%- set taken_in = dict(taken_in, moves=moved | length > 0) -%}
+    {%- endif -%}
     {#- This skips the query whether rows take each other's keys: it takes as long as assuming that they do. -#}
     {%- set remembered = afterimage._with_columns(
         afterimage._remember(taken_in, pending, true, pending.sparse_moves > 0), columns
     ) -%}
-    {#- A truncation touches every key. A late change may say what a row was that has another key by now. -#}
+    {#- A truncation touches every key. A late change, or one that moves, may say what a row was that has another key by now. -#}
     {%- set touches_all = pending.truncates > 0 or is_reworded -%}
     {%- set keys = afterimage._key_names(options.unique_key) | join(', ') -%}
     {%- set touching = 'select distinct ' ~ keys ~ ' from ('
         ~ afterimage._touched_keys(stream, options.unique_key, condition, stream if remembered.carries)
         ~ ') as touching' -%}
-    {%- if remembered.moves and not touches_all and pending.min_seq <= taken_in.max_seq -%}
+    {%- if remembered.moves and not touches_all and (pending.movable > 0 or pending.min_seq <= taken_in.max_seq) -%}
         {%- set touching = afterimage._with_moves(stream, options.unique_key, touching, '`before`', '`after`') -%}
     {%- endif -%}
     {%- set touched = none if touches_all else afterimage._scratch_table(target_relation, 'touched', touching) -%}

@@ -245,7 +245,7 @@ opened_messages as (
 {%- set size = 'conv(hex(substring(' ~ value ~ ', 11, 1)), 16, 10)' -%}
 if(
     substring({{ value }}, 1, 10) = X'61744D53470444540002' and {{ size }} < 128,
-    decode(substring({{ value }}, 12, cast({{ size }} as int) div 2), 'UTF-8'),
+    cast(substring({{ value }}, 12, cast(cast({{ size }} as int) div 2 as int)) as string),
     null
 )
 {%- endmacro -%}

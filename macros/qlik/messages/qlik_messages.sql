@@ -87,7 +87,7 @@ with
     side.landed if has_all else side.rows, landing, fields, 'message_schemas' if schema_rows is not none else none,
     none if has_all else afterimage._qlik_messages_to_open(intake, landing, has_reloads, hold_back_hours),
     afterimage._qlik_usual_steps(layout.usual, keys, fields) if layout.usual else [],
-    landing.is_binary and afterimage._are_many(relation, intake)
+    landing.is_binary and schema_rows is not none and afterimage._are_many(relation, intake)
 ) }},
 
 {{ afterimage._qlik_located_messages(layout) }},

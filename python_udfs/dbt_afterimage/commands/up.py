@@ -13,6 +13,7 @@ from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, news, record
 from dbt_afterimage.fleet.news import Reader
 from dbt_afterimage.fleet.record import Record
+from dbt_afterimage.runtime.files import is_sealed
 from dbt_afterimage.runtime.project import Project, Where, step
 from dbt_afterimage.scaffold.entries import FILE
 
@@ -152,8 +153,15 @@ def _settled(project: Project, kept: Record, readers: Mapping[str, Reader]) -> s
     if kept.manifest is None:
         return set()
     manifest, graph = project.manifest, building.Graph(project)
-    # A checkout may have put back what `init` wrote for another target: `init` mends that.
-    edited = building.edited(project, kept)
+    # A checkout may have put back what `init` wrote for another target, which `init` mends. What a
+    # user has edited it leaves alone.
+    written_elsewhere = {
+        key
+        for key in building.edited(project, kept)
+        if (node := manifest.nodes.get(key)) is not None
+        and (file := project.file_of(node)) is not None
+        and is_sealed(Path(project.folder, file).read_text(encoding="utf-8"))
+    }
     known: dict[str, bool] = {}
     for node in project.models():
         for key in node.depends_on.nodes:
@@ -163,7 +171,7 @@ def _settled(project: Project, kept: Record, readers: Mapping[str, Reader]) -> s
                 and not reader.has_news
                 # Else another command has taken in rows, which may have had new columns.
                 and reader.version == kept.versions.get(node.unique_id)
-                and edited.isdisjoint(graph.below([node.unique_id]))
+                and written_elsewhere.isdisjoint(graph.below([node.unique_id]))
             )
             known[key] = known.get(key, True) and is_quiet
     names = set()

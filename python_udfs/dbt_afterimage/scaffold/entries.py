@@ -162,7 +162,9 @@ def joined(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         own: Those of the table; none as a value takes away what the defaults say.
     """
     both = {**common, **own}
-    return {name: value for name, value in both.items() if value is not None or name not in common}
+    return {
+        name: value for name, value in both.items() if value is not None or common.get(name) is None
+    }
 
 
 def _beside(common: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from dbt_afterimage.commands.news import _of_up, _unread
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, record
 from dbt_afterimage.fleet.news import Reader
+from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.project import Project as Opened
 from dbt_afterimage.runtime.project import Where
 from dbt_afterimage.scaffold.drafts import _Writer
@@ -228,8 +229,11 @@ def test_a_table_is_looked_at_again_if_a_model_behind_it_was_edited(
     for name in ("stg_0", "below_0"):
         path = shop.project.folder / "models" / ODD[0] / f"{name}.sql"
         text = path.read_text()
-        path.write_text(f"{text} -- edited")
+        path.write_text(files.sealed(path.name, f"{text} -- for another target"))
         assert left_alone() == set()
+        # What a user has edited, `init` leaves alone.
+        path.write_text(f"{text} -- edited")
+        assert left_alone() == {"raw.one"}
         path.write_text(text)
         assert left_alone() == {"raw.one"}
 

@@ -306,25 +306,31 @@ def test_a_listed_key_is_not_that_of_each_table_of_the_topic(
 def test_options_of_a_table_stand_beside_the_defaults(tmp_path: Path) -> None:
     head = """
 defaults:
-  arguments: {time_zone: Europe/Berlin}
+  arguments: {time_zone: Europe/Berlin, before_prefix: null}
   history: {deletes: version}
 tables:
 """
     expected: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "relation: raw.a": ({"time_zone": "Europe/Berlin"}, {"deletes": "version"}),
+        "relation: raw.a": (
+            {"time_zone": "Europe/Berlin", "before_prefix": None},
+            {"deletes": "version"},
+        ),
         "relation: raw.b, arguments: {condensed: true}, history: {ignore_columns: [seen]}": (
-            {"time_zone": "Europe/Berlin", "condensed": True},
+            {"time_zone": "Europe/Berlin", "before_prefix": None, "condensed": True},
             {"deletes": "version", "ignore_columns": ["seen"]},
         ),
         "relation: raw.c, arguments: {time_zone: UTC}, history: {deletes: close}": (
-            {"time_zone": "UTC"},
+            {"time_zone": "UTC", "before_prefix": None},
             {"deletes": "close"},
         ),
         # Without the defaults, one by one or all.
-        "relation: raw.d, arguments: {time_zone: null}, history: null": ({}, {}),
+        "relation: raw.d, arguments: {time_zone: null}, history: null": (
+            {"before_prefix": None},
+            {},
+        ),
         # NULL is a value where the defaults say nothing.
         "relation: raw.e, arguments: {uow: null}, history: {}": (
-            {"time_zone": "Europe/Berlin", "uow": None},
+            {"time_zone": "Europe/Berlin", "before_prefix": None, "uow": None},
             {"deletes": "version"},
         ),
     }
