@@ -126,15 +126,14 @@
 
     {%- if 'moves' not in taken_in -%}
         {#- A table of an earlier release does not say whether any row ever got another key. -#}
-        {%- set moved = run_query('select 1 from ' ~ stream ~ ' where ' ~ afterimage._changes_key(options.unique_key)
-            ~ ' limit 1').rows -%}
-        {%- set taken_in = dict(taken_in, moves=moved | length > 0) -%}
+        {%- set moved = 'select 1 from ' ~ stream ~ ' where ' ~ afterimage._changes_key(options.unique_key) -%}
+        {%- set taken_in = dict(taken_in, moves=run_query(moved ~ ' limit 1').rows | length > 0) -%}
     {%- endif -%}
     {#- This skips the query whether rows take each other's keys: it takes as long as assuming that they do. -#}
     {%- set remembered = afterimage._with_columns(
         afterimage._remember(taken_in, pending, true, pending.sparse_moves > 0), columns
     ) -%}
-    {#- A truncation touches every key. A late change, or one that moves, may say what a row was that has another key by now. -#}
+    {#- A truncation touches every key. A change that is late or moves may say what a row of another key was. -#}
     {%- set touches_all = pending.truncates > 0 or is_reworded -%}
     {%- set keys = afterimage._key_names(options.unique_key) | join(', ') -%}
     {%- set touching = 'select distinct ' ~ keys ~ ' from ('
