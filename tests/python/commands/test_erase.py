@@ -814,6 +814,15 @@ def test_each_version_of_a_model_is_erased_by_its_table(
     assert codes(2) == {"ada", "bob"}
     project.dbt("run", "--full-refresh")
     assert codes(1) == codes(2) == {"ada", "bob"}
+    # If one has the bare name, only dbt's ids tell them apart.
+    model["versions"] = [{"v": 1}, {"v": 2, "config": {"alias": "stg_versioned"}}]
+    project.file("models/sources.yml", json.dumps({"sources": [table], "models": [model]}))
+    capfd.readouterr()
+    assert typed(project, "stg_versioned", "code=bob", "--yes") == 1
+    named = ", ".join(f"model.afterimage.stg_versioned.v{number}" for number in (1, 2))
+    assert f"{named}. Got: stg_versioned" in capfd.readouterr().err
+    assert typed(project, "model.afterimage.stg_versioned.v1", "code=bob", "--yes") == 0
+    assert codes(1) == {"ada"}
 
 
 @pytest.mark.slow
