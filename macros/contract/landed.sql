@@ -73,8 +73,8 @@
 
 
 {#- The rows from `afterimage_lookback_hours` before the newest change in the model's table; all rows if the project
-    does not set it, or if nothing says that an earlier run has read them. So too of an ephemeral model, which is a CTE of
-    the model alone: no other query can ask what is new in it. -#}
+    does not set it, or if nothing says that an earlier run has read them. Also all rows of an ephemeral model, which is a
+    CTE within the model: no other query can ask what is new in it. -#}
 {%- macro _landed_by_time(relation, time, remembered) -%}
     {%- set hours = afterimage._setting('afterimage_lookback_hours') -%}
     {%- if hours is none or '__dbt__cte__' in relation | string -%}

@@ -111,8 +111,8 @@ true
     {%- set known = afterimage._files_of(listing, afterimage._is_written_since(newest)) -%}
     {%- set state = tojson({'newest': newest, 'files': known.files, 'digest': known.digest}) -%}
     {%- if before.newest -%}
-        {#- A path lists its files anew in each statement. So each names those that the state has: one that comes
-            meanwhile may hold a part of what earlier ones hold. Of too many there are no names. -#}
+        {#- Spark lists the files of a path again in each statement. So a statement names the files of the state: one
+            that lands in between may hold a part of what they hold. If there are too many, they have no names. -#}
         {%- set are_named = found.files is not none and known.files is not none -%}
         {%- set names = (found.files ~ ' ' ~ known.files).split() | unique if are_named else [] -%}
         {%- set new = names | reject('in', (before.files or '').split()) | list -%}

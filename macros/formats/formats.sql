@@ -153,7 +153,7 @@
     - `rows`: what to read from. For a table with versions this is the present one, so that later commits are left to
       the next run,
     - `landed`: for `new`, a query in brackets. It may return more rows than have landed: known change_ids are not
-      written again. `may_be_gone`: whether some of its rows may have been deleted or replaced since, or come meanwhile,
+      written again. `may_be_gone`: whether some of its rows may have been deleted or replaced since, or landed since,
     - `views`: temporary views that `landed` needs,
     - `state`: what to remember about the table; `is_remembered` if that is already remembered,
     - `count`: the number of landed rows; `reason`: why all are read. Both are for the log line,
