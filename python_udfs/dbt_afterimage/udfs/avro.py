@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -29,6 +29,9 @@ MAX_NAME_CHARACTERS = 1000
 MAX_DECIMAL_BYTES = 256
 MAX_SCALE = 255
 MAX_SCHEMAS_KEPT = 256
+# Of each field, the values whose texts are kept.
+MAX_KNOWN_VALUES = 1000
+MAX_KNOWN_BYTES = 16
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 # From a value (a bool, an int, a float, a text or bytes) to what stands for it in JSON.
@@ -37,6 +40,7 @@ Convert = Callable[[Any], Any]
 Notation = Callable[[str, Mapping[str, Any]], Convert | None]
 
 _in_json = json.JSONEncoder(ensure_ascii=False).encode
+_quoted = json.encoder.encode_basestring  # What that does with a text.
 _EPOCH = datetime(1970, 1, 1)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
@@ -93,11 +97,8 @@ def read_payload(payload: bytes, schema: str, notation: Notation) -> str:
         reader = _reader_of(schema, notation)
     except MessageError as error:
         raise MessageError(f"the schema of the message: {error}") from None
-    content = read_whole(reader.read, payload, "the message")
-    try:
-        return _in_json(content)
-    except RecursionError:
-        raise MessageError("the message: nests too deeply") from None
+    text: str = read_whole(reader.read, payload, "the message")
+    return text
 
 
 def checked_bytes(value: Any) -> bytes:
@@ -184,51 +185,77 @@ def _compile(text: str, notation: Notation) -> Reader:
         raise MessageError(f"not an Avro schema: {type(error).__name__} {error}"[:200]) from None
 
 
+@dataclass(frozen=True)
+class _Code:
+    """What reads a value at `position`, leaves its JSON in `text`, and goes on behind it.
+
+    Attributes:
+        lines: The lines of Python.
+        smallest, values: As of a reader.
+    """
+
+    lines: list[str]
+    smallest: int
+    values: int = 1
+
+
 class _Compiler:
-    """Makes the readers of a schema that fastavro has parsed."""
+    """Makes the reader of a schema that fastavro has parsed: it reads a value as JSON.
+
+    A function that reads a value takes less time than a call of it. So each record becomes one
+    function, which reads what is usual in its own lines and calls others for the rest.
+    """
 
     def __init__(self, named: Mapping[str, Any], notation: Notation) -> None:
         self._named = named
         self._notation = notation
-        self._done: dict[str, Reader] = {}
+        self._done: dict[str, _Code] = {}
         self._open: set[str] = set()
+        # What the lines may name.
+        self._globals: dict[str, Any] = {
+            "quoted": _quoted,
+            "read_quoted": _read_quoted,
+            "read_branch": _read_branch,
+        }
 
     def compile(self, schema: Any) -> Reader:
-        reader = self._reader(schema)
+        reader = self._function(self._code(schema))
         if reader.values > MAX_SCHEMA_VALUES:
             raise MessageError(f"a record of more than {MAX_SCHEMA_VALUES} values")
         return reader
 
-    def _reader(self, schema: Any) -> Reader:
+    def _code(self, schema: Any) -> _Code:
         if isinstance(schema, list):
-            return union([self._reader(branch) for branch in schema])
+            return self._union([self._code(branch) for branch in schema])
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, dict | list):
-            return self._reader(kind)
+            return self._code(kind)
         annotation = schema if isinstance(schema, dict) else {}
         if kind == "null":
-            return PRIMITIVES[kind]
-        if kind in PRIMITIVES:
-            return _converted(PRIMITIVES[kind], self._notation(kind, annotation))
-        if kind == "fixed":
-            return _converted(_fixed(schema["size"]), self._notation(kind, annotation))
+            return _Code(["text = 'null'"], 0)
+        if kind in PRIMITIVES or kind == "fixed":
+            raw = _fixed(schema["size"]) if kind == "fixed" else PRIMITIVES[kind]
+            convert = self._notation(kind, annotation)
+            if kind == "string" and convert is None:
+                return _Code(_READ_TEXT, raw.smallest)
+            return self._known(kind, raw, convert)
         if kind in ("array", "map"):
-            items = self._reader(schema["items" if kind == "array" else "values"])
-            return blocks(items, is_map=kind == "map")
+            items = self._function(self._code(schema["items" if kind == "array" else "values"]))
+            return self._call(blocks(items, is_map=kind == "map"))
         if kind == "enum":
-            return _enum(list(schema["symbols"]))
+            return self._call(_enum(list(schema["symbols"])))
         if kind in ("record", "error"):
             return self._record(schema)
         return self._by_name(kind)
 
-    def _by_name(self, name: str) -> Reader:
+    def _by_name(self, name: str) -> _Code:
         if name not in self._done:
             if name not in self._named:
                 raise MessageError(f"no type is named {name!r}")
-            self._done[name] = self._reader(self._named[name])
+            self._done[name] = self._code(self._named[name])
         return self._done[name]
 
-    def _record(self, schema: Mapping[str, Any]) -> Reader:
+    def _record(self, schema: Mapping[str, Any]) -> _Code:
         name = schema["name"]
         if name in self._open:
             # No table is a record within itself, and the bytes could nest it to any depth.
@@ -237,10 +264,97 @@ class _Compiler:
         for field in schema["fields"]:
             if len(str(field["name"])) > MAX_NAME_CHARACTERS:
                 raise MessageError(f"a name of more than {MAX_NAME_CHARACTERS} characters")
-        fields = [(str(field["name"]), self._reader(field["type"])) for field in schema["fields"]]
+        fields = {_quoted(str(f["name"])): self._code(f["type"]) for f in schema["fields"]}
+        if len(fields) < len(schema["fields"]):
+            raise MessageError(f"two fields of the record {name} have one name")
         self._open.remove(name)
-        self._done[name] = reader = _record(fields)
-        return reader
+        lines, members = [], []
+        for index, (quoted_name, code) in enumerate(fields.items()):
+            lines += [*code.lines, f"text_{index} = text"]
+            members += [repr(("," if index else "{") + quoted_name + ":"), f"text_{index}"]
+        members.append("'}'" if fields else "'{}'")
+        lines.append(f"text = ''.join(({', '.join(members)},))")
+        smallest = sum(code.smallest for code in fields.values())
+        values = 1 + sum(code.values for code in fields.values())
+        self._done[name] = code = self._call(self._function(_Code(lines, smallest, values)))
+        return code
+
+    def _union(self, branches: list[_Code]) -> _Code:
+        if len(branches) != 2:
+            return self._call(union([self._function(code) for code in branches]))
+        first, second = branches
+        lines = [
+            "branch = data[position]",
+            "position += 1",
+            # There are further ways to write 0 and 1, and further numbers.
+            "if branch != 0 and branch != 2:",
+            "    branch, position = read_branch(data, position - 1, 2)",
+            "if branch == 0:",
+            *(f"    {line}" for line in first.lines),
+            "else:",
+            *(f"    {line}" for line in second.lines),
+        ]
+        return _Code(lines, *_union_size(branches))
+
+    def _known(self, kind: str, raw: Reader, convert: Convert | None) -> _Code:
+        """Return what reads a value that is no text. Most recur, as both rows hold them."""
+        known: dict[bytes, str] = {}
+        read_raw = raw.read
+
+        def read(data: bytes, position: int) -> tuple[str, int]:
+            value, end = read_raw(data, position)
+            text = _in_json(value if convert is None else convert(value))
+            if end - position <= MAX_KNOWN_BYTES:
+                if len(known) >= MAX_KNOWN_VALUES:
+                    known.clear()
+                known[data[position:end]] = text
+            return text, end
+
+        if kind in ("int", "long"):
+            find_end = ["end = position", "while data[end] > 127:", "    end += 1", "end += 1"]
+        elif kind == "bytes":
+            find_end = ["end = position + 1 + (data[position] >> 1)"]
+        else:
+            find_end = [f"end = position + {raw.smallest}"]
+        # Whatever `end` is: the same bytes are the same value.
+        lines = [
+            *find_end,
+            "found = data[position:end]",
+            f"text = {self._named_as(known)}.get(found)",
+            "if text is None:",
+            f"    text, position = {self._named_as(read)}(data, position)",
+            "else:",
+            "    position += len(found)",
+        ]
+        return _Code(lines, raw.smallest)
+
+    def _call(self, reader: Reader) -> _Code:
+        lines = [f"text, position = {self._named_as(reader.read)}(data, position)"]
+        return _Code(lines, reader.smallest, reader.values)
+
+    def _function(self, code: _Code) -> Reader:
+        lines = ["length = len(data)", *code.lines, "return text, position"]
+        source = "def read(data, position):\n" + "\n".join(f"    {line}" for line in lines)
+        made: dict[str, Any] = {}
+        exec(source, self._globals, made)
+        return Reader(made["read"], code.smallest, code.values)
+
+    def _named_as(self, what: Any) -> str:
+        name = f"given_{len(self._globals)}"
+        self._globals[name] = what
+        return name
+
+
+# Most texts are short: a byte says the length. What is damaged goes the longer way to its error.
+_READ_TEXT = [
+    "size = data[position]",
+    "end = position + 1 + (size >> 1)",
+    "if size < 128 and not size & 1 and end <= length:",
+    "    text = quoted(data[position + 1 : end].decode())",
+    "    position = end",
+    "else:",
+    "    text, position = read_quoted(data, position)",
+]
 
 
 def _long(data: bytes, position: int) -> tuple[int, int]:
@@ -309,13 +423,13 @@ def _read_double(data: bytes, position: int) -> tuple[float, int]:
 
 def read_string(data: bytes, position: int) -> tuple[str, int]:
     """Read a text, and give the position after it."""
-    # Most are short: a byte says the length. What is damaged goes the longer way to its error.
-    size = data[position]
-    end = position + 1 + (size >> 1)
-    if size < 0x80 and not size & 1 and end <= len(data):
-        return data[position + 1 : end].decode(), end
     found, position = read_bytes(data, position)
     return found.decode(), position
+
+
+def _read_quoted(data: bytes, position: int) -> tuple[str, int]:
+    text, position = read_string(data, position)
+    return _quoted(text), position
 
 
 PRIMITIVES: dict[str, Reader] = {
@@ -370,18 +484,6 @@ def decimal_text(schema: Mapping[str, Any]) -> Convert:
     return text
 
 
-def _converted(raw: Reader, convert: Convert | None) -> Reader:
-    if convert is None:
-        return raw
-    read_raw = raw.read
-
-    def read(data: bytes, position: int) -> tuple[Any, int]:
-        value, position = read_raw(data, position)
-        return convert(value), position
-
-    return Reader(read, raw.smallest)
-
-
 def _fixed(size: Any) -> Reader:
     if not isinstance(size, int) or not 0 <= size <= MAX_MESSAGE_BYTES:
         raise MessageError(f"a fixed type of the size {size}")
@@ -396,63 +498,54 @@ def _fixed(size: Any) -> Reader:
 
 
 def _enum(symbols: list[str]) -> Reader:
+    texts = [_quoted(symbol) for symbol in symbols]
+
     def read(data: bytes, position: int) -> tuple[str, int]:
         index, position = _long(data, position)
-        if not 0 <= index < len(symbols):
-            raise MessageError(f"symbol {index} of an enum of {len(symbols)}")
-        return symbols[index], position
+        if not 0 <= index < len(texts):
+            raise MessageError(f"symbol {index} of an enum of {len(texts)}")
+        return texts[index], position
 
     return Reader(read, 1)
 
 
-def union(branches: list[Reader]) -> Reader:
-    """Return the reader of a value of one of several types."""
-    reads = [branch.read for branch in branches]
-    # By the byte that names it. There are further ways to write the same number.
-    usual = {index * 2: read for index, read in enumerate(reads[:64])}
+def _read_branch(data: bytes, position: int, branches: int) -> tuple[int, int]:
+    index, position = _long(data, position)
+    if not 0 <= index < branches:
+        raise MessageError(f"branch {index} of a union of {branches}")
+    return index, position
 
-    def read(data: bytes, position: int) -> tuple[Any, int]:
-        usual_read = usual.get(data[position])
-        if usual_read is not None:
-            return usual_read(data, position + 1)
-        index, position = _long(data, position)
-        if not 0 <= index < len(reads):
-            raise MessageError(f"branch {index} of a union of {len(reads)}")
-        return reads[index](data, position)
 
-    return Reader(
-        read,
+def _union_size(branches: Sequence[Reader | _Code]) -> tuple[int, int]:
+    """Return the fewest bytes of a union, and the most values."""
+    return (
         1 + min((branch.smallest for branch in branches), default=0),
         1 + max((branch.values for branch in branches), default=0),
     )
 
 
-def _record(fields: list[tuple[str, Reader]]) -> Reader:
-    reads = [(name, reader.read) for name, reader in fields]
+def union(branches: list[Reader]) -> Reader:
+    """Return the reader of a value of one of several types."""
+    reads = [branch.read for branch in branches]
 
-    def read(data: bytes, position: int) -> tuple[dict[str, Any], int]:
-        record = {}
-        for name, read_field in reads:
-            record[name], position = read_field(data, position)
-        return record, position
+    def read(data: bytes, position: int) -> tuple[Any, int]:
+        index, position = _read_branch(data, position, len(reads))
+        return reads[index](data, position)
 
-    return Reader(
-        read,
-        sum(reader.smallest for _, reader in fields),
-        1 + sum(reader.values for _, reader in fields),
-    )
+    return Reader(read, *_union_size(branches))
 
 
 def blocks(items: Reader, *, is_map: bool) -> Reader:
-    """Return the reader of a list, or of a map."""
+    """Return the reader of a list, or of a map, whose items are read as JSON."""
     smallest = items.smallest + is_map
     if items.values > MAX_VALUES_PER_BYTE * smallest:
         raise MessageError(
             f"a list whose items hold up to {items.values} values in {smallest} bytes"
         )
 
-    def read(data: bytes, position: int) -> tuple[Any, int]:
-        found: list[Any] = []
+    def read(data: bytes, position: int) -> tuple[str, int]:
+        found: list[str] = []
+        named: dict[str, str] = {}
         while True:
             count, position = _long(data, position)
             if count == 0:
@@ -467,12 +560,13 @@ def blocks(items: Reader, *, is_map: bool) -> Reader:
                 raise MessageError(f"lists of more than {MAX_LISTED_VALUES} values")
             for _ in range(count):
                 if is_map:
-                    name, position = read_string(data, position)
-                    item, position = items.read(data, position)
-                    found.append((name, item))
+                    name, position = _read_quoted(data, position)
+                    named[name], position = items.read(data, position)
                 else:
                     item, position = items.read(data, position)
                     found.append(item)
-        return (dict(found) if is_map else found), position
+        if is_map:
+            return "{" + ",".join(f"{name}:{item}" for name, item in named.items()) + "}", position
+        return "[" + ",".join(found) + "]", position
 
     return Reader(read, 1)
