@@ -115,40 +115,42 @@ class Machine(Tables):
         again = self.drawn(data, self.held)[:2]
         self.add_rows([*self.drawn(data, self.ahead), *again])
 
-    @rule()
-    def compact(self) -> None:
+    @rule(data=st.data())
+    def compact(self, data: st.DataObject) -> None:
         """Rewrite the files of the raw table."""
+        self.may_land(data)
         if self.raw.is_files:
             self.write_anew()
         else:
             self.rewrite_files(RAW)
 
     @precondition(lambda self: not self.raw.is_files)
-    @rule()
-    def expire(self) -> None:
+    @rule(data=st.data())
+    def expire(self, data: st.DataObject) -> None:
         """Remove what only older versions of the raw table need."""
+        self.may_land(data)
         self.expire_snapshots(RAW)
 
-    @rule()
-    def make_anew(self) -> None:
+    @rule(data=st.data())
+    def make_anew(self, data: st.DataObject) -> None:
         """Drop the raw table, and create it with the same rows."""
-        self.site.steps += 1
-        self.raw.drop()
-        self.raw.create(self.types, self.rows_of(self.held.values()))
-        self.is_whole = False
+        self.may_land(data)
+        self.create_anew()
 
-    @rule()
-    def move(self) -> None:
+    @rule(data=st.data())
+    def move(self, data: st.DataObject) -> None:
         """Move the raw table from files to a table, or back; the model names the other one."""
+        self.may_land(data)
         self.raw.drop()
         self.raw = Raw(self.site.lake, RAW, not self.raw.is_files)
-        self.make_anew()
+        self.create_anew()
         self.write_models()
 
     @precondition(lambda self: STAGING in self.known)
     @rule(data=st.data())
     def prune(self, data: st.DataObject) -> None:
         """Delete rows that staging has taken in, as retention does."""
+        self.may_land(data)
         staged = {one: self.held[one] for one in self.held if one in self.known[STAGING]}
         gone = self.drawn(data, staged)
         places = {one.change_seq for one in gone if one.change_seq}
@@ -166,6 +168,7 @@ class Machine(Tables):
     @rule(data=st.data())
     def change_in_place(self, data: st.DataObject) -> None:
         """Change a value in a row of the raw table."""
+        self.may_land(data)
         cells = [
             (number, column)
             for number, one in sorted(self.held.items())
@@ -217,33 +220,25 @@ class Machine(Tables):
             self.sql(f"alter table {self.raw.name} alter column `{column}` type {wider}")
             self.follow(end)
 
-    @rule(days=st.sampled_from([0, 3, -2, 0.1]))
-    def set_the_clock(self, days: float) -> None:
+    @rule(data=st.data(), days=st.sampled_from([0, 3, -2, 0.1]))
+    def set_the_clock(self, data: st.DataObject, days: float) -> None:
         """Set dbt's clock ahead, or back."""
+        self.may_land(data)
         self.clock = timedelta(days=days)
 
     # --- runs -----------------------------------------------------------------------------------
 
-    @rule(models=some_models)
-    def run(self, models: list[str]) -> None:
+    @rule(data=st.data(), models=some_models)
+    def run(self, data: st.DataObject, models: list[str]) -> None:
         """Run some models."""
-        models = self.runnable(models)
-        if models:
-            self.dbt("run", "--select", *models)
-            self.take_in(models)
-            self.compare(models)
+        self.may_land(data)
+        self.run_these(models)
 
-    @rule(models=some_models)
-    def refresh(self, models: list[str]) -> None:
+    @rule(data=st.data(), models=some_models)
+    def refresh(self, data: st.DataObject, models: list[str]) -> None:
         """Rebuild some models; staging only if the raw table still has all its changes."""
-        if not self.is_complete:
-            models = [name for name in models if name != STAGING]
-        models = self.runnable(models)
-        if models:
-            self.dbt("run", "--full-refresh", "--select", *models)
-            self.known = {n: k for n, k in self.known.items() if n not in models}
-            self.take_in(models)
-            self.compare(models)
+        self.may_land(data)
+        self.refresh_these(models)
 
     @rule()
     def run_twice(self) -> None:
@@ -257,9 +252,10 @@ class Machine(Tables):
         self.dbt("test", *left_out)
 
     @precondition(lambda self: HISTORY in self.known)
-    @rule(number=st.integers(1, 22), after=st.booleans())
-    def end_a_run(self, number: int, after: bool) -> None:
+    @rule(data=st.data(), number=st.integers(1, 22), after=st.booleans())
+    def end_a_run(self, data: st.DataObject, number: int, after: bool) -> None:
         """End a run at a statement; a plain run puts it right."""
+        self.may_land(data)
         self.end_a_run_at(number, after)
         self.run_all()
 
@@ -273,25 +269,28 @@ class Machine(Tables):
         self.run_all()
 
     @precondition(lambda self: self.is_built)
-    @rule()
-    def run_a_sample(self) -> None:
+    @rule(data=st.data())
+    def run_a_sample(self, data: st.DataObject) -> None:
         """A run of a sample leaves nothing out for good."""
+        self.may_land(data)
         self.dbt("run", "--sample", SAMPLE, "--select", STAGING, HISTORY, AUDIT)
         self.run_all()
 
     @precondition(lambda self: self.is_built)
-    @rule()
-    def run_empty(self) -> None:
+    @rule(data=st.data())
+    def run_empty(self, data: st.DataObject) -> None:
         """A run without rows changes none."""
+        self.may_land(data)
         self.dbt("run", "--empty", "--select", STAGING, HISTORY, AUDIT)
         self.compare([STAGING, HISTORY, AUDIT])
 
     @precondition(lambda self: STAGING in self.known and not self.clock and self.is_now)
-    @rule()
-    def run_as_incremental(self) -> None:
+    @rule(data=st.data())
+    def run_as_incremental(self, data: st.DataObject) -> None:
         """Make staging a model of dbt's own `incremental` for a run."""
+        self.may_land(data)
         self.write_models(**INCREMENTAL)
-        self.run([STAGING])
+        self.run_these([STAGING])
         self.write_models()
 
     @precondition(lambda self: HISTORY in self.known)
@@ -305,9 +304,9 @@ class Machine(Tables):
         if is_other:
             with pytest.raises(DbtError, match="--full-refresh"):
                 self.site.project.dbt("run", "--select", HISTORY)
-            self.refresh([HISTORY])
+            self.refresh_these([HISTORY])
         else:
-            self.run([HISTORY])
+            self.run_these([HISTORY])
 
     @precondition(lambda self: HISTORY in self.known)
     @rule()
@@ -343,6 +342,35 @@ class Machine(Tables):
         ids = data.draw(st.lists(st.sampled_from(sorted(some)), unique=True, max_size=12))
         return [some[one] for one in ids]
 
+    def may_land(self, data: st.DataObject) -> None:
+        """Land a few rows, or none: few of the things that happen matter without news."""
+        if data.draw(st.booleans()):
+            self.add_rows(self.drawn(data, self.ahead)[:3])
+
+    def create_anew(self) -> None:
+        """Drop the raw table, and create it with the same rows."""
+        self.site.steps += 1
+        self.raw.drop()
+        self.raw.create(self.types, self.rows_of(self.held.values()))
+        self.is_whole = False
+
+    def run_these(self, models: list[str]) -> None:
+        models = self.runnable(models)
+        if models:
+            self.dbt("run", "--select", *models)
+            self.take_in(models)
+            self.compare(models)
+
+    def refresh_these(self, models: list[str]) -> None:
+        if not self.is_complete:
+            models = [name for name in models if name != STAGING]
+        models = self.runnable(models)
+        if models:
+            self.dbt("run", "--full-refresh", "--select", *models)
+            self.known = {n: k for n, k in self.known.items() if n not in models}
+            self.take_in(models)
+            self.compare(models)
+
     def rows_of(self, some: Iterable[Change]) -> list[Row]:
         """Return the rows of changes, as they land."""
         return landed_rows(replace(self.stream, columns=self.columns, changes=list(some)))
@@ -369,14 +397,14 @@ class Machine(Tables):
         """
         if self.follows or STAGING not in self.known:
             if end is None:
-                self.run([STAGING])
+                self.run_these([STAGING])
             else:
                 self.end_a_run_at(*end)
                 self.run_all()
             return
         with pytest.raises(DbtError, match=r"the columns of .* have changed"):
             self.site.project.dbt("run", "--select", STAGING)
-        self.refresh([STAGING])
+        self.refresh_these([STAGING])
 
     def write_models(self, **config: str) -> None:
         project, key = self.site.project, self.stream.unique_key

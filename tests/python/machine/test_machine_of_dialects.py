@@ -96,10 +96,15 @@ class AnyDialect(Tables):
     @rule(data=st.data())
     def land(self, data: st.DataObject) -> None:
         """Land rows in any order, and some of them again."""
+        self.land_up_to(30, data)
+
+    def land_up_to(self, most: int, data: st.DataObject) -> None:
         table = data.draw(st.sampled_from(sorted(self.rows)))
         ahead = self.ahead[table]
         landed = sorted({*range(len(self.rows[table]))} - {*ahead})
-        new = data.draw(st.lists(st.sampled_from(ahead), unique=True)) if ahead else []
+        new = (
+            data.draw(st.lists(st.sampled_from(ahead), unique=True, max_size=most)) if ahead else []
+        )
         # A part of a change may come again alone, after the others were deleted.
         again = data.draw(st.lists(st.sampled_from(landed), max_size=3)) if landed else []
         self.add(table, data.draw(st.permutations([*new, *again])))
@@ -107,11 +112,13 @@ class AnyDialect(Tables):
     @rule(data=st.data())
     def compact(self, data: st.DataObject) -> None:
         """Rewrite the files of a raw table."""
+        self.may_land(data)
         self.rewrite_files(self.one_table(data))
 
     @rule(data=st.data())
     def expire(self, data: st.DataObject) -> None:
         """Remove what only older versions of a raw table need."""
+        self.may_land(data)
         self.expire_snapshots(self.one_table(data))
 
     @precondition(lambda self: self.last)
@@ -131,6 +138,7 @@ class AnyDialect(Tables):
     @rule(data=st.data())
     def make_anew(self, data: st.DataObject) -> None:
         """Drop a raw table, and create it with the same rows."""
+        self.may_land(data)
         table = f"{SCHEMA}.{self.one_table(data)}"
         self.sql(
             f"create or replace table {SCHEMA}.all_copy using {FORMAT} as select * from {table}"
@@ -141,6 +149,7 @@ class AnyDialect(Tables):
     @rule(data=st.data())
     def add_a_column(self, data: st.DataObject) -> None:
         """Add a column to a raw table, once; no row has a value of it."""
+        self.may_land(data)
         table = self.one_table(data)
         if ADDED not in self.columns[table]:
             self.sql(f"alter table {SCHEMA}.{table} add columns ({ADDED} string)")
@@ -150,7 +159,7 @@ class AnyDialect(Tables):
     @rule(data=st.data(), part=st.integers(0, 2))
     def prune(self, data: st.DataObject, part: int) -> None:
         """Delete rows that all tables know, as retention does."""
-        self.run(list(MODELS))
+        self.run_these(list(MODELS))
         table = self.one_table(data)
         columns = ", ".join(f"`{name}`" for name in self.columns[table])
         self.sql(
@@ -161,18 +170,26 @@ class AnyDialect(Tables):
 
     # --- runs -----------------------------------------------------------------------------------
 
-    @rule(models=some_models)
-    def run(self, models: list[str]) -> None:
+    @rule(data=st.data(), models=some_models)
+    def run(self, data: st.DataObject, models: list[str]) -> None:
         """Run some models, those of them that have what they need."""
+        self.may_land(data)
+        self.run_these(models)
+
+    def run_these(self, models: list[str]) -> None:
         models = self.runnable(models)
         if models:
             self.dbt("run", "--select", *models)
             self.built |= set(models)
             assert self.scratch_tables() <= self.left_over
 
-    @rule(models=some_models)
-    def refresh(self, models: list[str]) -> None:
+    @rule(data=st.data(), models=some_models)
+    def refresh(self, data: st.DataObject, models: list[str]) -> None:
         """Rebuild some models; staging only if the raw tables still have all rows."""
+        self.may_land(data)
+        self.refresh_these(models)
+
+    def refresh_these(self, models: list[str]) -> None:
         models = self.runnable([n for n in models if n != STAGING or not self.is_pruned])
         if models:
             self.dbt("run", "--full-refresh", "--select", *models)
@@ -182,15 +199,16 @@ class AnyDialect(Tables):
     @rule()
     def run_twice(self) -> None:
         """Run all, and again: the second run finds nothing, and commits nothing."""
-        self.run(list(MODELS))
+        self.run_these(list(MODELS))
         before = {name: self.version(name) for name in (STAGING, HISTORY, AUDIT)}
         self.dbt("run")
         assert {name: self.version(name) for name in (STAGING, HISTORY, AUDIT)} == before
 
     @precondition(lambda self: HISTORY in self.built)
-    @rule(number=st.integers(1, 22), after=st.booleans())
-    def end_a_run(self, number: int, after: bool) -> None:
+    @rule(data=st.data(), number=st.integers(1, 22), after=st.booleans())
+    def end_a_run(self, data: st.DataObject, number: int, after: bool) -> None:
         """End a run at a statement. What it left is put right by a later run."""
+        self.may_land(data)
         self.end_a_run_at(number, after)
 
     @precondition(lambda self: HISTORY in self.built)
@@ -204,15 +222,20 @@ class AnyDialect(Tables):
         """Land what is left, run all, and compare with the reference and with a full refresh."""
         for table, ahead in self.ahead.items():
             self.add(table, ahead)
-        self.run(list(MODELS))
+        self.run_these(list(MODELS))
         self.compare()
         if not self.is_pruned:
             tables = (STAGING, HISTORY, AUDIT)
             in_runs = self.site.lake.contents(*tables)
-            self.refresh(list(tables))
+            self.refresh_these(list(tables))
             assert in_runs == self.site.lake.contents(*tables)
 
     # --- how it is done -------------------------------------------------------------------------
+
+    def may_land(self, data: st.DataObject) -> None:
+        """Land a few rows, or none: few of the things that happen matter without news."""
+        if data.draw(st.booleans()):
+            self.land_up_to(3, data)
 
     def one_table(self, data: st.DataObject) -> str:
         """Draw a raw table. After what is done to it, its last landing cannot be taken back."""
