@@ -240,12 +240,13 @@ opened_messages as (
 
 
 {#- The schema id in the envelope of a data message in Avro, as Qlik usually writes it: the magic, the type DT, no
-    headers, an id of less than 64 bytes. Such a message is opened once, by the schema of the id. NULL of any other. -#}
+    headers, an id of less than 64 bytes. Such a message is opened once, by the schema of the id. NULL of any other.
+    (`conv` would take longer than `ascii`, and this is evaluated several times.) -#}
 {%- macro _qlik_plain_schema_id(value) -%}
-{%- set size = 'conv(hex(substring(' ~ value ~ ', 11, 1)), 16, 10)' -%}
+{%- set size = 'ascii(cast(substring(' ~ value ~ ', 11, 1) as string))' -%}
 if(
     substring({{ value }}, 1, 10) = X'61744D53470444540002' and {{ size }} < 128,
-    cast(substring({{ value }}, 12, cast(cast({{ size }} as int) div 2 as int)) as string),
+    cast(substring({{ value }}, 12, cast({{ size }} div 2 as int)) as string),
     null
 )
 {%- endmacro -%}
