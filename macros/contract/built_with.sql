@@ -4,8 +4,9 @@
 
 
 {#- Raises an error if a raw table was read by another key before, or with other arguments that ids and places are
-    `made_by`: they decided what replaced what, or which source table was read. One that was none may be given: a topic
-    got a second table. Warns of a further table whose rows are ordered by `position`: it may have another topic. -#}
+    `made_by`: they decided what replaced what, which source table was read, or what a table beside it has said. One that
+    was none may be given: a topic got a second table. Warns of a further table whose rows are ordered by `position`: it
+    may have another topic. -#}
 {%- macro _check_key(relation, unique_key, made_by, built_with) -%}
     {%- set whole = relation if relation is string else relation.replace(limit=none, event_time_filter=none) -%}
     {%- set of_table = built_with | selectattr('name', 'equalto', whole | string) | list -%}

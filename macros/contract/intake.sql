@@ -7,7 +7,7 @@
     to the contract, and `erased_columns` what they have in a change that was erased, as SQL: NULL, if they are not there.
     `declared` are the columns, {name, type}, if the model and no table says their types. With `waits_for_time`, a run may
     find something to do though nothing has landed; `reads` are relations that are read without asking what has landed.
-    Ids and places are `made_by` some arguments. If one that rows are `read_by` has changed, everything is read.
+    Ids, places and more are `made_by` some arguments. If one that rows are `read_by` has changed, everything is read.
 
     The result has
     - `kind`: `all` (read everything), `new` or `nothing`,

@@ -128,8 +128,8 @@
 
 
 {#- The data columns of a change stream, which are the fields of `after`: a list of {name, type}. The type is
-    unknown if the caller names the columns. Raises an error if the stream lacks a column that every reader needs,
-    or one of `needed`. -#}
+    unknown if the caller names the columns. Raises an error if the stream has no table, or lacks a column that every
+    reader needs, or one of `needed`. -#}
 {%- macro _stream_columns(macro_name, changes, columns=none, needed=[]) -%}
     {%- if columns is not none -%}
         {%- set found = [] -%}
@@ -139,6 +139,12 @@
         {{ return(found) }}
     {%- endif -%}
     {%- set stream = changes if changes is string else afterimage._stored_relation(changes) -%}
+    {%- if stream is not string and stream.identifier.startswith('__dbt__cte__') -%}
+        {%- do exceptions.raise_compiler_error(
+            macro_name ~ ": the columns of " ~ stream ~ " cannot be read. Build it first. An ephemeral model has no table,"
+            ~ " which only `materialized='history'` and `materialized='audit'` can do without: make it a `table` or a `view`."
+        ) -%}
+    {%- endif -%}
     {%- do afterimage._check_contract(macro_name, stream, needed) -%}
     {{ return(afterimage._described('select `after`.* from ' ~ stream ~ ' as changes')) }}
 {%- endmacro -%}

@@ -27,7 +27,10 @@
     ) -%}
     {%- set intake = afterimage._intake(
         'openedge_change_table', layout.unique_key, afterimage._openedge_sides(layout), new_shape,
-        further_columns=further_columns, made_by={'source_table_number': source_table_number | string | lower},
+        further_columns=further_columns, made_by={
+            'source_table_number': source_table_number | string | lower,
+            'tracking': 'given' if layout.tracking_relation is not none or layout.telling else none,
+        },
         read_by={
             'partition_resets': partition_resets, 'split_order': split_order, 'field_map_bit_order': field_map_bit_order,
         }

@@ -33,7 +33,10 @@
     {%- set unique_key = afterimage._in_column_order(unique_key, columns) -%}
     {%- set new_shape = afterimage._check_drift(macro_name, relation, columns) -%}
     {%- set sides = (instances + ([commits] if commits else [])) | map(attribute='side') | list -%}
-    {%- set intake = afterimage._intake(macro_name, unique_key, sides, new_shape, read_by={'time_zone': time_zone}) -%}
+    {%- set intake = afterimage._intake(
+        macro_name, unique_key, sides, new_shape, made_by={'lsn_times': 'given' if commits else none},
+        read_by={'time_zone': time_zone}
+    ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}
     {%- endif %}

@@ -25,7 +25,10 @@
     {%- set intake = afterimage._intake(
         'db2_change_data', layout.unique_key, afterimage._db2_sides(layout, relation, uow, condensed, time_zone), new_shape,
         whole=condensed, read_by={'time_zone': time_zone},
-        made_by={'condensed': condensed | string | lower, 'complete': complete | string | lower}
+        made_by={
+            'condensed': condensed | string | lower, 'complete': complete | string | lower,
+            'uow': 'given' if uow is not none else none,
+        }
     ) -%}
     {%- if intake.kind == 'nothing' -%}
         {{ return(intake.idle) }}

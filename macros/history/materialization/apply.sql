@@ -62,7 +62,7 @@
         'removed': "count_if(afterimage_action = 'removed')",
         'left': 'count(afterimage_left_seq)',
     }) -%}
-    {%- if counts.left > 0 and not afterimage._setting('afterimage_rebuild') -%}
+    {%- if counts.left > 0 -%}
         {%- set removed -%}
             select touched.*, difference.afterimage_left_seq as known_seq
             from {{ rebuilt.touched }} as touched

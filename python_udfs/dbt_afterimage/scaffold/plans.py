@@ -957,23 +957,29 @@ def db2_text_log(question: Question) -> Plan:
             (c for c in landed.columns if re.fullmatch(r"(?i)pk[0-9]+", c.name)),
             key=lambda column: int(column.name[2:]),
         )
+        is_choice = False
         for part in parts:
             fitting = [c for c in base.columns if c.type == part.type and c.name not in plan.key]
             if not fitting:
                 raise NoKey(base.name, "for some PKnn no column has its type", base.columns)
+            is_choice = is_choice or len(fitting) > 1
             plan.key.append(fitting[0].name)
         quoted = [quote(name) for name in plan.key]
         pairs = " and ".join(
             f"log.{quote(part.name)} = base.{name}"
             for part, name in zip(parts, quoted, strict=True)
         )
-        [(rows, keys, matches)] = question.project.rows(
+        [(rows, keys, matches, misses)] = question.project.rows(
             f"select (select count(*) from {base.relation}),"
             f" (select count(distinct {', '.join(quoted)}) from {base.relation}),"
             f" (select count(*) from {landed.relation} as log"
-            f" left semi join {base.relation} as base on {pairs})"
+            f" left semi join {base.relation} as base on {pairs}),"
+            f" (select count(*) from {landed.relation} as log"
+            f" left anti join {base.relation} as base on {pairs}"
+            f" where {_code('OPERATION')} in ('0', '1'))"
         )
-        if rows != keys or not matches:
+        # The right columns in another order match a row by chance.
+        if rows != keys or not matches or (is_choice and misses > matches):
             why = f"{', '.join(plan.key)} would fit by type, but not by the rows"
             raise NoKey(base.name, why, base.columns)
         plan.notes.append(

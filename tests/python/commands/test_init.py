@@ -821,6 +821,27 @@ def test_files_of_dms_without_an_order_ask_for_one(
 
 
 @pytest.mark.slow
+def test_a_key_that_fits_the_log_of_a_text_index_by_chance_is_refused(
+    lake: Lake, init: Init
+) -> None:
+    """Both columns have the type of both PKnn, and the base has them in the other order."""
+    lines = [(7, 1), (8, 1), (9, 2), (1, 1)]
+    log = {"OPERATION": "int", "TIME": "timestamp", "PK01": "int", "PK02": "int"}
+    logged = [{"OPERATION": 0, "TIME": AT, "PK01": order, "PK02": line} for order, line in lines]
+    land_table(lake, "lines_index_log", log, logged)
+    base = {"LINE_NO": "int", "ORDER_ID": "int", "NOTE": "string"}
+    rows = [{"LINE_NO": line, "ORDER_ID": order} for order, line in lines]
+    land_table(lake, "order_lines", base, rows)
+    command = ("landing.lines_index_log", "--base", "landing.order_lines")
+    error = init.refused(*command)
+    assert "LINE_NO, ORDER_ID would fit by type, but not by the rows" in error
+    # In the order of the log they fit, though a row was deleted since.
+    land_table(lake, "order_lines", {"ORDER_ID": "int", "LINE_NO": "int"}, rows[1:])
+    land_table(lake, "lines_index_log", log, [*logged, {**logged[0], "OPERATION": 2}])
+    assert "key: ORDER_ID, LINE_NO, guessed from the types of PKnn" in init.ok(*command)
+
+
+@pytest.mark.slow
 def test_inserts_of_dms_that_may_be_of_the_full_load_have_a_note(lake: Lake, init: Init) -> None:
     """IncludeOpForFullLoad writes I. Only a sequence, which such a row lacks, tells them apart."""
     said = "has inserts, but no row without an operation, and its order is not $AR_H_CHANGE_SEQ."

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, Lake, Project, column_list, relation
+from conftest import SCHEMA, DbtError, Lake, Project, column_list, relation
 from deliveries import count_rows, run_in_batches
+from dialect_db2 import DB2_HEADER, DB2_UOW
+from dialect_openedge import CHANGE_COLUMNS, TRACKING_COLUMNS
 from dialect_sqlserver import HEADER, LSN_TIMES
 from reference import Row
 
@@ -182,6 +185,70 @@ def test_a_commit_keeps_its_time_whatever_its_rows_gain(project: Project, lake: 
         ("b", "x", None, at, None, 4),
         ("c", None, ["note"], at, None, 1),
     ]
+
+
+def test_a_table_beside_the_changes_may_be_given_later_but_not_taken_away(
+    project: Project, lake: Lake
+) -> None:
+    """Rows that are read again would lose what it said. Once it is empty, they keep that."""
+    at = datetime(2024, 3, 1)
+    number = {"_Change-Sequence": 4, "_Operation": 1, "_Time-Stamp": at}
+    tracked = {"_Source-Table-Number": 12, "_User-Name": "ann"}
+    cd = {"IBMSNAP_COMMITSEQ": lsn(4), "IBMSNAP_INTENTSEQ": lsn(1), "IBMSNAP_OPERATION": "I"}
+    key = {"id": "string"}
+    landed: dict[str, tuple[dict[str, str], Row]] = {
+        "beside_ct": (HEADER | key, captured(4, "a")),
+        "beside_cd": (DB2_HEADER | key, cd | {"id": "a"}),
+        "beside__cdc": (CHANGE_COLUMNS | key, number | {"id": "a"}),
+    }
+    beside: dict[str, tuple[dict[str, str], Row]] = {
+        "beside_times": (LSN_TIMES, {"start_lsn": lsn(4), "tran_end_time": at}),
+        "beside_uow": (DB2_UOW, {"IBMSNAP_COMMITSEQ": lsn(4), "IBMSNAP_LOGMARKER": at}),
+        "beside_tracking": (TRACKING_COLUMNS, number | tracked),
+    }
+    calls = {
+        "stg_beside_ct": ("sqlserver_change_table", "beside_ct", "lsn_times", "beside_times"),
+        "stg_beside_cd": ("db2_change_data", "beside_cd", "uow", "beside_uow"),
+        "stg_beside_cdc": ("openedge_change_table", "beside__cdc", "tracking", "beside_tracking"),
+    }
+    names = list(calls)
+
+    def write(are_given: bool, *chosen: str) -> None:
+        for name in chosen:
+            macro, table, argument, other = calls[name]
+            more = f", {argument}={relation(other)}" if are_given else ""
+            more += ", source_table_number=12" if argument == "tracking" else ""
+            project.stream(name, f"{macro}({relation(table)}, unique_key=['id']{more})")
+
+    def create(tables: dict[str, tuple[dict[str, str], Row]], are_filled: bool = True) -> None:
+        for name, (columns, row) in tables.items():
+            lake.create(name, columns, [row] if are_filled else [])
+
+    def said() -> list[tuple[Any, ...]]:
+        query = "select changed_at, changed_by, source_rows, warnings from"
+        return [tuple(row.values()) for n in names for row in lake.rows(f"{query} {SCHEMA}.{n}")]
+
+    create(landed | beside)
+    # The times of commits come later.
+    write(False, *names[:2])
+    write(True, names[2])
+    project.dbt("run", "--select", *names, "--full-refresh")
+    write(True, *names)
+    project.dbt("run", "--select", *names)
+    known = [(at, None, 1, None), (at, None, 1, None), (at, "ann", 2, None)]
+    assert said() == known
+
+    write(False, *names)
+    with pytest.raises(DbtError) as refused:
+        project.dbt("run", "--select", *names)
+    refusal = r"the `(\w+)` of \S+ has changed since .* Built with: given. Got: None"
+    assert sorted(re.findall(refusal, str(refused.value))) == ["lsn_times", "tracking", "uow"]
+
+    create(beside, are_filled=False)
+    create(landed)
+    write(True, *names)
+    project.dbt("run", "--select", *names)
+    assert said() == known
 
 
 def test_a_late_row_is_no_known_change_that_has_lost_its_time(project: Project, lake: Lake) -> None:

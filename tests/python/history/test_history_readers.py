@@ -188,6 +188,8 @@ def test_readers_use_the_renamed_columns_of_a_history(
     [
         "current_state(ref('then'))",
         "history_join({'a_': ref('then')}, unique_key=['id'])",
+        "scd2(ref('then'), unique_key=['id'])",
+        "change_accounting(ref('then'), unique_key=['id'])",
     ],
 )
 def test_an_ephemeral_model_has_no_columns_to_read(

@@ -755,6 +755,48 @@ def test_some_keys_can_be_rebuilt_without_the_rest(project: Project, lake: Lake)
     assert [row[1] for row in versions(lake)] == ["Ada", "spoilt"]
 
 
+@pytest.mark.slow
+def test_a_rebuild_of_some_keys_loses_nothing_that_a_pruned_stream_lacks(
+    unbuilt: Project, lake: Lake
+) -> None:
+    """The history goes on over a staging table that was built again, but builds no key anew."""
+    cities = [(1, "Rome"), (2, "Oslo"), (9, "Bonn")]
+    changes = [change(number, "update", (1, "Ada", city)) for number, city in cities]
+    lake.create("changes", COLUMNS, changes)
+    unbuilt.dbt("run", "--full-refresh")
+    known = [(1, "Ada", "Rome", 1, "update"), (1, "Ada", "Oslo", 2, "update")]
+    known.append((1, "Ada", "Bonn", 3, None))
+    again = {"ingested_at": DAY + timedelta(hours=1)}
+    lake.create("changes", COLUMNS, [changes[-1] | again])
+    unbuilt.dbt("run")
+    assert versions(lake) == known
+    with pytest.raises(
+        DbtError, match=r"2 rows of \S+ would be lost, .* --full-refresh --select p"
+    ):
+        unbuilt.dbt("run", "--vars", "{afterimage_rebuild: 'after.id = 1'}")
+    assert versions(lake) == known
+
+
+@pytest.mark.slow
+def test_a_stored_change_whose_key_was_wrong_is_rejected_and_written_again(
+    unbuilt: Project, lake: Lake
+) -> None:
+    """So the contract says: the row at the wrong key goes, from the history and the audit."""
+    unbuilt.model(
+        "people_audit", f"select * from {SCHEMA}.changes", materialized="audit", unique_key=["id"]
+    )
+    wrong = change(5, "insert", (7, "Ada", "Rome"))
+    lake.create("changes", COLUMNS, [wrong])
+    unbuilt.dbt("run", "--full-refresh")
+    rejected = wrong | {"reject_reason": "of id 8", "ingested_at": DAY + timedelta(hours=1)}
+    right = change(5, "insert", (8, "Ada", "Rome"), run=1) | {"change_id": "c5-again"}
+    lake.create("changes", COLUMNS, [rejected, right])
+    unbuilt.dbt("run")
+    assert versions(lake) == [(8, "Ada", "Rome", 1, None)]
+    audited = lake.rows(f"select id, change_id from {SCHEMA}.people_audit group by all")
+    assert audited == [{"id": 8, "change_id": "c5-again"}]
+
+
 @pytest.mark.minutes
 @pytest.mark.needs("iceberg")
 def test_a_history_of_inserts_is_compacted_too(project: Project, lake: Lake) -> None:
