@@ -9,8 +9,8 @@
     may have another topic. -#}
 {%- macro _check_key(relation, unique_key, made_by, built_with) -%}
     {%- set whole = relation if relation is string else relation.replace(limit=none, event_time_filter=none) -%}
-    {%- set of_table = built_with | selectattr('name', 'equalto', whole | string) | list -%}
-    {%- if built_with and not of_table and made_by.get('position', 'none') != 'none' -%}
+    {%- set own = afterimage._own_entries(whole, made_by, built_with) -%}
+    {%- if built_with and not own and made_by.get('position', 'none') != 'none' -%}
         {%- do exceptions.warn(
             'change_stream ' ~ model.name ~ ': ' ~ this ~ ' was built from ' ~ built_with | map(attribute='name') | join(', ')
             ~ ', and `position` compares its rows with those of ' ~ whole ~ '. If that is the same table, or has other keys,'
@@ -21,7 +21,7 @@
     {%- endif -%}
     {%- for name, now in dict({'unique_key': unique_key | map('lower') | sort | join(', ')}, **made_by).items() -%}
         {%- set before = [] -%}
-        {%- for one in of_table or (built_with if name == 'unique_key' else []) -%}
+        {%- for one in own or (built_with if name == 'unique_key' else []) -%}
             {%- do before.append(dict({'unique_key': one.key | join(', ')}, **(one.made_by or {})).get(name)) -%}
         {%- endfor -%}
         {%- if before and none not in before and now not in before -%}
@@ -35,25 +35,40 @@
 {%- endmacro -%}
 
 
+{#- The entries of `built_with` that are about this call. A model may read several source tables from one raw table, each
+    by a call of its own: the first of `made_by` tells them apart. Where none has its value, all of the raw table count. -#}
+{%- macro _own_entries(relation, made_by, built_with) -%}
+    {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list -%}
+    {%- set own = [] -%}
+    {%- for name, now in (made_by.items() | list)[:1] -%}
+        {%- for one in of_table if (one.made_by or {}).get(name) == now -%}
+            {%- do own.append(one) -%}
+        {%- endfor -%}
+    {%- endfor -%}
+    {{ return(own or of_table) }}
+{%- endmacro -%}
+
+
 {#- What is remembered, see _remembered_reads; `are_arguments_known` says whether just these are, `is_united` what
-    _unites_tables does; `had_wakes`: see _intake. A copy of the table remembers nothing: it counts as the table. If the
-    raw table was not `read_by` the same arguments before, nothing counts as read, and `has_new_rules` says so. These
-    arguments leave rows their ids. -#}
+    _unites_tables does; `had_wakes`: see _intake; `tables`: which tables this call has read, none if that is not known.
+    A copy of the table remembers nothing: it counts as the table. If the raw table was not `read_by` the same arguments
+    before, nothing counts as read, and `has_new_rules` says so. These arguments leave rows their ids. -#}
 {%- macro _remembered_by_rules(relation, made_by, read_by, new_shape) -%}
     {%- set remembered = afterimage._remembered_reads(new_shape) -%}
-    {%- set of_table = remembered.built_with | selectattr('name', 'equalto', relation | string) | list -%}
-    {%- set same = of_table | selectattr('made_by', 'equalto', made_by) | selectattr('read_by', 'equalto', read_by) -%}
-    {%- set had_none = (of_table or remembered.built_with) | rejectattr('woken_by') | list -%}
+    {%- set own = afterimage._own_entries(relation, made_by, remembered.built_with) -%}
+    {%- set same = own | selectattr('made_by', 'equalto', made_by) | selectattr('read_by', 'equalto', read_by) -%}
+    {%- set had_none = (own or remembered.built_with) | rejectattr('woken_by') | list -%}
     {%- set remembered = dict(
         remembered, are_arguments_known=same | list | length > 0,
         is_united=afterimage._unites_tables(relation, remembered.built_with),
-        had_wakes=afterimage._tracks_reads() and had_none == []
+        had_wakes=afterimage._tracks_reads() and had_none == [],
+        tables=own | selectattr('tables') | sum(attribute='tables', start=[]) or none
     ) -%}
     {%- set changed = [] -%}
     {#- After a change of columns that has not come to its end, all rows are read anyway. -#}
     {%- for name, now in read_by.items() if 'altered' not in remembered.read -%}
         {%- set before = [] -%}
-        {%- for one in of_table -%}
+        {%- for one in own -%}
             {%- do before.append((one.read_by or {}).get(name)) -%}
         {%- endfor -%}
         {%- do changed.append(name) if before and none not in before and now not in before -%}

@@ -2,12 +2,12 @@
     clock says, and the earlier rows that must be read together with them.
 
     `sides` are the raw tables, each as arguments of _side. `new_shape` is what _check_drift returns. `also` are
-    queries for further groups to read.
-    With `whole`, a run that finds landed rows reads everything. `further_columns` are those that the macro adds
-    to the contract, and `erased_columns` what they have in a change that was erased, as SQL: NULL, if they are not there.
-    `declared` are the columns, {name, type}, if the model and no table says their types. With `waits_for_time`, a run may
-    find something to do though nothing has landed; `reads` are relations that are read without asking what has landed.
-    Ids, places and more are `made_by` some arguments. If one that rows are `read_by` has changed, everything is read.
+    queries for further groups to read. With `whole`, a run that finds landed rows reads everything. `further_columns`
+    are those that the macro adds to the contract, and `erased_columns` what they have in a change that was erased, as
+    SQL: NULL, if they are not there. `declared` are the columns, {name, type}, if the model and no table says their
+    types. With `waits_for_time`, a run may find something to do though nothing has landed; `reads` are relations that
+    are read without asking what has landed. Ids, places and more are `made_by` some arguments: the first says which
+    source table is read, if the raw table may hold several. If one that rows are `read_by` has changed, all is read.
 
     The result has
     - `kind`: `all` (read everything), `new` or `nothing`,

@@ -9,6 +9,9 @@
         {{ return(afterimage._landed(relation, 'all')) }}
     {%- elif not side.is_tracked -%}
         {{ return(afterimage._landed(relation, 'unknown')) }}
+    {%- elif remembered.tables and relation | string not in remembered.tables -%}
+        {#- Another call of the model may have read it: for its own rows. -#}
+        {%- set remembered = dict(remembered, read={}) -%}
     {%- endif -%}
     {%- set format = afterimage._landing_format(relation) -%}
     {%- if format is not none -%}

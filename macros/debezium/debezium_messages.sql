@@ -61,8 +61,8 @@
     {%- endif -%}
     {%- set intake = afterimage._intake(
         macro_name, unique_key, sides, new_shape, declared=columns, made_by={
-            'position': (position or ['none']) | map('lower') | join(', '), 'headers': 'given' if headers else 'none',
             'table': table | lower if table else none,
+            'position': (position or ['none']) | map('lower') | join(', '), 'headers': 'given' if headers else 'none',
         }
     ) -%}
     {%- if intake.kind == 'nothing' -%}

@@ -17,7 +17,7 @@ from urllib.parse import urlparse
 import pytest
 
 from conftest import FORMAT, ROOT, SCHEMA, DbtError, Lake, Project, column_list, relation
-from dialect_db2 import DB2_HEADER
+from dialect_db2 import DB2_HEADER, DB2_UOW
 from dialect_netiq import LOG
 from dialect_sqlserver import HEADER as SERVER_HEADER
 from dialect_sqlserver import LSN_TIMES
@@ -578,6 +578,161 @@ def test_all_rows_are_read_once_by_another_rule(
     project.stream("stg_reset", f"{calls['stg_reset'][0]}, {calls['stg_reset'][1]})")
     run("--full-refresh")
     assert lake.contents(*calls) == found
+
+
+def unite_calls(project: Project, name: str, *calls: str) -> None:
+    parts = [f"select * from ({{{{ {call} }}}})" for call in calls]
+    project.model(name, " union all ".join(parts), materialized="change_stream")
+
+
+@pytest.mark.minutes
+def test_a_call_is_compared_with_the_arguments_that_it_had_itself(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Another call over the same raw table may have had the new ones before."""
+    event = {
+        "status": "N",
+        "event_type": 1,
+        "event_time": datetime(2024, 1, 1),
+        "perpetrator": "DRIVER",
+        "column_name": "name",
+        "new_value": "x",
+    }
+    tables = {1: "usr", 2: "grp"}
+    rows = [
+        {**event, "record_id": number, "table_key": f"id={number}", "table_name": table}
+        for number, table in tables.items()
+    ]
+    lake.create("both_log", LOG, rows)
+    cdc = {
+        "_Change-Sequence": "int",
+        "_Operation": "int",
+        "_Source-Table-Number": "int",
+        "id": "int",
+    }
+    resets = [(1, 7, 1, None), (2, 1, 2, 5), (3, 7, 2, None)]
+    lake.create("both_cdc", cdc, [dict(zip(cdc, row, strict=True)) for row in resets])
+    lake.create("both_topic", {"value": "string", "head": "string"}, [])
+    columns = column_list(id="int", name="string")
+    log = f"netiq_event_log({relation('both_log')}, ['id'], columns={columns}, table="
+    driver, reset = ", driver_user='DRIVER'", ", partition_resets='truncate'"
+    # What the first call has had from the beginning is given to the second one.
+    read_again = {
+        "stg_both_users": (log, f"'usr'{driver}", "'grp'", f"'grp'{driver}"),
+        "stg_both_resets": (
+            f"openedge_change_table({relation('both_cdc')}, ['id'], source_table_number=",
+            *(f"1{reset}", "2", f"2{reset}"),
+        ),
+    }
+    refused = {
+        "stg_both_places": (log, "'usr'", "'grp', future_events=true", "'grp'"),
+        "stg_both_headers": (
+            f"debezium_messages({relation('both_topic')}, ['id'], columns={columns}, table=",
+            *("'usr'", "'grp', headers='head'", "'grp'"),
+        ),
+    }
+    calls = {**read_again, **refused}
+
+    def write(number: int) -> None:
+        for name, (call, first, *second) in calls.items():
+            unite_calls(project, name, f"{call}{first})", f"{call}{second[number]})")
+
+    def run(*arguments: str) -> dict[str, str]:
+        capfd.readouterr()
+        project.dbt("--no-quiet", "run", "--select", *read_again, *arguments)
+        return dict(re.findall(r"(stg_\w+): (.*\w)", capfd.readouterr().out))
+
+    write(0)
+    project.dbt("run", "--select", *calls, "--full-refresh")
+    write(1)
+    said = run()
+    assert "because another `driver_user` was given" in said["stg_both_users"]
+    assert "because another `partition_resets` was given" in said["stg_both_resets"]
+    found = lake.contents(*read_again)
+    assert {change["reject_reason"] for change in found["stg_both_users"]} == {
+        "not eligible: perpetrator is the driver: DRIVER"
+    }
+    resets_found = [(row["operation"], row["reject_reason"]) for row in found["stg_both_resets"]]
+    assert sorted(resets_found) == [("insert", None), ("truncate", None), ("truncate", None)]
+    assert set(run().values()) == {"nothing new"}
+    with pytest.raises(DbtError) as error:
+        project.dbt("run", "--select", *refused)
+    assert sorted(re.findall(r"the `(\w+)` of .*?(Built with: .*)", str(error.value))) == [
+        ("future_events", "Built with: true. Got: false"),
+        ("headers", "Built with: given. Got: none"),
+    ]
+    # Calls may change places.
+    for name, (call, first, _, second) in read_again.items():
+        unite_calls(project, name, f"{call}{second})", f"{call}{first})")
+    assert set(run().values()) == {"nothing new"}
+    run("--full-refresh")
+    assert lake.contents(*read_again) == found
+
+
+@pytest.mark.minutes
+def test_a_table_of_times_that_another_call_has_read_is_read_in_full_for_this_one(
+    project: Project, lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It has the times of rows that this call read without it."""
+    noon = datetime(2024, 1, 1, 12)
+    lsns = {"new": b"\x00" * 9 + b"\x05", "old": b"\x00" * 9 + b"\x06"}
+    db2, server = {**DB2_HEADER, "id": "int"}, {**SERVER_HEADER, "id": "int"}
+    for number, (name, lsn) in enumerate(lsns.items()):
+        places = dict.fromkeys(("IBMSNAP_COMMITSEQ", "IBMSNAP_INTENTSEQ"), lsn)
+        lake.create(f"{name}_cd", db2, [{**places, "IBMSNAP_OPERATION": "I", "id": number}])
+        places = dict.fromkeys(("__$start_lsn", "__$seqval"), lsn)
+        lake.create(f"{name}_ct", server, [{**places, "__$operation": 2, "id": number}])
+    commits = [
+        {
+            "IBMSNAP_COMMITSEQ": lsn,
+            "IBMSNAP_LOGMARKER": noon,
+            "start_lsn": lsn,
+            "tran_end_time": noon,
+        }
+        for lsn in lsns.values()
+    ]
+    lake.create("both_uow", DB2_UOW, commits)
+    lake.create("both_lsn", LSN_TIMES, commits)
+    times = {
+        "stg_both_cd": ("db2_change_data", "cd", f"uow={relation('both_uow')}"),
+        "stg_both_ct": ("sqlserver_change_table", "ct", f"lsn_times={relation('both_lsn')}"),
+    }
+
+    def write(of_old: bool) -> None:
+        for name, (macro, table, by) in times.items():
+            new, old = (f"{macro}({relation(f'{half}_{table}')}, ['id']" for half in lsns)
+            unite_calls(project, name, f"{new}, {by})", f"{old}, {by})" if of_old else f"{old})")
+
+    def run(*arguments: str) -> dict[str, str]:
+        capfd.readouterr()
+        project.dbt("--no-quiet", "run", "--select", *times, *arguments)
+        return dict(re.findall(r"(stg_\w+): (.*\w)", capfd.readouterr().out))
+
+    def found() -> dict[str, list[datetime | None]]:
+        changes = lake.contents(*times).items()
+        return {
+            name: [row["changed_at"] for row in sorted(rows, key=lambda row: row["after"]["id"])]
+            for name, rows in changes
+        }
+
+    write(of_old=False)
+    run("--full-refresh")
+    assert found() == {name: [noon, None] for name in times}
+    assert set(run().values()) == {"nothing new"}
+    write(of_old=True)
+    said = run()
+    assert said.keys() == times.keys()
+    for line in said.values():
+        assert "because there is no record of what was read before" in line
+    assert found() == {name: [noon, noon] for name in times}
+    contents = lake.contents(*times)
+    assert set(run().values()) == {"nothing new"}
+    # A table of an earlier release does not say which call has read what.
+    for name in times:
+        lake.spark.sql(f"alter table {SCHEMA}.{name} unset tblproperties ('afterimage.keys')")
+    assert set(run().values()) == {"nothing new"}
+    run("--full-refresh")
+    assert lake.contents(*times) == contents
 
 
 @pytest.mark.minutes
