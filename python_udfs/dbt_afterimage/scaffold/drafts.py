@@ -182,6 +182,9 @@ def draft(
     question = Question(project, landed, others, key, entry.table, entry.arguments, **written)
     try:
         plan = plans.make(found.system.macro, question)
+    except plans.SeveralTables as error:
+        error.staged = existing.tables
+        raise
     except plans.NothingLanded as error:
         if existing.is_staged_by_us:
             raise Stays(str(error), existing.models) from None
@@ -279,6 +282,11 @@ class _Existing:
     def models(self) -> list[Any]:
         """The models, without those that are lacking."""
         return [node for kind in KINDS if (node := getattr(self, kind)) is not None]
+
+    @property
+    def tables(self) -> list[str]:
+        """The source tables that the staging models which may be meant say they are of."""
+        return _tables_of(self.streams)
 
     @property
     def is_staged_by_us(self) -> bool:
@@ -385,14 +393,18 @@ class _Existing:
             SeveralTables: They are of several.
         """
         ours = [node for node in self.streams if self._is_in_place("staging", node)]
-        written = [found[1] for node in ours if (found := _TABLE.search(node.raw_code))]
+        written = _tables_of(ours)
         if not all(plans.is_same_table(one, other) for one in written for other in written):
-            raise plans.SeveralTables(f"the models of {landed.name}", written)
+            raise plans.SeveralTables(f"the models of {landed.name}", written, self.tables)
 
     def is_ours(self, kind: str) -> bool:
         """Whether a model is where `init` writes it."""
         node = getattr(self, kind)
         return node is None or self._is_in_place(kind, node)
+
+
+def _tables_of(nodes: Iterable[Any]) -> list[str]:
+    return [found[1] for node in nodes if (found := _TABLE.search(node.raw_code))]
 
 
 def _list_in(node: Any, sign: re.Pattern[str]) -> Any:

@@ -28,11 +28,13 @@ class SeveralTables(AfterimageError):
 
     Attributes:
         tables: Their names.
+        staged: Those that have a staging model.
     """
 
-    def __init__(self, what: str, tables: Sequence[str]) -> None:
+    def __init__(self, what: str, tables: Sequence[str], staged: Sequence[str] = ()) -> None:
         """Say what belongs to them."""
         self.tables = sorted({one.lower(): one for one in reversed(tables)}.values())
+        self.staged = staged
         super().__init__(
             f"{what} belong to several tables: choose one with --table: {', '.join(self.tables)}"
         )

@@ -352,6 +352,7 @@ class Topic(Project):
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         self.folder, self.manifest = folder, SimpleNamespace(nodes={}, sources={})
+        self.staged: list[str] = []
         self.file = folder / "afterimage.yml"
         self.shown: dict[str, list[str]] = {"dbo.ACCOUNTS": ["NR"]}
         self.drawn: list[Entry] = []
@@ -366,7 +367,8 @@ class Topic(Project):
         table = entry.table
         if table is None:
             if listed_tables or len(self.shown) > 1:
-                raise plans.SeveralTables("its messages", [*self.shown, *listed_tables])
+                several = [*self.shown, *listed_tables]
+                raise plans.SeveralTables("its messages", several, self.staged)
             [table] = self.shown
         key = list(entry.key) or self.shown[table]
         if not key:
@@ -466,6 +468,25 @@ def test_a_listed_topic_may_get_a_second_table(topic: Topic) -> None:
     # Who names the topic itself must choose.
     with pytest.raises(AfterimageError, match=r"choose one with --table: dbo\.ACCOUNTS"):
         init.add(project, ["raw.crm"], False, {})
+
+
+def test_the_base_of_the_first_table_is_not_that_of_a_further_one(topic: Topic) -> None:
+    """Its query-backs would read rows of another table."""
+    entry = "- {relation: raw.crm, key: [ID], base: raw.accounts}\n"
+    topic.file.write_text(f"tables:\n{entry}")
+    topic.staged = ["ACCOUNTS"]
+    topic.shown["dbo.ORDERS"] = ["CODE"]
+    assert topic.up()[1] == 0
+    bases = {"dbo.ACCOUNTS": "raw.accounts", "dbo.ORDERS": None}
+    assert {one.table: one.base for one in topic.drawn} == bases
+    topic.staged.append("ORDERS")
+    topic.shown["dbo.ITEMS"] = ["NO"]
+    assert topic.up()[1] == 0
+    assert {one.table: one.base for one in topic.drawn} == {**bases, "dbo.ITEMS": None}
+    # One for all.
+    topic.file.write_text("defaults: {base: raw.all}\ntables:\n- raw.crm\n")
+    topic.up()
+    assert {one.base for one in topic.drawn} == {"raw.all"}
 
 
 def test_the_question_of_a_further_table_is_its_own_and_stops_no_other(
