@@ -232,7 +232,7 @@ def qlik_messages(question: Question) -> Plan:
         if not table:
             names = [named.full_name] if named is not None else []
             question.check_written(f"the messages in {landed.name}", names)
-        found, guessed = _json_columns(bodies, question.arguments.get("columns"))
+        found, guessed, is_whole = _json_columns(bodies, question.arguments.get("columns"))
         plan.columns = question.with_written(found)
         plan.table = table or name_of_topic(landed.identifier)
         if named is not None:
@@ -244,9 +244,10 @@ def qlik_messages(question: Question) -> Plan:
             plan.landed_rows = None
         plan.call["columns"] = _column_list(plan.columns)
         why = "the model was written without metadata" if rows else "there is no metadata message"
+        guess = "" if is_whole else " No message has all of them, so their order is a guess."
         plan.notes.append(
             f"columns: taken from the data of {len(bodies)} messages, as {why}. Check their types,"
-            " and their order, which the masks depend on."
+            f" and their order, which the masks depend on.{guess}"
         )
         guessed_from = "changeMask of a DELETE, which flags the key alone"
     if not plan.key:
@@ -391,11 +392,12 @@ def _has_field(row: str, names: Sequence[str]) -> str:
     return f"({' or '.join(f'contains({row}, {one})' for one in fields)})"
 
 
-def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], list[str]]:
-    """Return the columns of the `data` of messages of one table, and the key.
+def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], list[str], bool]:
+    """Return the columns of the `data` of messages of one table, the key, and if one has them all.
 
-    The types hold all the values seen. The key is what the mask of a DELETE flags. The bits of a
-    mask have the order of the columns given, if any are.
+    The types hold all the values seen. The order, which is that of a mask's bits, is the one of the
+    columns given, if any are, else of the fullest message: a DELETE may have the key alone. The key
+    is what the mask of a DELETE flags, if a message has all columns.
     """
     kinds: dict[str, Sequence[str]] = {}
     names: dict[str, str] = {}
@@ -404,15 +406,19 @@ def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], li
         mask = body.headers.get("changeMask")
         if body.headers.get("operation") == "DELETE" and isinstance(mask, str):
             delete_mask = int(mask, 16) if re.fullmatch("[0-9A-Fa-f]+", mask) else 0
+    fullest_first = sorted(bodies, key=lambda body: -len(body.data))
+    for body in fullest_first:
         for column, cell in body.data.items():
             names.setdefault(column.lower(), column)
             kinds[column.lower()] = _common_kinds(cell, kinds.get(column.lower()))
     columns = [Column(names[column], _best(kind)) for column, kind in kinds.items()]
+    is_whole = len(fullest_first[0].data) >= len(kinds)
     # Of columns that are given wrongly the macro says what is wrong.
     if isinstance(given, list) and all(isinstance(one, dict) and "name" in one for one in given):
         columns = [Column(str(one["name"]), str(one.get("type"))) for one in given]
+        is_whole = True
     flagged = [c.name for place, c in enumerate(columns) if delete_mask >> place & 1]
-    return columns, flagged if len(flagged) < len(columns) else []
+    return columns, flagged if is_whole and len(flagged) < len(columns) else [], is_whole
 
 
 # Of a decimal in Spark.

@@ -1280,6 +1280,36 @@ def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
     assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
 
 
+KEY_ALONE = qlik("DELETE", {"ID": "7"}, "02")
+SPARSE = qlik("UPDATE", {"ID": "8", "CITY": "Ede"}, "04")
+WHOLE = qlik("INSERT", {"NAME": "Ann", "ID": "8", "CITY": "Rome"}, "07")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [KEY_ALONE, WHOLE],
+        [WHOLE, KEY_ALONE],
+        [SPARSE, KEY_ALONE, WHOLE],
+        [KEY_ALONE, SPARSE, WHOLE],
+    ],
+)
+def test_a_message_with_all_columns_gives_their_order(messages: list[str]) -> None:
+    """The masks depend on it. A DELETE may have the key alone, an update what it changed."""
+    plan = plan_of(messages)
+    assert [one.name for one in plan.columns] == ["NAME", "ID", "CITY"]
+    assert plan.key == ["ID"]
+    assert "is a guess" not in " ".join(plan.notes)
+
+
+def test_no_mask_shows_the_key_where_no_message_has_all_columns() -> None:
+    messages = [KEY_ALONE, qlik("UPDATE", {"NAME": "Bo", "ID": "7"}, "01"), SPARSE]
+    with pytest.raises(NoKey):
+        plan_of(messages)
+    notes = " ".join(plan_of(messages, key=["ID"]).notes)
+    assert "No message has all of them, so their order is a guess." in notes
+
+
 def metadata_of(*tables: str) -> list[dict[str, Any]]:
     """Return what the metadata messages of some tables say: ORDERS has the schema `ORDERS-1`."""
     key: dict[str, Any] = {"column_name": "ID", "spark_type": "int", "primary_key_position": 1}
@@ -1335,7 +1365,7 @@ def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -
         assert plan_of(messages, "b.orders").key == ["B"]
         assert plan_of(messages, "a.ORDERS").key == ["A"]
     # Some messages of the only table leave out its schema.
-    columns = plan_of([of_a, of_none], "ORDERS").columns
+    columns = plan_of([of_a, of_none], "ORDERS", ["A"]).columns
     assert [column.name for column in columns] == ["A", "X", "C"]
 
 
