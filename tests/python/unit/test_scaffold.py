@@ -1590,6 +1590,51 @@ def test_a_table_of_debezium_is_found_behind_many_messages_of_another(wrapped: b
     assert several.value.tables == ["public.meters", "shop.cars", "vans"]
 
 
+def flat(table: str, *, wrapped: bool = False, **row: Any) -> str:
+    """Return a flattened row; its connector adds the table, and the schema if there is one."""
+    schema, _, name = table.rpartition(".")
+    said = {"__table": name, "__source_schema": schema} if schema else {"__source_table": name}
+    message = {**row, "__op": "c", "__deleted": "false", **said}
+    return json.dumps({"schema": {}, "payload": message} if wrapped else message)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_flattened_rows_of_several_tables_are_not_of_one(wrapped: bool) -> None:
+    van = flat("public.vans", wrapped=wrapped, id=1, plate="x")
+    truck = flat("trucks", wrapped=wrapped, id=1, load=5)
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of_debezium([van, truck])
+    assert several.value.tables == ["public.vans", "trucks"]
+    for topic in ([van, truck], [*[van] * 1200, truck]):
+        plan = plan_of_debezium(topic, "trucks")
+        assert [column.name for column in plan.columns] == ["id", "load"]
+        assert plan.call["table"] == "'trucks'"
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of_debezium([*[van] * 1200, truck], listed=["vans"])
+    assert "trucks" in several.value.tables
+
+
+def test_flattened_rows_of_one_table_are_the_models() -> None:
+    van, truck = flat("public.vans", id=1, plate="x"), flat("public.trucks", id=1, load=5)
+    unnamed = json.dumps({"id": 1, "plate": "x", "__op": "c", "__deleted": "false"})
+    plan = plan_of_debezium([van])
+    assert (plan.table, plan.call["table"]) == ("vans", "'public.vans'")
+    # With `table`, rows that name none would be rejected.
+    for topic in ([unnamed], [van, unnamed]):
+        assert "table" not in plan_of_debezium(topic).call
+    # A model that has none takes shards of a table for one. Another `table` would stop its run.
+    plan = plan_of_debezium([van, truck], is_staged=True)
+    assert (plan.table, plan.call.get("table")) == ("shop", None)
+    assert "they are of public.trucks, public.vans, and the model" in " ".join(plan.notes)
+    assert "they are of" not in " ".join(plan_of_debezium([van], is_staged=True).notes)
+    assert [column.name for column in plan.columns] == ["id", "plate", "load"]
+    written: dict[str, Any] = {"is_staged": True, "written_table": "public.vans"}
+    for topic in ([van], [unnamed], [van, unnamed]):
+        assert plan_of_debezium(topic, **written).call["table"] == "'public.vans'"
+    with pytest.raises(plans.SeveralTables):
+        plan_of_debezium([van, truck], **written)
+
+
 @pytest.mark.parametrize("form", ["bare", "wrapped", "flattened"])
 def test_a_column_of_debezium_is_found_behind_many_messages(form: str) -> None:
     """Staging has warned of it. `lsn` is in each message, but not in each row."""
