@@ -565,16 +565,18 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     """Return the change of each file, by all tables of the list.
 
-    The models of a table that has left the list stay, and so do the sources that they read. Those
-    that stay as they are keep their properties too.
+    The models of a table that has left the list stay, and so do the sources that they and the
+    user's own files read. Models that stay as they are keep their properties too.
     """
     texts = [made.texts for _, made in outcome.drafts]
-    written = {path for one in texts for path in one.models}
+    drawn = {path for one in texts for path in (*one.models, *one.blocks)}
+    # A file that somebody has edited is not written anew.
+    written = {path for path in drawn if drafts.is_unedited(project, path)}
     still_read: dict[str, set[str]] = {}
-    for node in project.models():
+    for node in project.readers():
         if project.file_of(node) in written:
             continue
-        for source in map(project.manifest.sources.get, node.depends_on.nodes):
+        for source in map(project.manifest.sources.get, node.depends_on_nodes):
             if source is not None and (path := project.file_of(source)):
                 still_read.setdefault(path, set()).add(source.name)
     for node in outcome.stay:

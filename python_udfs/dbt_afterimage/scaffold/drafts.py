@@ -303,7 +303,7 @@ class _Existing:
         if self.staging is None or not self._reads_through:
             return False
         path = self._project.file_of(self.staging)
-        return not is_listed or (path is not None and _is_unedited(self._project, path))
+        return not is_listed or (path is not None and is_unedited(self._project, path))
 
     def _streams(
         self, callers: Iterable[Any], held: frozenset[str], landed: Landed, entry: Entry
@@ -373,7 +373,7 @@ class _Existing:
                 out.
         """
         path = self._project.file_of(self.staging)
-        if path is None or not _is_unedited(self._project, path):
+        if path is None or not is_unedited(self._project, path):
             return []
         said: list[Sequence[Any]] = []
         # A table that is not built yet, or cannot be read, says nothing.
@@ -443,8 +443,15 @@ def _holders(nodes: Collection[Any], tables: frozenset[str]) -> frozenset[str]:
     return held
 
 
-def _is_unedited(project: Project, path: str) -> bool:
-    return is_sealed(Path(project.folder, path).read_text(encoding="utf-8"))
+def is_unedited(project: Project, path: str) -> bool:
+    """Whether a file is there as a command of ours wrote it.
+
+    Args:
+        project: The dbt project.
+        path: The file.
+    """
+    file = Path(project.folder, path)
+    return file.is_file() and is_sealed(file.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -621,7 +628,7 @@ class _Writer:
         path = self.project.file_of(node)
         if path != f"{self.folders[kind]}/{self.planned[kind]}.sql":
             return False
-        return _is_unedited(self.project, path)
+        return is_unedited(self.project, path)
 
     def _data_column(self, column: Column) -> _DataColumn:
         is_plain = _PLAIN.fullmatch(column.name) is not None

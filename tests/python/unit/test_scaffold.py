@@ -55,6 +55,8 @@ class Project:
     def models(self) -> list[Any]:
         return []
 
+    readers = models
+
     def source(self, schema: str, name: str) -> Any:
         wanted = (schema, name)
         return next((n for n in self._sources if (n.source_name, n.name) == wanted), None)
@@ -655,7 +657,7 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
     (tmp_path / path).write_text(first.new)
     project: Any = SimpleNamespace(
         folder=tmp_path,
-        models=lambda: WRITTEN,
+        readers=lambda: WRITTEN,
         file_of=lambda node: node.original_file_path,
         property_files=list,
         manifest=SimpleNamespace(
@@ -665,14 +667,23 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
 
     def sources() -> list[str]:
         drawn: Any = SimpleNamespace(texts=new)
-        [change] = init._changes(project, init._Outcome([(Entry("raw.clients__ct"), drawn)], []))
+        found = init._changes(project, init._Outcome([(Entry("raw.clients__ct"), drawn)], []))
+        [change] = [one for one in found if one.path == path]
         assert change.state == "behind"
         [source] = yaml.safe_load(change.new)["sources"]
         return [table["name"] for table in source["tables"]]
 
     assert sources() == ["customers__ct", "clients__ct"]
-    # Once its model is written anew, it reads another one.
-    project.models = lambda: WRITTEN[1:]
+    # Once its model is written anew, it reads another one, unless somebody has edited it.
+    staging = "models/staging/qlik/stg_qlik__customers.sql"
+    new.models[staging] = "select 1"
+    for ours, expected in (("", ["clients__ct"]), ("\n-- mine", ["customers__ct", "clients__ct"])):
+        (tmp_path / staging).write_text(sealed(staging, "select 1") + ours)
+        assert sources() == expected
+    # What else reads it: a test, say.
+    project.readers = lambda: [model("no_row_is_old", "../tests", CUSTOMERS)]
+    assert sources() == ["customers__ct", "clients__ct"]
+    project.readers = list
     assert sources() == ["clients__ct"]
 
 
@@ -696,7 +707,7 @@ def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
     project: Any = SimpleNamespace(
         folder=tmp_path,
         models_folder="models",
-        models=lambda: [],
+        readers=list,
         file_of=lambda node: node.original_file_path,
         property_files=list,
     )
@@ -888,6 +899,7 @@ def model(name: str, folder: str, reads: str, *, macro: str = "", materialized: 
         raw_code="",
         config=SimpleNamespace(materialized=materialized),
         depends_on=SimpleNamespace(nodes=[reads], macros=[f"macro.afterimage.{macro}"]),
+        depends_on_nodes=[reads],
     )
 
 
