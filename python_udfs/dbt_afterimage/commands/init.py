@@ -211,7 +211,7 @@ def _draw(
     draft: Callable[[Entry], Draft],
     entry: Entry,
     *,
-    splits: Callable[[Entry, Sequence[str]], list[Entry] | None],
+    splits: Callable[[Entry, SeveralTables], list[Entry] | None],
 ) -> list[_Drawn]:
     """Look at a table, or at each source table of a topic of several.
 
@@ -225,7 +225,7 @@ def _draw(
     try:
         made: Draft | AfterimageError = draft(entry)
     except SeveralTables as error:
-        tables = splits(entry, error.tables)
+        tables = splits(entry, error)
         if tables is not None:
             return [one for table in tables for one in _draw(draft, table, splits=splits)]
         made = error
@@ -268,6 +268,9 @@ def _look(
     def is_listed(entry: Entry) -> bool:
         return name_of(entry.relation) in known
 
+    def is_among(table: str, others: Sequence[str]) -> bool:
+        return any(is_same_table(table, one) for one in others)
+
     def beside(entry: Entry) -> list[str]:
         """Return the source tables of its relation that the list has, if it has no table itself."""
         return [] if entry.table else tables_of.get(name_of(entry.relation), [])
@@ -282,16 +285,17 @@ def _look(
             every=every,
         )
 
-    def splits(entry: Entry, tables: Sequence[str]) -> list[Entry] | None:
+    def splits(entry: Entry, error: SeveralTables) -> list[Entry] | None:
         listed = beside(entry)
         if entry.table or not (is_pattern or (is_whole and listed)):
             return None
-        # The key in the list is that of the one table which the topic had.
+        # The key in the list is that of the one table which the topic had, and so is the base.
         common = replace(entry, key=()) if entry in own_keys else entry
+        further = replace(common, base=listing.defaults.base)
         return [
-            replace(common, table=table)
-            for table in tables
-            if not any(is_same_table(table, one) for one in listed)
+            replace(common if is_among(table, error.staged) else further, table=table)
+            for table in error.tables
+            if not is_among(table, listed)
         ]
 
     def look(entry: Entry) -> list[_Drawn]:
@@ -561,16 +565,18 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     """Return the change of each file, by all tables of the list.
 
-    The models of a table that has left the list stay, and so do the sources that they read. Those
-    that stay as they are keep their properties too.
+    The models of a table that has left the list stay, and so do the sources that they and the
+    user's own files read. Models that stay as they are keep their properties too.
     """
     texts = [made.texts for _, made in outcome.drafts]
-    written = {path for one in texts for path in one.models}
+    drawn = {path for one in texts for path in (*one.models, *one.blocks)}
+    # A file that somebody has edited is not written anew.
+    written = {path for path in drawn if drafts.is_unedited(project, path)}
     still_read: dict[str, set[str]] = {}
-    for node in project.models():
+    for node in project.readers():
         if project.file_of(node) in written:
             continue
-        for source in map(project.manifest.sources.get, node.depends_on.nodes):
+        for source in map(project.manifest.sources.get, node.depends_on_nodes):
             if source is not None and (path := project.file_of(source)):
                 still_read.setdefault(path, set()).add(source.name)
     for node in outcome.stay:

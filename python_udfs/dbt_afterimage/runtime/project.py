@@ -313,6 +313,10 @@ class Project:
         """Return the manifest's nodes of the project's models."""
         return [n for n in self._manifest.nodes.values() if n.resource_type == "model"]
 
+    def readers(self) -> list[Any]:
+        """Return the manifest's nodes of all that may read a table: models, tests, exposures."""
+        return [*self._manifest.nodes.values(), *self._manifest.exposures.values()]
+
     def relations(self) -> list[Any]:
         """Return the manifest's nodes of all tables, built or not."""
         nodes = self._manifest.nodes.values()

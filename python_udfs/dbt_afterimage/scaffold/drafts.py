@@ -182,6 +182,9 @@ def draft(
     question = Question(project, landed, others, key, entry.table, entry.arguments, **written)
     try:
         plan = plans.make(found.system.macro, question)
+    except plans.SeveralTables as error:
+        error.staged = existing.tables
+        raise
     except plans.NothingLanded as error:
         if existing.is_staged_by_us:
             raise Stays(str(error), existing.models) from None
@@ -281,6 +284,11 @@ class _Existing:
         return [node for kind in KINDS if (node := getattr(self, kind)) is not None]
 
     @property
+    def tables(self) -> list[str]:
+        """The source tables that the staging models which may be meant say they are of."""
+        return _tables_of(self.streams)
+
+    @property
     def is_staged_by_us(self) -> bool:
         """Whether `init` has written a staging model."""
         return self.staging is not None and self.is_ours("staging")
@@ -295,7 +303,7 @@ class _Existing:
         if self.staging is None or not self._reads_through:
             return False
         path = self._project.file_of(self.staging)
-        return not is_listed or (path is not None and _is_unedited(self._project, path))
+        return not is_listed or (path is not None and is_unedited(self._project, path))
 
     def _streams(
         self, callers: Iterable[Any], held: frozenset[str], landed: Landed, entry: Entry
@@ -365,7 +373,7 @@ class _Existing:
                 out.
         """
         path = self._project.file_of(self.staging)
-        if path is None or not _is_unedited(self._project, path):
+        if path is None or not is_unedited(self._project, path):
             return []
         said: list[Sequence[Any]] = []
         # A table that is not built yet, or cannot be read, says nothing.
@@ -385,14 +393,18 @@ class _Existing:
             SeveralTables: They are of several.
         """
         ours = [node for node in self.streams if self._is_in_place("staging", node)]
-        written = [found[1] for node in ours if (found := _TABLE.search(node.raw_code))]
+        written = _tables_of(ours)
         if not all(plans.is_same_table(one, other) for one in written for other in written):
-            raise plans.SeveralTables(f"the models of {landed.name}", written)
+            raise plans.SeveralTables(f"the models of {landed.name}", written, self.tables)
 
     def is_ours(self, kind: str) -> bool:
         """Whether a model is where `init` writes it."""
         node = getattr(self, kind)
         return node is None or self._is_in_place(kind, node)
+
+
+def _tables_of(nodes: Iterable[Any]) -> list[str]:
+    return [found[1] for node in nodes if (found := _TABLE.search(node.raw_code))]
 
 
 def _list_in(node: Any, sign: re.Pattern[str]) -> Any:
@@ -431,8 +443,15 @@ def _holders(nodes: Collection[Any], tables: frozenset[str]) -> frozenset[str]:
     return held
 
 
-def _is_unedited(project: Project, path: str) -> bool:
-    return is_sealed(Path(project.folder, path).read_text(encoding="utf-8"))
+def is_unedited(project: Project, path: str) -> bool:
+    """Whether a file is there as a command of ours wrote it.
+
+    Args:
+        project: The dbt project.
+        path: The file.
+    """
+    file = Path(project.folder, path)
+    return file.is_file() and is_sealed(file.read_text(encoding="utf-8"))
 
 
 @dataclass(frozen=True)
@@ -609,7 +628,7 @@ class _Writer:
         path = self.project.file_of(node)
         if path != f"{self.folders[kind]}/{self.planned[kind]}.sql":
             return False
-        return _is_unedited(self.project, path)
+        return is_unedited(self.project, path)
 
     def _data_column(self, column: Column) -> _DataColumn:
         is_plain = _PLAIN.fullmatch(column.name) is not None

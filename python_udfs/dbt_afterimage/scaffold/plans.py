@@ -28,11 +28,13 @@ class SeveralTables(AfterimageError):
 
     Attributes:
         tables: Their names.
+        staged: Those that have a staging model.
     """
 
-    def __init__(self, what: str, tables: Sequence[str]) -> None:
+    def __init__(self, what: str, tables: Sequence[str], staged: Sequence[str] = ()) -> None:
         """Say what belongs to them."""
         self.tables = sorted({one.lower(): one for one in reversed(tables)}.values())
+        self.staged = staged
         super().__init__(
             f"{what} belong to several tables: choose one with --table: {', '.join(self.tables)}"
         )
@@ -230,7 +232,7 @@ def qlik_messages(question: Question) -> Plan:
         if not table:
             names = [named.full_name] if named is not None else []
             question.check_written(f"the messages in {landed.name}", names)
-        found, guessed = _json_columns(bodies, question.arguments.get("columns"))
+        found, guessed, is_whole = _json_columns(bodies, question.arguments.get("columns"))
         plan.columns = question.with_written(found)
         plan.table = table or name_of_topic(landed.identifier)
         if named is not None:
@@ -242,9 +244,10 @@ def qlik_messages(question: Question) -> Plan:
             plan.landed_rows = None
         plan.call["columns"] = _column_list(plan.columns)
         why = "the model was written without metadata" if rows else "there is no metadata message"
+        guess = "" if is_whole else " No message has all of them, so their order is a guess."
         plan.notes.append(
             f"columns: taken from the data of {len(bodies)} messages, as {why}. Check their types,"
-            " and their order, which the masks depend on."
+            f" and their order, which the masks depend on.{guess}"
         )
         guessed_from = "changeMask of a DELETE, which flags the key alone"
     if not plan.key:
@@ -389,11 +392,12 @@ def _has_field(row: str, names: Sequence[str]) -> str:
     return f"({' or '.join(f'contains({row}, {one})' for one in fields)})"
 
 
-def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], list[str]]:
-    """Return the columns of the `data` of messages of one table, and the key.
+def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], list[str], bool]:
+    """Return the columns of the `data` of messages of one table, the key, and if one has them all.
 
-    The types hold all the values seen. The key is what the mask of a DELETE flags. The bits of a
-    mask have the order of the columns given, if any are.
+    The types hold all the values seen. The order, which is that of a mask's bits, is the one of the
+    columns given, if any are, else of the fullest message: a DELETE may have the key alone. The key
+    is what the mask of a DELETE flags, if a message has all columns.
     """
     kinds: dict[str, Sequence[str]] = {}
     names: dict[str, str] = {}
@@ -402,15 +406,19 @@ def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], li
         mask = body.headers.get("changeMask")
         if body.headers.get("operation") == "DELETE" and isinstance(mask, str):
             delete_mask = int(mask, 16) if re.fullmatch("[0-9A-Fa-f]+", mask) else 0
+    fullest_first = sorted(bodies, key=lambda body: -len(body.data))
+    for body in fullest_first:
         for column, cell in body.data.items():
             names.setdefault(column.lower(), column)
             kinds[column.lower()] = _common_kinds(cell, kinds.get(column.lower()))
     columns = [Column(names[column], _best(kind)) for column, kind in kinds.items()]
+    is_whole = len(fullest_first[0].data) >= len(kinds)
     # Of columns that are given wrongly the macro says what is wrong.
     if isinstance(given, list) and all(isinstance(one, dict) and "name" in one for one in given):
         columns = [Column(str(one["name"]), str(one.get("type"))) for one in given]
+        is_whole = True
     flagged = [c.name for place, c in enumerate(columns) if delete_mask >> place & 1]
-    return columns, flagged if len(flagged) < len(columns) else []
+    return columns, flagged if is_whole and len(flagged) < len(columns) else [], is_whole
 
 
 # Of a decimal in Spark.
@@ -463,24 +471,33 @@ def debezium_messages(question: Question) -> Plan:
     guessed: list[str] = []
     updates = 0
     in_log_order = flattened = shows_deletes = shows_operations = shows_snapshots = False
+    # A model that takes all flattened rows for those of one table stays: they may be its shards.
+    parts: set[str] = set()
+    asked = question.table or question.written_table or question.listed
+    keeps_one, is_named = question.is_staged and not asked, True
     for text, key_text, avro_schema in texts:
         message, schema = _opened(text)
         schema = _connect_fields(avro_schema) or schema
         source: Any = message.get("source")
-        is_envelope = isinstance(source, dict) and "op" in message
+        is_flattened = _is_flattened(message)
+        is_envelope = isinstance(source, dict) and "op" in message and not is_flattened
+        if not (is_envelope or is_flattened):
+            continue  # staging rejects it, with its reason
+        names = _names_in(message)
+        if question.table and question.table.lower() not in map(str.lower, names):
+            continue
+        is_part = is_flattened and keeps_one
+        (parts if is_part else tables).update(names[1:])
+        is_named = is_named and (is_envelope or (bool(names) and not is_part))
         if is_envelope:
-            names = _names_in(message)
-            if question.table and question.table.lower() not in map(str.lower, names):
-                continue
-            tables.update(names[1:])
             # PostgreSQL's. Its log orders the messages across partitions too.
             in_log_order = in_log_order or bool(source.get("sequence"))
             updates += message["op"] == "u" and isinstance(message.get("before"), dict)
             after: dict[str, Any] = next((f for f in schema if f.get("field") == "after"), {})
             schema = after.get("fields") or []
         row = (message.get("after") or message.get("before")) if is_envelope else message
-        if not isinstance(row, dict) or not (is_envelope or {"__op", "__deleted"} & set(row)):
-            continue  # staging rejects it, with its reason
+        if not isinstance(row, dict):
+            continue  # a truncate, or staging rejects it
         flattened = flattened or not is_envelope
         shows_deletes = shows_deletes or "__deleted" in row
         shows_operations = shows_operations or "__op" in row
@@ -519,8 +536,11 @@ def debezium_messages(question: Question) -> Plan:
     for argument, column in (("key", key), ("headers", here.get("headers"))):
         if column and argument not in arguments:
             plan.call[argument] = text_literal(str(column))
-    # Messages of another table may come to the topic later.
-    table = question.table or next(iter(tables), None)
+    # Messages of another table may come to the topic later. With `table`, staging rejects flattened
+    # rows that do not name theirs. A model that is built keeps it: its run would stop.
+    table = question.table or question.written_table
+    if is_named:
+        table = table or next(iter(tables), None)
     if table and "table" not in arguments:
         plan.call["table"] = text_literal(table)
     if "metadata" in question.others:
@@ -531,6 +551,12 @@ def debezium_messages(question: Question) -> Plan:
         lacking = list(written or ())
         lacking += [name for name, lacks in unmarked.items() if lacks and name not in lacking]
         _add_null_is_absent(plan, lacking, typed)
+    if len(parts) > 1:
+        plan.notes.append(
+            f"flattened rows: they are of {', '.join(sorted(parts))}, and the model takes them for"
+            " rows of one table. If these are not its shards, delete the topic's models, drop their"
+            " tables and run this again."
+        )
     if flattened and not shows_deletes:
         plan.expects_tombstones = False
         plan.notes.append(
@@ -615,7 +641,9 @@ def _message_texts(question: Question, value: str, key: str | None) -> list[Sequ
         return ", ".join(f"get_json_object({opened_value}, '$.{name}')" for name in names)
 
     def source(name: str) -> str:
-        return f"nullif(coalesce({said(f'source.{name}', f'payload.source.{name}')}), '')"
+        places = [f"source.{name}", f"__source_{name}", f"__{name}"]
+        places += [f"payload.{place}" for place in places]
+        return f"nullif(coalesce({said(*places)}), '')"
 
     def are_of(tables: Collection[str]) -> str:
         names = ", ".join(map(literal, sorted(tables)))
@@ -649,11 +677,24 @@ def _message_texts(question: Question, value: str, key: str | None) -> list[Sequ
     return [*found, *question.project.rows(f"{query} and {is_wanted} limit 1000")]
 
 
+def _is_flattened(message: Mapping[str, Any]) -> bool:
+    return not {"__op", "__deleted"}.isdisjoint(message)
+
+
 def _names_in(message: Mapping[str, Any]) -> list[str]:
-    """Return the name and the full name of the table of an envelope; none if it names none."""
+    """Return the name and the full name of the table of a message; none if it names none.
+
+    A flattened row has them beside its columns, by the names that the macro reads.
+    """
     source: Any = message.get("source")
-    name = str(source.get("table") or "") if isinstance(source, dict) else ""
-    schema = (source.get("schema") or source.get("db")) if name else None
+
+    def said(name: str) -> str:
+        if _is_flattened(message):
+            return str(message.get(f"__source_{name}") or message.get(f"__{name}") or "")
+        return str(source.get(name) or "") if isinstance(source, dict) else ""
+
+    name = said("table")
+    schema = said("schema") or said("db")
     return [name, ".".join(filter(None, (schema, name)))] if name else []
 
 

@@ -2388,6 +2388,31 @@ def test_a_further_table_of_an_event_log_gets_models(
     empty.dbt("parse")
 
 
+@pytest.mark.slow
+def test_a_further_table_of_an_event_log_has_not_the_base_of_the_first(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """Else the query-back of door 5 would read person 5."""
+    land_table(lake, "persons", {"id": "int", "name": "string"}, [{"id": 5, "name": "Ada"}], "hr")
+    person = event(1, 5, "PERSONS", "id=5", None)
+    door = [event(2, 1, "DOORS", "id=5", "room", None, "B"), event(3, 5, "DOORS", "id=5", None)]
+    land_table(lake, "doorlog", LOG, [person], schema="gates")
+    init.ok("gates.doorlog", "--base", "hr.persons")
+    land_table(lake, "doorlog", LOG, [person, *door], schema="gates")
+    output = init.ok("gates.*")
+    assert "1 events are query-backs" in output
+    assert "Without --base they are rejected." in output
+    folder = empty.folder / "models/staging/netiq"
+    of_doors = (folder / "stg_netiq__doors.sql").read_text()
+    assert "base=" not in of_doors
+    assert "{'name': 'room', 'type': 'string'}" in of_doors
+    assert "'name': 'name'" not in of_doors
+    assert "base=source('hr', 'persons')" in (folder / "stg_netiq__persons.sql").read_text()
+    tables = yaml.safe_load((empty.folder / "afterimage.yml").read_text())["tables"]
+    listed = {one.get("table"): one.get("base") for one in tables}
+    assert listed == {None: "hr.persons", "PERSONS": "hr.persons", "DOORS": None}
+
+
 @pytest.mark.minutes
 def test_check_takes_no_model_of_the_project_for_a_change_table(
     shop: Project, lake: Lake, init: Init

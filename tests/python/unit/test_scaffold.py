@@ -55,6 +55,8 @@ class Project:
     def models(self) -> list[Any]:
         return []
 
+    readers = models
+
     def source(self, schema: str, name: str) -> Any:
         wanted = (schema, name)
         return next((n for n in self._sources if (n.source_name, n.name) == wanted), None)
@@ -352,6 +354,7 @@ class Topic(Project):
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         super().__init__()
         self.folder, self.manifest = folder, SimpleNamespace(nodes={}, sources={})
+        self.staged: list[str] = []
         self.file = folder / "afterimage.yml"
         self.shown: dict[str, list[str]] = {"dbo.ACCOUNTS": ["NR"]}
         self.drawn: list[Entry] = []
@@ -366,7 +369,8 @@ class Topic(Project):
         table = entry.table
         if table is None:
             if listed_tables or len(self.shown) > 1:
-                raise plans.SeveralTables("its messages", [*self.shown, *listed_tables])
+                several = [*self.shown, *listed_tables]
+                raise plans.SeveralTables("its messages", several, self.staged)
             [table] = self.shown
         key = list(entry.key) or self.shown[table]
         if not key:
@@ -466,6 +470,25 @@ def test_a_listed_topic_may_get_a_second_table(topic: Topic) -> None:
     # Who names the topic itself must choose.
     with pytest.raises(AfterimageError, match=r"choose one with --table: dbo\.ACCOUNTS"):
         init.add(project, ["raw.crm"], False, {})
+
+
+def test_the_base_of_the_first_table_is_not_that_of_a_further_one(topic: Topic) -> None:
+    """Its query-backs would read rows of another table."""
+    entry = "- {relation: raw.crm, key: [ID], base: raw.accounts}\n"
+    topic.file.write_text(f"tables:\n{entry}")
+    topic.staged = ["ACCOUNTS"]
+    topic.shown["dbo.ORDERS"] = ["CODE"]
+    assert topic.up()[1] == 0
+    bases = {"dbo.ACCOUNTS": "raw.accounts", "dbo.ORDERS": None}
+    assert {one.table: one.base for one in topic.drawn} == bases
+    topic.staged.append("ORDERS")
+    topic.shown["dbo.ITEMS"] = ["NO"]
+    assert topic.up()[1] == 0
+    assert {one.table: one.base for one in topic.drawn} == {**bases, "dbo.ITEMS": None}
+    # One for all.
+    topic.file.write_text("defaults: {base: raw.all}\ntables:\n- raw.crm\n")
+    topic.up()
+    assert {one.base for one in topic.drawn} == {"raw.all"}
 
 
 def test_the_question_of_a_further_table_is_its_own_and_stops_no_other(
@@ -634,7 +657,7 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
     (tmp_path / path).write_text(first.new)
     project: Any = SimpleNamespace(
         folder=tmp_path,
-        models=lambda: WRITTEN,
+        readers=lambda: WRITTEN,
         file_of=lambda node: node.original_file_path,
         property_files=list,
         manifest=SimpleNamespace(
@@ -644,14 +667,23 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
 
     def sources() -> list[str]:
         drawn: Any = SimpleNamespace(texts=new)
-        [change] = init._changes(project, init._Outcome([(Entry("raw.clients__ct"), drawn)], []))
+        found = init._changes(project, init._Outcome([(Entry("raw.clients__ct"), drawn)], []))
+        [change] = [one for one in found if one.path == path]
         assert change.state == "behind"
         [source] = yaml.safe_load(change.new)["sources"]
         return [table["name"] for table in source["tables"]]
 
     assert sources() == ["customers__ct", "clients__ct"]
-    # Once its model is written anew, it reads another one.
-    project.models = lambda: WRITTEN[1:]
+    # Once its model is written anew, it reads another one, unless somebody has edited it.
+    staging = "models/staging/qlik/stg_qlik__customers.sql"
+    new.models[staging] = "select 1"
+    for ours, expected in (("", ["clients__ct"]), ("\n-- mine", ["customers__ct", "clients__ct"])):
+        (tmp_path / staging).write_text(sealed(staging, "select 1") + ours)
+        assert sources() == expected
+    # What else reads it: a test, say.
+    project.readers = lambda: [model("no_row_is_old", "../tests", CUSTOMERS)]
+    assert sources() == ["customers__ct", "clients__ct"]
+    project.readers = list
     assert sources() == ["clients__ct"]
 
 
@@ -675,7 +707,7 @@ def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
     project: Any = SimpleNamespace(
         folder=tmp_path,
         models_folder="models",
-        models=lambda: [],
+        readers=list,
         file_of=lambda node: node.original_file_path,
         property_files=list,
     )
@@ -867,6 +899,7 @@ def model(name: str, folder: str, reads: str, *, macro: str = "", materialized: 
         raw_code="",
         config=SimpleNamespace(materialized=materialized),
         depends_on=SimpleNamespace(nodes=[reads], macros=[f"macro.afterimage.{macro}"]),
+        depends_on_nodes=[reads],
     )
 
 
@@ -1259,6 +1292,36 @@ def test_all_messages_of_a_topic_are_asked_for_their_tables() -> None:
     assert (unnamed.table, list(unnamed.call)) == ("crm", ["columns"])
 
 
+KEY_ALONE = qlik("DELETE", {"ID": "7"}, "02")
+SPARSE = qlik("UPDATE", {"ID": "8", "CITY": "Ede"}, "04")
+WHOLE = qlik("INSERT", {"NAME": "Ann", "ID": "8", "CITY": "Rome"}, "07")
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [KEY_ALONE, WHOLE],
+        [WHOLE, KEY_ALONE],
+        [SPARSE, KEY_ALONE, WHOLE],
+        [KEY_ALONE, SPARSE, WHOLE],
+    ],
+)
+def test_a_message_with_all_columns_gives_their_order(messages: list[str]) -> None:
+    """The masks depend on it. A DELETE may have the key alone, an update what it changed."""
+    plan = plan_of(messages)
+    assert [one.name for one in plan.columns] == ["NAME", "ID", "CITY"]
+    assert plan.key == ["ID"]
+    assert "is a guess" not in " ".join(plan.notes)
+
+
+def test_no_mask_shows_the_key_where_no_message_has_all_columns() -> None:
+    messages = [KEY_ALONE, qlik("UPDATE", {"NAME": "Bo", "ID": "7"}, "01"), SPARSE]
+    with pytest.raises(NoKey):
+        plan_of(messages)
+    notes = " ".join(plan_of(messages, key=["ID"]).notes)
+    assert "No message has all of them, so their order is a guess." in notes
+
+
 def metadata_of(*tables: str) -> list[dict[str, Any]]:
     """Return what the metadata messages of some tables say: ORDERS has the schema `ORDERS-1`."""
     key: dict[str, Any] = {"column_name": "ID", "spark_type": "int", "primary_key_position": 1}
@@ -1314,7 +1377,7 @@ def test_tables_of_one_name_in_two_schemas_are_asked_for_by_their_full_names() -
         assert plan_of(messages, "b.orders").key == ["B"]
         assert plan_of(messages, "a.ORDERS").key == ["A"]
     # Some messages of the only table leave out its schema.
-    columns = plan_of([of_a, of_none], "ORDERS").columns
+    columns = plan_of([of_a, of_none], "ORDERS", ["A"]).columns
     assert [column.name for column in columns] == ["A", "X", "C"]
 
 
@@ -1537,6 +1600,51 @@ def test_a_table_of_debezium_is_found_behind_many_messages_of_another(wrapped: b
     with pytest.raises(plans.SeveralTables) as several:
         plan_of_debezium(later, listed=["public.meters", "vans", "shop.cars"])
     assert several.value.tables == ["public.meters", "shop.cars", "vans"]
+
+
+def flat(table: str, *, wrapped: bool = False, **row: Any) -> str:
+    """Return a flattened row; its connector adds the table, and the schema if there is one."""
+    schema, _, name = table.rpartition(".")
+    said = {"__table": name, "__source_schema": schema} if schema else {"__source_table": name}
+    message = {**row, "__op": "c", "__deleted": "false", **said}
+    return json.dumps({"schema": {}, "payload": message} if wrapped else message)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_flattened_rows_of_several_tables_are_not_of_one(wrapped: bool) -> None:
+    van = flat("public.vans", wrapped=wrapped, id=1, plate="x")
+    truck = flat("trucks", wrapped=wrapped, id=1, load=5)
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of_debezium([van, truck])
+    assert several.value.tables == ["public.vans", "trucks"]
+    for topic in ([van, truck], [*[van] * 1200, truck]):
+        plan = plan_of_debezium(topic, "trucks")
+        assert [column.name for column in plan.columns] == ["id", "load"]
+        assert plan.call["table"] == "'trucks'"
+    with pytest.raises(plans.SeveralTables) as several:
+        plan_of_debezium([*[van] * 1200, truck], listed=["vans"])
+    assert "trucks" in several.value.tables
+
+
+def test_flattened_rows_of_one_table_are_the_models() -> None:
+    van, truck = flat("public.vans", id=1, plate="x"), flat("public.trucks", id=1, load=5)
+    unnamed = json.dumps({"id": 1, "plate": "x", "__op": "c", "__deleted": "false"})
+    plan = plan_of_debezium([van])
+    assert (plan.table, plan.call["table"]) == ("vans", "'public.vans'")
+    # With `table`, rows that name none would be rejected.
+    for topic in ([unnamed], [van, unnamed]):
+        assert "table" not in plan_of_debezium(topic).call
+    # A model that has none takes shards of a table for one. Another `table` would stop its run.
+    plan = plan_of_debezium([van, truck], is_staged=True)
+    assert (plan.table, plan.call.get("table")) == ("shop", None)
+    assert "they are of public.trucks, public.vans, and the model" in " ".join(plan.notes)
+    assert "they are of" not in " ".join(plan_of_debezium([van], is_staged=True).notes)
+    assert [column.name for column in plan.columns] == ["id", "plate", "load"]
+    written: dict[str, Any] = {"is_staged": True, "written_table": "public.vans"}
+    for topic in ([van], [unnamed], [van, unnamed]):
+        assert plan_of_debezium(topic, **written).call["table"] == "'public.vans'"
+    with pytest.raises(plans.SeveralTables):
+        plan_of_debezium([van, truck], **written)
 
 
 @pytest.mark.parametrize("form", ["bare", "wrapped", "flattened"])
