@@ -9,7 +9,12 @@ paired_changes as (
         copy,
         kind,
         image,
-        if(kind = 'update' and last_row_count = 1, last_image, null) as before_image,
+        if(
+            kind = 'update' and last_row_count = 1
+            {%- if plan and plan.has_added %} and last_place not in ('{{ plan.gone | join("', '") }}'){% endif %},
+            last_image,
+            null
+        ) as before_image,
         cast(null as string) as reject_reason,
         if(kind = 'delete', nullif(array_compact(array(
             if(next_is_small, 'the copy has less than half of the rows of the one before', null),

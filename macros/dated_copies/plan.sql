@@ -1,7 +1,8 @@
 {#- What an incremental run compares: each landed copy with the one before it, and the copy after it again, because a
     different copy is before it now.
     - `compared`: their places; `read`: theirs and those of the copies before them,
-    - `gone`: those that the raw table no longer has. The staging table says what they held,
+    - `gone`: those that the raw table no longer has. The staging table says what they held, but nobody what they held
+      in new columns (`has_added`),
     - `revised`: the places whose earlier changes are superseded, unless they are made again: those that are compared,
       and those of copies that were taken out of the raw table,
     - `condition`: which landed rows to read,
@@ -16,13 +17,13 @@
     ).columns[0].values() | list -%}
     {%- set landed = intake.extents | map('first') | list if intake.kind == 'new'
         else afterimage._copies_sizes(side.rows, side.place, 'true', ['1']).keys() | list -%}
-    {%- set candidates = afterimage._copies_beside(known, landed) -%}
+    {%- set candidates = afterimage._copies_beside(known, landed, behind=landed) -%}
     {#- Not every format tells that rows of a copy are gone. What it says now is compared with the next copy. -#}
     {%- set thinned = afterimage._copies_thinned(side, candidates.read | reject('in', landed) | list) -%}
     {%- if thinned -%}
         {#- What took rows out of one copy may have taken them out of others. -#}
         {%- set landed = landed + afterimage._copies_thinned(side, known | reject('in', landed) | list) -%}
-        {%- set candidates = afterimage._copies_beside(known, landed) -%}
+        {%- set candidates = afterimage._copies_beside(known, landed, behind=landed) -%}
     {%- endif -%}
     {%- set condition = afterimage._copies_condition(side, candidates.read, date_type) -%}
     {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
@@ -31,26 +32,27 @@
         {%- do afterimage._copies_report_taken_out(macro_name, side.relation, taken_out) -%}
         {%- set known = known | reject('in', taken_out) | list -%}
         {%- set landed = landed | reject('in', taken_out) | list -%}
-        {%- set candidates = afterimage._copies_beside(known, landed) -%}
+        {%- set candidates = afterimage._copies_beside(known, landed, behind=landed) -%}
         {%- set condition = afterimage._copies_condition(side, candidates.read, date_type) -%}
         {%- set sizes = afterimage._copies_sizes(side.rows, side.place, condition, afterimage._quoted(unique_key)) -%}
     {%- endif -%}
     {#- Of a copy that is gone as a whole, rows are removed and none has landed. -#}
     {%- set landed = landed | select('in', sizes) | list -%}
-    {%- set plan = dict(afterimage._copies_beside(known, landed), gone=[]) -%}
-    {%- for place in plan.read if place not in sizes -%}
-        {%- do plan.gone.append(place) -%}
-        {%- do sizes.update(afterimage._copies_sizes(
-            afterimage._copies_state(place, unique_key), 'place', 'true', afterimage._quoted(unique_key, 'image.')
-        )) -%}
-    {%- endfor -%}
+    {#- With new columns all copies that are there are compared, and what one that is gone showed behind them stands. -#}
+    {%- set plan = afterimage._copies_beside(
+        known, landed, behind=landed | reject('in', known) | list if intake.added else landed
+    ) -%}
+    {%- set gone = plan.read | reject('in', sizes) | list -%}
+    {%- do sizes.update(afterimage._copies_sizes(
+        afterimage._copies_state(gone, unique_key), 'place', 'true', afterimage._quoted(unique_key, 'image.')
+    ) if gone else {}) -%}
     {%- set small = [] -%}
     {%- for place in plan.read -%}
         {%- if place in landed and not loop.first and flags.WHICH in ['run', 'build']
             and sizes[place] * 2 < sizes.get(loop.previtem, 0) -%}
             {#- A copy that was as small when it was read is no news. -#}
             {%- set before = afterimage._copies_sizes(
-                afterimage._copies_state(place, unique_key), 'place', 'true', afterimage._quoted(unique_key, 'image.')
+                afterimage._copies_state([place], unique_key), 'place', 'true', afterimage._quoted(unique_key, 'image.')
             ) if place in known else {} -%}
             {%- if place not in known or sizes[place] < before.get(place, 0) -%}
                 {%- do small.append([place, loop.previtem]) -%}
@@ -65,7 +67,7 @@
         {%- do ids.append(afterimage._copies_ids_between(revised[0], revised[-1])) -%}
     {%- endif -%}
     {{ return(dict(
-        plan, revised=revised, condition=condition, known_within=ids | join(' or '),
+        plan, gone=gone, has_added=intake.added != [], revised=revised, condition=condition, known_within=ids | join(' or '),
         has_erasures=afterimage._load_relation(afterimage._erasures_table()) is not none
     )) }}
 {%- endmacro -%}
@@ -88,12 +90,13 @@ known.change_id between '{{ first }}' and '{{ last }}~' or known.change_id betwe
 {%- endmacro -%}
 
 
-{#- Of the copies that are known and landed: those that are `compared`, and those that are `read` for it. -#}
-{%- macro _copies_beside(known, landed) -%}
+{#- Of the copies that are known and landed: those that are `compared`, which are the landed ones and the next one
+    `behind` each of some, and those that are `read` for it. -#}
+{%- macro _copies_beside(known, landed, behind) -%}
     {%- set read = [] -%}
     {%- set compared = [] -%}
     {%- for place in (known + landed) | unique | sort -%}
-        {%- if place in landed or loop.previtem in landed -%}
+        {%- if place in landed or loop.previtem in behind -%}
             {%- do read.extend([loop.previtem | default(place), place]) -%}
             {%- do compared.append(place) -%}
         {%- endif -%}
@@ -173,47 +176,53 @@ known.change_id between '{{ first }}' and '{{ last }}~' or known.change_id betwe
 {%- endmacro -%}
 
 
-{#- A query in brackets for the rows that a copy had, from the staging table: of a key that was in it twice its
-    rejected rows, of any other what the key's last change says. The last 32 characters of that one's change_id are the
-    key's hash. An erased key whose intervals are kept has a token, which no copy has. -#}
-{%- macro _copies_state(place, unique_key) -%}
+{#- A query in brackets for the rows that copies had, from the staging table: of a key that was in one twice its
+    rejected rows, of any other what the key's last change by then says. The last 32 characters of that one's change_id
+    are the key's hash. An erased key whose intervals are kept has a token, which no copy has. One query serves all
+    copies: a statement that names each of many by itself is too large for Spark to plan. -#}
+{%- macro _copies_state(places, unique_key) -%}
+    {%- set listed = "'" ~ places | join("', '") ~ "'" -%}
     {%- set query -%}
 (
     with twice as (
         select
+            change_seq as place,
             `after` as image,
             {{ afterimage._key_hash(afterimage._struct(unique_key, '`after`.')) }} as key_hash
 
         from {{ this }}
         where
             reject_reason like 'twice in one copy:%'
-            and change_seq = '{{ place }}'
+            and change_seq in ({{ listed }})
             and not startswith(change_id, 'erased-')
     )
 
     select
-        '{{ place }}' as place,
+        place,
         image
 
     from twice
     union all
     select
-        '{{ place }}' as place,
+        place,
         last_change.image
 
     from (
         select
+            place,
             right(change_id, 32) as key_hash,
             max_by(struct(operation, coalesce(`after`, `before`) as image), change_seq) as last_change
 
         from {{ this }}
+        lateral view explode(array({{ listed }})) as place
         where
             reject_reason is null
-            and change_seq <= '{{ place }}'
+            and change_seq <= place
+            and change_seq <= '{{ places | max }}'
             and not startswith(change_id, 'erased-')
-        group by right(change_id, 32)
+        group by place, right(change_id, 32)
     ) as keys
-    left anti join twice on keys.key_hash = twice.key_hash
+    left anti join twice using (place, key_hash)
     where last_change.operation <> 'delete'
 )
     {%- endset -%}

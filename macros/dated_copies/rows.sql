@@ -11,15 +11,15 @@ source_rows as (
 
     from {{ side.rows }}
     where {{ plan.condition if plan else 'true' }}
-    {%- for place in plan.gone if plan %}
+    {%- if plan and plan.gone %}
     union all
     select
         place,
         place as landed_date,
         image
 
-    from {{ afterimage._copies_state(place, unique_key) | indent(4) }} as copy_{{ loop.index }}
-    {%- endfor %}
+    from {{ afterimage._copies_state(plan.gone, unique_key) | indent(4) }} as gone_copies
+    {%- endif %}
 
 ),
 

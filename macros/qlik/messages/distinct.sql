@@ -110,6 +110,10 @@ repeats as (
             'repeated: another message holds the same change',
             reject_reason
         ) as final_reason
+        {%- if is_incremental %},
+        -- Of another change of the key at this place no message is read.
+        count(*) over (partition by {{ place }}) = 1 as is_alone
+        {%- endif %}
         {%- if has_reloads and is_incremental %},
         -- The number of this rank among those that are free.
         if(
@@ -161,6 +165,9 @@ described as (
             cast(array() as array<string>)
         ) as warnings,
         copies as source_rows,
+        {%- if is_incremental %}
+        is_alone,
+        {%- endif %}
         schema_id,
         first_position as message_position
 

@@ -119,6 +119,7 @@ with
         'within': afterimage._qlik_known_within(intake, has_reloads, hold_back_hours),
         'unchanged_if': afterimage._qlik_stays_if(intake, layout, landing),
         'kept': afterimage._qlik_kept(landing, complete_transactions) if afterimage._is_incremental() else {},
+        'carried': ['is_alone'] if afterimage._is_incremental() else [],
         'has_names_of_content': false,
     }
 ) }}
@@ -185,13 +186,16 @@ changes.schema_id is null
 
 
 {#- What a change keeps of its stored row when fewer of its messages are landed: its first offset, by which reloads have
-    their places, the time of a reload, which may be that of its landing, and that its transaction was complete. -#}
+    their places, the time of a reload, which may be that of its landing, that another message, which is gone, holds the
+    same change, and that its transaction was complete. -#}
 {%- macro _qlik_kept(landing, complete_transactions) -%}
     {%- set lacks_first = afterimage._qlik_lacks_first(landing) -%}
     {%- set kept = {
         'message_position': 'if(' ~ lacks_first ~ ', known.message_position, changes.message_position)',
         'changed_at': 'if(' ~ lacks_first ~ ' and ' ~ afterimage._has_movable_place('known.change_seq')
             ~ ', known.changed_at, changes.changed_at)',
+        'reject_reason': "if(known.reject_reason like 'repeated:%' and changes.reject_reason is null and changes.is_alone,"
+            ~ ' known.reject_reason, changes.reject_reason)',
     } -%}
     {%- if complete_transactions -%}
         {%- set is_incomplete = "w -> startswith(w, 'the transaction is not complete:')" -%}

@@ -307,6 +307,9 @@ def test_copies_between_others_may_be_pruned(project: Project, lake: Lake) -> No
         f"delete from {SCHEMA}.parts_copies where copied_on > date'{day(2):%Y-%m-%d}'"
         f" and copied_on < date'{day(5):%Y-%m-%d}'"
     )
+    # One query asks what all of them held.
+    [compiled] = project.dbt("compile", "--select", "stg_parts").results
+    assert compiled.node.compiled_code.count("as last_change") == 1
     for late in (day(6), day(1), day(3)):
         project.dbt(*run)
         assert found(lake, "parts") == expected(copies)
@@ -314,6 +317,85 @@ def test_copies_between_others_may_be_pruned(project: Project, lake: Lake) -> No
         land(lake, "parts_copies", {late: copies[late]})
     project.dbt(*run)
     assert found(lake, "parts") == expected(copies)
+
+
+@pytest.mark.minutes
+def test_a_pruned_copy_takes_no_value_of_a_new_column_back(project: Project, lake: Lake) -> None:
+    """Nobody knows what it had there, so what a kept copy before it shows stays."""
+
+    def write(columns: list[str]) -> None:
+        call = f"dated_copies({relation('colored_copies')}, ['id'], 'copied_on', columns={columns})"
+        project.stream("stg_colored", call, on_schema_change="append_new_columns")
+
+    def changes() -> list[tuple[Any, ...]]:
+        return [
+            (row["id"], row["day"], row["value"], row["color"], row["tells_before"])
+            for row in lake.rows(
+                "select after.id, date(changed_at) as day, after.value, after.color,"
+                " `before` is not null as tells_before"
+                f" from {SCHEMA}.stg_colored where reject_reason is null order by id, day"
+            )
+        ]
+
+    def versions() -> list[tuple[Any, ...]]:
+        rows = in_order(lake.rows(f"select * from {SCHEMA}.colored_history"), ["id"])
+        return [(row["id"], row["valid_from"], row["value"], row["color"]) for row in rows]
+
+    run = ("run", "--select", "stg_colored", "colored_history")
+    project.history("colored_history", "stg_colored")
+    rows = []
+    for number in range(9):
+        later = number >= 4
+        rows += [
+            {"copied_on": day(number).date(), "id": key, "value": value, "color": color}
+            for key, value, color in [
+                (1, "a", "red"),
+                (2, "b" if later else "a", "red"),
+                (3, "a", "blue" if later else "red"),
+            ]
+        ]
+    lake.create("colored_copies", {**COLUMNS, "color": "string"}, rows)
+    write(["id", "value"])
+    project.dbt(*run, "--full-refresh")
+    kept = ", ".join(f"date'{day(number):%Y-%m-%d}'" for number in (2, 5, 7, 8))
+    lake.spark.sql(f"delete from {SCHEMA}.colored_copies where copied_on not in ({kept})")
+    write(["id", "value", "color"])
+    project.dbt(*run)
+    # What the copies of the days 1, 4 and 6 held is known but for the color.
+    dates = [day(number).date() for number in range(9)]
+    assert changes() == [
+        (1, dates[0], "a", None, False),
+        (1, dates[2], "a", "red", False),
+        (1, dates[5], "a", "red", False),
+        (1, dates[7], "a", "red", False),
+        (2, dates[0], "a", None, False),
+        (2, dates[2], "a", "red", False),
+        (2, dates[4], "b", None, True),
+        (2, dates[5], "b", "red", False),
+        (2, dates[7], "b", "red", False),
+        (3, dates[0], "a", None, False),
+        (3, dates[2], "a", "red", False),
+        (3, dates[5], "a", "blue", False),
+        (3, dates[7], "a", "blue", False),
+    ]
+    history_of_kept = [
+        (1, day(0), "a", None),
+        (1, day(2), "a", "red"),
+        (2, day(0), "a", None),
+        (2, day(2), "a", "red"),
+        (2, day(4), "b", None),
+        (2, day(5), "b", "red"),
+        (3, day(0), "a", None),
+        (3, day(2), "a", "red"),
+        (3, day(5), "a", "blue"),
+    ]
+    assert versions() == history_of_kept
+    # Nor does a run take one back that reads everything once more.
+    lake.spark.sql(f"alter table {SCHEMA}.stg_colored set tblproperties ('afterimage.read' = '')")
+    project.dbt(*run)
+    assert versions() == history_of_kept
+    [counted] = lake.rows(f"select sum(source_rows) as n from {SCHEMA}.stg_colored")
+    assert counted["n"] == len(rows)
 
 
 @pytest.mark.slow

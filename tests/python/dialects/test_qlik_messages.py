@@ -1395,6 +1395,42 @@ def test_a_reload_does_not_replace_the_load_that_is_no_longer_landed(
         assert [row["NAME"] for row in found] == ["a", "b", "c", "a", "d", "a"][: 2 * number + 2]
 
 
+@pytest.mark.minutes
+def test_a_change_in_two_messages_counts_once_whichever_leaves_the_raw_table(
+    project: Project, lake: Lake
+) -> None:
+    """The task has written it again, with a space more."""
+    models = version_models(project, "spaced")
+    sequences = [f"2024010112{number:025d}" for number in (1, 2)]
+    inserted = at_offset(0, "INSERT", sequences[0], data={"ID": 1, "NAME": "a"})
+    images = {"data": {"ID": 1, "NAME": "b"}, "beforeData": {"ID": 1, "NAME": "a"}}
+    first = at_offset(1, "UPDATE", sequences[1], **images)
+    second = at_offset(2, "UPDATE", sequences[1], **images)
+    second["value"] += " "
+    later = {**first, "offset": 3, "timestamp": datetime(2024, 1, 2, 9, 3)}
+    of_first, of_second = [(True, 1, True), (False, 1, False)], [(False, 1, True), (True, 1, False)]
+    # Each batch is a new table, so that a run reads all that it has.
+    for number, (batch, expected) in enumerate(
+        [
+            ([inserted, first, second], of_first),
+            ([inserted, second], of_first),
+            ([inserted, first], of_first),
+            ([inserted, second, second], [of_first[0], (False, 2, False)]),
+            # The second one is now the first that is landed.
+            ([inserted, second, later], of_second),
+            ([inserted, later], of_second),
+        ]
+    ):
+        lake.create("spaced", landing("json"), batch)
+        project.dbt("run", "--select", *models, *(["--full-refresh"] if number == 0 else []))
+        rows = lake.rows(
+            "select reject_reason is null as is_good, source_rows,"
+            f" change_id = md5('{first['value']}') as is_first from {SCHEMA}.stg_spaced"
+            f" where change_seq = '{sequences[1]}' order by is_first desc"
+        )
+        assert [tuple(row.values()) for row in rows] == expected, number
+
+
 @pytest.mark.slow
 def test_a_reload_keeps_the_time_of_a_message_that_is_no_longer_landed(
     project: Project, lake: Lake
