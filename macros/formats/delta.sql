@@ -175,12 +175,12 @@ true
 {%- endmacro -%}
 
 
-{#- Delta lists what it would remove: the files that no version needs, and empty folders of partitions, such as
-    `closed_by=update`. -#}
+{#- Delta lists what it would remove: the files that no version needs, and empty folders, those of partitions, such as
+    `closed_by=update`, and that of the change data feed. -#}
 {%- macro _delta_files_left(relation) -%}
     {%- set files = [] -%}
     {%- set listed = afterimage._vacuum_all(relation, 'dry run').columns[0].values() -%}
-    {%- for path in listed if '=' not in path.split('/')[-1] -%}
+    {%- for path in listed if '=' not in path.split('/')[-1] and not path.endswith('/_change_data') -%}
         {%- do files.append(path) -%}
     {%- endfor -%}
     {{ return(files) }}

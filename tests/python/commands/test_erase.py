@@ -1951,7 +1951,10 @@ def test_a_key_is_erased_where_what_was_read_is_gone(
 def test_a_change_data_feed_is_not_asked_for_what_an_erasure_has_removed(
     make_project: Callable[[str], Project], lake: Lake
 ) -> None:
-    """On some stores of objects the log does not say by itself that VACUUM was here."""
+    """On some stores of objects the log does not say by itself that VACUUM was here.
+
+    On a disk the feed leaves an empty folder behind, which is no file.
+    """
     project = make_project("erase_feed")
     project.file(
         "models/sources.yml",
