@@ -5,6 +5,10 @@
     (see _earlier_erasures), and the types of its columns may be others. -#}
 {%- macro _list_erasures(plan, reference) -%}
     {%- set list = afterimage._erasures_table() -%}
+    {#- dbt makes the schemas of the models that it runs, and no others. -#}
+    {%- if afterimage._load_relation(list) is none -%}
+        {%- do run_query('create schema if not exists ' ~ list.include(identifier=false)) -%}
+    {%- endif -%}
     {%- do run_query(
         'create table if not exists ' ~ list ~ ' (model string, erased_key string, requested_at timestamp,'
         ~ ' reference string, kept string) using ' ~ plan.stream.format

@@ -175,24 +175,28 @@ true
 {%- endmacro -%}
 
 
-{#- Delta lists what it would remove: the files that no version needs, and empty folders of partitions, such as
-    `closed_by=update`. -#}
+{#- Delta lists what it would remove: the files that no version needs, and empty folders, those of partitions, such as
+    `closed_by=update`, and that of the change data feed. -#}
 {%- macro _delta_files_left(relation) -%}
     {%- set files = [] -%}
     {%- set listed = afterimage._vacuum_all(relation, 'dry run').columns[0].values() -%}
-    {%- for path in listed if '=' not in path.split('/')[-1] -%}
+    {%- for path in listed if '=' not in path.split('/')[-1] and not path.endswith('/_change_data') -%}
         {%- do files.append(path) -%}
     {%- endfor -%}
     {{ return(files) }}
 {%- endmacro -%}
 
 
-{#- Nobody may be reading an older version meanwhile. -#}
+{#- Nobody may be reading an older version meanwhile. Delta notes VACUUM in the log of a table, but not on all stores
+    unless it is told to. Without the note `_has_change_feed` would ask for what is gone. -#}
 {%- macro _vacuum_all(relation, how='') -%}
     {%- set check = 'spark.databricks.delta.retentionDurationCheck.enabled' -%}
+    {%- set note = 'spark.databricks.delta.vacuum.logging.enabled' -%}
     {%- do run_query('set ' ~ check ~ '=false') -%}
+    {%- do run_query('set ' ~ note ~ '=true') -%}
     {%- set files = run_query('vacuum ' ~ relation ~ ' retain 0 hours ' ~ how) -%}
     {%- do run_query('reset ' ~ check) -%}
+    {%- do run_query('reset ' ~ note) -%}
     {{ return(files) }}
 {%- endmacro -%}
 
@@ -238,18 +242,6 @@ true
         {%- set landed.at = commit['timestamp'] -%}
     {%- endfor -%}
     {{ return("select timestamp '" ~ (landed.at | string)[:19] ~ "' as landed_at") }}
-{%- endmacro -%}
-
-
-{#- Whether commits have appended rows, or rewritten files, and done nothing else. -#}
-{%- macro _delta_only_appends(commits) -%}
-    {%- for commit in commits if commit['operation'] != 'OPTIMIZE' -%}
-        {%- if commit['operation'] not in ['WRITE', 'STREAMING UPDATE']
-            or 'Append' not in commit['operationParameters'] | string -%}
-            {{ return(false) }}
-        {%- endif -%}
-    {%- endfor -%}
-    {{ return(true) }}
 {%- endmacro -%}
 
 

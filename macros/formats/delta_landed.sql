@@ -132,3 +132,15 @@
         ~ commits[0]['version'] ~ ') where _change_type in (' ~ kinds ~ '))'
     ) }}
 {%- endmacro -%}
+
+
+{#- Whether commits have appended rows, or rewritten files, and done nothing else. -#}
+{%- macro _delta_only_appends(commits) -%}
+    {%- for commit in commits if commit['operation'] != 'OPTIMIZE' -%}
+        {%- if commit['operation'] not in ['WRITE', 'STREAMING UPDATE']
+            or 'Append' not in commit['operationParameters'] | string -%}
+            {{ return(false) }}
+        {%- endif -%}
+    {%- endfor -%}
+    {{ return(true) }}
+{%- endmacro -%}

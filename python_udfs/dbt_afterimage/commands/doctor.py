@@ -104,7 +104,7 @@ def findings(where: Where, *, connect: bool) -> Iterator[Finding]:
             key: str(value) for key, value in (credentials.server_side_parameters or {}).items()
         }
         yield check_memory(settings.get("spark.driver.memory", "1g"), memory())
-        yield from check_warehouses(settings, Path(where.project_dir or "."))
+        yield from check_warehouses(settings, project.folder)
     else:
         yield check_server(str(credentials.host), int(credentials.port))
     if connect:

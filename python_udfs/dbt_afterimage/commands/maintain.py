@@ -37,7 +37,7 @@ def command(selected: Sequence[str], retain_days: int, where: Where) -> None:
     It does what `dbt run-operation maintain_history` does, for all models and dbt snapshots of the
     project that are tables, some at a time; those that are not built yet are left out. Sources are
     maintained only if they are selected. A table that fails does not keep the others from it; the
-    exit code is then 1.
+    exit code is then 1, and also if no table is built.
     """
     project = Project(where, asks=True)
     nodes = _nodes(project, selected)
@@ -47,19 +47,24 @@ def command(selected: Sequence[str], retain_days: int, where: Where) -> None:
         answers = project.macros(
             "_maintain_node", [{"id": key, "retain_days": retain_days} for key in nodes]
         )
-    failed = []
+    failed, unbuilt = [], 0
     for key, answer in zip(nodes, answers, strict=True):
         name = key.split(".", 2)[2]
         # What dbt has not built yet needs no upkeep; a source that is gone is a failure.
         is_ours = not key.startswith("source.")
         if is_ours and "TABLE_OR_VIEW_NOT_FOUND" in str(answer):
             print(f"{name}: not built")
+            unbuilt += 1
         elif isinstance(answer, AfterimageError):
             failed.append(f"{name}: {answer}")
         else:
             print(f"{name}: {answer}")
     if failed:
         raise AfterimageError(f"{len(failed)} of {len(nodes)} failed\n" + "\n".join(failed))
+    if unbuilt == len(nodes):
+        raise AfterimageError(
+            "no table is built: run `dbt build` first, or check --target and AFTERIMAGE_WAREHOUSE"
+        )
 
 
 def _nodes(project: Project, selected: Sequence[str]) -> list[str]:

@@ -27,13 +27,16 @@ _OWN_OPTIONS = ("-XX:SharedArchiveFile", "-XX:ArchiveClassesAtExit", "-Xshare")
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-def java_options(java: JavaChoice, conf: Mapping[str, str], env: Mapping[str, str]) -> str:
+def java_options(
+    java: JavaChoice, conf: Mapping[str, str], env: Mapping[str, str], project: Path = Path()
+) -> str:
     """Return the Java options that use the archive, or make it if there is none yet.
 
     Args:
         java: The Java that Spark runs on.
         conf: The session's settings.
         env: Environment variables.
+        project: The project's folder, in which a relative one of the archives starts.
     """
     wanted = env.get(FOLDER, str(_DEFAULT_FOLDER))
     given = conf.get("spark.driver.extraJavaOptions", "")
@@ -43,7 +46,7 @@ def java_options(java: JavaChoice, conf: Mapping[str, str], env: Mapping[str, st
     knows_archives = base.is_file() and (major_version(java.version) or 0) >= _FIRST_JAVA
     if not wanted or not knows_archives or any(option in given for option in _OWN_OPTIONS):
         return ""
-    folder = Path(wanted).absolute()
+    folder = (project / wanted).absolute()
     if " " in str(folder):
         return ""  # Spark splits the options at blanks.
     archive = folder / f"classes-{_key(java, conf)}.jsa"

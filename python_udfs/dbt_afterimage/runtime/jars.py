@@ -105,13 +105,20 @@ class Jar:
         return f"{self.artifact}-{self.version}.jar"
 
 
-def add(conf: dict[str, str], *, in_one_process: bool, env: Mapping[str, str]) -> None:
+def add(
+    conf: dict[str, str],
+    *,
+    in_one_process: bool,
+    env: Mapping[str, str],
+    project: Path = Path(),
+) -> None:
     """Put the jars that the settings need where Spark finds them.
 
     Args:
         conf: Spark settings, changed in place. Jars that they name themselves are kept.
         in_one_process: Whether driver and executors are one process.
         env: Environment variables.
+        project: The project's folder, which keeps the jars unless `env` names another one.
 
     Raises:
         AfterimageError: A jar is missing and cannot be fetched.
@@ -121,7 +128,7 @@ def add(conf: dict[str, str], *, in_one_process: bool, env: Mapping[str, str]) -
         for one in (*FORMATS, *_wanted)
         if one in _wanted or any(value in one.catalogs for value in conf.values())
         if not _is_named(one, conf, env)
-        for path in _paths(one, conf, env)
+        for path in _paths(one, conf, env, project)
     ]
     if found:
         # A jar on the class path is used in place. `spark.jars` would copy it at each start, but
@@ -203,10 +210,12 @@ def _three(name: str) -> tuple[str, str, str]:
     return group, artifact, version
 
 
-def _paths(wanted: Format, conf: Mapping[str, str], env: Mapping[str, str]) -> Sequence[Path]:
+def _paths(
+    wanted: Format, conf: Mapping[str, str], env: Mapping[str, str], project: Path
+) -> Sequence[Path]:
     spark = _spark_version(env)
     jars = listed(spark, wanted.title)
-    folder = _folder(env)
+    folder = _folder(env, project)
     if jars and not _missing(jars, folder):
         return [folder / jar.file for jar in jars]
     if (spark, wanted.title) == ("3.5_2.12", "Iceberg") and (wheel := _wheel()):
@@ -226,10 +235,10 @@ def _both(spark: str) -> str:
     return f"{version} (Scala {scala})"
 
 
-def _folder(env: Mapping[str, str]) -> Path:
+def _folder(env: Mapping[str, str], project: Path) -> Path:
     if env.get(FOLDER):
         return Path(env[FOLDER]).absolute()
-    return state_folder(Path.cwd()) / "jars"
+    return state_folder(project.absolute()) / "jars"
 
 
 def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:

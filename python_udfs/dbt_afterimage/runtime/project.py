@@ -10,6 +10,7 @@ import difflib
 import gc
 import io
 import json
+import os
 import re
 import sys
 import time
@@ -78,9 +79,10 @@ class Where:
         Raises:
             AfterimageError: There is no project.
         """
-        here = Path(self.project_dir or ".").absolute()
         # As dbt itself does.
-        above = [] if self.project_dir else here.parents
+        given = self.project_dir or os.environ.get("DBT_PROJECT_DIR")
+        here = Path(given or ".").absolute()
+        above = [] if given else here.parents
         for folder in (here, *above):
             if (folder / "dbt_project.yml").is_file():
                 return folder

@@ -69,17 +69,18 @@ def _start(parameters: Mapping[str, Any]) -> SparkSession:
     conf = {key: str(value) for key, value in parameters.items() if str(value)}
     # dbt-spark turns ANSI mode off in every profile, even if the profile sets it.
     conf["spark.sql.ansi.enabled"] = os.environ.get("AFTERIMAGE_ANSI", "false")
-    complete(conf)
+    project = _project()
+    complete(conf, project)
     if _in_one_process(conf):
         options = [
             conf.get("spark.driver.extraJavaOptions", ""),
-            class_archive.java_options(chosen, conf, os.environ),
+            class_archive.java_options(chosen, conf, os.environ, project),
         ]
         conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, options))
     # PySpark starts the JVM with all settings on its command line, which every user can read. The
     # secret ones are passed once it runs.
     open_to_all = [(key, value) for key, value in conf.items() if not _SECRET.search(key)]
-    with java.without_vector_module(chosen, os.environ):
+    with java.without_vector_module(chosen, os.environ, project):
         SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(open_to_all))
     builder = SparkSession.builder
     for key, value in conf.items():
@@ -111,6 +112,13 @@ def start_early(parameters: Mapping[str, Any]) -> None:
 
     for task in (start, load):
         threading.Thread(target=task, name="afterimage-start", daemon=True).start()
+
+
+def _project() -> Path:
+    """Return the folder of the project that dbt works on, wherever dbt was started."""
+    from dbt.flags import get_flags
+
+    return Path(getattr(get_flags(), "PROJECT_DIR", None) or ".")  # type: ignore[no-untyped-call]
 
 
 def _in_one_process(conf: Mapping[str, str]) -> bool:
@@ -145,45 +153,64 @@ def _say_no_stack_of_a_query() -> None:
             logger.getLogger(name).disabled = True
 
 
-def complete(conf: dict[str, str]) -> None:
+def complete(conf: dict[str, str], project: Path = Path()) -> None:
     """Add the settings that depend on the machine: jar, folders, interpreter, logs.
 
     Args:
         conf: Spark settings, changed in place. The profile's own settings are kept.
+        project: The project's folder, in which relative locations start.
 
     Raises:
         AfterimageError: The folder for the tables cannot be made.
     """
+    # Iceberg and Delta write paths into their tables: the same ones if a link leads to the project.
+    project = project.resolve()
     local = conf.setdefault("spark.master", "local[*]").startswith("local")
     # Otherwise Spark would replace `${…}` in names and values with settings and the environment.
     conf.setdefault("spark.sql.variable.substitute", "false")
     # Spark's pages hide these values. A catalog's credential is not among Spark's defaults.
     conf.setdefault("spark.redaction.regex", _SECRETS)
-    jars.add(conf, in_one_process=_in_one_process(conf), env=os.environ)
+    jars.add(conf, in_one_process=_in_one_process(conf), env=os.environ, project=project)
     for key in [k for k, value in conf.items() if value == ICEBERG_CATALOG]:
-        location = conf.get(f"{key}.warehouse", "")
-        folder = local_folder(location)
-        if folder and conf.get(f"{key}.type") == "hadoop":
-            # Executors have another working directory, and the catalog needs the folder to exist.
+        is_hadoop = conf.get(f"{key}.type") == "hadoop"
+        folder = _located(conf, f"{key}.warehouse", project) if is_hadoop else None
+        if folder:
+            # The catalog needs it to exist.
             make_folder(folder)
-            if not location.lower().startswith("file:"):
-                conf[f"{key}.warehouse"] = str(folder.absolute())
             # Another process may have written. A cached table would be outdated, and Iceberg
             # refuses a merge that was planned on it.
             conf.setdefault(f"{key}.cache-enabled", "false")
+    options = conf.get("spark.driver.extraJavaOptions", "")
     metastore = conf.get("spark.hadoop.javax.jdo.option.ConnectionURL", "")
-    tables = local_folder(conf.get("spark.sql.warehouse.dir", ""))
-    if local and tables and metastore.startswith("jdbc:derby:"):
+    tables = _located(conf, "spark.sql.warehouse.dir", project) if local else None
+    if local and metastore.startswith("jdbc:derby:"):
         # Derby keeps its files there, and its error for a read-only folder is 300 lines long.
-        make_folder(tables, written=True)
+        if tables:
+            make_folder(tables, written=True)
+        # The folder in which the path of its database starts.
+        if "derby.system.home" not in options:
+            options = f'{options} "-Dderby.system.home={project}"'.strip()
     if local:
         # A `python3` on PATH may differ in version from the one that runs dbt.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    options = conf.get("spark.driver.extraJavaOptions", "")
     if "log4j2.configurationFile" not in options:
-        quiet = f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"
-        conf["spark.driver.extraJavaOptions"] = f"{options} {quiet}".strip()
+        options = f"{options} -Dlog4j2.configurationFile={_LOG4J.as_uri()}".strip()
+    conf["spark.driver.extraJavaOptions"] = options
+
+
+def _located(conf: dict[str, str], key: str, project: Path) -> Path | None:
+    """Let a setting name its folder from the root; return the folder, none if it is elsewhere.
+
+    Executors have another working directory, and dbt may have been started in another one, too.
+    """
+    location = conf.get(key, "")
+    folder = local_folder(location)
+    if folder is None:
+        return None
+    if not location.lower().startswith("file:"):
+        conf[key] = str(project / folder)
+    return project / folder
 
 
 def _use_utc() -> None:

@@ -34,7 +34,12 @@ def without_stack(text: str) -> str:
     lines = [line for line in text.splitlines() if not _STACK_LINE.match(line)]
     if _CONFLICT.search(text):
         lines.append("Another run has changed the table. Run again, one run at a time.")
-    if _NO_FILE.search(text):
+    if "/.afterimage/landing/" in text and "does not exist" in text:
+        lines.append(
+            "Spark does not see the project's folder, where `afterimage land` has put files for it."
+            " See docs/start/land.md."
+        )
+    elif _NO_FILE.search(text):
         lines.append(
             "There is no file now. If files are moved away once they are read, run again when one"
             " has landed; else check the path."

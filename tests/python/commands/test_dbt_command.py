@@ -138,6 +138,30 @@ def test_docs_can_be_generated_before_any_table_exists(tmp_path: Path) -> None:
     assert {"stg_qlik__customers", "stg_db2__stock", "customers_accounting"} <= set(unknown)
 
 
+@pytest.mark.minutes
+@pytest.mark.parametrize("target", ["local", "parquet"])
+def test_the_tables_are_those_of_the_project_wherever_dbt_is_started(
+    target: str, tmp_path: Path
+) -> None:
+    folder, elsewhere = tmp_path / "my shop", tmp_path / "elsewhere"
+    for path in (folder, elsewhere):
+        path.mkdir()
+    project = Project(folder)
+    project.model("starts", "select 1 as id", materialized="incremental")
+    env = environment(DBT_TARGET=target, DBT_PROFILES_DIR=str(folder / "profiles"))
+    run(BIN / "dbt", "run", cwd=folder, env=env)
+    run(BIN / "dbt", "run", "--project-dir", "../my shop", cwd=elsewhere, env=env)
+    count = ("--quiet", "show", "--output", "json", "--inline", "select * from {{ ref('starts') }}")
+    shown = run(BIN / "dbt", *count, cwd=folder / "models", env=env)
+    assert json.loads(shown.stdout)["show"] == [{"id": 1}, {"id": 1}]
+    assert list(elsewhere.iterdir()) == []
+    assert [path.name for path in (folder / "models").iterdir()] == ["starts.sql"]
+    where = ("--project-dir", str(folder))
+    said = run(BIN / "afterimage", "doctor", *where, cwd=elsewhere, env=env).stdout
+    if target == "local":
+        assert f"warehouse: {folder}/.afterimage/warehouse\n" in said
+
+
 FAKE_JAVA = '#!/bin/sh\necho "$0 $*" >>"$JAVA_MARK"\nexit 1\n'
 
 

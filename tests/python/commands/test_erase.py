@@ -1944,3 +1944,66 @@ def test_a_key_is_erased_where_what_was_read_is_gone(
         assert f"{table}: is gone, so nothing is erased there" in said
         assert found_in_files(lake, f"stg_{name}") == set()
     lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+@pytest.mark.needs("delta")
+def test_a_change_data_feed_is_not_asked_for_what_an_erasure_has_removed(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """On some stores of objects the log does not say by itself that VACUUM was here.
+
+    On a disk the feed leaves an empty folder behind, which is no file.
+    """
+    project = make_project("erase_feed")
+    project.file(
+        "models/sources.yml",
+        f"sources: [{{name: crm, schema: {SCHEMA}, tables: [{{name: fed__ct}}]}}]",
+    )
+    project.stream("stg_fed", "qlik_change_table(source('crm', 'fed__ct'), unique_key=['code'])")
+    lake.create("fed__ct", COLUMNS, ROWS)
+    lake.spark.sql(
+        f"alter table {SCHEMA}.fed__ct set tblproperties ('delta.enableChangeDataFeed' = 'true')"
+    )
+    lake.spark.sql(f"drop table if exists {SCHEMA}.afterimage_erasures")
+    project.dbt("run", "--full-refresh")
+    lake.append("fed__ct", COLUMNS, [row(6, "I", "cid", "Cid")])
+    lake.spark.conf.set("spark.databricks.delta.vacuum.logging.enabled", "false")
+    try:
+        erase(project, staging="stg_fed", keys=[{"code": "eve-now"}], raw=True)
+    finally:
+        lake.spark.conf.unset("spark.databricks.delta.vacuum.logging.enabled")
+    lake.append("fed__ct", COLUMNS, [row(7, "I", "dan", "Dan")])
+    project.dbt("run")
+    staged = lake.rows(f"select `after`.name, reject_reason from {SCHEMA}.stg_fed")
+    assert sorted((str(one["name"]), str(one["reject_reason"])) for one in staged) == [
+        ("Ada", "None"),
+        ("Ada L.", "None"),
+        ("Bob", "None"),
+        ("Cid", "None"),
+        ("Dan", "None"),
+        ("None", "erased"),
+        ("None", "erased"),
+    ]
+    lake.spark.sql(f"drop table {SCHEMA}.afterimage_erasures")
+
+
+@pytest.mark.slow
+def test_the_list_is_made_with_its_schema(
+    make_project: Callable[[str], Project], lake: Lake
+) -> None:
+    """dbt makes the schemas of the models that it runs, and no others."""
+    project = make_project("erase_schema")
+    call = f"qlik_change_table({relation('apart__ct')}, unique_key=['code'])"
+    project.stream("stg_apart", call)
+    lake.create("apart__ct", COLUMNS, ROWS)
+    named = ("--vars", json.dumps({"afterimage_erasures": "privacy.erasures"}))
+    project.dbt("run", "--full-refresh", *named)
+    asked = {"staging": "stg_apart", "keys": [{"code": "eve-now"}]}
+    project.dbt("run-operation", "erase", "--args", json.dumps(asked), *named)
+    listed = lake.rows("select erased_key from privacy.erasures")
+    assert {json.loads(one["erased_key"])["code"] for one in listed} == {"eve-at-first", "eve-now"}
+    staged = lake.rows(f"select reject_reason from {SCHEMA}.stg_apart")
+    assert [one["reject_reason"] for one in staged].count("erased") == 2
+    lake.spark.sql("drop table privacy.erasures")
+    lake.spark.sql("drop schema privacy")

@@ -76,6 +76,19 @@ def test_one_table_that_fails_does_not_keep_the_others_from_upkeep(
 
 
 @pytest.mark.slow
+def test_upkeep_of_nothing_is_an_error(
+    make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """As where the tables are in another warehouse."""
+    project = make_project("upkeep_of_nothing")
+    project.model("never_built", "select 1 as id", materialized="table")
+    assert typed(project) == 1
+    said = capfd.readouterr()
+    assert said.out == "never_built: not built\n"
+    assert "no table is built: run `dbt build` first" in said.err
+
+
+@pytest.mark.slow
 @pytest.mark.needs("iceberg", "delta")
 def test_an_operation_takes_several_tables(
     make_project: Callable[[str], Project], lake: Lake, capfd: pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from dbt_afterimage.runtime import cursor
 from dbt_afterimage.runtime.cursor import AfterimageCursor
-from dbt_afterimage.runtime.spark_errors import is_overtaken_listing
+from dbt_afterimage.runtime.spark_errors import is_overtaken_listing, without_stack
 
 
 @pytest.fixture
@@ -188,3 +188,17 @@ def test_only_a_listing_that_races_another_run_is_repeated() -> None:
     assert is_overtaken_listing("/* dbt */ show tables in afterimage", gone)
     assert not is_overtaken_listing("select * from afterimage.t", gone)
     assert not is_overtaken_listing("show tables in afterimage", "SCHEMA_NOT_FOUND")
+
+
+def test_files_that_a_load_has_put_down_are_not_said_to_be_gone() -> None:
+    """They are in the project's folder, which the machines of a cluster may not see."""
+    place = "/srv/my shop/.afterimage/landing/raw.prices/5f/0"
+    for text in (
+        f"[PATH_NOT_FOUND] Path does not exist: hdfs://name-node{place}.",
+        f"java.io.FileNotFoundException: File file:{place}/part-0.parquet does not exist",
+    ):
+        said = without_stack(text)
+        assert "does not see the project's folder" in said
+        assert "There is no file now" not in said
+    away = without_stack("[PATH_NOT_FOUND] Path does not exist: file:/srv/landing/prices.")
+    assert "There is no file now" in away

@@ -12,6 +12,11 @@ import pytest
 from dbt_afterimage.runtime.session import ICEBERG_CATALOG, complete
 
 CATALOG = "spark.sql.catalog.lake"
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+DERBY = {
+    "spark.hadoop.javax.jdo.option.ConnectionURL": "jdbc:derby:;databaseName=db;create=true",
+    JAVA_OPTIONS: "-Duser.timezone=UTC",
+}
 MASTERS_OUTSIDE = ["spark://host:7077", "yarn", "k8s://https://host", "local-cluster[1,1,1024]"]
 
 
@@ -62,6 +67,37 @@ def test_storage_of_another_kind_is_left_unchanged(tmp_path: Path, location: str
     complete(conf)
     assert conf[f"{CATALOG}.warehouse"] == location
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("given", ["my shop", "{root}/my shop", "{root}/link"])
+def test_relative_locations_are_those_of_the_project(tmp_path: Path, given: str) -> None:
+    """Wherever dbt was started: with `--project-dir`, or in a folder below the project."""
+    shop = tmp_path / "my shop"
+    shop.mkdir()
+    (tmp_path / "link").symlink_to(shop)
+    conf = profile("tables", spark__sql__warehouse__dir="./hive") | DERBY
+    complete(conf, Path(given.format(root=tmp_path)))
+    assert conf[f"{CATALOG}.warehouse"] == str(shop / "tables")
+    assert conf["spark.sql.warehouse.dir"] == str(shop / "hive")
+    assert f'-Duser.timezone=UTC "-Dderby.system.home={shop}" ' in conf[JAVA_OPTIONS]
+    assert {path.name for path in shop.iterdir()} >= {"tables", "hive"}
+    assert {path.name for path in tmp_path.iterdir()} == {"my shop", "link"}
+
+
+def test_the_place_that_a_profile_gives_to_derby_is_kept(tmp_path: Path) -> None:
+    conf = DERBY | {JAVA_OPTIONS: "-Dderby.system.home=/data"}
+    complete(conf, tmp_path / "shop")
+    assert conf[JAVA_OPTIONS].startswith("-Dderby.system.home=/data -Dlog4j2.")
+
+
+@pytest.mark.parametrize("master", MASTERS_OUTSIDE[:3])
+def test_a_cluster_has_its_warehouse_where_its_file_system_says(
+    tmp_path: Path, master: str
+) -> None:
+    conf = {"spark.master": master, "spark.sql.warehouse.dir": "warehouse"}
+    complete(conf, tmp_path / "shop")
+    assert conf["spark.sql.warehouse.dir"] == "warehouse"
+    assert "derby" not in conf[JAVA_OPTIONS]
 
 
 def test_tables_that_another_process_may_write_are_not_cached() -> None:

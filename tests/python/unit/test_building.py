@@ -261,6 +261,18 @@ def test_a_variable_of_the_environment_in_dbt_project_is_a_setting(
     assert settings("2020-01-01") == before
 
 
+def test_the_project_is_the_one_of_dbt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """dbt goes by its variable where no option names a folder."""
+    for name in ("shop", "other"):
+        (tmp_path / name / "models").mkdir(parents=True)
+        (tmp_path / name / "dbt_project.yml").touch()
+    monkeypatch.chdir(tmp_path / "other" / "models")
+    assert Where().folder() == tmp_path / "other"
+    monkeypatch.setenv("DBT_PROJECT_DIR", "../../shop")
+    assert Where().folder().resolve() == tmp_path / "shop"
+    assert Where(project_dir=str(tmp_path / "other")).folder() == tmp_path / "other"
+
+
 def test_up_begins_no_project_in_a_wrong_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
