@@ -38,7 +38,7 @@
     {%- endif -%}
     {#- Of a copy that is gone as a whole, rows are removed and none has landed. -#}
     {%- set landed = landed | select('in', sizes) | list -%}
-    {#- With new columns all copies that are there are compared, and what one that is gone showed behind them stands. -#}
+    {#- With new columns, all copies that are there are compared. Behind them, what a gone copy showed stands. -#}
     {%- set plan = afterimage._copies_beside(
         known, landed, behind=landed | reject('in', known) | list if intake.added else landed
     ) -%}

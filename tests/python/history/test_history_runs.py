@@ -764,8 +764,11 @@ def test_a_rebuild_of_some_keys_loses_nothing_that_a_pruned_stream_lacks(
     changes = [change(number, "update", (1, "Ada", city)) for number, city in cities]
     lake.create("changes", COLUMNS, changes)
     unbuilt.dbt("run", "--full-refresh")
-    known = [(1, "Ada", "Rome", 1, "update"), (1, "Ada", "Oslo", 2, "update")]
-    known.append((1, "Ada", "Bonn", 3, None))
+    known: list[tuple[object, ...]] = [
+        (1, "Ada", "Rome", 1, "update"),
+        (1, "Ada", "Oslo", 2, "update"),
+        (1, "Ada", "Bonn", 3, None),
+    ]
     again = {"ingested_at": DAY + timedelta(hours=1)}
     lake.create("changes", COLUMNS, [changes[-1] | again])
     unbuilt.dbt("run")
