@@ -29,9 +29,9 @@ MAX_NAME_CHARACTERS = 1000
 MAX_DECIMAL_BYTES = 256
 MAX_SCALE = 255
 MAX_SCHEMAS_KEPT = 256
-# Of each field, the values whose texts are kept.
-MAX_KNOWN_VALUES = 1000
-MAX_KNOWN_BYTES = 16
+# What a function that is made for a schema holds at most, since Python compiles it as a whole.
+MAX_FIELDS_IN_FUNCTION = 500
+MAX_LINES_IN_BRANCH = 16
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 # From a value (a bool, an int, a float, a text or bytes) to what stands for it in JSON.
@@ -219,10 +219,7 @@ class _Compiler:
         }
 
     def compile(self, schema: Any) -> Reader:
-        reader = self._function(self._code(schema))
-        if reader.values > MAX_SCHEMA_VALUES:
-            raise MessageError(f"a record of more than {MAX_SCHEMA_VALUES} values")
-        return reader
+        return self._function(self._code(schema))
 
     def _code(self, schema: Any) -> _Code:
         if isinstance(schema, list):
@@ -238,7 +235,7 @@ class _Compiler:
             convert = self._notation(kind, annotation)
             if kind == "string" and convert is None:
                 return _Code(_READ_TEXT, raw.smallest)
-            return self._known(kind, raw, convert)
+            return self._call(_written(raw, convert))
         if kind in ("array", "map"):
             items = self._function(self._code(schema["items" if kind == "array" else "values"]))
             return self._call(blocks(items, is_map=kind == "map"))
@@ -268,21 +265,38 @@ class _Compiler:
         if len(fields) < len(schema["fields"]):
             raise MessageError(f"two fields of the record {name} have one name")
         self._open.remove(name)
+        named = list(fields.items())
+        size = MAX_FIELDS_IN_FUNCTION
+        parts = [self._members(named[at : at + size]) for at in range(0, len(named), size)]
+        values = 1 + sum(part.values for part in parts)
+        if values > MAX_SCHEMA_VALUES:
+            raise MessageError(f"a record of more than {MAX_SCHEMA_VALUES} values")
+        lines, texts = [], []
+        for index, part in enumerate(parts):
+            read = part if len(parts) == 1 else self._call(self._function(part))
+            lines += [*read.lines, f"part_{index} = text"]
+            texts.append(f"part_{index}")
+        lines.append(f"text = '{{' + ', '.join([{', '.join(texts)}]) + '}}'")
+        code = _Code(lines, sum(part.smallest for part in parts), values)
+        self._done[name] = called = self._call(self._function(code))
+        return called
+
+    def _members(self, fields: list[tuple[str, _Code]]) -> _Code:
         lines, members = [], []
-        for index, (quoted_name, code) in enumerate(fields.items()):
+        for index, (quoted_name, code) in enumerate(fields):
             lines += [*code.lines, f"text_{index} = text"]
-            members += [repr(("," if index else "{") + quoted_name + ":"), f"text_{index}"]
-        members.append("'}'" if fields else "'{}'")
-        lines.append(f"text = ''.join(({', '.join(members)},))")
-        smallest = sum(code.smallest for code in fields.values())
-        values = 1 + sum(code.values for code in fields.values())
-        self._done[name] = code = self._call(self._function(_Code(lines, smallest, values)))
-        return code
+            members += [repr((", " if index else "") + quoted_name + ": "), f"text_{index}"]
+        lines.append(f"text = ''.join([{', '.join(members)}])")
+        codes = [code for _, code in fields]
+        return _Code(lines, sum(c.smallest for c in codes), sum(c.values for c in codes))
 
     def _union(self, branches: list[_Code]) -> _Code:
         if len(branches) != 2:
             return self._call(union([self._function(code) for code in branches]))
-        first, second = branches
+        first, second = (
+            code if len(code.lines) <= MAX_LINES_IN_BRANCH else self._call(self._function(code))
+            for code in branches
+        )
         lines = [
             "branch = data[position]",
             "position += 1",
@@ -295,38 +309,6 @@ class _Compiler:
             *(f"    {line}" for line in second.lines),
         ]
         return _Code(lines, *_union_size(branches))
-
-    def _known(self, kind: str, raw: Reader, convert: Convert | None) -> _Code:
-        """Return what reads a value that is no text. Most recur, as both rows hold them."""
-        known: dict[bytes, str] = {}
-        read_raw = raw.read
-
-        def read(data: bytes, position: int) -> tuple[str, int]:
-            value, end = read_raw(data, position)
-            text = _in_json(value if convert is None else convert(value))
-            if end - position <= MAX_KNOWN_BYTES:
-                if len(known) >= MAX_KNOWN_VALUES:
-                    known.clear()
-                known[data[position:end]] = text
-            return text, end
-
-        if kind in ("int", "long"):
-            find_end = ["end = position", "while data[end] > 127:", "    end += 1", "end += 1"]
-        elif kind == "bytes":
-            find_end = ["end = position + 1 + (data[position] >> 1)"]
-        else:
-            find_end = [f"end = position + {raw.smallest}"]
-        # Whatever `end` is: the same bytes are the same value.
-        lines = [
-            *find_end,
-            "found = data[position:end]",
-            f"text = {self._named_as(known)}.get(found)",
-            "if text is None:",
-            f"    text, position = {self._named_as(read)}(data, position)",
-            "else:",
-            "    position += len(found)",
-        ]
-        return _Code(lines, raw.smallest)
 
     def _call(self, reader: Reader) -> _Code:
         lines = [f"text, position = {self._named_as(reader.read)}(data, position)"]
@@ -484,6 +466,22 @@ def decimal_text(schema: Mapping[str, Any]) -> Convert:
     return text
 
 
+def _written(raw: Reader, convert: Convert | None) -> Reader:
+    """Return the reader that writes what another one reads in JSON."""
+    read_raw = raw.read
+
+    def read(data: bytes, position: int) -> tuple[str, int]:
+        value, position = read_raw(data, position)
+        if convert is not None:
+            value = convert(value)
+        if isinstance(value, str):
+            return _quoted(value), position
+        # The encoder takes ten times as long for a number.
+        return (str(value) if type(value) is int else _in_json(value)), position
+
+    return Reader(read, raw.smallest)
+
+
 def _fixed(size: Any) -> Reader:
     if not isinstance(size, int) or not 0 <= size <= MAX_MESSAGE_BYTES:
         raise MessageError(f"a fixed type of the size {size}")
@@ -566,7 +564,8 @@ def blocks(items: Reader, *, is_map: bool) -> Reader:
                     item, position = items.read(data, position)
                     found.append(item)
         if is_map:
-            return "{" + ",".join(f"{name}:{item}" for name, item in named.items()) + "}", position
-        return "[" + ",".join(found) + "]", position
+            members = (f"{name}: {item}" for name, item in named.items())
+            return "{" + ", ".join(members) + "}", position
+        return "[" + ", ".join(found) + "]", position
 
     return Reader(read, 1)

@@ -43,7 +43,7 @@ def decode_avro_message(
         >>> value = b"atMSG" + bytes.fromhex("04 4454 00 02 04 7631 00 06 04 6f6b")
         >>> schema = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "string"}]}'
         >>> decode_avro_message(value, schema)
-        {'type': 'DT', 'schema_id': 'v1', 'message': '{"a":"ok"}'}
+        {'type': 'DT', 'schema_id': 'v1', 'message': '{"a": "ok"}'}
     """
     if value is None:
         return None

@@ -38,7 +38,7 @@ def decode_registry_message(
     Example:
         >>> schema = '{"type": "record", "name": "R", "fields": [{"name": "a", "type": "bytes"}]}'
         >>> decode_registry_message(bytes.fromhex("00 00000007 04 6869"), schema)
-        {'message': '{"a":"aGk="}'}
+        {'message': '{"a": "aGk="}'}
     """
     if value is None or schema is None:
         return None

@@ -74,7 +74,7 @@ def test_hand_made_message_is_read(kind: Any) -> None:
     assert decode_avro_message(kind(hand_made()), ONE_TEXT) == {
         "type": "DT",
         "schema_id": "v1",
-        "message": '{"a":"ok"}',
+        "message": '{"a": "ok"}',
     }
 
 
@@ -94,7 +94,7 @@ def test_envelope_may_have_headers_and_no_schema_id() -> None:
             "message": b"\x04ok",
         },
     )
-    expected = {"type": "MD", "schema_id": None, "message": '{"a":"ok"}'}
+    expected = {"type": "MD", "schema_id": None, "message": '{"a": "ok"}'}
     assert decode_avro_message(value) == expected
     # The envelope's own schema is the one that the message was written with.
     assert decode_avro_message(value, '"long"') == expected
@@ -209,6 +209,46 @@ def test_message_of_qlik_is_read_as_its_json() -> None:
 def test_damaged_message_is_refused_with_the_reason(value: str, reason: str) -> None:
     with pytest.raises(MessageError, match=reason):
         decode_avro_message(hand_made(value), ONE_TEXT)
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [("00", None), ("02 02", "1"), ("80 00", None), ("82 80 00 02", "1")],
+)
+def test_a_branch_may_be_written_in_several_ways(payload: str, text: str | None) -> None:
+    schema = record("R", [{"name": "a", "type": ["null", "long"]}])
+    assert read(message_of(bytes.fromhex(payload)), schema) == {"a": text}
+
+
+@pytest.mark.parametrize(("payload", "branch"), [("01", -1), ("04", 2), ("80 01 00", 64)])
+def test_a_branch_that_a_union_lacks_is_refused(payload: str, branch: int) -> None:
+    schema = json.dumps(record("R", [{"name": "a", "type": ["null", "long"]}]))
+    with pytest.raises(MessageError, match=f"the message: branch {branch} of a union of 2"):
+        decode_avro_message(message_of(bytes.fromhex(payload)), schema)
+
+
+@pytest.mark.parametrize("count", [0, 1, 500, 501, 1203])
+def test_a_record_may_have_many_fields(count: int) -> None:
+    kinds = ["string", ["null", "string"], "long"]
+    fields = [{"name": f"f{number}", "type": kinds[number % 3]} for number in range(count)]
+    row = {f"f{number}": number if number % 3 == 2 else f"{number}" for number in range(count)}
+    value = message_of(encode(record("R", fields), row))
+    assert read(value, record("R", fields)) == {name: str(one) for name, one in row.items()}
+
+
+def test_unions_may_lie_within_unions() -> None:
+    """Avro has none such, but the parser takes them."""
+    kind: Any = "string"
+    for _ in range(150):
+        kind = ["null", kind]
+    value = message_of(b"\2" * 150 + b"\4ok")
+    assert read(value, record("R", [{"name": "a", "type": kind}])) == {"a": "ok"}
+
+
+def test_two_fields_of_one_name_are_refused() -> None:
+    schema = json.dumps(record("R", [{"name": "a", "type": "string"}] * 2))
+    with pytest.raises(MessageError, match="two fields of the record R have one name"):
+        decode_avro_message(message_of(b"\2a\2b"), schema)
 
 
 def test_envelope_is_known_where_a_message_does_not_fit_the_schema_of_its_id() -> None:

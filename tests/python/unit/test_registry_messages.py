@@ -33,7 +33,7 @@ def test_null_is_null() -> None:
 def test_hand_made_message_is_read(kind: Any) -> None:
     # A zero byte, the id 7, a text of two bytes (zigzag 4).
     value = kind(bytes.fromhex("00 00000007 04 6F6B"))
-    assert decode_registry_message(value, ONE_TEXT) == {"message": '{"a":"ok"}'}
+    assert decode_registry_message(value, ONE_TEXT) == {"message": '{"a": "ok"}'}
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_decimal_may_have_any_precision(kind: Any, data: str, read: str) -> No
     """Avro ignores a precision that is wrong, as that of Oracle's NUMBER(2,5)."""
     schema = json.dumps(record("R", {"a": {**kind, "logicalType": "decimal"}}))
     decoded = decode_registry_message(bytes.fromhex(f"00 00000007 {data}"), schema)
-    assert decoded == {"message": f'{{"a":"{read}"}}'}
+    assert decoded == {"message": f'{{"a": "{read}"}}'}
 
 
 def test_an_envelope_is_read() -> None:
@@ -163,7 +163,7 @@ def test_a_default_is_not_checked() -> None:
     schema = record("R", {"a": ["null", "long"]})
     schema["fields"][0]["default"] = "\0"
     decoded = decode_registry_message(bytes.fromhex("00 00000007 02 02"), json.dumps(schema))
-    assert decoded == {"message": '{"a":1}'}
+    assert decoded == {"message": '{"a": 1}'}
 
 
 @pytest.mark.parametrize(

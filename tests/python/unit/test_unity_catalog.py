@@ -38,7 +38,7 @@ EXAMPLES: list[tuple[str, list[Any], Any]] = [
     (
         "decode_avro_message",
         [ENVELOPE, ONE_TEXT],
-        {"type": "DT", "schema_id": "v1", "message": '{"a":"ok"}', "error": None},
+        {"type": "DT", "schema_id": "v1", "message": '{"a": "ok"}', "error": None},
     ),
     (
         "decode_avro_message",
@@ -53,7 +53,7 @@ EXAMPLES: list[tuple[str, list[Any], Any]] = [
     (
         "decode_registry_message",
         [framed(7, record("R", {"a": "string", "b": "bytes"}), {"a": "x", "b": b"hi"}), TWO_TEXTS],
-        {"message": '{"a":"x","b":"aGk="}', "error": None},
+        {"message": '{"a": "x", "b": "aGk="}', "error": None},
     ),
     (
         "decode_registry_message",
