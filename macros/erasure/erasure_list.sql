@@ -6,7 +6,7 @@
 {%- macro _list_erasures(plan, reference) -%}
     {%- set list = afterimage._erasures_table() -%}
     {#- dbt makes the schemas of the models that it runs, and no others. -#}
-    {%- if afterimage._load_relation(list) is none -%}
+    {%- if afterimage._load_relation(list) is none and not adapter.check_schema_exists(list.database, list.schema) -%}
         {%- do run_query('create schema if not exists ' ~ list.include(identifier=false)) -%}
     {%- endif -%}
     {%- do run_query(

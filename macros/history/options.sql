@@ -142,7 +142,7 @@
     {%- if stream is not string and stream.identifier.startswith('__dbt__cte__') -%}
         {%- do exceptions.raise_compiler_error(
             macro_name ~ ": the columns of " ~ stream ~ " cannot be read. Build it first. An ephemeral model has no table,"
-            ~ " which only `materialized='history'` and `materialized='audit'` can do without: make it a `table` or a `view`."
+            ~ " which `materialized='history'` and `materialized='audit'` can do without: make it a `table` or a `view`."
         ) -%}
     {%- endif -%}
     {%- do afterimage._check_contract(macro_name, stream, needed) -%}

@@ -111,8 +111,10 @@ repeats as (
             reject_reason
         ) as final_reason
         {%- if is_incremental %},
-        -- Of another change of the key at this place no message is read.
-        count(*) over (partition by {{ place }}) = 1 as is_alone
+        -- No other message with the same change is read.
+        count(*) over (
+            partition by {{ place }}, if(kind = 'load', last_arrival, null), event_counter, kind, content_hash
+        ) = 1 as is_alone
         {%- endif %}
         {%- if has_reloads and is_incremental %},
         -- The number of this rank among those that are free.

@@ -61,7 +61,7 @@ def command(selected: Sequence[str], retain_days: int, where: Where) -> None:
             print(f"{name}: {answer}")
     if failed:
         raise AfterimageError(f"{len(failed)} of {len(nodes)} failed\n" + "\n".join(failed))
-    if unbuilt == len(nodes):
+    if unbuilt == len(nodes) and not selected:
         raise AfterimageError(
             "no table is built: run `dbt build` first, or check --target and AFTERIMAGE_WAREHOUSE"
         )

@@ -30,7 +30,9 @@ def where_options(function: Callable[..., Any]) -> Callable[..., Any]:
             ("target", "Target of the profile."),
         )
     ):
-        with_where = click.option(f"--{name}", help=text)(with_where)
+        # dbt, which the commands run, goes by this variable.
+        variable = "DBT_PROJECT_DIR" if name == "project-dir" else None
+        with_where = click.option(f"--{name}", envvar=variable, help=text)(with_where)
     return with_where
 
 

@@ -10,7 +10,6 @@ import difflib
 import gc
 import io
 import json
-import os
 import re
 import sys
 import time
@@ -79,10 +78,9 @@ class Where:
         Raises:
             AfterimageError: There is no project.
         """
+        here = Path(self.project_dir or ".").absolute()
         # As dbt itself does.
-        given = self.project_dir or os.environ.get("DBT_PROJECT_DIR")
-        here = Path(given or ".").absolute()
-        above = [] if given else here.parents
+        above = [] if self.project_dir else here.parents
         for folder in (here, *above):
             if (folder / "dbt_project.yml").is_file():
                 return folder

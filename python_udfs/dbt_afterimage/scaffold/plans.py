@@ -401,18 +401,20 @@ def _json_columns(bodies: Sequence[_Body], given: Any) -> tuple[list[Column], li
     """
     kinds: dict[str, Sequence[str]] = {}
     names: dict[str, str] = {}
-    delete_mask = 0
+    delete_mask = widest_mask = 0
     for body in bodies:
         mask = body.headers.get("changeMask")
-        if body.headers.get("operation") == "DELETE" and isinstance(mask, str):
-            delete_mask = int(mask, 16) if re.fullmatch("[0-9A-Fa-f]+", mask) else 0
+        if isinstance(mask, str) and re.fullmatch("[0-9A-Fa-f]+", mask):
+            widest_mask = max(widest_mask, int(mask, 16))
+            if body.headers.get("operation") == "DELETE":
+                delete_mask = int(mask, 16)
     fullest_first = sorted(bodies, key=lambda body: -len(body.data))
     for body in fullest_first:
         for column, cell in body.data.items():
             names.setdefault(column.lower(), column)
             kinds[column.lower()] = _common_kinds(cell, kinds.get(column.lower()))
     columns = [Column(names[column], _best(kind)) for column, kind in kinds.items()]
-    is_whole = len(fullest_first[0].data) >= len(kinds)
+    is_whole = len(fullest_first[0].data) == len(kinds) and widest_mask < 1 << len(kinds)
     # Of columns that are given wrongly the macro says what is wrong.
     if isinstance(given, list) and all(isinstance(one, dict) and "name" in one for one in given):
         columns = [Column(str(one["name"]), str(one.get("type"))) for one in given]

@@ -10,13 +10,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import click
 import pytest
 import yaml
+from click.testing import CliRunner
 
 from conftest import Project
 from dbt_afterimage.cli import main
 from dbt_afterimage.commands import init, up
 from dbt_afterimage.commands.news import _of_up, _unread
+from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
 from dbt_afterimage.fleet import building, record
 from dbt_afterimage.fleet.news import Reader
@@ -263,14 +266,23 @@ def test_a_variable_of_the_environment_in_dbt_project_is_a_setting(
 
 def test_the_project_is_the_one_of_dbt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """dbt goes by its variable where no option names a folder."""
+
+    @click.command()
+    @where_options
+    def command(where: Where) -> None:
+        print(where.folder().resolve())
+
+    def found(*arguments: str) -> str:
+        return CliRunner().invoke(command, arguments, catch_exceptions=False).output.strip()
+
     for name in ("shop", "other"):
         (tmp_path / name / "models").mkdir(parents=True)
         (tmp_path / name / "dbt_project.yml").touch()
     monkeypatch.chdir(tmp_path / "other" / "models")
-    assert Where().folder() == tmp_path / "other"
+    assert found() == str(tmp_path / "other")
     monkeypatch.setenv("DBT_PROJECT_DIR", "../../shop")
-    assert Where().folder().resolve() == tmp_path / "shop"
-    assert Where(project_dir=str(tmp_path / "other")).folder() == tmp_path / "other"
+    assert found() == str(tmp_path / "shop")
+    assert found("--project-dir", str(tmp_path / "other")) == str(tmp_path / "other")
 
 
 def test_up_begins_no_project_in_a_wrong_folder(

@@ -1314,8 +1314,15 @@ def test_a_message_with_all_columns_gives_their_order(messages: list[str]) -> No
     assert "is a guess" not in " ".join(plan.notes)
 
 
-def test_no_mask_shows_the_key_where_no_message_has_all_columns() -> None:
-    messages = [KEY_ALONE, qlik("UPDATE", {"NAME": "Bo", "ID": "7"}, "01"), SPARSE]
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [KEY_ALONE, qlik("UPDATE", {"NAME": "Bo", "ID": "7"}, "01"), SPARSE],
+        # A mask tells of a third column.
+        [qlik("DELETE", {"ID": "7"}, "02"), qlik("UPDATE", {"ID": "7", "CITY": "Rome"}, "04")],
+    ],
+)
+def test_no_mask_shows_the_key_where_no_message_has_all_columns(messages: list[str]) -> None:
     with pytest.raises(NoKey):
         plan_of(messages)
     notes = " ".join(plan_of(messages, key=["ID"]).notes)
