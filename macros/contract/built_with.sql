@@ -35,8 +35,8 @@
 {%- endmacro -%}
 
 
-{#- The entries of `built_with` that are about this call. A model may read several source tables from one raw table, each
-    by a call of its own: the first of `made_by` tells them apart. Where none has its value, all of the raw table count. -#}
+{#- The entries of `built_with` that are about this call. A model may read several source tables from one raw table,
+    each in a call of its own: the first of `made_by` tells them apart. If none has its value, all of the raw table count. -#}
 {%- macro _own_entries(relation, made_by, built_with) -%}
     {%- set of_table = built_with | selectattr('name', 'equalto', relation | string) | list -%}
     {%- set own = [] -%}
