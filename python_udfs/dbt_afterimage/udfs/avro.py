@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import math
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any
@@ -29,9 +29,6 @@ MAX_NAME_CHARACTERS = 1000
 MAX_DECIMAL_BYTES = 256
 MAX_SCALE = 255
 MAX_SCHEMAS_KEPT = 256
-# What a function that is made for a schema holds at most, since Python compiles it as a whole.
-MAX_FIELDS_IN_FUNCTION = 500
-MAX_LINES_IN_BRANCH = 16
 
 Read = Callable[[bytes, int], tuple[Any, int]]
 # From a value (a bool, an int, a float, a text or bytes) to what stands for it in JSON.
@@ -40,7 +37,6 @@ Convert = Callable[[Any], Any]
 Notation = Callable[[str, Mapping[str, Any]], Convert | None]
 
 _in_json = json.JSONEncoder(ensure_ascii=False).encode
-_quoted = json.encoder.encode_basestring  # What that does with a text.
 _EPOCH = datetime(1970, 1, 1)
 _FIRST_DAY = date(1970, 1, 1).toordinal()
 
@@ -97,8 +93,11 @@ def read_payload(payload: bytes, schema: str, notation: Notation) -> str:
         reader = _reader_of(schema, notation)
     except MessageError as error:
         raise MessageError(f"the schema of the message: {error}") from None
-    text: str = read_whole(reader.read, payload, "the message")
-    return text
+    content = read_whole(reader.read, payload, "the message")
+    try:
+        return _in_json(content)
+    except RecursionError:
+        raise MessageError("the message: nests too deeply") from None
 
 
 def checked_bytes(value: Any) -> bytes:
@@ -185,74 +184,51 @@ def _compile(text: str, notation: Notation) -> Reader:
         raise MessageError(f"not an Avro schema: {type(error).__name__} {error}"[:200]) from None
 
 
-@dataclass(frozen=True)
-class _Code:
-    """What reads a value at `position`, leaves its JSON in `text`, and goes on behind it.
-
-    Attributes:
-        lines: The lines of Python.
-        smallest, values: As of a reader.
-    """
-
-    lines: list[str]
-    smallest: int
-    values: int = 1
-
-
 class _Compiler:
-    """Makes the reader of a schema that fastavro has parsed: it reads a value as JSON.
-
-    A function that reads a value takes less time than a call of it. So each record becomes one
-    function, which reads what is usual in its own lines and calls others for the rest.
-    """
+    """Makes the readers of a schema that fastavro has parsed."""
 
     def __init__(self, named: Mapping[str, Any], notation: Notation) -> None:
         self._named = named
         self._notation = notation
-        self._done: dict[str, _Code] = {}
+        self._done: dict[str, Reader] = {}
         self._open: set[str] = set()
-        # What the lines may name.
-        self._globals: dict[str, Any] = {
-            "quoted": _quoted,
-            "read_quoted": _read_quoted,
-            "read_branch": _read_branch,
-        }
 
     def compile(self, schema: Any) -> Reader:
-        return self._function(self._code(schema))
+        reader = self._reader(schema)
+        if reader.values > MAX_SCHEMA_VALUES:
+            raise MessageError(f"a record of more than {MAX_SCHEMA_VALUES} values")
+        return reader
 
-    def _code(self, schema: Any) -> _Code:
+    def _reader(self, schema: Any) -> Reader:
         if isinstance(schema, list):
-            return self._union([self._code(branch) for branch in schema])
+            return union([self._reader(branch) for branch in schema])
         kind = schema["type"] if isinstance(schema, dict) else schema
         if isinstance(kind, dict | list):
-            return self._code(kind)
+            return self._reader(kind)
         annotation = schema if isinstance(schema, dict) else {}
         if kind == "null":
-            return _Code(["text = 'null'"], 0)
-        if kind in PRIMITIVES or kind == "fixed":
-            raw = _fixed(schema["size"]) if kind == "fixed" else PRIMITIVES[kind]
-            convert = self._notation(kind, annotation)
-            if kind == "string" and convert is None:
-                return _Code(_READ_TEXT, raw.smallest)
-            return self._call(_written(raw, convert))
+            return PRIMITIVES[kind]
+        if kind in PRIMITIVES:
+            return _converted(PRIMITIVES[kind], self._notation(kind, annotation))
+        if kind == "fixed":
+            return _converted(_fixed(schema["size"]), self._notation(kind, annotation))
         if kind in ("array", "map"):
-            items = self._function(self._code(schema["items" if kind == "array" else "values"]))
-            return self._call(blocks(items, is_map=kind == "map"))
+            items = self._reader(schema["items" if kind == "array" else "values"])
+            return blocks(items, is_map=kind == "map")
         if kind == "enum":
-            return self._call(_enum(list(schema["symbols"])))
+            return _enum(list(schema["symbols"]))
         if kind in ("record", "error"):
             return self._record(schema)
         return self._by_name(kind)
 
-    def _by_name(self, name: str) -> _Code:
+    def _by_name(self, name: str) -> Reader:
         if name not in self._done:
             if name not in self._named:
                 raise MessageError(f"no type is named {name!r}")
-            self._done[name] = self._code(self._named[name])
+            self._done[name] = self._reader(self._named[name])
         return self._done[name]
 
-    def _record(self, schema: Mapping[str, Any]) -> _Code:
+    def _record(self, schema: Mapping[str, Any]) -> Reader:
         name = schema["name"]
         if name in self._open:
             # No table is a record within itself, and the bytes could nest it to any depth.
@@ -261,82 +237,10 @@ class _Compiler:
         for field in schema["fields"]:
             if len(str(field["name"])) > MAX_NAME_CHARACTERS:
                 raise MessageError(f"a name of more than {MAX_NAME_CHARACTERS} characters")
-        fields = {_quoted(str(f["name"])): self._code(f["type"]) for f in schema["fields"]}
-        if len(fields) < len(schema["fields"]):
-            raise MessageError(f"two fields of the record {name} have one name")
+        fields = [(str(field["name"]), self._reader(field["type"])) for field in schema["fields"]]
         self._open.remove(name)
-        named = list(fields.items())
-        size = MAX_FIELDS_IN_FUNCTION
-        parts = [self._members(named[at : at + size]) for at in range(0, len(named), size)]
-        values = 1 + sum(part.values for part in parts)
-        if values > MAX_SCHEMA_VALUES:
-            raise MessageError(f"a record of more than {MAX_SCHEMA_VALUES} values")
-        lines, texts = [], []
-        for index, part in enumerate(parts):
-            read = part if len(parts) == 1 else self._call(self._function(part))
-            lines += [*read.lines, f"part_{index} = text"]
-            texts.append(f"part_{index}")
-        lines.append(f"text = '{{' + ', '.join([{', '.join(texts)}]) + '}}'")
-        code = _Code(lines, sum(part.smallest for part in parts), values)
-        self._done[name] = called = self._call(self._function(code))
-        return called
-
-    def _members(self, fields: list[tuple[str, _Code]]) -> _Code:
-        lines, members = [], []
-        for index, (quoted_name, code) in enumerate(fields):
-            lines += [*code.lines, f"text_{index} = text"]
-            members += [repr((", " if index else "") + quoted_name + ": "), f"text_{index}"]
-        lines.append(f"text = ''.join([{', '.join(members)}])")
-        codes = [code for _, code in fields]
-        return _Code(lines, sum(c.smallest for c in codes), sum(c.values for c in codes))
-
-    def _union(self, branches: list[_Code]) -> _Code:
-        if len(branches) != 2:
-            return self._call(union([self._function(code) for code in branches]))
-        first, second = (
-            code if len(code.lines) <= MAX_LINES_IN_BRANCH else self._call(self._function(code))
-            for code in branches
-        )
-        lines = [
-            "branch = data[position]",
-            "position += 1",
-            # There are further ways to write 0 and 1, and further numbers.
-            "if branch != 0 and branch != 2:",
-            "    branch, position = read_branch(data, position - 1, 2)",
-            "if branch == 0:",
-            *(f"    {line}" for line in first.lines),
-            "else:",
-            *(f"    {line}" for line in second.lines),
-        ]
-        return _Code(lines, *_union_size(branches))
-
-    def _call(self, reader: Reader) -> _Code:
-        lines = [f"text, position = {self._named_as(reader.read)}(data, position)"]
-        return _Code(lines, reader.smallest, reader.values)
-
-    def _function(self, code: _Code) -> Reader:
-        lines = ["length = len(data)", *code.lines, "return text, position"]
-        source = "def read(data, position):\n" + "\n".join(f"    {line}" for line in lines)
-        made: dict[str, Any] = {}
-        exec(source, self._globals, made)
-        return Reader(made["read"], code.smallest, code.values)
-
-    def _named_as(self, what: Any) -> str:
-        name = f"given_{len(self._globals)}"
-        self._globals[name] = what
-        return name
-
-
-# Most texts are short: a byte says the length. What is damaged goes the longer way to its error.
-_READ_TEXT = [
-    "size = data[position]",
-    "end = position + 1 + (size >> 1)",
-    "if size < 128 and not size & 1 and end <= length:",
-    "    text = quoted(data[position + 1 : end].decode())",
-    "    position = end",
-    "else:",
-    "    text, position = read_quoted(data, position)",
-]
+        self._done[name] = reader = _record(fields)
+        return reader
 
 
 def _long(data: bytes, position: int) -> tuple[int, int]:
@@ -405,13 +309,13 @@ def _read_double(data: bytes, position: int) -> tuple[float, int]:
 
 def read_string(data: bytes, position: int) -> tuple[str, int]:
     """Read a text, and give the position after it."""
+    # Most are short: a byte says the length. What is damaged goes the longer way to its error.
+    size = data[position]
+    end = position + 1 + (size >> 1)
+    if size < 0x80 and not size & 1 and end <= len(data):
+        return data[position + 1 : end].decode(), end
     found, position = read_bytes(data, position)
     return found.decode(), position
-
-
-def _read_quoted(data: bytes, position: int) -> tuple[str, int]:
-    text, position = read_string(data, position)
-    return _quoted(text), position
 
 
 PRIMITIVES: dict[str, Reader] = {
@@ -466,18 +370,14 @@ def decimal_text(schema: Mapping[str, Any]) -> Convert:
     return text
 
 
-def _written(raw: Reader, convert: Convert | None) -> Reader:
-    """Return the reader that writes what another one reads in JSON."""
+def _converted(raw: Reader, convert: Convert | None) -> Reader:
+    if convert is None:
+        return raw
     read_raw = raw.read
 
-    def read(data: bytes, position: int) -> tuple[str, int]:
+    def read(data: bytes, position: int) -> tuple[Any, int]:
         value, position = read_raw(data, position)
-        if convert is not None:
-            value = convert(value)
-        if isinstance(value, str):
-            return _quoted(value), position
-        # The encoder takes ten times as long for a number.
-        return (str(value) if type(value) is int else _in_json(value)), position
+        return convert(value), position
 
     return Reader(read, raw.smallest)
 
@@ -496,54 +396,63 @@ def _fixed(size: Any) -> Reader:
 
 
 def _enum(symbols: list[str]) -> Reader:
-    texts = [_quoted(symbol) for symbol in symbols]
-
     def read(data: bytes, position: int) -> tuple[str, int]:
         index, position = _long(data, position)
-        if not 0 <= index < len(texts):
-            raise MessageError(f"symbol {index} of an enum of {len(texts)}")
-        return texts[index], position
+        if not 0 <= index < len(symbols):
+            raise MessageError(f"symbol {index} of an enum of {len(symbols)}")
+        return symbols[index], position
 
     return Reader(read, 1)
-
-
-def _read_branch(data: bytes, position: int, branches: int) -> tuple[int, int]:
-    index, position = _long(data, position)
-    if not 0 <= index < branches:
-        raise MessageError(f"branch {index} of a union of {branches}")
-    return index, position
-
-
-def _union_size(branches: Sequence[Reader | _Code]) -> tuple[int, int]:
-    """Return the fewest bytes of a union, and the most values."""
-    return (
-        1 + min((branch.smallest for branch in branches), default=0),
-        1 + max((branch.values for branch in branches), default=0),
-    )
 
 
 def union(branches: list[Reader]) -> Reader:
     """Return the reader of a value of one of several types."""
     reads = [branch.read for branch in branches]
+    # By the byte that names it. There are further ways to write the same number.
+    usual = {index * 2: read for index, read in enumerate(reads[:64])}
 
     def read(data: bytes, position: int) -> tuple[Any, int]:
-        index, position = _read_branch(data, position, len(reads))
+        usual_read = usual.get(data[position])
+        if usual_read is not None:
+            return usual_read(data, position + 1)
+        index, position = _long(data, position)
+        if not 0 <= index < len(reads):
+            raise MessageError(f"branch {index} of a union of {len(reads)}")
         return reads[index](data, position)
 
-    return Reader(read, *_union_size(branches))
+    return Reader(
+        read,
+        1 + min((branch.smallest for branch in branches), default=0),
+        1 + max((branch.values for branch in branches), default=0),
+    )
+
+
+def _record(fields: list[tuple[str, Reader]]) -> Reader:
+    reads = [(name, reader.read) for name, reader in fields]
+
+    def read(data: bytes, position: int) -> tuple[dict[str, Any], int]:
+        record = {}
+        for name, read_field in reads:
+            record[name], position = read_field(data, position)
+        return record, position
+
+    return Reader(
+        read,
+        sum(reader.smallest for _, reader in fields),
+        1 + sum(reader.values for _, reader in fields),
+    )
 
 
 def blocks(items: Reader, *, is_map: bool) -> Reader:
-    """Return the reader of a list, or of a map, whose items are read as JSON."""
+    """Return the reader of a list, or of a map."""
     smallest = items.smallest + is_map
     if items.values > MAX_VALUES_PER_BYTE * smallest:
         raise MessageError(
             f"a list whose items hold up to {items.values} values in {smallest} bytes"
         )
 
-    def read(data: bytes, position: int) -> tuple[str, int]:
-        found: list[str] = []
-        named: dict[str, str] = {}
+    def read(data: bytes, position: int) -> tuple[Any, int]:
+        found: list[Any] = []
         while True:
             count, position = _long(data, position)
             if count == 0:
@@ -558,14 +467,12 @@ def blocks(items: Reader, *, is_map: bool) -> Reader:
                 raise MessageError(f"lists of more than {MAX_LISTED_VALUES} values")
             for _ in range(count):
                 if is_map:
-                    name, position = _read_quoted(data, position)
-                    named[name], position = items.read(data, position)
+                    name, position = read_string(data, position)
+                    item, position = items.read(data, position)
+                    found.append((name, item))
                 else:
                     item, position = items.read(data, position)
                     found.append(item)
-        if is_map:
-            members = (f"{name}: {item}" for name, item in named.items())
-            return "{" + ", ".join(members) + "}", position
-        return "[" + ", ".join(found) + "]", position
+        return (dict(found) if is_map else found), position
 
     return Reader(read, 1)

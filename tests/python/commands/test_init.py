@@ -1139,14 +1139,14 @@ def test_options_of_a_history_are_written_as_jinja_reads_them(
     empty: Project, lake: Lake, init: Init
 ) -> None:
     columns, rows = POLICIES.tables["policies__ct"]
-    land_table(lake, "policies__ct", columns, rows)
+    land_table(lake, "policies__ct", columns, rows, schema="optioned")
     options = """
           load_valid_from: 2000-01-01
           valid_to_current: 9999-12-31 00:00:00
           meta_column_names: {version: number}"""
     tables = f"""
     tables:
-      - relation: landing.policies__ct
+      - relation: optioned.policies__ct
         history: {options}
     """
     (empty.folder / "afterimage.yml").write_text(textwrap.dedent(tables))

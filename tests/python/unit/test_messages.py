@@ -245,12 +245,6 @@ def test_unions_may_lie_within_unions() -> None:
     assert read(value, record("R", [{"name": "a", "type": kind}])) == {"a": "ok"}
 
 
-def test_two_fields_of_one_name_are_refused() -> None:
-    schema = json.dumps(record("R", [{"name": "a", "type": "string"}] * 2))
-    with pytest.raises(MessageError, match="two fields of the record R have one name"):
-        decode_avro_message(message_of(b"\2a\2b"), schema)
-
-
 def test_envelope_is_known_where_a_message_does_not_fit_the_schema_of_its_id() -> None:
     cut_short = "61744D5347 04 4454 00 02 04 7631 {} 04 04 6F"
     by_id = hand_made(cut_short.format("00"))
