@@ -570,7 +570,7 @@ def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     """
     texts = [made.texts for _, made in outcome.drafts]
     drawn = {path for one in texts for path in (*one.models, *one.blocks)}
-    # A file that somebody has edited is not written anew.
+    # A file that somebody has edited is not written again.
     written = {path for path in drawn if drafts.is_unedited(project, path)}
     still_read: dict[str, set[str]] = {}
     for node in project.readers():
