@@ -759,7 +759,7 @@ def test_some_keys_can_be_rebuilt_without_the_rest(project: Project, lake: Lake)
 def test_a_rebuild_of_some_keys_loses_nothing_that_a_pruned_stream_lacks(
     unbuilt: Project, lake: Lake
 ) -> None:
-    """The history goes on over a staging table that was built again, but builds no key from its first change."""
+    """The history goes on over a staging table that was built again, but rebuilds no key."""
     cities = [(1, "Rome"), (2, "Oslo"), (9, "Bonn")]
     changes = [change(number, "update", (1, "Ada", city)) for number, city in cities]
     lake.create("changes", COLUMNS, changes)
