@@ -1429,6 +1429,12 @@ def test_a_change_in_two_messages_counts_once_whichever_leaves_the_raw_table(
             f" where change_seq = '{sequences[1]}' order by is_first desc"
         )
         assert [tuple(row.values()) for row in rows] == expected, number
+    # Beside another change of the key at this place, too.
+    other = at_offset(4, "UPDATE", sequences[1], data={"ID": 1, "NAME": "c"})
+    lake.create("spaced", landing("json"), [inserted, later, other])
+    project.dbt("run", "--select", *models)
+    query = f"select after.name from {SCHEMA}.stg_spaced where reject_reason is null"
+    assert sorted(row["name"] for row in lake.rows(query)) == ["a", "b", "c"]
 
 
 @pytest.mark.slow

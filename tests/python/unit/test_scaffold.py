@@ -674,7 +674,7 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
         return [table["name"] for table in source["tables"]]
 
     assert sources() == ["customers__ct", "clients__ct"]
-    # Once its model is written anew, it reads another one, unless somebody has edited it.
+    # Once its model is written again, it reads another one, unless somebody has edited it.
     staging = "models/staging/qlik/stg_qlik__customers.sql"
     new.models[staging] = "select 1"
     for ours, expected in (("", ["clients__ct"]), ("\n-- mine", ["customers__ct", "clients__ct"])):
