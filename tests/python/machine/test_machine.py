@@ -12,8 +12,10 @@ draws new examples for so long. `--hypothesis-seed` repeats a failure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -90,7 +92,7 @@ class Machine(Tables):
     @initialize(data=st.data(), is_files=st.booleans(), follows=st.booleans())
     def begin(self, data: st.DataObject, is_files: bool, follows: bool) -> None:
         """Draw a source, and land some of its changes."""
-        stream = data.draw(merged_streams(4, max_changes=8, honest=True, trades=True))
+        stream = data.draw(merged_streams(4, max_changes=12, honest=True, trades=True))
         *others, last = [one for one in stream.columns if one not in stream.unique_key]
         is_hidden: bool = data.draw(st.booleans())
         if others and is_hidden:
@@ -108,6 +110,9 @@ class Machine(Tables):
         self.write_models()
         note(f"{self.raw.name} {self.options} {self.stream.types} {self.hidden=} {follows=}")
         self.add_rows(self.drawn(data, self.ahead))
+        # What happens before a first build matters little.
+        if data.draw(st.integers(0, 3)):
+            self.run_all()
 
     @rule(data=st.data())
     def land(self, data: st.DataObject) -> None:
@@ -183,8 +188,11 @@ class Machine(Tables):
         number, column = data.draw(st.sampled_from(cells))
         kind = self.stream.types[column]
         narrow = {wider: one for one, wider in WIDER.items() if wider not in DOMAINS}
-        value = data.draw(st.sampled_from([None, *DOMAINS[narrow.get(kind, kind)]]))
         one = self.held[number]
+        values = [None, *DOMAINS[narrow.get(kind, kind)]]
+        value = data.draw(
+            st.sampled_from([v for v in values if v != (one.after or {}).get(column)])
+        )
         self.held[number] = replace(one, after={**(one.after or {}), column: value})
         if self.raw.is_files:
             self.write_anew()
@@ -260,11 +268,14 @@ class Machine(Tables):
         self.run_all()
 
     @precondition(lambda self: HISTORY in self.known)
-    @rule(data=st.data(), number=st.integers(1, 22))
-    def land_meanwhile(self, data: st.DataObject, number: int) -> None:
-        """Land rows at any moment of a run: this run or the next one takes them in."""
+    @rule(data=st.data(), numbers=st.sets(st.integers(1, 22), min_size=1, max_size=6))
+    def land_meanwhile(self, data: st.DataObject, numbers: set[int]) -> None:
+        """Land rows at some moments of a run: this run or the next one takes them in."""
         rows = self.drawn(data, self.ahead)
-        with interrupted(at_work(number), lambda: self.add_rows(rows)):
+        self.add_rows(rows[len(numbers) :])
+        with ExitStack() as moments:
+            for number, one in zip(numbers, rows, strict=False):
+                moments.enter_context(interrupted(at_work(number), partial(self.add_rows, [one])))
             self.dbt("run", "--threads", "1")
         self.run_all()
 

@@ -8,6 +8,8 @@ before. `test_machine.py` knows what is right after each run, for one dialect.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -27,6 +29,7 @@ from all_dialects import (
     told_streams,
 )
 from conftest import FORMAT, SCHEMA, Lake, Project
+from ends import at_work, interrupted
 from histories import in_order, jinja
 from machines import Tables, search
 from reference import Row, current, history
@@ -99,6 +102,10 @@ class AnyDialect(Tables):
         self.land_up_to(30, data)
 
     def land_up_to(self, most: int, data: st.DataObject) -> None:
+        self.add(*self.some_rows(most, data))
+
+    def some_rows(self, most: int, data: st.DataObject) -> tuple[str, list[int]]:
+        """Draw new rows of a table, in any order, and some that landed."""
         table = data.draw(st.sampled_from(sorted(self.rows)))
         ahead = self.ahead[table]
         landed = sorted({*range(len(self.rows[table]))} - {*ahead})
@@ -107,7 +114,7 @@ class AnyDialect(Tables):
         )
         # A part of a change may come again alone, after the others were deleted.
         again = data.draw(st.lists(st.sampled_from(landed), max_size=3)) if landed else []
-        self.add(table, data.draw(st.permutations([*new, *again])))
+        return table, data.draw(st.permutations([*new, *again]))
 
     @rule(data=st.data())
     def compact(self, data: st.DataObject) -> None:
@@ -210,6 +217,17 @@ class AnyDialect(Tables):
         """End a run at a statement. What it left is put right by a later run."""
         self.may_land(data)
         self.end_a_run_at(number, after)
+
+    @precondition(lambda self: HISTORY in self.built)
+    @rule(data=st.data(), numbers=st.sets(st.integers(1, 22), min_size=1, max_size=4))
+    def land_meanwhile(self, data: st.DataObject, numbers: set[int]) -> None:
+        """Land rows at some moments of a run: this run or the next one takes them in."""
+        with ExitStack() as moments:
+            for number in numbers:
+                land = partial(self.add, *self.some_rows(6, data))
+                moments.enter_context(interrupted(at_work(number), land))
+            self.dbt("run", "--threads", "1")
+        self.built |= {*MODELS}
 
     @precondition(lambda self: HISTORY in self.built)
     @rule()
