@@ -307,8 +307,11 @@ class Machine(Tables):
     @precondition(lambda self: HISTORY in self.known)
     @rule(data=st.data())
     def change_options(self, data: st.DataObject) -> None:
-        """Change the options of the history: it asks for a full refresh, and has it."""
+        """Change one option of the history, or all: it asks for a full refresh, and has it."""
         chosen = data.draw(options(replace(self.stream, columns=self.columns_of[HISTORY])))
+        name = data.draw(st.sampled_from([None, *self.options]))
+        if name and is_allowed(changed := Options(**{**self.options, name: chosen[name]})):
+            chosen = changed
         is_other = in_no_order(chosen) != in_no_order(self.options)
         self.options = chosen
         self.write_models()
@@ -354,9 +357,15 @@ class Machine(Tables):
         return [some[one] for one in ids]
 
     def may_land(self, data: st.DataObject) -> None:
-        """Land a few rows, or none: few of the things that happen matter without news."""
-        if data.draw(st.booleans()):
+        """Land a few rows, or none: few of the things that happen matter without news.
+
+        Staging may take them in at once, so that they are news for the history and the audit alone.
+        """
+        how = data.draw(st.sampled_from(["none", "landed", "staged"]))
+        if how != "none":
             self.add_rows(self.drawn(data, self.ahead)[:3])
+        if how == "staged" and STAGING in self.known:
+            self.run_these([STAGING])
 
     def create_anew(self) -> None:
         """Drop the raw table, and create it with the same rows."""
@@ -521,6 +530,13 @@ def with_column(change: Change, column: str) -> Change:
         if is_absent
         else change.absent_columns,
     )
+
+
+def is_allowed(chosen: Options) -> bool:
+    """Whether the columns of these options go together."""
+    track, ignore = chosen["track_columns"], chosen["ignore_columns"]
+    overwritten = chosen["overwrite_columns"] or []
+    return track is None or (ignore is None and not {*track} & {*overwritten})
 
 
 def in_no_order(chosen: Options) -> dict[str, Any]:

@@ -550,8 +550,8 @@ def options(draw: st.DrawFn, stream: Stream, from_places: bool = False) -> Optio
         is_sparse = any(change.absent_columns for change in stream.changes)
         choices = ["all"] if is_sparse else ["track", "ignore"]
     choice = draw(st.sampled_from(choices))
-    if choice == "track" and left:
-        track = draw(st.lists(st.sampled_from(left), min_size=1, unique=True))
+    if choice == "track":
+        track = draw(st.lists(st.sampled_from(left), unique=True)) if left else []
     elif choice == "ignore":
         ignore = draw(some)
     return Options(
