@@ -228,11 +228,14 @@ class Machine(Tables):
             self.sql(f"alter table {self.raw.name} alter column `{column}` type {wider}")
             self.follow(end)
 
-    @rule(data=st.data(), days=st.sampled_from([0, 3, -2, 0.1]))
-    def set_the_clock(self, data: st.DataObject, days: float) -> None:
-        """Set dbt's clock ahead, or back."""
+    @rule(data=st.data(), days=st.sampled_from([0, 3, -2, 0.1]), models=st.none() | some_models)
+    def set_the_clock(self, data: st.DataObject, days: float, models: list[str] | None) -> None:
+        """Set dbt's clock ahead, or back: from now on, or for a run of some models."""
         self.may_land(data)
-        self.clock = timedelta(days=days)
+        before, self.clock = self.clock, timedelta(days=days)
+        if models:
+            self.run_these(models)
+            self.clock = before
 
     # --- runs -----------------------------------------------------------------------------------
 
