@@ -24,8 +24,7 @@
     {%- do afterimage._check_choice('scd2', 'follow_keys', follow_keys, [true, false]) -%}
     {%- set facts = afterimage._key_change_facts(changes, unique_key) if columns is none else none -%}
     {%- if not follow_keys -%}
-        {%- set names = typed_columns | map(attribute='name') | list -%}
-        {%- set facts = afterimage._facts(names, truncates=true, trades=false, carries=false) -%}
+        {%- set facts = afterimage._facts(none, truncates=true, trades=false, carries=false) -%}
     {%- endif -%}
     {{ return(afterimage._versions(changes, typed_columns, options, facts=facts)) }}
 {%- endmacro -%}

@@ -2,6 +2,7 @@
     is a query; events that touch none of its keys are left out. -#}
 {%- macro _all_events(changes, unique_key, columns, plan, rebuilt=none, of_keys=none) -%}
 {%- set keys = plan.key_names -%}
+{%- set absent = afterimage._absent_columns(plan) -%}
 good_changes as (
 
     select
@@ -10,8 +11,10 @@ good_changes as (
         operation,
         `before`,
         `after`,
-        absent_columns,
-        {{ afterimage._unknown_columns(plan.sparse, columns | length > 30) | indent(8) }} as unknown_columns,
+        {{ absent | indent(8) }}{{ ' as absent_columns' if plan.respells }},
+        {{ afterimage._unknown_columns(
+            absent, plan.sparse, columns | length > 30 or plan.respells
+        ) | indent(8) }} as unknown_columns,
         changed_at,
         transaction_id
         {%- if plan.names_user %},
@@ -157,18 +160,35 @@ exists (
 {%- endmacro -%}
 
 
-{#- The absent columns of a change that its before-image does not fill: NULL there may also mean "not captured". -#}
-{%- macro _unknown_columns(sparse, are_many) -%}
+{#- `absent_columns`, its names spelled as the columns are. Of united staging models each has the spelling of its own
+    table there, while the images have that of the first one. -#}
+{%- macro _absent_columns(plan) -%}
+{%- if plan.respells -%}
+transform(
+    absent_columns,
+    name -> case lower(name)
+        {{ afterimage._each(plan.sparse, 'when lower({name}) then {name}') | join('\n        ') }}
+        else name
+    end
+)
+{%- else -%}
+absent_columns
+{%- endif -%}
+{%- endmacro -%}
+
+
+{#- The `absent` columns of a change that its before-image does not fill: NULL there may also mean "not captured". -#}
+{%- macro _unknown_columns(absent, sparse, uses_lambda) -%}
 {%- if not sparse -%}
 cast(null as array<string>)
 {%- else -%}
 if(
     size(absent_columns) > 0,
-    {%- if are_many %}
+    {%- if uses_lambda %}
     -- Spark leaves an expression with a lambda out of the generated code. With one condition for each of many columns,
     -- Java could not compile that code.
     filter(
-        absent_columns,
+        {{ absent | indent(8) }},
         name -> case name
             {{ afterimage._each(sparse, 'when {name} then `before`.{column} is null') | join('\n            ') }}
             else false

@@ -1,5 +1,5 @@
 {#- What is known of a stream, so that needless steps can be left out:
-    - `sparse_columns`: which columns are ever absent,
+    - `sparse_columns`: which columns are ever absent, as `absent_columns` spells them; none if any may be,
     - `truncates`: whether the table was ever truncated,
     - `trades`: whether rows may take each other's keys; `trading`: the hashes of all keys where they do, if these are few,
     - `carries`: whether rows take values along to another key; `carried`: the table of these values, if there is one,

@@ -134,22 +134,27 @@ last(
 
 {#- Which steps the events of a stream need:
     - `key_names`: the key's columns between the CTEs; `types`: those of all columns, by name,
-    - `sparse`: the columns that may be absent,
+    - `sparse`: the columns that may be absent; `respells`: whether `absent_columns` may have other capitals than these,
     - `truncates`, `trades`, `trading`, `carries`: see _facts; `carried`: the table of carried values, if there is one,
     - `events`: the CTE that has all events,
     - `is_rebuilt`: whether some keys are rebuilt from a place on; `names_user`: whether events have changed_by. -#}
 {%- macro _event_plan(unique_key, types, facts, is_rebuilt=false, names_user=false) -%}
     {%- set columns = types.keys() | list -%}
-    {%- set facts = facts or afterimage._facts(columns, truncates=true, trades=true, carries=true) -%}
+    {%- set facts = facts or afterimage._facts(none, truncates=true, trades=true, carries=true) -%}
     {%- set key_names = unique_key | map('lower') | list -%}
+    {%- set absent = columns if facts.sparse_columns is none else facts.sparse_columns -%}
+    {%- set absent_names = absent | map('lower') | list -%}
     {%- set sparse = [] -%}
-    {%- for column in columns if column in facts.sparse_columns and column | lower not in key_names -%}
+    {%- for column in columns if column | lower in absent_names and column | lower not in key_names -%}
         {%- do sparse.append(column) -%}
     {%- endfor -%}
+    {%- set other_names = absent | reject('in', columns) | map('lower') | list -%}
+    {%- set has_other_names = sparse | map('lower') | select('in', other_names) | list | length > 0 -%}
     {{ return({
         'key_names': afterimage._key_names(unique_key),
         'types': types,
         'sparse': sparse,
+        'respells': has_other_names or (facts.sparse_columns is none and sparse | length > 0),
         'truncates': facts.truncates,
         'trades': facts.trades,
         'trading': facts.trading,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conftest import SCHEMA, DbtError, Lake, Project, contract_columns
+from conftest import SCHEMA, DbtError, Lake, Project, contract_columns, relation
 from histories import DAY, change
 from reference import Row
 
@@ -113,6 +113,44 @@ def test_a_column_that_is_renamed_to_capitals_stays_sparse(project: Project, lak
         ("Eva", "Rome"),
         ("Ida", "Rome"),
     ]
+
+
+def test_columns_that_a_change_lacks_may_be_named_with_other_capitals(
+    project: Project, lake: Lake
+) -> None:
+    """Also in SQL that may be kept in a view, which knows nothing of the rows."""
+    rows = [
+        change(1, "insert", (1, "Ada", "Rome")),
+        change(2, "update", (1, None, "Oslo")) | {"absent_columns": ["NAME"]},
+        change(3, "update", (1, "Eva", "Oslo")) | {"before": (1, "Ada", "Oslo")},
+    ]
+    lake.create("any_stream", COLUMNS, rows)
+    given = f"{relation('any_stream')}, unique_key=['id']"
+    audit, findings, *histories = project.sqls(
+        [
+            f"change_audit({given})",
+            f"test_before_images_agree({given})",
+            f"scd2({given})",
+            f"scd2({given}, follow_keys=false)",
+            f"known_at({given}, moment='2030-01-01')",
+        ]
+    )
+    for history in histories:
+        found = lake.rows(f"select name, city from ({history}) order by version")
+        assert [tuple(row.values()) for row in found] == [
+            ("Ada", "Rome"),
+            ("Ada", "Oslo"),
+            ("Eva", "Oslo"),
+        ]
+    changed = lake.rows(
+        f"select column_name, old_value, new_value from ({audit})"
+        " where operation = 'update' order by change_seq"
+    )
+    assert [tuple(row.values()) for row in changed] == [
+        ("city", "Rome", "Oslo"),
+        ("name", "Ada", "Eva"),
+    ]
+    assert lake.rows(findings) == []
 
 
 @pytest.mark.slow

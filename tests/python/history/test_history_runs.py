@@ -194,13 +194,58 @@ def test_staging_models_that_are_united_must_have_their_columns_in_one_order(
 
 
 @pytest.mark.slow
+def test_united_models_may_spell_the_columns_that_a_change_lacks_with_other_capitals(
+    unbuilt: Project, lake: Lake
+) -> None:
+    """Images have the names of the first model, `absent_columns` those of each table."""
+    fields = "ID: int, NAME: string, CITY: string"
+    write_two_streams(unbuilt, lake, fields, (7, "Ann", "Oslo"))
+    both = "select * from {{ ref('stg_eu') }} union all select * from {{ ref('stg_us') }}"
+    for kind in ("history", "audit"):
+        unbuilt.model(f"people_{kind}", both, materialized=kind, unique_key=["id"])
+    select = ["--select", "people_history", "people_audit"]
+    lacks_name = {"absent_columns": ["NAME"]}
+    updated = change(3, "update", (7, None, "Bergen")) | lacks_name
+    lake.append("stg_us", staged_columns(fields), [updated])
+    unbuilt.dbt("run", "--full-refresh", *select)
+    ada, ann = (1, "Ada", "Rome", 1), (7, "Ann", "Oslo", 1, "update")
+    assert versions(lake) == [(*ada, None), ann, (7, "Ann", "Bergen", 2, None)]
+    moved = change(4, "update", (8, None, "Bergen"), 1) | lacks_name
+    lake.append("stg_us", staged_columns(fields), [moved | {"before": (7, None, None)}])
+    sparse = change(5, "update", (1, None, "Bari"), 1) | {"absent_columns": ["name"]}
+    lake.append("stg_eu", staged_columns(FIELDS), [sparse])
+    for command in (["run"], ["run", "--full-refresh"]):
+        unbuilt.dbt(*command, *select)
+        assert versions(lake) == [
+            (*ada, "update"),
+            (1, "Ada", "Bari", 2, None),
+            ann,
+            (7, "Ann", "Bergen", 2, "key_change"),
+            (8, "Ann", "Bergen", 1, None),
+        ]
+        changed = lake.rows(
+            f"select change_id, column_name from {SCHEMA}.people_audit"
+            " where operation = 'update' order by change_id, column_name"
+        )
+        assert [tuple(row.values()) for row in changed] == [
+            ("c3", "city"),
+            ("c4", "id"),
+            ("c5", "city"),
+        ]
+
+
+def documented(path: str) -> str:
+    """Return the file that the page of histories shows."""
+    page = (ROOT / "docs/guides/history.md").read_text()
+    [block] = [block for block in page.split("```") if block.startswith(f"sql\n-- {path}\n")]
+    return block.removeprefix("sql\n")
+
+
+@pytest.mark.slow
 def test_images_may_be_put_together_by_name_as_documented(unbuilt: Project, lake: Lake) -> None:
     fields = "id: int, city: string, name: string"
     write_two_streams(unbuilt, lake, fields, (2, "Oslo", "Ben"))
-    page = (ROOT / "docs/guides/history.md").read_text()
-    begins = "-- models/history/people_history.sql\n"
-    [model] = [block for block in page.split("```") if block.startswith(f"sql\n{begins}")]
-    unbuilt.file("models/people_history.sql", model.removeprefix("sql\n"))
+    unbuilt.file("models/people_history.sql", documented("models/history/people_history.sql"))
     unbuilt.dbt("run", "--full-refresh", "--select", "people_history")
     expected = [(1, "Ada", "Rome", 1, None), (2, "Ben", "Oslo", 1, None)]
     assert versions(lake) == expected
@@ -213,6 +258,43 @@ def test_images_may_be_put_together_by_name_as_documented(unbuilt: Project, lake
         (2, "Ben", "Oslo", 1, "update"),
         (2, "Ben", "Rome", 2, "delete"),
     ]
+
+
+@pytest.mark.slow
+def test_regions_that_share_keys_are_kept_apart_as_documented(unbuilt: Project, lake: Lake) -> None:
+    """Both number their rows and their changes from 1 on."""
+    columns = staged_columns(FIELDS)
+    for region, name in (("eu", "Ada"), ("us", "Ben")):
+        unbuilt.model(f"stg_{region}", "select 1 as nothing", materialized="change_stream")
+        unbuilt.history(f"people_{region}_history", f"stg_{region}")
+        lake.create(f"stg_{region}", columns, [change(1, "insert", (1, name, "Rome"))])
+    for path in (
+        "tests/regions_share_no_key.sql",
+        "models/people.sql",
+        "models/history/people_by_region.sql",
+    ):
+        unbuilt.file(path, documented(path))
+    tables = ("people", "people_by_region")
+    select = ["--select", "people_eu_history", "people_us_history", *tables]
+    unbuilt.dbt("run", *select)
+    moved = change(2, "update", (2, None, "Bari"), 1) | {"absent_columns": ["name"]}
+    moved["before"] = (1, None, None)
+    lake.append("stg_eu", columns, [moved])
+    lake.append("stg_us", columns, [moved, change(3, "delete", (2, None, None), 1)])
+    for command in (["run"], ["run", "--full-refresh"]):
+        unbuilt.dbt(*command, *select)
+        for table in tables:
+            rows = lake.rows(f"select region, id, name, closed_by from {SCHEMA}.{table}")
+            assert sorted(tuple(row.values()) for row in rows) == [
+                ("eu", 1, "Ada", "key_change"),
+                ("eu", 2, "Ada", None),
+                ("us", 1, "Ben", "key_change"),
+                ("us", 2, "Ben", "delete"),
+            ]
+    with pytest.raises(DbtError, match="regions_share_no_key: Got 2 results"):
+        unbuilt.dbt("test", "--select", "regions_share_no_key")
+    lake.create("stg_us", columns, [change(1, "insert", (9, "Ben", "Rome"))])
+    unbuilt.dbt("test", "--select", "regions_share_no_key")
 
 
 @pytest.mark.slow
