@@ -565,8 +565,8 @@ def _write(project: Project, found: Sequence[Change]) -> None:
 def _changes(project: Project, outcome: _Outcome) -> list[Change]:
     """Return the change of each file, by all tables of the list.
 
-    The models of a table that has left the list stay, and so do the sources that they and the
-    user's own files read. Models that stay as they are keep their properties too.
+    The models of a table that has left the list stay with their properties, and so do the sources
+    that they and the user's own files read. So do the properties of models that stay as they are.
     """
     texts = [made.texts for _, made in outcome.drafts]
     drawn = {path for one in texts for path in (*one.models, *one.blocks)}
@@ -579,7 +579,9 @@ def _changes(project: Project, outcome: _Outcome) -> list[Change]:
         for source in map(project.manifest.sources.get, node.depends_on_nodes):
             if source is not None and (path := project.file_of(source)):
                 still_read.setdefault(path, set()).add(source.name)
-    for node in outcome.stay:
+    ours = set(files.written_by_us(project.folder, project.models_folder)) - drawn
+    left = [node for node in project.models() if project.file_of(node) in ours]
+    for node in [*outcome.stay, *left]:
         path = str(node.patch_path or "").partition("://")[2]
         still_read.setdefault(path, set()).add(node.name)
     properties = project.property_files()

@@ -31,7 +31,8 @@ _MOST = 12
     "selected",
     multiple=True,
     metavar="SELECTOR",
-    help="Only the models that dbt selects by this, such as stg_qlik__customers+. Repeat for more.",
+    help="Only the models that dbt selects by this, and those above, such as stg_qlik__customers+."
+    " Repeat for more.",
 )
 @where_options
 def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
@@ -40,8 +41,8 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     It asks the metadata of the tables alone: no model is compiled, and no row is read. One line for
     each raw table says what has landed since the last run, that nobody can tell, or that something
     failed last time. Of topics, named as for `afterimage land`, it says how many messages wait at
-    the broker. The exit code is 0 if there is something to build or to land, and 3 if there is
-    nothing.
+    the broker. The exit code is 0 if there is something to build or to land, or if `afterimage up`
+    has not run yet, so that nobody knows what failed, and 3 if there is nothing.
     """
     for path in paths:
         if not kafka.is_address(path):
@@ -56,7 +57,7 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     building.note_upkeep(project, kept, readers)
     building.note_left_over(project, kept, readers)
     unread = [] if selected else _unread(project)
-    wanted = project.selected(*selected) if selected else _of_up(project)
+    wanted = _selected(project, selected) if selected else _of_up(project)
     others = [] if selected else [readers[key] for key in readers.keys() - wanted]
     readers = {key: reader for key, reader in readers.items() if key in wanted}
     for line in lines(readers.values(), unread):
@@ -66,6 +67,9 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
         print(f"`dbt run` builds these and `afterimage up` does not: {named}")
     waiting = [_waiting(project, one) for one in addresses]
     if any(waiting) or any(reader.has_news for reader in readers.values()):
+        return 0
+    if readers and kept.manifest is None:
+        print("`afterimage up` has not run here, so nobody knows what failed last time")
         return 0
     if not selected and kept.manifest is not None:
         edited = building.work(project, kept, readers, everything=False).built
@@ -81,6 +85,14 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
 def _of_up(project: Project) -> Collection[str]:
     """Return the models that `afterimage up` is about: those that stage a table, and all below."""
     return building.Graph(project).nodes.keys()
+
+
+def _selected(project: Project, selectors: Sequence[str]) -> Collection[str]:
+    """Return the nodes that dbt selects, and those above, which have the news of raw tables."""
+    found = project.chosen("--select", selectors)
+    # With a model dbt selects its tests, which may read other models too.
+    tables = [key for key in found if not key.startswith(("test.", "unit_test."))]
+    return found | building.Graph(project).above(tables)
 
 
 def _waiting(project: Project, where: kafka.Address) -> bool:

@@ -23,11 +23,22 @@ from dbt_afterimage.scaffold.entries import FILE
 @click.option(
     "--all", "everything", is_flag=True, help="Look at all tables and build them, news or not."
 )
+@click.option(
+    "--exclude",
+    multiple=True,
+    metavar="SELECTOR",
+    help="Do not build what dbt selects by this, such as stg_qlik__customers+. Repeat for more.",
+)
 @init.accept_keys_option
 @land.topic_options
 @where_options
 def command(
-    paths: Sequence[str], everything: bool, accept_keys: bool, how: land.How, where: Where
+    paths: Sequence[str],
+    everything: bool,
+    exclude: Sequence[str],
+    accept_keys: bool,
+    how: land.How,
+    where: Where,
 ) -> int:
     """Land, init, build and health in one.
 
@@ -48,7 +59,9 @@ def command(
         print(f"not landed: {reason}")
     project = Project(where, asks=True)
     with record.of(project).taken():
-        code = _take_in(project, where, everything=everything, accept_keys=accept_keys)
+        code = _take_in(
+            project, where, everything=everything, exclude=exclude, accept_keys=accept_keys
+        )
     return code or int(bool(left_out))
 
 
@@ -75,7 +88,14 @@ def _begin(here: Path, paths: Sequence[str]) -> None:
     init.begin(here)
 
 
-def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: bool) -> int:
+def _take_in(
+    project: Project,
+    where: Where,
+    *,
+    everything: bool,
+    exclude: Sequence[str],
+    accept_keys: bool,
+) -> int:
     """Write what models lack, build what has news, and return the exit code."""
     kept = record.of(project)
     readers = _readers(project, kept)
@@ -88,18 +108,20 @@ def _take_in(project: Project, where: Where, *, everything: bool, accept_keys: b
     if _files(project) != before:
         project = Project(where)
         readers = _readers(project, kept)
-    found = building.work(project, kept, readers, everything=everything)
+    found = building.work(project, kept, readers, everything=everything, exclude=exclude)
     code = 0
     if found.nodes:
         code = _build(project, kept, found)
     else:
+        kept.pending = sorted(found.left_out)
         kept.keep(project)
         if not (found.left_alone or open_questions):
             raise AfterimageError(
                 f"no change table was found, and no model in {project.folder} reads one: if your"
                 " project is in another folder, run this there"
             )
-        print(f"Nothing new in {_models(found.left_alone)}.")
+        others = ", or they are left out" * bool(found.left_out)
+        print(f"Nothing new in {_models(found.left_alone)}{others}.")
     if open_questions:
         print(f"Answer the questions in {FILE}, then run this again.")
     return code or int(open_questions > 0)
@@ -110,7 +132,7 @@ def _build(project: Project, kept: Record, found: building.Work) -> int:
     tests = len(found.nodes) - len(found.built)
     print(
         f"Building {_models(len(found.built))} with {tests} test{'s'[: tests != 1]};"
-        f" {found.left_alone} have nothing new."
+        f" {found.left_alone} have nothing new{' or are left out' * bool(found.left_out)}."
     )
     failure = None
     try:

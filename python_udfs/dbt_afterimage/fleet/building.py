@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -34,6 +34,8 @@ class Work:
     Attributes:
         nodes: The ids of all that must be built or tested.
         selectors: What dbt is told to select, which is at least these.
+        exclude: What dbt is told to leave out.
+        left_out: The ids of what would be built or tested without that.
         built: The names of the models, snapshots and seeds among them.
         left_alone: How many others there are.
         staging: The ids of all staging models but ephemeral ones, by their names.
@@ -42,6 +44,8 @@ class Work:
 
     nodes: frozenset[str]
     selectors: tuple[str, ...]
+    exclude: tuple[str, ...]
+    left_out: frozenset[str]
     built: tuple[str, ...]
     left_alone: int
     staging: tuple[str, ...]
@@ -79,7 +83,7 @@ class Graph:
             for parent in node.depends_on_nodes:
                 self._children.setdefault(parent, []).append(key)
         self.staging = [one.unique_id for one in project.models() if is_staging(one)]
-        within = self._above(self.below(self.staging))
+        within = self.above(self.below(self.staging))
         within |= {
             key for one in within for key in self._children.get(one, ()) if self._is_test(key)
         }
@@ -94,6 +98,17 @@ class Graph:
             if one not in found:
                 found.add(one)
                 ahead += self._children.get(one, ())
+        return found
+
+    def above(self, keys: Iterable[str]) -> set[str]:
+        """Return nodes and all that they are built from, without sources."""
+        found: set[str] = set()
+        ahead = list(keys)
+        while ahead:
+            one = ahead.pop()
+            if one in self._all and one not in found:
+                found.add(one)
+                ahead += self._all[one].depends_on_nodes
         return found
 
     def runs(self, keys: Iterable[str]) -> frozenset[str]:
@@ -119,16 +134,6 @@ class Graph:
     def _is_test(self, key: str) -> bool:
         return self._all[key].resource_type in _TESTS
 
-    def _above(self, keys: Iterable[str]) -> set[str]:
-        found: set[str] = set()
-        ahead = list(keys)
-        while ahead:
-            one = ahead.pop()
-            if one in self._all and one not in found:
-                found.add(one)
-                ahead += self._all[one].depends_on_nodes
-        return found
-
 
 def work(
     project: Project,
@@ -136,6 +141,7 @@ def work(
     readers: Mapping[str, Reader],
     *,
     everything: bool,
+    exclude: Sequence[str] = (),
 ) -> Work:
     """Return what must be built. When in doubt, that is too much.
 
@@ -144,13 +150,18 @@ def work(
         kept: What the run before has kept.
         readers: What the models have to do, as far as their tables say.
         everything: Whether to build everything.
+        exclude: Selectors of dbt for what is left out.
+
+    Raises:
+        AfterimageError: A selector selects nothing.
     """
     graph = Graph(project)
+    unwanted = project.chosen("--exclude", exclude)
     # dbt's `state:modified` does not see variables, and without a record nothing is known.
     changed = kept.manifest is None or kept.settings != record.settings_of(project)
     seeds = record.large_seeds_of(project)
     if everything or changed:
-        return _work(graph, graph.runs(graph.nodes), None, seeds)
+        return _work(graph, graph.runs(graph.nodes), None, seeds, exclude, unwanted)
     roots = set(kept.pending)
     for key, reader in readers.items():
         # A staging table at another version was built by somebody else, who may have left out what
@@ -164,7 +175,8 @@ def work(
         key for key, checksum in seeds.items() if kept.seeds.get(key) != checksum or not checksum
     }
     roots &= graph.nodes.keys()
-    return _work(graph, graph.runs(graph.below(roots)), graph.tops(roots), seeds)
+    due = graph.runs(graph.below(roots))
+    return _work(graph, due, graph.tops(roots), seeds, exclude, unwanted)
 
 
 def edited(project: Project, kept: Record) -> set[str]:
@@ -230,21 +242,31 @@ def note_left_over(project: Project, kept: Record, readers: Mapping[str, Reader]
 
 def _work(
     graph: Graph,
-    nodes: frozenset[str],
+    due: frozenset[str],
     tops: Collection[str] | None,
     seeds: Mapping[str, str],
+    exclude: Sequence[str],
+    unwanted: Collection[str],
 ) -> Work:
-    """Return the work; `tops` are the nodes above all others in it, none if it is everything."""
+    """Return the work; `tops` are the nodes above all others due, none if everything is."""
     if tops is None:
         # Staging models, all below them, and what these read.
         selectors = [f"@fqn:{name}" for name in graph.names(graph.staging)]
     else:
         selectors = [f"fqn:{name}+" for name in graph.names(tops)]
+    nodes = due.difference(unwanted)
     tables = [key for key in graph.runs(graph.nodes) if key.split(".")[0] in _TABLES]
     built = sorted(graph.nodes[key].name for key in tables if key in nodes)
     staging = sorted(graph.runs(graph.staging), key=lambda key: str(graph.nodes[key].name))
     return Work(
-        nodes, tuple(selectors), tuple(built), len(tables) - len(built), tuple(staging), seeds
+        nodes=nodes,
+        selectors=tuple(selectors),
+        exclude=tuple(exclude),
+        left_out=due - nodes,
+        built=tuple(built),
+        left_alone=len(tables) - len(built),
+        staging=tuple(staging),
+        seeds=seeds,
     )
 
 
@@ -261,7 +283,7 @@ def build(project: Project, kept: Record, found: Work) -> None:
             a model.
     """
     # Before the build begins: if it is killed, the next run takes up all of it.
-    kept.pending = sorted({*kept.pending, *found.nodes})
+    kept.pending = sorted({*kept.pending, *found.nodes, *found.left_out})
     kept.settings = record.settings_of(project)
     kept.seeds = dict(found.seeds)
     kept.keep(project)
@@ -279,6 +301,7 @@ def build(project: Project, kept: Record, found: Work) -> None:
         # lacks those rows.
         result = project.run(
             *("build", "--indirect-selection", "eager", "--select", *found.selectors),
+            *(("--exclude", *found.exclude) if found.exclude else ()),
             log="info",
             ended=note_version,
         )
@@ -294,7 +317,7 @@ def build(project: Project, kept: Record, found: Work) -> None:
     if failure is None:
         # Tests may be left out on purpose: `DBT_EXCLUDE_RESOURCE_TYPES`.
         pending -= {key for key in missed if key.split(".")[0] in _TESTS}
-    kept.pending = sorted(pending)
+    kept.pending = sorted(pending | found.left_out)
     kept.versions |= {key: version for key, version in versions.items() if key in done}
     kept.keep(project)
     if failure is not None:

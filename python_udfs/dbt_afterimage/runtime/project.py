@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.runtime.run_dbt import readable, run_dbt
+from dbt_afterimage.runtime.run_dbt import DbtFailed, readable, run_dbt
 from dbt_afterimage.runtime.state import state_folder
 from dbt_afterimage.text import visible
 
@@ -35,6 +35,9 @@ CONTRACT = (
 
 # A field of a struct whose name needs quotes, as Spark shows its type.
 _ODD_FIELD = re.compile(r"([<,])(?![A-Za-z_][A-Za-z0-9_]*:)([^<>,:`]+):")
+
+# What dbt warns of if it selects nothing; with its flag `warn_error` that is an error.
+_NOTHING_SELECTED = ("does not match any enabled nodes", "No nodes selected")
 
 # The table of a registry's schemas, beside the raw tables of the topics.
 REGISTRY_SCHEMAS = "registry_schemas"
@@ -164,13 +167,39 @@ class Project:
             AfterimageError: dbt does not understand a selector.
         """
         compared = ["--state", str(state)] if state else []
-        # dbt prints the list itself.
-        with redirect_stdout(io.StringIO()):
-            listed = self.run(
-                *("ls", "--output", "json", "--output-keys", "unique_id"),
-                *("--select", *selectors, *compared),
-            )
+        try:
+            # dbt prints the list itself.
+            with redirect_stdout(io.StringIO()):
+                listed = self.run(
+                    *("ls", "--output", "json", "--output-keys", "unique_id"),
+                    *("--select", *selectors, *compared),
+                )
+        except DbtFailed as error:
+            if any(text in str(error) for text in _NOTHING_SELECTED):
+                return set()
+            raise
         return {str(json.loads(line)["unique_id"]) for line in listed or ()}
+
+    def chosen(self, option: str, selectors: Sequence[str]) -> set[str]:
+        """Return the ids of the nodes that a user selects.
+
+        Args:
+            option: The option that takes the selectors.
+            selectors: The selectors; each must select something.
+
+        Raises:
+            AfterimageError: One selects nothing, or dbt does not understand it.
+        """
+        found: set[str] = set()
+        for one in selectors:
+            named = self.selected(one)
+            if not named:
+                raise AfterimageError(
+                    f"{option} must select nodes of this project, as `dbt ls --select` shows them."
+                    f" Got: {visible(one)}"
+                )
+            found |= named
+        return found
 
     def pages_folder(self) -> Path:
         """Return the folder for the pages of the project, `.afterimage/pages`, which git ignores.

@@ -28,10 +28,15 @@ _TABLE = re.compile(r"""\btable\s*=\s*['"]([^'"]*)['"]""")
 _COLUMNS = re.compile(r"\bcolumns\s*=\s*(\[.*?\n    \])", re.DOTALL)
 _NUMBER = re.compile(r"\bsource_table_number\s*=\s*(\d+)")
 _METADATA = re.compile(r"\bmetadata\s*=")
+_PLACES = {
+    "position": re.compile(r"\bposition\s*=\s*(\[[^\]]*\])"),
+    "headers": re.compile(r"""\bheaders\s*=\s*('[^']*'|"[^"]*")"""),
+}
 _ABSENT = re.compile(r"\bnull_is_absent\s*=\s*(\[[^\]]*\])")
 # What staging models of messages say of these, before their names.
 _UNDECLARED = "columns that are not declared: "
 _OF_MESSAGES = ("qlik_messages", "debezium_messages")
+_OF_SEVERAL = (*_OF_MESSAGES, "netiq_event_log")
 _NO_TEXT_IN_YAML = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
 
@@ -152,6 +157,8 @@ def draft(
             f" models. If {FILE} has none of the tables that it reads, add this one there",
             existing.models,
         )
+    if entry.table:
+        existing.check_named(landed)
     written = existing.written()
     keeps_columns = written.get("written_columns") and not written["written_metadata"]
     if not keeps_columns or found.system.macro != "qlik_messages":
@@ -183,6 +190,7 @@ def draft(
     try:
         plan = plans.make(found.system.macro, question)
     except plans.SeveralTables as error:
+        existing.check_named(landed)
         error.staged = existing.tables
         raise
     except plans.NothingLanded as error:
@@ -255,7 +263,8 @@ class _Existing:
         self._project, self._prefix = project, f"stg_{found.system.folder}__"
         self._folders = _folders(project, found.system.folder)
         name = model_name(entry.name) if entry.name else None
-        callers = _callers(nodes, found.system.macro)
+        self._macro = found.system.macro
+        callers = _callers(nodes, self._macro)
         self.streams = self._streams(callers, landed.nodes, landed, entry)
         self._reads_through = not self.streams
         if callers and self._reads_through:
@@ -309,11 +318,13 @@ class _Existing:
         self, callers: Iterable[Any], held: frozenset[str], landed: Landed, entry: Entry
     ) -> list[Any]:
         """Return the staging models that read one of some tables."""
-        return [
+        found = [
             node
             for node in callers
             if not held.isdisjoint(node.depends_on.nodes) and self._is_of_table(node, landed, entry)
         ]
+        sure = [node for node in found if not self._names_no_table(node)]
+        return sure if entry.table and sure else found
 
     def _chosen(self, kind: str, nodes: Sequence[Any], name: str) -> Any:
         """Return the model that `init` would write, by its name, else by its place.
@@ -353,6 +364,7 @@ class _Existing:
             return {}
         table, number = (sign.search(self.staging.raw_code) for sign in (_TABLE, _NUMBER))
         declared, absent = (_list_in(self.staging, sign) for sign in (_COLUMNS, _ABSENT))
+        places = {name: sign.search(self.staging.raw_code) for name, sign in _PLACES.items()}
         try:
             typed = [Column(one["name"], one["type"]) for one in declared or ()]
         except (TypeError, KeyError):
@@ -363,6 +375,7 @@ class _Existing:
             "written_number": number[1] if number else None,
             "written_metadata": _METADATA.search(self.staging.raw_code) is not None,
             "written_absent": absent,
+            "written_places": {name: found[1] if found else None for name, found in places.items()},
         }
 
     def undeclared(self, written: Sequence[Column]) -> list[str]:
@@ -396,6 +409,31 @@ class _Existing:
         written = _tables_of(ours)
         if not all(plans.is_same_table(one, other) for one in written for other in written):
             raise plans.SeveralTables(f"the models of {landed.name}", written, self.tables)
+
+    def check_named(self, landed: Landed) -> None:
+        """Check that a staging model says of which source table it is, if there are any.
+
+        Args:
+            landed: What may hold several source tables.
+
+        Raises:
+            AfterimageError: None does. They may be of any of them.
+        """
+        if self.streams and all(map(self._names_no_table, self.streams)):
+            node = self.staging
+            raise AfterimageError(
+                f"{landed.name} may hold several tables, and {node.name}, which reads it, does not"
+                f" say of which it is: write `table='…'` into its call of {self._macro}"
+                f" ({node.original_file_path})"
+            )
+
+    def _names_no_table(self, node: Any) -> bool:
+        """Whether a model that `init` did not write leaves open of which table it is."""
+        return (
+            self._macro in _OF_SEVERAL
+            and self._name_by_us(node) is None
+            and not _TABLE.search(node.raw_code)
+        )
 
     def is_ours(self, kind: str) -> bool:
         """Whether a model is where `init` writes it."""

@@ -59,6 +59,8 @@ class Question:
             another table, or have less columns.
         written_metadata: Whether that model has its columns from metadata messages.
         written_absent: Its `null_is_absent`; none if it has none.
+        written_places: Its `position` and its `headers`, as they stand there; none for one that it
+            does not have, and empty without a model.
         undeclared: Columns that its table warns of, as messages have them and it does not.
         is_staged: Whether the landed table has a staging model, whoever has written it.
         listed: Source tables of it that the list has, if the question is for the others.
@@ -75,6 +77,7 @@ class Question:
     written_number: str | None = None
     written_metadata: bool = False
     written_absent: Sequence[str] | None = None
+    written_places: Mapping[str, str | None] = field(default_factory=dict)
     undeclared: Sequence[str] = ()
     is_staged: bool = False
     listed: Sequence[str] = ()
@@ -533,11 +536,26 @@ def debezium_messages(question: Question) -> Plan:
         has_before_images=updates > 0,
     )
     has_offsets = {"partition", "offset"} <= set(here)
-    if has_offsets and not in_log_order and "position" not in arguments:
-        plan.call["position"] = f"['{here['partition']}', '{here['offset']}']"
-    for argument, column in (("key", key), ("headers", here.get("headers"))):
-        if column and argument not in arguments:
-            plan.call[argument] = text_literal(str(column))
+    shown = {
+        "position": f"['{here['partition']}', '{here['offset']}']"
+        if has_offsets and not in_log_order
+        else None,
+        "key": text_literal(str(key)) if key else None,
+        "headers": text_literal(here["headers"]) if "headers" in here else None,
+    }
+    for argument, now in shown.items():
+        if argument in arguments:
+            continue
+        # Places and ids depend on two of them: the run of a model that is built would stop.
+        text = question.written_places.get(argument, now)
+        if text is not None:
+            plan.call[argument] = text
+        elif argument == "headers" and now is not None:
+            plan.notes.append(
+                "headers: not used, as the model was written before the table had them. To use"
+                " them, give `headers` in `arguments`, and run the model and all below it once with"
+                " --full-refresh while all messages are landed."
+            )
     # Messages of another table may come to the topic later. With `table`, staging rejects flattened
     # rows that do not name theirs. A model that is built keeps it: its run would stop.
     table = question.table or question.written_table

@@ -2302,6 +2302,22 @@ def test_the_list_gives_the_same_bytes_as_one_table_after_the_other(
 
 
 @pytest.mark.slow
+def test_a_table_that_leaves_the_list_keeps_its_tests(listed: tuple[Project, Init]) -> None:
+    """Its models go on being built; without `change_stream_is_complete` nothing guards them."""
+    project, init = listed
+    ours = bytes_of_init(project.folder)
+    path = project.folder / "afterimage.yml"
+    listing = yaml.safe_load(path.read_text())
+    listing["tables"] = [one for one in listing["tables"] if one["relation"] != "crm.carts__ct"]
+    path.write_text(yaml.safe_dump(listing))
+    output = init.ok("--from", "afterimage.yml")
+    assert "left   models/history/carts_history.sql: its table is not in the list" in output
+    assert bytes_of_init(project.folder) == ours
+    listed_tests = project.dbt("ls", "--select", "carts_history", "--resource-type", "test")
+    assert any("history_is_sound" in one for one in listed_tests)
+
+
+@pytest.mark.slow
 def test_check_finds_each_drift(listed: tuple[Project, Init], lake: Lake) -> None:
     project, init = listed
     path = project.folder / "afterimage.yml"
@@ -2386,6 +2402,40 @@ def test_a_further_table_of_an_event_log_gets_models(
     init.ok("--from", "afterimage.yml")
     assert (path.read_text(), of_init(empty.folder)) == (edited, before)
     empty.dbt("parse")
+
+
+@pytest.mark.slow
+def test_a_further_table_does_not_take_a_model_that_names_none(
+    empty: Project, lake: Lake, init: Init
+) -> None:
+    """Its current rows would be those of the first table's history."""
+    badge = event(1, 1, "BADGE", "no=12", "color", None, "red")
+    door = event(2, 1, "DOOR", "no=1", "name", None, "front")
+    columns = "[{'name': 'no', 'type': 'string'}, {'name': 'color', 'type': 'string'}]"
+
+    def stage(table: str) -> None:
+        call = f"netiq_event_log(source('vault', 'events'), ['no'], {table}, columns={columns})"
+        empty.stream("marts/stg_badges", f"afterimage.{call}")
+
+    land_table(lake, "events", LOG, [badge], schema="vault")
+    empty.file(
+        "models/sources.yml", "sources: [{name: vault, schema: vault, tables: [{name: events}]}]"
+    )
+    stage("'BADGE'")
+    empty.history("badge_history", "stg_badges", unique_key=["no"])
+    assert "already read by stg_badges" in init.ok("vault.*")
+    land_table(lake, "events", LOG, [badge, door], schema="vault")
+    before = of_init(empty.folder)
+    code, output, _ = init("vault.*")
+    assert code == 1
+    assert "vault.events may hold several tables, and stg_badges, which reads it," in output
+    assert of_init(empty.folder) == before
+    assert "may hold several tables" in init.refused("vault.events", "--table", "DOOR")
+    stage("table='BADGE'")
+    assert "wrote  models/history/door_history.sql" in init.ok("vault.*")
+    door_current = (empty.folder / "models/current/door_current.sql").read_text()
+    assert "ref('door_history')" in door_current
+    assert "ref('stg_netiq__door')" in (empty.folder / "models/audit/door_audit.sql").read_text()
 
 
 @pytest.mark.slow

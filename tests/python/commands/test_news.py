@@ -189,6 +189,64 @@ def test_the_command_has_a_line_for_each_table_and_an_exit_code(
     fleet.build()
 
 
+def test_news_are_those_above_what_is_selected(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.build()
+    fleet.land("two", 7, row(at(5, 11), "U", "y"))
+    monkeypatch.chdir(fleet.project.folder)
+    selected = ["news", "--profiles-dir", "profiles", "--select"]
+    assert main([*selected, "two_history"]) == 0
+    assert re.fullmatch("raw.two  (1 row landed|version ).*\n", capsys.readouterr().out)
+    assert main([*selected, "one_current"]) == 3
+    assert capsys.readouterr().out == "raw.one  nothing new\n"
+    assert main([*selected, "two_histori"]) == 1
+    fleet.build()
+
+
+def test_a_history_that_failed_is_news_where_nobody_calls_up(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Staging has taken in the row, and `news` goes by raw tables and by what `up` has noted."""
+    fleet.build()
+    monkeypatch.chdir(fleet.project.folder)
+    shutil.rmtree(record.of(fleet.open()).folder)
+    fleet.land("two", 8, row(at(5, 12), "U", "x"))
+    fleet.project.dbt("run", "--select", "stg_fleet__two")
+    assert main(["news", "--profiles-dir", "profiles"]) == 0
+    said = "`afterimage up` has not run here, so nobody knows what failed last time\n"
+    assert capsys.readouterr().out.endswith(f"raw.two            nothing new\n{said}")
+    assert len(fleet.build()) == 12
+    assert fleet.names(f"select name from {SCHEMA}.two_current") == ["x"]
+    assert main(["news", "--profiles-dir", "profiles"]) == 3
+
+
+def test_up_leaves_out_a_table_with_a_schedule_of_its_own(
+    fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fleet.build()
+    monkeypatch.chdir(fleet.project.folder)
+    # The tables of other tests are in the catalog, too.
+    monkeypatch.setattr(init, "add", lambda *_, **__: ([], 0))
+    up = ["up", "--profiles-dir", "profiles"]
+    own = "stg_fleet__two+"
+    fleet.land("one", 9, row(at(5, 13), "U", "w"))
+    fleet.land("two", 9, row(at(5, 13), "U", "w"))
+    assert main([*up, "--exclude", own]) == 0
+    said = capsys.readouterr().out
+    assert "Building 3 models with 0 tests; 9 have nothing new or are left out." in said
+    assert fleet.names(f"select name from {SCHEMA}.one_current") == ["w"]
+    assert fleet.names(f"select name from {SCHEMA}.two_current") != ["w"]
+    # Its own schedule, which is no news for the others.
+    fleet.project.dbt("build", "--select", own)
+    assert fleet.names(f"select name from {SCHEMA}.two_current") == ["w"]
+    capsys.readouterr()
+    assert main([*up, "--exclude", own]) == 0
+    assert "Nothing new in 12 models, or they are left out.\n" in capsys.readouterr().out
+    assert fleet.build() == ("stg_fleet__two", "two_current", "two_history")
+    assert fleet.build() == ()
+
+
 def test_a_list_that_was_edited_is_news(
     fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

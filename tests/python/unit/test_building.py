@@ -21,7 +21,7 @@ from dbt_afterimage.commands import init, up
 from dbt_afterimage.commands.news import _of_up, _unread
 from dbt_afterimage.commands.options import where_options
 from dbt_afterimage.errors import AfterimageError
-from dbt_afterimage.fleet import building, record
+from dbt_afterimage.fleet import building, news, record
 from dbt_afterimage.fleet.news import Reader
 from dbt_afterimage.runtime import files
 from dbt_afterimage.runtime.project import Project as Opened
@@ -239,6 +239,125 @@ def test_a_table_is_looked_at_again_if_a_model_behind_it_was_edited(
         assert left_alone() == {"raw.one"}
         path.write_text(text)
         assert left_alone() == {"raw.one"}
+
+
+def commands_of(shop: Shop, monkeypatch: pytest.MonkeyPatch, *quiet: str, of: str) -> list[str]:
+    """Let commands know what raw tables say without Spark; return the options of the project.
+
+    Args:
+        shop: The project.
+        monkeypatch: Puts that in their place.
+        *quiet: The names of staging models whose raw tables have nothing new.
+        of: The name of the one that has news.
+    """
+
+    def look(project: Opened, *_: Any) -> dict[str, Reader]:
+        nodes = {key: project.manifest.nodes[key] for key in ids(of, *quiet)}
+        readers = {key: Reader(node, version="5") for key, node in nodes.items()}
+        [key] = ids(of)
+        readers[key].news = {"raw.one": news.NEVER_BUILT}
+        return readers
+
+    monkeypatch.setattr(news, "look", look)
+    monkeypatch.setattr(up, "_readers", look)
+    monkeypatch.setattr(init, "add", lambda *_, **__: ([], 0))
+    for command in ("news", "up"):
+        name = f"dbt_afterimage.commands.{command}.Project"
+        monkeypatch.setattr(name, lambda where, **_: Opened(where))
+    folder = shop.project.folder
+    return ["--project-dir", str(folder), "--profiles-dir", str(folder / "profiles")]
+
+
+def test_news_are_those_above_what_is_selected(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A history reads no raw table itself. And a selector that is wrong would say `nothing`."""
+    dbt_builds(monkeypatch)
+    kept = record.of(opened)
+    building.build(opened, kept, building.work(opened, kept, {}, everything=True))
+    kept.versions = dict.fromkeys(ids("stg_0", "stg_1"), "5")
+    kept.keep(opened)
+    where = commands_of(shop, monkeypatch, "stg_1", of="stg_0")
+    for selector, code in (("below_0", 0), ("stg_0+", 0), ("below_1", 3), ("stg_1", 3)):
+        assert main(["news", *where, "--select", selector]) == code
+    # One that is right does not hide another one.
+    capsys.readouterr()
+    assert main(["news", *where, "--select", "below_0", "--select", "belo_1"]) == 1
+    said = capsys.readouterr().err
+    assert "--select must select nodes of this project" in said
+    assert said.endswith("Got: belo_1\n")
+
+
+def test_without_a_record_nobody_knows_what_failed(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A history may lack rows that staging has; `up` would build everything."""
+    where = commands_of(shop, monkeypatch, "stg_1", of="stg_0")
+    said = "`afterimage up` has not run here, so nobody knows what failed last time\n"
+    for selected in ([], ["--select", "stg_1+"]):
+        with monkeypatch.context() as patched:
+            nodes = opened.manifest.nodes
+            quiet = {key: Reader(nodes[key], version="5") for key in ids("stg_1")}
+            patched.setattr(news, "look", lambda project, quiet=quiet: quiet)
+            assert main(["news", *where, *selected]) == 0
+            assert capsys.readouterr().out.endswith(said)
+    # What has landed says enough.
+    assert main(["news", *where]) == 0
+    assert said not in capsys.readouterr().out
+
+
+def test_what_is_left_out_of_a_run_is_still_to_be_built(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Such as a big table with a schedule of its own."""
+    runs = dbt_builds(monkeypatch)
+    kept, big, other = record.of(opened), ids("stg_0", "below_0"), ids("stg_1", "below_1")
+
+    def work(*exclude: str, of: Collection[str] = (), everything: bool = False) -> set[str]:
+        readers = {key: Reader(opened.manifest.nodes[key], reason="?") for key in of}
+        found = building.work(opened, kept, readers, everything=everything, exclude=exclude)
+        if found.nodes:
+            building.build(opened, kept, found)
+            assert runs[-1] == found.nodes
+        return set(found.nodes)
+
+    assert work("stg_0+", everything=True) == ALL - big
+    assert set(record.of(opened).pending) == big
+    assert work() == big
+    assert work("stg_0+", of=ids("stg_0", "stg_1")) == other
+    assert set(record.of(opened).pending) == big
+    assert work("stg_1+") == big
+    assert work() == set()
+    with pytest.raises(AfterimageError, match=r"--exclude must select .* Got: stg_0\+\+"):
+        work("stg_1+", "stg_0++")
+    # There is nothing else to build, and this is not forgotten.
+    where = commands_of(shop, monkeypatch, of="stg_0")
+    assert main(["up", *where, "--exclude", "stg_0+"]) == 0
+    said = f"Nothing new in {len(ALL)} models, or they are left out.\n"
+    assert capsys.readouterr().out.endswith(said)
+    assert set(record.of(opened).pending) == big
+
+
+def test_an_edit_that_dbt_does_not_count_is_no_error_where_warnings_are(
+    shop: Shop, opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """dbt warns if it selects nothing, and nothing is modified."""
+    dbt_builds(monkeypatch)
+    kept = record.of(opened)
+    building.build(opened, kept, building.work(opened, kept, {}, everything=True))
+    path = shop.project.folder / "models" / "about.yml"
+    path.write_text("models: [{name: below_0, description: What it is}]\n")
+    warnings = ["NoNodesForSelectionCriteria", "NoNodesSelected"]
+    monkeypatch.setenv("DBT_WARN_ERROR_OPTIONS", json.dumps({"error": warnings}))
+    try:
+        project = shop.open()
+        assert kept.texts != record.texts_of(project)
+        assert building.edited(project, kept) == set()
+        # What dbt does not understand is an error all the same.
+        with pytest.raises(AfterimageError, match="dbt ls failed"):
+            project.selected("no_method:stg_0")
+    finally:
+        path.unlink()
 
 
 def test_a_variable_of_the_environment_in_dbt_project_is_a_setting(

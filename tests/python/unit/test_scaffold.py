@@ -657,6 +657,8 @@ def test_a_source_that_models_still_read_stays_without_its_table_in_the_list(
     (tmp_path / path).write_text(first.new)
     project: Any = SimpleNamespace(
         folder=tmp_path,
+        models_folder="models",
+        models=list,
         readers=lambda: WRITTEN,
         file_of=lambda node: node.original_file_path,
         property_files=list,
@@ -707,6 +709,7 @@ def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
     project: Any = SimpleNamespace(
         folder=tmp_path,
         models_folder="models",
+        models=list,
         readers=list,
         file_of=lambda node: node.original_file_path,
         property_files=list,
@@ -733,6 +736,18 @@ def test_models_that_stay_as_they_are_keep_their_properties_and_their_places(
     ]
     assert [one["name"] for one in new] == ["a_history", "b_history", "d_history"]
     assert new[0]["columns"] == [{"name": "code"}]
+
+    # So do models whose table has left the list, as long as they are there: their tests go on.
+    def described(*of: Texts) -> list[str]:
+        drawn: Any = [(Entry(one.table), SimpleNamespace(texts=one)) for one in of]
+        found = init._changes(project, init._Outcome(drawn, []))
+        [new] = [change.new for change in found if change.path == path]
+        return [one["name"] for one in yaml.safe_load(new)["models"]]
+
+    project.models = lambda: [stays]
+    assert described(every[0], every[2]) == ["a_history", "b_history", "c_history"]
+    (tmp_path / stays.original_file_path).unlink()
+    assert described(every[0], every[2]) == ["a_history", "c_history"]
 
 
 HISTORY, STAGED = "models/history/_history.yml", "models/staging/qlik/_stg_qlik.yml"
@@ -1155,6 +1170,44 @@ def test_models_of_one_name_in_two_schemas_are_of_several_tables() -> None:
     check(None, "ORDERS", "dbo.orders")
 
 
+def test_a_model_of_somebody_else_is_of_a_table_of_its_topic_only_if_it_says_so() -> None:
+    """A second table has joined. It would get current rows of the first one's history."""
+    topic: Any = SimpleNamespace(
+        name="raw.log", identifier="log", nodes=frozenset(["source.shop.raw.log"])
+    )
+    of_log = Found(next(s for s in SYSTEMS if s.macro == "netiq_event_log"), [], [], {})
+
+    def staging(name: str, code: str, folder: str = "marts") -> Any:
+        node = model(name, folder, *topic.nodes, macro="netiq_event_log")
+        node.raw_code = f"afterimage.netiq_event_log(source('raw', 'log'), {code})"
+        return node
+
+    def found(table: str | None, *nodes: Any) -> str | None:
+        project: Any = SimpleNamespace(
+            models_folder="models",
+            models=lambda: nodes,
+            file_of=lambda node: node.original_file_path,
+        )
+        existing = drafts._Existing(project, topic, of_log, Entry("raw.log", table=table))
+        existing.check_named(topic)
+        return existing.staging.name if existing.staging else None
+
+    unsure = staging("stg_badges", "['no'], 'BADGE', []")
+    named = staging("stg_doors", "['id'], table='DOOR', columns=[]")
+    for table in ("BADGE", "DOOR", None):
+        with pytest.raises(AfterimageError, match=r"stg_badges, .* write `table='…'` into"):
+            found(table, unsure)
+    assert found("DOOR", unsure, named) == "stg_doors"
+    assert found("GATE", named) is None
+    with pytest.raises(AfterimageError, match="stg_badges"):
+        found("GATE", unsure, named)
+    # One of `init` has its table in its name.
+    ours = staging("stg_netiq__gate", "['id']", "staging/netiq")
+    assert found("GATE", ours, unsure) == "stg_netiq__gate"
+    assert found("GATE", ours) == "stg_netiq__gate"
+    assert found("DOOR", ours) is None
+
+
 def test_two_tables_that_would_keep_the_models_of_their_topic_have_one_name() -> None:
     names = [writer("crm", table).planned["staging"] for table in ("dbo.ORDERS", "dbo.ITEMS")]
     assert names == ["stg_qlik__crm", "stg_qlik__crm"]
@@ -1570,17 +1623,30 @@ def debezium(table: str, *, wrapped: bool = False, **row: Any) -> str:
 
 
 def plan_of_debezium(
-    messages: Sequence[str], table: str | None = None, listed: Sequence[str] = (), **written: Any
+    messages: Sequence[str],
+    table: str | None = None,
+    listed: Sequence[str] = (),
+    beside: Sequence[str] = (),
+    **written: Any,
 ) -> plans.Plan:
-    """Return the plan for a topic of Debezium's in JSON. SQLite runs the queries."""
+    """Return the plan for a topic of Debezium's in JSON. SQLite runs the queries.
+
+    Args:
+        messages: The messages.
+        table: The source table that is asked for.
+        listed: Those that the list has.
+        beside: The columns beside the messages.
+        **written: What the model has.
+    """
     lake = lake_of_json()
     lake.execute("create table shop (value text)")
     lake.executemany("insert into shop values (?)", [(text,) for text in messages])
     project: Any = SimpleNamespace(
         rows=lambda sql: lake.execute(sql.replace(" as string)", " as text)")).fetchall()
     )
+    columns = [Column(name, "string") for name in beside]
     topic: Any = SimpleNamespace(
-        name="raw.shop", identifier="shop", relation="shop", reference="landed", columns=[]
+        name="raw.shop", identifier="shop", relation="shop", reference="landed", columns=columns
     )
     question = plans.Question(project, topic, {}, ["id"], table, {}, listed=listed, **written)
     return plans.debezium_messages(question)
@@ -1834,6 +1900,47 @@ def test_messages_that_name_no_table_leave_a_model_its_own() -> None:
     with pytest.raises(plans.SeveralTables) as several:
         plan_of(OF_ACCOUNTS + unnamed, **written)
     assert several.value.tables == ["dbo.ACCOUNTS", "dbo.ORDERS"]
+
+
+def test_a_model_of_messages_keeps_what_places_and_ids_depend_on() -> None:
+    """Its raw table has got further columns since, or shows other messages: its run would stop."""
+    landed = ["HEADERS", "partition", "offset"]
+    places = ("position", "headers")
+
+    def planned(written: dict[str, Any], *beside: str) -> tuple[dict[str, str], str]:
+        plan = plan_of_debezium([debezium("public.vans", id=1)], beside=beside, **written)
+        called = {name: text for name, text in plan.call.items() if name in places}
+        return called, " ".join(plan.notes)
+
+    new, note = planned({}, *landed)
+    assert new == {"position": "['partition', 'offset']", "headers": "'HEADERS'"}
+    assert "headers" not in note
+    assert planned({})[0] == {}
+
+    def written(code: str) -> dict[str, Any]:
+        staging = model("stg_debezium__t", "staging/debezium", CUSTOMERS, macro="debezium_messages")
+        staging.raw_code = f"debezium_messages(source('raw', 'shop'), {code})"
+        project: Any = SimpleNamespace(
+            models_folder="models",
+            models=lambda: [staging],
+            file_of=lambda node: node.original_file_path,
+        )
+        topic: Any = SimpleNamespace(name="t", identifier="t", nodes=frozenset([CUSTOMERS]))
+        system = next(one for one in SYSTEMS if one.macro == "debezium_messages")
+        there = drafts._Existing(project, topic, Found(system, [], [], {}), Entry("raw.t"))
+        return there.written()
+
+    without = written("unique_key=['id']")
+    assert planned(without)[0] == {}
+    called, note = planned(without, *landed)
+    assert called == {}
+    assert "headers: not used, as the model was written before the table had them." in note
+    assert "position" not in note
+    given = written("position=['partition', 'offset'],\n    headers='HEADERS'")
+    for beside in ([], landed):
+        called, note = planned(given, *beside)
+        assert called == new
+        assert "headers" not in note
 
 
 def test_a_model_of_openedge_keeps_the_number_of_its_table() -> None:
