@@ -41,8 +41,8 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     It asks the metadata of the tables alone: no model is compiled, and no row is read. One line for
     each raw table says what has landed since the last run, that nobody can tell, or that something
     failed last time. Of topics, named as for `afterimage land`, it says how many messages wait at
-    the broker. The exit code is 0 if there is something to build or to land, or if `afterimage up`
-    has not run yet, so that nobody knows what failed, and 3 if there is nothing.
+    the broker. The exit code is 0 if there is something to build or to land, and 3 if there is
+    nothing. What failed is known from `afterimage up` alone; where it has not run, a line says so.
     """
     for path in paths:
         if not kafka.is_address(path):
@@ -69,8 +69,7 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     if any(waiting) or any(reader.has_news for reader in readers.values()):
         return 0
     if readers and kept.manifest is None:
-        print("`afterimage up` has not run here, so nobody knows what failed last time")
-        return 0
+        print("`afterimage up` has not run here, so this does not say whether the last build failed")
     if not selected and kept.manifest is not None:
         edited = building.work(project, kept, readers, everything=False).built
         if edited:

@@ -204,23 +204,6 @@ def test_news_are_those_above_what_is_selected(
     fleet.build()
 
 
-def test_a_history_that_failed_is_news_where_nobody_calls_up(
-    fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Staging has taken in the row, and `news` goes by raw tables and by what `up` has noted."""
-    fleet.build()
-    monkeypatch.chdir(fleet.project.folder)
-    shutil.rmtree(record.of(fleet.open()).folder)
-    fleet.land("two", 8, row(at(5, 12), "U", "x"))
-    fleet.project.dbt("run", "--select", "stg_fleet__two")
-    assert main(["news", "--profiles-dir", "profiles"]) == 0
-    said = "`afterimage up` has not run here, so nobody knows what failed last time\n"
-    assert capsys.readouterr().out.endswith(f"raw.two            nothing new\n{said}")
-    assert len(fleet.build()) == 12
-    assert fleet.names(f"select name from {SCHEMA}.two_current") == ["x"]
-    assert main(["news", "--profiles-dir", "profiles"]) == 3
-
-
 def test_up_leaves_out_a_table_with_a_schedule_of_its_own(
     fleet: Fleet, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
