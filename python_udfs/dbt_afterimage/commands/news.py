@@ -69,7 +69,7 @@ def command(paths: Sequence[str], selected: Sequence[str], where: Where) -> int:
     if any(waiting) or any(reader.has_news for reader in readers.values()):
         return 0
     if readers and kept.manifest is None:
-        print("`afterimage up` has not run here, so this does not say whether the last build failed")
+        print("`afterimage up` has not run here, so nobody knows whether the last build failed")
     if not selected and kept.manifest is not None:
         edited = building.work(project, kept, readers, everything=False).built
         if edited:

@@ -293,7 +293,7 @@ def test_without_a_record_nobody_knows_what_failed(
 ) -> None:
     """A history may lack rows that staging has."""
     where = commands_of(shop, monkeypatch, "stg_1", of="stg_0")
-    said = "`afterimage up` has not run here, so this does not say whether the last build failed\n"
+    said = "`afterimage up` has not run here, so nobody knows whether the last build failed\n"
     for selected in ([], ["--select", "stg_1+"]):
         with monkeypatch.context() as patched:
             nodes = opened.manifest.nodes
