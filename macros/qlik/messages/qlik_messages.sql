@@ -33,7 +33,8 @@
         further_columns=further_columns,
         erased_columns={'schema_id': 'schema_id', 'message_position': 'message_position'},
         declared=columns, made_by=dict(
-            {'table': table | lower if table else none}, **({} if landing.has_topic else {'topic': landing.own_topic})
+            {'table': table | lower if table else none, 'metadata': 'given' if metadata is not none else none},
+            **({} if landing.has_topic else {'topic': landing.own_topic})
         )
     ) -%}
     {%- if intake.kind == 'nothing' -%}

@@ -144,8 +144,8 @@
         {%- do built.append({'name': column.name, 'type': column.type}) -%}
     {%- endfor -%}
     {{ return(
-        " If those that " ~ this ~ " was built with have been deleted, do not rebuild it: give what it has, and"
-        ~ " `lob: true` for each LOB: columns=" ~ built
+        " If those that " ~ this ~ " was built with have been deleted, do not rebuild it: leave `metadata` as it is, and"
+        ~ " give what it has, and `lob: true` for each LOB: columns=" ~ built
     ) }}
 {%- endmacro -%}
 

@@ -459,6 +459,34 @@ def test_a_table_whose_metadata_are_gone_is_told_the_columns_it_has(
 
 
 @pytest.mark.slow
+def test_metadata_are_not_taken_away_from_a_model(project: Project, lake: Lake) -> None:
+    """What is read again would be read by `columns`. Once there are none, it stays as it is."""
+    columns = column_list(ID="int", NAME="string", EMAIL="string", **BALANCE)
+    call = f"qlik_messages({relation('bound')}, unique_key=['ID'], columns={columns}"
+    given = f", metadata={relation('bound_metadata')}"
+
+    def found(further: str, *arguments: str) -> list[tuple[Any, ...]]:
+        project.stream("stg_bound", f"{call}{further})")
+        project.dbt("run", "--select", "stg_bound", *arguments)
+        rows = staged(lake, "stg_bound")
+        return [(row["changed_columns"], row["absent_columns"]) for row in rows]
+
+    ada = {"ID": 1, "NAME": "Ada", "BALANCE": "10.00"}
+    # By the order of `columns` its bit is that of EMAIL, and BALANCE was not captured.
+    sent = message("json", "v1", "UPDATE", 1, {**ada, "BALANCE": None}, ada, changed=["BALANCE"])
+    lake.create("bound", landing("json"), [sent])
+    lake.create("bound_metadata", landing("json"), [described("json", "v1")])
+    as_sent = [(["BALANCE"], ["EMAIL"])]
+    assert found(given, "--full-refresh") == as_sent
+    lake.create("bound_metadata", landing("json"), [])
+    lake.create("bound", landing("json"), [sent])
+    refusal = r"(?s)the `metadata` of .* has changed since .* Built with: given. Got: None"
+    with pytest.raises(DbtError, match=refusal):
+        found("")
+    assert found(given) == as_sent
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_was_read_by_a_schema_stays_where_that_is_gone(
     form: str, project: Project, lake: Lake
